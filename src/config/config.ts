@@ -1,0 +1,83 @@
+import type { BanPolicy } from "../core/quota.ts";
+import type { RouteTable } from "../core/route.ts";
+import type { Limit, WindowName } from "../core/windows.ts";
+
+/** A configuration that was read, checked and completed: nothing inside meets `undefined` by surprise. */
+export type Config = {
+  /** Absolute path of the file. */
+  readonly file: string;
+  /** SHA-256 of what is in force, in hex: file, substitutions and descriptions. */
+  readonly hash: string;
+  readonly store: StoreAddress;
+  readonly storePrefix: string;
+  readonly onStoreFailure: "local" | "deny" | "allow";
+  readonly expectedGateways: number;
+  readonly keys: { readonly in: "file"; readonly path: string } | { readonly in: "redis" };
+  readonly stateFile: string;
+  readonly workers: number | "auto";
+  readonly environments: readonly Environment[];
+  readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
+  readonly bans: BanPolicy | undefined;
+  readonly unauthenticated: { readonly window: WindowName; readonly limit: number };
+  readonly keyPrefix: string;
+  readonly rateLimitFields: "off" | "policy";
+  readonly trustedProxies: readonly string[];
+  readonly admin: { readonly listen: Address; readonly token: string } | undefined;
+  readonly log: { readonly level: "debug" | "info" | "warn" | "error" | "silent" };
+};
+
+/** Secrets stay inside `url`; `shown` is the same without them, for people and logs. */
+export type StoreAddress =
+  | { readonly kind: "memory" }
+  | {
+      readonly kind: "redis" | "sentinel" | "cluster";
+      readonly url: string;
+      readonly shown: string;
+    };
+
+/** Port 0 asks for any free port. */
+export type Address = { readonly host: string; readonly port: number };
+
+export type Environment = {
+  readonly name: string;
+  readonly listen: Address;
+  /** Lower-case names without port; empty serves any. */
+  readonly hosts: readonly string[];
+  readonly keyTag: string;
+  readonly routes: RouteTable;
+  /** Origins, no path: "http://127.0.0.1:9001". */
+  readonly upstreams: readonly string[];
+  readonly upstreamHost: "upstream" | "client";
+  readonly limits: EdgeLimits;
+};
+
+/** Contract 2, `limits`: everything at the edge has one. */
+export type EdgeLimits = {
+  readonly headerBytes: number;
+  readonly headerCount: number;
+  readonly urlBytes: number;
+  readonly bodyBytes: number;
+  readonly connections: number;
+  readonly upstreamConnections: number;
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly connectTimeoutMs: number;
+  readonly responseTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  readonly tunnelsPerKey: number;
+  readonly tunnelIdleMs: number;
+  readonly drainDelayMs: number;
+  readonly drainMs: number;
+};
+
+/** One mistake, at its place: printed as `FILE:LINE:COL: message`. Lines and columns from 1. */
+export type Mistake = {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
+};
+
+export type Loaded =
+  | { readonly ok: true; readonly config: Config; readonly warnings: readonly Mistake[] }
+  | { readonly ok: false; readonly mistakes: readonly Mistake[] };
