@@ -19,12 +19,15 @@ export type KeyRecord = {
   readonly limits: readonly Limit[];
   readonly createdMs: number;
   readonly expiresMs?: number;
+  /** Once set, the key is revoked, even where a clock has not come to that instant yet. */
   readonly revokedMs?: number;
+  /** The id of the key that a rotation put in its place; this one works until `expiresMs`. */
+  readonly replacedBy?: string;
 };
 
 export const ID_PATTERN = /^[A-Za-z0-9._-]{1,64}$/;
 
-const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+export const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SECRET_LENGTH = 30;
 const CHECKSUM_LENGTH = 6;
 
@@ -96,9 +99,7 @@ export function judgeRecord(
 ): Judged<KeyRecord> {
   if (record === undefined) return refuse("key_invalid", "unknown key");
   if (record.environment !== environment) return refuse("key_invalid", "another environment");
-  if (record.revokedMs !== undefined && record.revokedMs <= nowMs) {
-    return refuse("key_invalid", "revoked key");
-  }
+  if (record.revokedMs !== undefined) return refuse("key_invalid", "revoked key");
   if (record.expiresMs !== undefined && record.expiresMs <= nowMs) {
     return refuse("key_invalid", "expired key");
   }
