@@ -1,0 +1,148 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Redis, type RedisOptions } from "ioredis";
+
+/** A real redis-server of the machine, on a port and in a directory of its own. */
+export type TestRedis = {
+  readonly host: string;
+  readonly port: number;
+  readonly url: string;
+  readonly dir: string;
+  /** What createRedisStore takes: `kind`, `url`, `shown`. */
+  readonly address: { readonly kind: "redis"; readonly url: string; readonly shown: string };
+  /** A connected client for looking and for doing damage; closed with the server. */
+  client(options?: RedisOptions): Promise<Redis>;
+  /** Calls of a command so far, from `INFO commandstats`. */
+  calls(command: string): Promise<number>;
+  /** SIGSTOP: the server keeps its connections and answers nothing. */
+  stop(): void;
+  /** SIGCONT: it goes on, and executes what it was sent. */
+  cont(): void;
+  /** SIGKILL: nothing is saved. */
+  kill(): Promise<void>;
+  /** Starts again on the same port and directory, after `kill` or not. */
+  restart(): Promise<void>;
+  close(): Promise<void>;
+};
+
+export type TestRedisOptions = {
+  /** Further command-line options: ["--appendonly", "yes"]. */
+  readonly args?: readonly string[];
+  /** Runs as a Sentinel, with this configuration file. */
+  readonly sentinel?: string;
+  /** Default: a free one. */
+  readonly port?: number;
+  /** No plain port: `--tls-port` is among `args`. */
+  readonly tls?: boolean;
+};
+
+const running = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
+/** A port that nothing listens on now. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  if (address === null || typeof address === "string") throw new Error("Cannot find a free port");
+  return address.port;
+}
+
+export async function startRedis(options: TestRedisOptions = {}): Promise<TestRedis> {
+  const host = "127.0.0.1";
+  const port = options.port ?? (await freePort());
+  const dir = await mkdtemp(join(tmpdir(), "tollgate-redis-"));
+  const clients: Redis[] = [];
+  let child = await launch(options, port, dir);
+
+  async function client(more: RedisOptions = {}): Promise<Redis> {
+    const redis = new Redis({ host, port, lazyConnect: true, protocol: 2, ...more });
+    redis.on("error", () => undefined);
+    clients.push(redis);
+    await redis.connect();
+    return redis;
+  }
+
+  async function calls(command: string): Promise<number> {
+    const admin = clients.find(({ status }) => status === "ready") ?? (await client());
+    const stats = await admin.info("commandstats");
+    return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+  }
+
+  async function kill(): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, "exit");
+    child.kill("SIGKILL");
+    await gone;
+  }
+
+  return {
+    host,
+    port,
+    dir,
+    url: `redis://${host}:${port}`,
+    address: { kind: "redis", url: `redis://${host}:${port}`, shown: `redis://${host}:${port}` },
+    client,
+    calls,
+    stop: () => void child.kill("SIGSTOP"),
+    cont: () => void child.kill("SIGCONT"),
+    kill,
+    restart: async () => {
+      await kill();
+      child = await launch(options, port, dir);
+    },
+    close: async () => {
+      for (const redis of clients) redis.disconnect();
+      await kill();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function launch(options: TestRedisOptions, port: number, dir: string): Promise<ChildProcess> {
+  const common = ["--bind", "127.0.0.1", "--dir", dir];
+  const plain = options.tls ? ["--port", "0"] : ["--port", String(port)];
+  const args = options.sentinel
+    ? [options.sentinel, "--sentinel", ...common, ...plain]
+    : [...common, ...plain, "--save", "", "--appendonly", "no", ...(options.args ?? [])];
+  const child = spawn("redis-server", args, { stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  child.stdout?.on("data", (text) => {
+    said = (said + text).slice(-4000);
+  });
+  running.add(child);
+  child.once("exit", () => running.delete(child));
+  const deadlineMs = Date.now() + 10_000;
+  while (!(await answers(port, options.tls === true))) {
+    if (child.exitCode !== null || Date.now() > deadlineMs) {
+      child.kill("SIGKILL");
+      throw new Error(`Cannot start redis-server on port ${port}: ${said}`);
+    }
+    await sleep(10);
+  }
+  return child;
+}
+
+/** True once the server answers anything but "still loading". */
+function answers(port: number, tls: boolean): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    const end = (up: boolean) => {
+      socket.destroy();
+      resolve(up);
+    };
+    socket.setTimeout(1_000, () => end(false));
+    socket.once("error", () => end(false));
+    socket.once("connect", () => (tls ? end(true) : socket.write("PING\r\n")));
+    socket.once("data", (text) => end(!String(text).startsWith("-LOADING")));
+  });
+}
