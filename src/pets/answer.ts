@@ -1,0 +1,36 @@
+import type { Socket } from "node:net";
+import type { FastifyReply } from "fastify";
+import { type Problem, problemBody, statusOf } from "./problem.ts";
+
+export function say(reply: FastifyReply, problem: Problem): FastifyReply {
+  return sendJson(reply, statusOf(problem), problemBody(problem));
+}
+
+export function sendJson(reply: FastifyReply, status: number, body: string): FastifyReply {
+  return reply.code(status).type("application/json; charset=utf-8").send(body);
+}
+
+/** What the HTTP parser refuses has no request to reply to: the answer is written by hand. */
+export function sayToSocket(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [problem, reason] = parserProblem(error.code);
+  const body = problemBody(problem);
+  socket.end(
+    `HTTP/1.1 ${statusOf(problem)} ${reason}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+function parserProblem(code: string | undefined): [Problem, reason: string] {
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") {
+    return [{ code: "request_timeout", message: "The request took too long" }, "Request Timeout"];
+  }
+  if (code === "HPE_HEADER_OVERFLOW") {
+    const message = "The request header fields are too large";
+    return [{ code: "headers_too_large", message }, "Request Header Fields Too Large"];
+  }
+  return [{ code: "invalid_request", message: "The request is not valid HTTP" }, "Bad Request"];
+}

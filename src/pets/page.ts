@@ -1,0 +1,59 @@
+import { isPetStatus, type Pet, type PetStatus, petText, readInt64, STATUSES } from "./pet.ts";
+import { accept, type Judged, quoted, refuse } from "./problem.ts";
+
+/** Which animals a list asks for: those with an id above `after`, in the order of ids. */
+export type Page = {
+  readonly limit: number;
+  readonly status?: PetStatus;
+  readonly after: bigint;
+};
+
+const LIMIT_DEFAULT = 20;
+
+/**
+ * Reads the query of `GET /pets`, or refuses with 400 `invalid_parameter`. Parameters that we do
+ * not know are ignored, as clients expect of a list; one that we do know counts only once.
+ */
+export function readPage(query: Readonly<Record<string, unknown>>): Judged<Page> {
+  for (const name of ["limit", "status", "after"]) {
+    if (Array.isArray(query[name])) {
+      return refuse("invalid_parameter", `${name} must not be repeated`);
+    }
+  }
+  const { limit = String(LIMIT_DEFAULT), status, after } = query as Record<string, string>;
+  if (!/^(?:[1-9][0-9]?|100)$/.test(limit)) {
+    return wrong("limit", "a whole number from 1 to 100", limit);
+  }
+  if (status !== undefined && !isPetStatus(status)) {
+    return wrong("status", `one of ${STATUSES.join(", ")}`, status);
+  }
+  const start = after === undefined ? 0n : readCursor(after);
+  if (start === undefined) return wrong("after", "taken from a Link field, as it is", `${after}`);
+  const page = { limit: Number(limit), after: start };
+  return accept(status === undefined ? page : { ...page, status });
+}
+
+/** A page as JSON text, and the Link value that leads on where there is more. */
+export function pageText(page: Page, found: readonly Pet[]): { body: string; link?: string } {
+  const shown = found.slice(0, page.limit);
+  const body = `[${shown.map(petText).join(",")}]`;
+  const last = shown.at(-1);
+  if (found.length <= page.limit || last === undefined) return { body };
+  const status = page.status === undefined ? "" : `&status=${page.status}`;
+  const next = `/v1/pets?limit=${page.limit}${status}&after=${writeCursor(last.id)}`;
+  return { body, link: `<${next}>; rel="next"` };
+}
+
+/** Opaque on purpose: what follows a page is ours to change, not the client's to compute. */
+function writeCursor(id: bigint): string {
+  return Buffer.from(String(id)).toString("base64url");
+}
+
+function readCursor(cursor: string): bigint | undefined {
+  const id = readInt64(Buffer.from(cursor, "base64url").toString("latin1"));
+  return id !== undefined && writeCursor(id) === cursor ? id : undefined;
+}
+
+function wrong(name: string, wanted: string, found: string): Judged<never> {
+  return refuse("invalid_parameter", `${name} must be ${wanted}: found ${quoted(found)}`);
+}

@@ -1,0 +1,122 @@
+import { accept, type Judged, quoted, refuse } from "./problem.ts";
+
+export const STATUSES = ["available", "pending", "sold"] as const;
+export type PetStatus = (typeof STATUSES)[number];
+
+/** Spec 2. Numbers are bigint: a double cannot hold every int64. Omitted `status` stays absent. */
+export type NewPet = {
+  readonly name: string;
+  readonly categoryId: bigint;
+  readonly status?: PetStatus;
+};
+export type Pet = NewPet & { readonly id: bigint };
+
+const NAME_CHARACTERS_MAX = 200;
+/** Deep enough for any field we ignore, shallow enough for the reviver, which recurses. */
+const NESTING_MAX = 32;
+const CANONICAL_INTEGER = /^(?:0|-?[1-9][0-9]{0,18})$/;
+
+/** A Pet as JSON, with its integers exact. */
+export function petText({ id, name, categoryId, status }: Pet): string {
+  const end = status === undefined ? "" : `,"status":"${status}"`;
+  return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${end}}`;
+}
+
+/** An int64 as it is written back: no sign but a leading "-", no leading zeros, no "-0". */
+export function readInt64(text: string): bigint | undefined {
+  if (!CANONICAL_INTEGER.test(text)) return undefined;
+  const value = BigInt(text);
+  return BigInt.asIntN(64, value) === value ? value : undefined;
+}
+
+export function isPetStatus(value: unknown): value is PetStatus {
+  return STATUSES.some((status) => status === value);
+}
+
+/**
+ * Reads the body of `POST /pets`: a NewPet, or 400 `invalid_body` naming everything wrong with it.
+ * Unknown fields are ignored, `id` among them (contract 6). A duplicate key is refused, since
+ * readers differ in which of the two they believe (RFC 8259 4).
+ */
+export function readNewPet(body: Uint8Array): Judged<NewPet> {
+  if (body.length === 0) return refuse("invalid_body", "The body is empty: send a NewPet as JSON");
+  const json = parseExact(body);
+  if (!json.ok) return json;
+  const { value } = json;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return refuse("invalid_body", "The body must be a JSON object");
+  }
+  return judgeNewPet(value as Record<string, unknown>);
+}
+
+function judgeNewPet({ name, categoryId, status }: Record<string, unknown>): Judged<NewPet> {
+  const problems: string[] = [];
+  const goodName = isName(name);
+  if (!goodName) {
+    problems.push(`name is required: a string of 1 to ${NAME_CHARACTERS_MAX} Unicode characters`);
+  }
+  const goodCategory = typeof categoryId === "bigint";
+  if (!goodCategory) {
+    problems.push("categoryId is required: an int64, written as an integer");
+  }
+  const goodStatus = status === undefined || isPetStatus(status);
+  if (!goodStatus) problems.push(`status must be one of ${STATUSES.join(", ")}, or left out`);
+  if (!goodName || !goodCategory || !goodStatus) {
+    return refuse("invalid_body", problems.join("; "));
+  }
+  return accept(status === undefined ? { name, categoryId } : { name, categoryId, status });
+}
+
+/** Characters are Unicode scalar values, so a lone surrogate is none; blanks and controls are. */
+function isName(value: unknown): value is string {
+  if (typeof value !== "string" || value === "" || !value.isWellFormed()) return false;
+  return value.length <= 2 * NAME_CHARACTERS_MAX && [...value].length <= NAME_CHARACTERS_MAX;
+}
+
+/** The third argument is ES2026, which the compiler's library does not know yet. */
+type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
+const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknown;
+
+/** JSON with every number that is an int64 written as an integer as a bigint, others as numbers. */
+function parseExact(body: Uint8Array): Judged<unknown> {
+  try {
+    // A byte order mark is not JSON (RFC 8259 8.1), hence it is not skipped.
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    // Without a reviver the parser neither recurses nor looks back, whatever the text.
+    JSON.parse(text);
+    const flaw = structuralFlaw(text);
+    if (flaw !== undefined) return refuse("invalid_body", flaw);
+    return accept(
+      parseWithSource(text, (_key, value, { source = "" }) =>
+        typeof value === "number" ? (readInt64(source) ?? value) : value,
+      ),
+    );
+  } catch {
+    return refuse("invalid_body", "The body is not JSON in UTF-8");
+  }
+}
+
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[{}[\]]/g;
+
+/**
+ * What JSON.parse does not tell: a key twice in one object, too deep a nesting. For valid JSON
+ * only: unterminated strings would make the pattern quadratic.
+ */
+function structuralFlaw(text: string): string | undefined {
+  const open: Set<string>[] = [];
+  for (const [token, colon] of text.matchAll(TOKEN)) {
+    if (token === "{" || token === "[") {
+      if (open.push(new Set()) > NESTING_MAX) {
+        return `The body is nested deeper than ${NESTING_MAX} levels`;
+      }
+    } else if (token === "}" || token === "]") {
+      open.pop();
+    } else if (colon !== undefined) {
+      const key: string = JSON.parse(token.slice(0, -colon.length));
+      const keys = open.at(-1);
+      if (keys?.has(key)) return `The key ${quoted(key)} appears twice`;
+      keys?.add(key);
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,42 @@
+/** Every way the pets API says no: one row per code. The words are given where it is said. */
+const PROBLEMS = {
+  invalid_request: 400,
+  invalid_parameter: 400,
+  invalid_body: 400,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  headers_too_large: 431,
+  internal_error: 500,
+} as const satisfies Record<string, number>;
+
+export type Problem = { readonly code: keyof typeof PROBLEMS; readonly message: string };
+
+/** What every judge of this API returns: a value to go on with, or what to answer instead. */
+export type Judged<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problem: Problem };
+
+export function accept<T>(value: T): Judged<T> {
+  return { ok: true, value };
+}
+
+export function refuse(code: Problem["code"], message: string): Judged<never> {
+  return { ok: false, problem: { code, message } };
+}
+
+export function statusOf(problem: Problem): number {
+  return PROBLEMS[problem.code];
+}
+
+/** The Error shape of spec 2; `status` repeats the HTTP status (spec 7). */
+export function problemBody({ code, message }: Problem): string {
+  return JSON.stringify({ code, message, status: PROBLEMS[code] });
+}
+
+/** A client's value as a message quotes it: as JSON, so that nothing in it can pose as ours. */
+export function quoted(value: string): string {
+  return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
+}

@@ -1,0 +1,126 @@
+import { existsSync, mkdirSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Page } from "./page.ts";
+import { isPetStatus, type NewPet, type Pet } from "./pet.ts";
+
+/** `find` gives one animal more than the page holds where there are more, so that one can tell. */
+export type PetStore = {
+  add(pet: NewPet): Pet;
+  get(id: bigint): Pet | undefined;
+  find(page: Page): readonly Pet[];
+  close(): void;
+};
+
+/** Says in the file whose it is: "pets" in ASCII. */
+const APPLICATION_ID = 0x70657473;
+/** Ids are never given twice, hence AUTOINCREMENT. */
+const SCHEMA = `
+  CREATE TABLE pets (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    category_id INTEGER NOT NULL,
+    status TEXT
+  ) STRICT;
+  CREATE INDEX pets_by_status ON pets (status, id);
+  PRAGMA application_id = ${APPLICATION_ID};`;
+
+/**
+ * Opens the animals in `file`, creating it and its directories where they are not there; without
+ * a file they live in memory. Throws an error of one line that names the file where it is damaged
+ * or not ours, and leaves it as it was. `seed` is written once, when the table is made.
+ */
+export function openPets(file: string | undefined, seed: readonly NewPet[]): PetStore {
+  if (file === undefined) return storeOver(prepare(new DatabaseSync(":memory:"), seed));
+  try {
+    // Absolute, for SQLite reads "file:…" and ":memory:" as something else than paths.
+    const path = resolve(file);
+    mkdirSync(dirname(path), { recursive: true });
+    if (existsSync(path)) inspect(path);
+    return storeOver(prepare(new DatabaseSync(path), seed));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(
+      `Cannot keep pets in ${file}: ${why}. Restore the file, move it away, or name another`,
+      { cause },
+    );
+  }
+}
+
+/** Looks without touching: a connection that may write would change a file it then refuses. */
+function inspect(file: string): void {
+  const db = new DatabaseSync(file, { readOnly: true });
+  try {
+    db.exec("PRAGMA busy_timeout = 5000");
+    const verdict = db.prepare("PRAGMA quick_check(1)").get()?.quick_check;
+    if (verdict !== "ok") throw new Error(`the database is damaged (${oneLine(verdict)})`);
+    if (!isNew(db) && !isOurs(db)) throw new Error("it is a database of something else");
+  } finally {
+    db.close();
+  }
+}
+
+/** WAL and NORMAL: what was answered survives a crash of the process, if not of the power. */
+function prepare(db: DatabaseSync, seed: readonly NewPet[]): DatabaseSync {
+  try {
+    db.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
+    db.exec("BEGIN IMMEDIATE");
+    if (isNew(db)) {
+      db.exec(SCHEMA);
+      const insert = insertInto(db);
+      for (const pet of seed) insert(pet);
+    }
+    db.exec("COMMIT");
+    return db;
+  } catch (cause) {
+    db.close();
+    throw cause;
+  }
+}
+
+function isNew(db: DatabaseSync): boolean {
+  return db.prepare("SELECT count(*) AS tables FROM sqlite_schema").get()?.tables === 0;
+}
+
+function isOurs(db: DatabaseSync): boolean {
+  return db.prepare("PRAGMA application_id").get()?.application_id === APPLICATION_ID;
+}
+
+function storeOver(db: DatabaseSync): PetStore {
+  const one = db.prepare("SELECT * FROM pets WHERE id = ?");
+  const any = db.prepare("SELECT * FROM pets WHERE id > ? ORDER BY id LIMIT ?");
+  const some = db.prepare("SELECT * FROM pets WHERE id > ? AND status = ? ORDER BY id LIMIT ?");
+  for (const statement of [one, any, some]) statement.setReadBigInts(true);
+
+  return {
+    add: insertInto(db),
+    get(id) {
+      const row = one.get(id);
+      return row && petOf(row);
+    },
+    find({ after, status, limit }) {
+      const rows =
+        status === undefined ? any.all(after, limit + 1) : some.all(after, status, limit + 1);
+      return rows.map(petOf);
+    },
+    close: () => db.close(),
+  };
+}
+
+function insertInto(db: DatabaseSync): (pet: NewPet) => Pet {
+  const insert = db.prepare("INSERT INTO pets (name, category_id, status) VALUES (?, ?, ?)");
+  insert.setReadBigInts(true);
+  return (pet) => {
+    const { lastInsertRowid } = insert.run(pet.name, pet.categoryId, pet.status ?? null);
+    return { ...pet, id: BigInt(lastInsertRowid) };
+  };
+}
+
+function petOf({ id, name, category_id, status }: Record<string, unknown>): Pet {
+  const pet = { id: id as bigint, name: name as string, categoryId: category_id as bigint };
+  return isPetStatus(status) ? { ...pet, status } : pet;
+}
+
+function oneLine(text: unknown): string {
+  return String(text).replace(/\s+/g, " ").trim();
+}
