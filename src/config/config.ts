@@ -1,3 +1,4 @@
+import type { EdgeLimits } from "../core/limits.ts";
 import type { BanPolicy } from "../core/quota.ts";
 import type { RouteTable } from "../core/route.ts";
 import type { Limit, WindowName } from "../core/windows.ts";
@@ -49,25 +50,6 @@ export type Environment = {
   readonly upstreams: readonly string[];
   readonly upstreamHost: "upstream" | "client";
   readonly limits: EdgeLimits;
-};
-
-/** Contract 2, `limits`: everything at the edge has one. */
-export type EdgeLimits = {
-  readonly headerBytes: number;
-  readonly headerCount: number;
-  readonly urlBytes: number;
-  readonly bodyBytes: number;
-  readonly connections: number;
-  readonly upstreamConnections: number;
-  readonly headersTimeoutMs: number;
-  readonly requestTimeoutMs: number;
-  readonly connectTimeoutMs: number;
-  readonly responseTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-  readonly tunnelsPerKey: number;
-  readonly tunnelIdleMs: number;
-  readonly drainDelayMs: number;
-  readonly drainMs: number;
 };
 
 /** One mistake, at its place: printed as `FILE:LINE:COL: message`. Lines and columns from 1. */

@@ -18,6 +18,7 @@ const REFUSALS = {
   rate_limited: [429, "Rate limit exceeded: retry after the time in Retry-After"],
   key_banned: [429, "The API key is banned for a while: retry after the time in Retry-After"],
   headers_too_large: [431, "The request header fields are larger than this gateway accepts"],
+  internal_error: [500, "The gateway failed: the request id is in X-Request-Id"],
   not_implemented: [501, "This method or transfer coding is not implemented here"],
   upstream_unreachable: [502, "The upstream service could not be reached"],
   upstream_invalid: [502, "The upstream service sent an invalid response"],

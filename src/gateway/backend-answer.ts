@@ -1,0 +1,56 @@
+import type { Dispatcher } from "undici";
+import type { Refusal } from "../core/refusal.ts";
+
+const FIELDS_MAX = 100;
+
+/** The fields as the backend spelled them, byte for byte. */
+export function textOf(raw: Dispatcher.DispatchController["rawHeaders"]): string[] {
+  if (!Array.isArray(raw)) return [];
+  return raw.map((part: Buffer | string) => {
+    return typeof part === "string" ? part : part.toString("latin1");
+  });
+}
+
+/** What makes a response unfit to be passed on, beyond what the parser refuses (edge.md). */
+export function judgeResponse(status: number, raw: readonly string[]): string | undefined {
+  if (status > 599) return `status ${status}`;
+  if (raw.length > 2 * FIELDS_MAX) return "too many fields";
+  let codings = 0;
+  for (let i = 0; i < raw.length; i += 2) {
+    if ((raw[i] as string).toLowerCase() !== "transfer-encoding") continue;
+    codings += 1;
+    if (codings > 1 || raw[i + 1]?.toLowerCase() !== "chunked") return "transfer coding";
+  }
+  return undefined;
+}
+
+const LOST = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "ECONNABORTED"]);
+const UNREACHABLE = new Set([
+  ...LOST,
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "ETIMEDOUT",
+  "EADDRNOTAVAIL",
+  "EMFILE",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
+function codeOf(error: Error): string {
+  return "code" in error ? String(error.code) : error.name;
+}
+
+/** The connection went away, as one that was kept too long does. */
+export function isConnectionLoss(error: Error): boolean {
+  return LOST.has(codeOf(error)) && !/^bad /.test(error.message);
+}
+
+/** Names of errors go to the log; the client learns the code of contract 4 only. */
+export function refusalFor(error: Error, answering: boolean): Refusal {
+  const code = codeOf(error);
+  if (code === "UND_ERR_INVALID_ARG") return { code: "bad_request", why: "a field value" };
+  const unreachable = UNREACHABLE.has(code) && !answering && !/^bad /.test(error.message);
+  return { code: unreachable ? "upstream_unreachable" : "upstream_invalid", why: code };
+}

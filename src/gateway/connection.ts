@@ -1,0 +1,61 @@
+import type { Socket } from "node:net";
+import type { Exchange } from "./exchange.ts";
+
+const connections = new WeakMap<Socket, Connection>();
+/** Requests that a client may send ahead of their answers before we stop reading from it. */
+const AHEAD_MAX = 16;
+
+/**
+ * The exchanges of one client connection, one at a time and in order: a pipelined request waits for
+ * the answer before it, so a client has at most one request at a backend, and is decided in the
+ * order in which it asked.
+ */
+export class Connection {
+  readonly #socket: Socket;
+  readonly #queue: { exchange: Exchange; start: (exchange: Exchange) => void }[] = [];
+  current: Exchange | undefined;
+  /** Written after the last answer, where the bytes after it were no request. */
+  lastWords: (() => void) | undefined;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  static of(socket: Socket): Connection {
+    let connection = connections.get(socket);
+    if (connection === undefined) {
+      connection = new Connection(socket);
+      connections.set(socket, connection);
+    }
+    return connection;
+  }
+
+  enter(exchange: Exchange, start: (exchange: Exchange) => void): void {
+    if (this.current === undefined) {
+      this.current = exchange;
+      start(exchange);
+      return;
+    }
+    this.#queue.push({ exchange, start });
+    if (this.#queue.length === AHEAD_MAX) this.#socket.pause();
+  }
+
+  leave(exchange: Exchange): void {
+    if (this.current !== exchange) return;
+    this.current = undefined;
+    if (this.#socket.destroyed) return;
+    const next = this.#queue.shift();
+    if (this.#queue.length === AHEAD_MAX - 1) this.#socket.resume();
+    if (next !== undefined) {
+      this.current = next.exchange;
+      next.start(next.exchange);
+    } else if (this.lastWords !== undefined) {
+      this.lastWords();
+    }
+  }
+
+  /** The exchange that the client's next bytes belong to. */
+  get latest(): Exchange | undefined {
+    return this.#queue.at(-1)?.exchange ?? this.current;
+  }
+}

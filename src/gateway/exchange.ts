@@ -1,0 +1,112 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Head } from "../core/framing.ts";
+import type { KeyRecord } from "../core/key.ts";
+import type { Refusal, RefusalCode } from "../core/refusal.ts";
+import type { Found } from "../core/route.ts";
+import type { Standing } from "../core/standing.ts";
+import type { RequestLine } from "../log.ts";
+import type { Served } from "./gateway.ts";
+
+/** What the gateway waits for; each wait has its own limit (contract 2, `limits`). */
+export type Waiting = "nothing" | "connection" | "upload" | "answer" | "download";
+
+export type Forwarding = {
+  /** The present wait took longer than its limit. */
+  late(): void;
+  /** The client's bytes turned out to be wrong after the request was forwarded. */
+  broken(refusal: Refusal): void;
+  /** The client is gone. */
+  gone(): void;
+};
+
+/**
+ * One request and its response, from the head to the last byte: what is known of it, what was
+ * decided, and what it waits for. Everything the log line says is here.
+ */
+export class Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly socket: Socket;
+  readonly id: string;
+  readonly startedMs: number;
+  readonly peer: string;
+  /** The client wants `100 Continue` before it sends the body. */
+  readonly asksToContinue: boolean;
+
+  head: Head | undefined;
+  path: string;
+  served: Served | undefined;
+  found: Found | undefined;
+  key: KeyRecord | undefined;
+  standing: Standing | undefined;
+  /** The RateLimit-Policy field, where the configuration asks for it. */
+  policy: string | undefined;
+  code: RefusalCode | undefined;
+  why: string | undefined;
+  source: "gateway" | "backend" = "gateway";
+  decision: "admitted" | "refused" | "none" = "none";
+  charged: 0 | 1 = 0;
+  forwards: 0 | 1 | 2 = 0;
+
+  waiting: Waiting = "nothing";
+  /** On the clock of `startedMs`: when the present wait began, or last made progress. */
+  progressMs: number;
+  /** Bytes of an ended response that the client had not taken at the last look. */
+  leftToFlush = -1;
+  /** The forwarding under way, which ends waits that take too long and requests that break. */
+  forwarding: Forwarding | undefined;
+  /** What the client's later bytes turned out to be, where nobody was there to be told. */
+  broken: Refusal | undefined;
+  /** The store's now when it decided: Retry-After counts from it. */
+  decidedMs: number | undefined;
+
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    facts: { id: string; startedMs: number; peer: string; asksToContinue: boolean },
+  ) {
+    this.request = request;
+    this.response = response;
+    this.socket = request.socket;
+    this.id = facts.id;
+    this.startedMs = facts.startedMs;
+    this.progressMs = facts.startedMs;
+    this.peer = facts.peer;
+    this.asksToContinue = facts.asksToContinue;
+    this.path = request.url ?? "";
+  }
+
+  wait(waiting: Waiting, nowMs: number): void {
+    this.waiting = waiting;
+    this.progressMs = nowMs;
+  }
+
+  /** The rest of the request cannot be believed: tell whoever deals with it now. */
+  breaks(refusal: Refusal): void {
+    this.broken ??= refusal;
+    this.forwarding?.broken(refusal);
+  }
+
+  line(status: number, endedMs: number): RequestLine {
+    const { served, key } = this;
+    return {
+      id: this.id,
+      env: served?.name,
+      account: key?.account,
+      key: key?.id,
+      plan: key?.plan,
+      method: this.request.method ?? "",
+      route: this.found?.template,
+      path: this.path,
+      status,
+      code: this.code,
+      source: this.source,
+      decision: this.decision,
+      charged: this.charged,
+      forwards: this.forwards,
+      durationMs: Math.round((endedMs - this.startedMs) * 1000) / 1000,
+      why: this.why,
+    };
+  }
+}

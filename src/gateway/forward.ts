@@ -1,0 +1,259 @@
+import { randomUUID } from "node:crypto";
+import type { Dispatcher } from "undici";
+import { type Head, hasBody } from "../core/framing.ts";
+import { type Identity, requestFields, responseFields } from "../core/headers.ts";
+import type { Refusal } from "../core/refusal.ts";
+import type { Standing } from "../core/standing.ts";
+import { isConnectionLoss, judgeResponse, refusalFor, textOf } from "./backend-answer.ts";
+import type { Exchange, Forwarding } from "./exchange.ts";
+import type { Gateway, Served } from "./gateway.ts";
+import { lingerOnClose } from "./linger.ts";
+import { commonFields, sendRefusal } from "./reply.ts";
+import { RequestBody } from "./request-body.ts";
+import type { Lane } from "./upstreams.ts";
+
+/** An exchange that got this far: its head was judged, its key accepted, its quota charged. */
+export type Admitted = {
+  readonly gateway: Gateway;
+  readonly exchange: Exchange;
+  readonly served: Served;
+  readonly head: Head;
+  /** Forwarded byte for byte as it was matched. */
+  readonly target: string;
+  readonly account: string;
+  readonly plan: string;
+  readonly standing: Standing;
+};
+
+const PSEUDONYM = "tollgate";
+const EARLY_HINTS_MAX = 8;
+const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+
+/** Sends the request to a backend and its response to the client, both as they come. */
+export function forward(admitted: Admitted): void {
+  new Forward(admitted).start();
+}
+
+class Forward implements Forwarding, Dispatcher.DispatchHandler {
+  readonly #admitted: Admitted;
+  #lane: Lane | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #body: RequestBody | undefined;
+  #stopWaiting: () => void = () => {};
+  #reusedLane = false;
+  /** Set with the first byte that goes out on this lane, and with the first that comes back. */
+  #sent = false;
+  #answering = false;
+  #earlyHints = 0;
+  #listensToDrain = false;
+  /** Why we abort: the library reports back only that we did. */
+  #failure: Refusal | undefined;
+  /** The client's side is settled: answered, refused, cut or gone. */
+  #settled = false;
+
+  constructor(admitted: Admitted) {
+    this.#admitted = admitted;
+  }
+
+  start(): void {
+    const { gateway, exchange, served, head } = this.#admitted;
+    exchange.forwarding = this;
+    if (hasBody(head)) {
+      this.#body = new RequestBody(exchange, served.limits.bodyBytes);
+      if (exchange.asksToContinue) exchange.response.writeContinue();
+    }
+    exchange.wait("connection", gateway.elapsed());
+    this.#stopWaiting = served.upstreams.take((lane) => this.#dispatch(lane));
+  }
+
+  #dispatch(lane: Lane): void {
+    this.#lane = lane;
+    if (this.#settled) return this.#releaseLane();
+    const { served, head, target } = this.#admitted;
+    this.#reusedLane = lane.reused;
+    this.#sent = false;
+    const headers = requestFields(head, this.#identity());
+    if (served.upstreamHost === "client") headers.push("Host", head.host);
+    if (head.contentLength !== undefined)
+      headers.push("Content-Length", String(head.contentLength));
+    const method = head.method as Dispatcher.HttpMethod;
+    lane.client.dispatch({ path: target, method, headers, body: this.#body ?? null }, this);
+  }
+
+  #identity(): Identity {
+    const { gateway, exchange, account, plan } = this.#admitted;
+    return {
+      requestId: exchange.id,
+      account,
+      plan,
+      random: (randomUUID() + randomUUID()).replaceAll("-", "").slice(0, 48),
+      peer: exchange.peer,
+      peerIsTrusted: gateway.isTrusted(exchange.peer),
+      scheme: "http",
+      pseudonym: PSEUDONYM,
+    };
+  }
+
+  // What the library tells, in order.
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    const { gateway, exchange } = this.#admitted;
+    if (this.#settled) controller.abort(new Error("the exchange is over"));
+    else if (this.#body !== undefined) exchange.wait("upload", gateway.elapsed());
+  }
+
+  onBodySent(): void {
+    this.#countForward();
+    this.#admitted.exchange.progressMs = this.#admitted.gateway.elapsed();
+  }
+
+  onRequestSent(): void {
+    this.#countForward();
+    const { gateway, exchange } = this.#admitted;
+    if (!this.#answering) exchange.wait("answer", gateway.elapsed());
+  }
+
+  onResponseStarted(): void {
+    this.#answering = true;
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    const raw = textOf(controller.rawHeaders);
+    if (status < 200) return this.#informational(status, raw);
+    const wrong = judgeResponse(status, raw);
+    if (wrong === undefined) return this.#sendHead(status, raw);
+    this.#fail({ code: "upstream_invalid", why: wrong });
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const { gateway, exchange, head } = this.#admitted;
+    exchange.progressMs = gateway.elapsed();
+    if (head.method === "HEAD" || exchange.response.write(chunk)) return;
+    controller.pause();
+    if (this.#listensToDrain) return;
+    this.#listensToDrain = true;
+    exchange.response.on("drain", () => {
+      exchange.progressMs = gateway.elapsed();
+      controller.resume();
+    });
+  }
+
+  onResponseEnd(): void {
+    if (this.#lane !== undefined) {
+      this.#lane.answered += 1;
+      this.#admitted.served.upstreams.succeeded(this.#lane);
+    }
+    this.#settle();
+    this.#releaseLane();
+    this.#admitted.exchange.response.end();
+  }
+
+  onResponseError(_controller: unknown, error: Error): void {
+    if (this.#retry(error)) return;
+    const failure = this.#failure ?? refusalFor(error, this.#answering);
+    if (this.#lane !== undefined && failure.code.startsWith("upstream")) {
+      this.#admitted.served.upstreams.failed(this.#lane);
+    }
+    this.#releaseLane();
+    this.#end(failure);
+  }
+
+  // What the gateway tells: a wait that took too long, a client that is wrong or gone.
+
+  late(): void {
+    const { waiting } = this.#admitted.exchange;
+    const stalled = waiting === "upload" && this.#body?.held === false;
+    if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
+    else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
+  }
+
+  broken(refusal: Refusal): void {
+    this.#fail(refusal);
+  }
+
+  gone(): void {
+    this.#fail({ code: "request_timeout", why: "the client went away" });
+  }
+
+  /** Ends both sides. The library answers an abort with onResponseError, at once. */
+  #fail(failure: Refusal): void {
+    if (this.#settled) return;
+    this.#failure = failure;
+    if (this.#controller !== undefined) return this.#controller.abort(new Error(failure.code));
+    this.#stopWaiting();
+    this.#end(failure);
+  }
+
+  #end(failure: Refusal): void {
+    if (this.#settled) return;
+    this.#settle();
+    const { gateway, exchange } = this.#admitted;
+    exchange.why ??= failure.why ?? failure.code;
+    // Once the status is out, the only honest signal left is a connection that ends too soon.
+    if (exchange.response.headersSent) exchange.socket.destroy();
+    else if (!exchange.socket.destroyed) void sendRefusal(gateway, exchange, failure);
+  }
+
+  #settle(): void {
+    const { exchange } = this.#admitted;
+    this.#settled = true;
+    exchange.forwarding = undefined;
+    exchange.waiting = "nothing";
+    this.#body?.destroy();
+  }
+
+  #releaseLane(): void {
+    const lane = this.#lane;
+    this.#lane = undefined;
+    if (lane !== undefined) this.#admitted.served.upstreams.release(lane);
+  }
+
+  /** GET and HEAD, once, when a reused connection died before any byte of a response (edge.md). */
+  #retry(error: Error): boolean {
+    const { exchange, head } = this.#admitted;
+    if (!this.#reusedLane || this.#answering || !isConnectionLoss(error)) return false;
+    if (!RETRIED.has(head.method) || this.#settled || this.#failure !== undefined) return false;
+    if (this.#lane === undefined || exchange.forwards > 1) return false;
+    this.#controller = undefined;
+    this.#lane.answered = 0;
+    this.#dispatch(this.#lane);
+    return true;
+  }
+
+  #countForward(): void {
+    if (this.#sent) return;
+    this.#sent = true;
+    const { exchange } = this.#admitted;
+    exchange.forwards = exchange.forwards === 0 ? 1 : 2;
+  }
+
+  /** 103 passes to HTTP/1.1 clients, at most 8 a response; 102 is dropped (edge.md). */
+  #informational(status: number, raw: readonly string[]): void {
+    const { exchange, head } = this.#admitted;
+    if (status !== 103 || head.version !== "1.1" || this.#earlyHints >= EARLY_HINTS_MAX) return;
+    this.#earlyHints += 1;
+    exchange.response.writeInformation(status, responseFields(raw, { replaced: NONE, status }));
+  }
+
+  #sendHead(status: number, raw: readonly string[]): void {
+    const { gateway, exchange, served, standing } = this.#admitted;
+    const { response, request } = exchange;
+    const replaced = exchange.found?.operation?.lifecycle.deprecated ? ANNOUNCED : NONE;
+    const fields = responseFields(raw, { replaced, status });
+    fields.push(...commonFields(exchange, standing));
+    if (gateway.draining !== "no" || !request.complete) {
+      fields.push("Connection", "close");
+      lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
+    }
+    exchange.source = "backend";
+    exchange.wait("download", gateway.elapsed());
+    response.writeHead(status, fields);
+    // A body that is at hand takes the head along; one that is yet to come must not hold it back.
+    queueMicrotask(() => response.flushHeaders());
+  }
+}
+
+const NONE: ReadonlySet<string> = new Set();
+/** A deprecated operation is announced by its description alone: two dates would be none. */
+const ANNOUNCED: ReadonlySet<string> = new Set(["deprecation", "sunset"]);

@@ -1,0 +1,38 @@
+import type { EdgeLimits } from "../core/limits.ts";
+import type { BanPolicy } from "../core/quota.ts";
+import type { RouteTable } from "../core/route.ts";
+import type { Limit } from "../core/windows.ts";
+import type { Log, RequestLine } from "../log.ts";
+import type { KeyStore, QuotaStore } from "../stores/store.ts";
+import type { TrustedProxies } from "./address.ts";
+import type { FailureAllowance } from "./failures.ts";
+import type { Upstreams } from "./upstreams.ts";
+
+/** One environment as it is served now. Replaced whole by a reload; an exchange keeps its own. */
+export type Served = {
+  readonly name: string;
+  readonly hosts: readonly string[];
+  readonly keyPrefix: string;
+  readonly keyTag: string;
+  readonly routes: RouteTable;
+  readonly limits: EdgeLimits;
+  readonly upstreams: Upstreams;
+  readonly upstreamHost: "upstream" | "client";
+  readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
+  readonly bans: BanPolicy | undefined;
+  readonly rateLimitFields: "off" | "policy";
+};
+
+/** What all listeners of this process share. `now` is the wall clock, `elapsed` the monotonic one. */
+export type Gateway = {
+  readonly keys: KeyStore;
+  readonly quotas: QuotaStore;
+  failures: FailureAllowance;
+  isTrusted: TrustedProxies;
+  readonly log: Log;
+  readonly onRequest: (line: RequestLine) => void;
+  readonly now: () => number;
+  readonly elapsed: () => number;
+  /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
+  draining: "no" | "announced" | "closed";
+};

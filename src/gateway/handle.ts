@@ -1,0 +1,40 @@
+import { judgeRoute } from "../core/route.ts";
+import { authenticate } from "./authenticate.ts";
+import type { Exchange } from "./exchange.ts";
+import { forward } from "./forward.ts";
+import type { Gateway, Served } from "./gateway.ts";
+import { receive } from "./receive.ts";
+import { sendRefusal, sendServerOptions } from "./reply.ts";
+import { spend } from "./spend.ts";
+
+/**
+ * The whole request, top to bottom (contract 4): framing, key, ban and quota, route, forward. Each
+ * line judges or refuses. What the first three refuse costs nothing; from the route on a request is
+ * charged, whatever its answer.
+ */
+export async function handle(
+  gateway: Gateway,
+  serves: readonly Served[],
+  exchange: Exchange,
+): Promise<void> {
+  const received = receive(gateway, serves, exchange);
+  if (!received.ok) return sendRefusal(gateway, exchange, received.refusal);
+  const { served, head, target, found } = received.value;
+  if (target.whole === "*") return sendServerOptions(gateway, exchange);
+
+  const consumer = authenticate(gateway, served, head);
+  if (!consumer.ok) return sendRefusal(gateway, exchange, consumer.refusal);
+  exchange.key = consumer.value.key;
+
+  const spending = spend(gateway, served, consumer.value, exchange);
+  const standing = spending instanceof Promise ? await spending : spending;
+  if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
+
+  const { plan, account, scopes } = consumer.value.key;
+  const route = judgeRoute(found, { method: head.method, scopes, nowMs: gateway.now() });
+  if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
+
+  if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
+  const told = { standing: standing.value, account, plan };
+  return forward({ gateway, exchange, served, head, target: target.whole, ...told });
+}

@@ -1,0 +1,60 @@
+import { type Head, hostName, judgeBody, judgeHead } from "../core/framing.ts";
+import { accept, type Judged, refuse } from "../core/refusal.ts";
+import { type Found, findRoute } from "../core/route.ts";
+import { judgeTarget, type Target } from "../core/target.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Gateway, Served } from "./gateway.ts";
+
+export type Received = {
+  readonly served: Served;
+  readonly head: Head;
+  readonly target: Target;
+  readonly found: Found;
+};
+
+/**
+ * Contract 4.1: framing, target and size are judged, and the route is found. The exchange learns
+ * what is known so far, for its log line and for the fields of a refusal.
+ */
+export function receive(
+  gateway: Gateway,
+  serves: readonly Served[],
+  exchange: Exchange,
+): Judged<Received> {
+  if (gateway.draining === "closed") return refuse("draining");
+  const { request } = exchange;
+  const raw = {
+    method: request.method ?? "",
+    url: request.url ?? "",
+    version: request.httpVersion,
+    rawHeaders: request.rawHeaders,
+  };
+  const [first] = serves;
+  if (first === undefined) return refuse("misdirected");
+  const judged = judgeHead(raw, first.limits);
+  if (!judged.ok) return judged;
+  const head = judged.value;
+  exchange.head = head;
+
+  const served = serves.find((one) => isFor(one, head.host));
+  if (served === undefined) return refuse("misdirected", "a host that is not configured");
+  exchange.served = served;
+
+  const target = judgeTarget(head);
+  if (!target.ok) return target;
+  exchange.path = target.value.path;
+  const found = findRoute(served.routes, head.method, target.value.path);
+  exchange.found = found;
+
+  const deleteBody = served.routes.operations === undefined || found.operation?.hasRequestBody;
+  const body = judgeBody(head, {
+    bodyBytes: served.limits.bodyBytes,
+    deleteBody: deleteBody === true,
+  });
+  if (!body.ok) return body;
+  return accept({ served, head, target: target.value, found });
+}
+
+function isFor({ hosts }: Served, host: string): boolean {
+  return hosts.length === 0 || hosts.includes(hostName(host));
+}

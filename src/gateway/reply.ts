@@ -1,0 +1,130 @@
+import { hasBody } from "../core/framing.ts";
+import { rateLimitFields, retryAfterField } from "../core/headers.ts";
+import { lifecycleFields } from "../core/lifecycle.ts";
+import { errorBody, type Refusal, type RefusalCode, statusOf } from "../core/refusal.ts";
+import type { Standing } from "../core/standing.ts";
+import { clientAddress } from "./address.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Gateway } from "./gateway.ts";
+import { lingerOnClose } from "./linger.ts";
+
+const CHALLENGE = 'Bearer realm="tollgate"';
+/** An unread body up to this, by Content-Length, is read and the connection kept (edge.md). */
+const DISCARD_BYTES_MAX = 65_536;
+
+/** After these the framing itself is not to be believed, so neither is what follows. */
+const FRAMING: ReadonlySet<RefusalCode> = new Set([
+  "bad_request",
+  "request_timeout",
+  "body_too_large",
+  "uri_too_long",
+  "expectation_failed",
+  "headers_too_large",
+  "not_implemented",
+  "http_version",
+  "internal_error",
+]);
+
+/** Answers a request with a refusal; the only place that writes an error body. */
+export async function sendRefusal(
+  gateway: Gateway,
+  exchange: Exchange,
+  refusal: Refusal,
+): Promise<void> {
+  exchange.code = refusal.code;
+  exchange.why ??= refusal.why;
+  const { standing, over } = await standingFor(gateway, exchange, refusal.code);
+  if (exchange.response.headersSent || exchange.socket.destroyed) return;
+
+  const body = errorBody(refusal.code);
+  const fields = [
+    "Content-Type",
+    "application/json",
+    "Content-Length",
+    String(Buffer.byteLength(body)),
+    "Cache-Control",
+    "no-store",
+    ...commonFields(exchange, standing),
+    ...refusalFields(gateway, exchange, refusal.code, standing, over),
+  ];
+  if (over || mustClose(gateway, exchange, refusal.code)) {
+    fields.push("Connection", "close");
+    const bytesMax = exchange.served?.limits.bodyBytes ?? DISCARD_BYTES_MAX;
+    lingerOnClose(exchange.socket, exchange.request, bytesMax);
+  }
+  // A body that is kept out still has to be read past, or the next request never comes.
+  if (!exchange.request.complete) exchange.request.resume();
+  exchange.response.writeHead(statusOf(refusal.code), fields);
+  exchange.response.end(body);
+}
+
+/** `OPTIONS *` is about the gateway itself: answered here, without a key and uncharged (edge.md). */
+export async function sendServerOptions(gateway: Gateway, exchange: Exchange): Promise<void> {
+  const { standing } = await standingFor(gateway, exchange, "not_found");
+  const fields = ["Allow", ALL_METHODS.join(", "), "Cache-Control", "no-store"];
+  exchange.response.writeHead(204, [...fields, ...commonFields(exchange, standing)]);
+  exchange.response.end();
+}
+
+/** Our fields of every response with a head: the three of spec 8.1, the id, and the lifecycle. */
+export function commonFields(exchange: Exchange, standing: Standing): string[] {
+  const fields = ["X-Request-Id", exchange.id, ...rateLimitFields(standing)];
+  if (exchange.policy !== undefined) fields.push("RateLimit-Policy", exchange.policy);
+  const lifecycle = exchange.found?.operation?.lifecycle;
+  if (lifecycle !== undefined) fields.push(...lifecycleFields(lifecycle));
+  return fields;
+}
+
+/**
+ * The account's standing where a key was accepted; else that of the address's failure allowance,
+ * which 401s alone are charged to (contract 5).
+ */
+async function standingFor(gateway: Gateway, exchange: Exchange, code: RefusalCode) {
+  if (exchange.standing !== undefined) return { standing: exchange.standing, over: false };
+  const nowMs = gateway.now();
+  const forwardedFor = exchange.request.headers["x-forwarded-for"]?.toString();
+  const client = clientAddress(exchange.peer, forwardedFor, gateway.isTrusted);
+  if (statusOf(code) === 401) return gateway.failures.failed(client, nowMs);
+  return { standing: await gateway.failures.look(client, nowMs), over: false };
+}
+
+function refusalFields(
+  gateway: Gateway,
+  exchange: Exchange,
+  code: RefusalCode,
+  standing: Standing,
+  over: boolean,
+): string[] {
+  switch (code) {
+    case "key_missing":
+      return ["WWW-Authenticate", CHALLENGE, ...overFields(gateway, standing, over)];
+    case "key_invalid": {
+      const challenge = `${CHALLENGE}, error="invalid_token"`;
+      return ["WWW-Authenticate", challenge, ...overFields(gateway, standing, over)];
+    }
+    case "rate_limited":
+    case "key_banned":
+      return retryAfterField(standing, exchange.decidedMs ?? gateway.now());
+    case "method_not_allowed":
+      return ["Allow", (exchange.found?.allow ?? ALL_METHODS).join(", ")];
+    case "store_unavailable":
+    case "draining":
+      return ["Retry-After", "1"];
+    default:
+      return [];
+  }
+}
+
+const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+function overFields(gateway: Gateway, standing: Standing, over: boolean): string[] {
+  return over ? retryAfterField(standing, gateway.now()) : [];
+}
+
+/** Whether the connection must not be used again: see FRAMING, and edge.md on unread bodies. */
+function mustClose(gateway: Gateway, exchange: Exchange, code: RefusalCode): boolean {
+  if (gateway.draining !== "no" || exchange.broken !== undefined || FRAMING.has(code)) return true;
+  const { head, request } = exchange;
+  if (head === undefined || !hasBody(head) || request.complete) return head === undefined;
+  return exchange.asksToContinue || head.chunked || (head.contentLength ?? 0) > DISCARD_BYTES_MAX;
+}

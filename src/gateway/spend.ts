@@ -1,0 +1,50 @@
+import { policyField } from "../core/headers.ts";
+import { accept, type Judged, refuse } from "../core/refusal.ts";
+import { admittedStanding, refusalAt, type Standing, untouchedStanding } from "../core/standing.ts";
+import type { Answer, NoAnswer } from "../stores/store.ts";
+import type { Consumer } from "./authenticate.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Gateway, Served } from "./gateway.ts";
+
+/**
+ * Contract 4.3: the ban, then the quotas, decided together and atomically. The exchange learns what
+ * was decided and charged, and where the account stands.
+ */
+export function spend(
+  gateway: Gateway,
+  served: Served,
+  { key, limits }: Consumer,
+  exchange: Exchange,
+): Judged<Standing> | Promise<Judged<Standing>> {
+  if (served.rateLimitFields === "policy") exchange.policy = policyField(limits);
+  const name = { environment: key.environment, account: key.account };
+  const ask = { limits, bans: served.bans, units: 1 };
+
+  const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
+    if (!("unavailable" in answer)) return judgeAnswer(answer, exchange);
+    const last = gateway.quotas.lastKnown(name);
+    exchange.standing =
+      last === undefined
+        ? untouchedStanding(limits, gateway.now())
+        : (refusalAt(last, last.nowMs)?.standing ?? admittedStanding(last));
+    return refuse("store_unavailable", "the rate limit store is away");
+  };
+  const answer = gateway.quotas.spend(name, ask);
+  return answer instanceof Promise ? answer.then(settle) : settle(answer);
+}
+
+function judgeAnswer(answer: Answer, exchange: Exchange): Judged<Standing> {
+  const { verdict, admitted, unspent } = answer;
+  exchange.decidedMs = verdict.nowMs;
+  if (admitted) {
+    exchange.decision = "admitted";
+    exchange.charged = 1;
+    exchange.standing = admittedStanding(verdict, unspent);
+    return accept(exchange.standing);
+  }
+  exchange.decision = "refused";
+  const refusal = refusalAt(verdict, verdict.nowMs);
+  if (refusal === undefined) throw new Error("Cannot refuse a request that nothing refuses");
+  exchange.standing = refusal.standing;
+  return refuse(refusal.code);
+}

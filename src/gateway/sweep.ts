@@ -1,0 +1,90 @@
+import type { EdgeLimits } from "../core/limits.ts";
+import type { Exchange, Waiting } from "./exchange.ts";
+import type { Gateway } from "./gateway.ts";
+
+const SWEEP_MS = 100;
+
+/**
+ * Ends what takes too long. One timer for all exchanges of a listener: a timer or a signal for each
+ * request costs more than looking at each of them ten times a second.
+ */
+export class Sweep {
+  readonly #gateway: Gateway;
+  readonly #exchanges = new Set<Exchange>();
+  #timer: NodeJS.Timeout | undefined;
+  #whenIdle: (() => void) | undefined;
+
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway;
+  }
+
+  get active(): number {
+    return this.#exchanges.size;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.#look(), SWEEP_MS).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  add(exchange: Exchange): void {
+    this.#exchanges.add(exchange);
+  }
+
+  delete(exchange: Exchange): void {
+    this.#exchanges.delete(exchange);
+    if (this.#exchanges.size === 0) this.#whenIdle?.();
+  }
+
+  /** Resolves when nothing is under way, or after `deadlineMs`. */
+  async idle(deadlineMs: number): Promise<void> {
+    if (this.#exchanges.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, deadlineMs);
+      this.#whenIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  #look(): void {
+    const nowMs = this.#gateway.elapsed();
+    for (const exchange of this.#exchanges) {
+      const limits = exchange.served?.limits;
+      if (limits === undefined) continue;
+      if (exchange.response.writableEnded) cutSlowReader(exchange, limits, nowMs);
+      else if (nowMs - exchange.progressMs > limitMs(exchange.waiting, limits)) {
+        exchange.forwarding?.late();
+      }
+    }
+  }
+}
+
+function limitMs(waiting: Waiting, limits: EdgeLimits): number {
+  switch (waiting) {
+    case "connection":
+    case "answer":
+      return limits.responseTimeoutMs;
+    case "upload":
+    case "download":
+      return limits.idleTimeoutMs;
+    case "nothing":
+      return Number.POSITIVE_INFINITY;
+  }
+}
+
+/** Node has no limit for a client that takes nothing of a response that is all written. */
+function cutSlowReader(exchange: Exchange, limits: EdgeLimits, nowMs: number): void {
+  const left = exchange.socket.writableLength;
+  if (left !== exchange.leftToFlush) {
+    exchange.leftToFlush = left;
+    exchange.progressMs = nowMs;
+  } else if (nowMs - exchange.progressMs > limits.idleTimeoutMs) {
+    exchange.why ??= "the client took no byte of the response";
+    exchange.socket.destroy();
+  }
+}
