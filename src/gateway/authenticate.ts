@@ -38,8 +38,8 @@ export function authenticate(gateway: Gateway, served: Served, head: Head): Judg
 const known = new WeakMap<Served["plans"], WeakMap<KeyRecord, readonly Limit[]>>();
 
 function limitsFor({ plans }: Served, key: KeyRecord): readonly Limit[] {
-  let ofPlans = known.get(plans);
-  if (ofPlans === undefined) known.set(plans, (ofPlans = new WeakMap()));
+  const ofPlans = known.get(plans) ?? new WeakMap<KeyRecord, readonly Limit[]>();
+  known.set(plans, ofPlans);
   let limits = ofPlans.get(key);
   if (limits === undefined) {
     const plan = plans.get(key.plan);

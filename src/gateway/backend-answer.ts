@@ -39,7 +39,7 @@ const UNREACHABLE = new Set([
 ]);
 
 function codeOf(error: Error): string {
-  return "code" in error ? String(error.code) : error.name;
+  return "code" in error && error.code !== undefined ? String(error.code) : error.name;
 }
 
 /** The connection went away, as one that was kept too long does. */

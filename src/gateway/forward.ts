@@ -1,31 +1,17 @@
-import { randomUUID } from "node:crypto";
 import type { Dispatcher } from "undici";
-import { type Head, hasBody } from "../core/framing.ts";
-import { type Identity, requestFields, responseFields } from "../core/headers.ts";
+import { hasBody } from "../core/framing.ts";
+import { responseFields } from "../core/headers.ts";
 import type { Refusal } from "../core/refusal.ts";
-import type { Standing } from "../core/standing.ts";
+
 import { isConnectionLoss, judgeResponse, refusalFor, textOf } from "./backend-answer.ts";
-import type { Exchange, Forwarding } from "./exchange.ts";
-import type { Gateway, Served } from "./gateway.ts";
+import type { Forwarding } from "./exchange.ts";
+
 import { lingerOnClose } from "./linger.ts";
+import { type Admitted, outgoingFields } from "./outgoing.ts";
 import { commonFields, sendRefusal } from "./reply.ts";
 import { RequestBody } from "./request-body.ts";
 import type { Lane } from "./upstreams.ts";
 
-/** An exchange that got this far: its head was judged, its key accepted, its quota charged. */
-export type Admitted = {
-  readonly gateway: Gateway;
-  readonly exchange: Exchange;
-  readonly served: Served;
-  readonly head: Head;
-  /** Forwarded byte for byte as it was matched. */
-  readonly target: string;
-  readonly account: string;
-  readonly plan: string;
-  readonly standing: Standing;
-};
-
-const PSEUDONYM = "tollgate";
 const EARLY_HINTS_MAX = 8;
 const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
@@ -68,30 +54,16 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
 
   #dispatch(lane: Lane): void {
     this.#lane = lane;
-    if (this.#settled) return this.#releaseLane();
-    const { served, head, target } = this.#admitted;
+    if (this.#settled) {
+      this.#releaseLane();
+      return;
+    }
+    const { head, target } = this.#admitted;
     this.#reusedLane = lane.reused;
     this.#sent = false;
-    const headers = requestFields(head, this.#identity());
-    if (served.upstreamHost === "client") headers.push("Host", head.host);
-    if (head.contentLength !== undefined)
-      headers.push("Content-Length", String(head.contentLength));
+    const headers = outgoingFields(this.#admitted);
     const method = head.method as Dispatcher.HttpMethod;
     lane.client.dispatch({ path: target, method, headers, body: this.#body ?? null }, this);
-  }
-
-  #identity(): Identity {
-    const { gateway, exchange, account, plan } = this.#admitted;
-    return {
-      requestId: exchange.id,
-      account,
-      plan,
-      random: (randomUUID() + randomUUID()).replaceAll("-", "").slice(0, 48),
-      peer: exchange.peer,
-      peerIsTrusted: gateway.isTrusted(exchange.peer),
-      scheme: "http",
-      pseudonym: PSEUDONYM,
-    };
   }
 
   // What the library tells, in order.
@@ -120,10 +92,10 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     const raw = textOf(controller.rawHeaders);
-    if (status < 200) return this.#informational(status, raw);
     const wrong = judgeResponse(status, raw);
-    if (wrong === undefined) return this.#sendHead(status, raw);
-    this.#fail({ code: "upstream_invalid", why: wrong });
+    if (status < 200) this.#informational(status, raw);
+    else if (wrong === undefined) this.#sendHead(status, raw);
+    else this.#fail({ code: "upstream_invalid", why: wrong });
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -180,9 +152,12 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   #fail(failure: Refusal): void {
     if (this.#settled) return;
     this.#failure = failure;
-    if (this.#controller !== undefined) return this.#controller.abort(new Error(failure.code));
-    this.#stopWaiting();
-    this.#end(failure);
+    if (this.#controller !== undefined) {
+      this.#controller.abort(new Error(failure.code));
+    } else {
+      this.#stopWaiting();
+      this.#end(failure);
+    }
   }
 
   #end(failure: Refusal): void {

@@ -1,0 +1,42 @@
+import { randomUUID } from "node:crypto";
+import type { Head } from "../core/framing.ts";
+import { requestFields } from "../core/headers.ts";
+import type { Standing } from "../core/standing.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Gateway, Served } from "./gateway.ts";
+
+/** An exchange that got this far: its head was judged, its key accepted, its quota charged. */
+export type Admitted = {
+  readonly gateway: Gateway;
+  readonly exchange: Exchange;
+  readonly served: Served;
+  readonly head: Head;
+  /** Forwarded byte for byte as it was matched. */
+  readonly target: string;
+  readonly account: string;
+  readonly plan: string;
+  readonly standing: Standing;
+};
+
+const PSEUDONYM = "tollgate";
+
+/**
+ * The fields of the request to the backend, flat. The client library reads Content-Length as what
+ * the body must come to, and writes the framing itself; Host is its own unless the client's is
+ * wanted.
+ */
+export function outgoingFields({ gateway, exchange, served, head, account, plan }: Admitted) {
+  const fields = requestFields(head, {
+    requestId: exchange.id,
+    account,
+    plan,
+    random: (randomUUID() + randomUUID()).replaceAll("-", "").slice(0, 48),
+    peer: exchange.peer,
+    peerIsTrusted: gateway.isTrusted(exchange.peer),
+    scheme: "http",
+    pseudonym: PSEUDONYM,
+  });
+  if (served.upstreamHost === "client") fields.push("Host", head.host);
+  if (head.contentLength !== undefined) fields.push("Content-Length", String(head.contentLength));
+  return fields;
+}
