@@ -1,0 +1,223 @@
+import type { Ask, Verdict } from "../core/quota.ts";
+import { type Known, know, Memory, refuses, verdictSince } from "./known.ts";
+import { type Group, type Lane, sameTerms, take, wait } from "./lane.ts";
+import type { StoreFailure } from "./redis-failure.ts";
+import { CALL_ACCOUNTS_MAX } from "./redis-script.ts";
+import type { AccountName, Answer, NoAnswer } from "./store.ts";
+
+/** One account of a call; `ask.units` are the requests that wait for its verdict. */
+export type NamedAsk = { readonly name: AccountName; readonly ask: Ask };
+
+/** For each ask its verdict, or why there is none. Asks of one call share the ban policy. */
+export type Outcome = Verdict | { readonly failure: StoreFailure };
+
+/** What happens without the store (contract 8): fallback.ts stands here. */
+export type Gate = {
+  /** True while the store is known to be away: asks do not even go out. */
+  shut(): boolean;
+  /** Decides one request here. `failure` is why the store did not; undefined while shut. */
+  decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer;
+  /** How each call ended: undefined when it was answered. */
+  called(failure: StoreFailure | undefined): void;
+};
+
+export type BatchOptions = {
+  /** Decides up to 256 accounts in one call. Never rejects. */
+  readonly call: (asks: readonly NamedAsk[]) => Promise<readonly Outcome[]>;
+  /** Asks of different lanes never share a call: the buckets of a Cluster. */
+  readonly laneOf: (name: AccountName) => number;
+  readonly gate: Gate;
+  /** Told of every verdict of the store. */
+  readonly onVerdict: (name: AccountName, verdict: Verdict) => void;
+  /** The store's test clock, in milliseconds; without it, time since an answer is measured. */
+  readonly clock?: (() => number) | undefined;
+};
+
+/** Two calls at most are under way in a lane: one in Redis, one on its way. */
+const CALLS_MAX = 2;
+/** Calls of nothing but strikes: at most 17 a second of a gateway, whatever the flood. */
+const STRIKE_PAUSE_MS = 60;
+
+/**
+ * Requests that wait are decided together (design.md, "Batching"): while calls are under way, asks
+ * gather, and the next call carries all of them. Refusals that the last answer foretells cost no
+ * call; those that could be strikes travel along, or in calls of their own that are paced.
+ */
+export class Batch {
+  readonly #options: BatchOptions;
+  readonly #lanes = new Map<number, Lane>();
+  readonly #memory = new Memory<Known>();
+  #strikeTimer: NodeJS.Timeout | undefined;
+  #strikesSentMs = Number.NEGATIVE_INFINITY;
+  /** Verdicts asked for before the last `forget` are answered, but not remembered. */
+  #epoch = 0;
+
+  constructor(options: BatchOptions) {
+    this.#options = options;
+  }
+
+  spend(name: AccountName, ask: Ask): Answer | NoAnswer | Promise<Answer | NoAnswer> {
+    const { gate } = this.#options;
+    const id = idOf(name);
+    const known = this.#memory.get(id);
+    const refusal = known !== undefined && sameTerms(known, ask) ? this.#refuses(known) : "no";
+    if (known !== undefined && refusal === "surely") return this.#refused(known);
+    if (known !== undefined && refusal === "strike") return this.#strike(id, name, ask, known);
+    if (gate.shut()) return gate.decide(name, ask, undefined);
+
+    const lane = this.#lane(name);
+    let group = lane.open.get(id);
+    if (group === undefined || !sameTerms(group.ask, ask)) {
+      group = { id, name, ask, known: undefined, waiting: [] };
+      lane.open.set(id, group);
+      lane.queue.push(group);
+      this.#schedule(lane);
+    }
+    return wait(group);
+  }
+
+  lastKnown(name: AccountName): Verdict | undefined {
+    const known = this.#memory.get(idOf(name));
+    return known && verdictSince(known, this.#sinceReceived(known));
+  }
+
+  forget(name?: AccountName): void {
+    this.#epoch += 1;
+    if (name === undefined) this.#memory.clear();
+    else this.#memory.delete(idOf(name));
+  }
+
+  close(): void {
+    clearTimeout(this.#strikeTimer);
+  }
+
+  /** Counted from when the call was sent: early costs a command, late would break a promise. */
+  #refuses(known: Known): ReturnType<typeof refuses> {
+    if (known.whole === undefined) return "no";
+    const { clock } = this.#options;
+    const nowMs = clock ? clock() : known.nowMs + performance.now() - known.whole.sentMs;
+    return refuses(known, nowMs);
+  }
+
+  #sinceReceived({ nowMs, receivedMs }: Known): number {
+    const { clock } = this.#options;
+    return clock ? clock() - nowMs : performance.now() - receivedMs;
+  }
+
+  #refused(known: Known): Answer {
+    const verdict = verdictSince(known, this.#sinceReceived(known));
+    return { verdict, unspent: 0, admitted: false, by: "store" };
+  }
+
+  /** One strike of an account is under way at a time, and as many accounts wait as fit in a call. */
+  #strike(id: string, name: AccountName, ask: Ask, known: Known) {
+    const lane = this.#lane(name);
+    const full = lane.strikes.length >= CALL_ACCOUNTS_MAX;
+    if (known.whole?.striking || full || this.#options.gate.shut()) return this.#refused(known);
+    if (known.whole !== undefined) known.whole.striking = true;
+    const group: Group = { id, name, ask, known, waiting: [] };
+    lane.strikes.push(group);
+    this.#paceStrikes();
+    return wait(group);
+  }
+
+  #paceStrikes(): void {
+    if (this.#strikeTimer !== undefined) return;
+    const pauseMs = Math.max(0, this.#strikesSentMs + STRIKE_PAUSE_MS - performance.now());
+    this.#strikeTimer = setTimeout(() => {
+      this.#strikeTimer = undefined;
+      this.#sendStrikes();
+    }, Math.ceil(pauseMs));
+  }
+
+  /** One lane a time; the lane goes to the end of the order, so that each has its turn. */
+  #sendStrikes(): void {
+    const waiting = [...this.#lanes].filter(([, { strikes }]) => strikes.length > 0);
+    const [number, lane] = waiting.find(([, { calls }]) => calls < CALLS_MAX) ?? [];
+    if (number !== undefined && lane !== undefined) {
+      this.#lanes.delete(number);
+      this.#lanes.set(number, lane);
+      this.#strikesSentMs = performance.now();
+      this.#flush(lane);
+    }
+    if (waiting.length > 1 || (waiting.length === 1 && lane === undefined)) {
+      if (lane === undefined) this.#strikesSentMs = performance.now();
+      this.#paceStrikes();
+    }
+  }
+
+  #lane(name: AccountName): Lane {
+    const number = this.#options.laneOf(name);
+    let lane = this.#lanes.get(number);
+    if (lane === undefined) {
+      lane = { queue: [], strikes: [], open: new Map(), calls: 0, scheduled: false };
+      this.#lanes.set(number, lane);
+    }
+    return lane;
+  }
+
+  /** After the sockets of this turn are read: requests that came together go together. */
+  #schedule(lane: Lane): void {
+    if (lane.scheduled || lane.calls >= CALLS_MAX) return;
+    lane.scheduled = true;
+    setImmediate(() => {
+      lane.scheduled = false;
+      if (lane.queue.length > 0 && lane.calls < CALLS_MAX) this.#flush(lane);
+    });
+  }
+
+  #flush(lane: Lane): void {
+    const groups = take(lane);
+    const asks = groups.map(({ name, ask, waiting }) => {
+      return { name, ask: { ...ask, units: waiting.length } };
+    });
+    const epoch = this.#epoch;
+    const sentMs = performance.now();
+    lane.calls += 1;
+    void this.#options.call(asks).then((outcomes) => {
+      lane.calls -= 1;
+      const trip = { sentMs, receivedMs: performance.now() };
+      this.#options.gate.called(failureOf(outcomes.find((each) => failureOf(each) !== undefined)));
+      groups.forEach((group, i) => {
+        const outcome = outcomes[i] as Outcome;
+        const failure = failureOf(outcome);
+        if (failure !== undefined) this.#fail(group, failure);
+        else this.#settle(group, outcome as Verdict, trip, epoch === this.#epoch);
+      });
+      if (lane.queue.length > 0) this.#schedule(lane);
+    });
+    if (lane.queue.length > 0) this.#schedule(lane);
+  }
+
+  #settle(
+    group: Group,
+    verdict: Verdict,
+    trip: { sentMs: number; receivedMs: number },
+    remember: boolean,
+  ): void {
+    const { id, name, ask, waiting } = group;
+    if (remember) this.#memory.set(id, know(ask, verdict, trip));
+    this.#options.onVerdict(name, verdict);
+    const { granted } = verdict;
+    for (let i = 0; i < waiting.length; i++) {
+      const admitted = i < granted;
+      waiting[i]?.({ verdict, unspent: admitted ? granted - 1 - i : 0, admitted, by: "store" });
+    }
+  }
+
+  #fail({ name, ask, known, waiting }: Group, failure: StoreFailure): void {
+    if (known?.whole) known.whole.striking = false;
+    for (const answer of waiting) {
+      if (known !== undefined && this.#refuses(known) !== "no") answer(this.#refused(known));
+      else answer(this.#options.gate.decide(name, ask, failure));
+    }
+  }
+}
+
+function idOf({ environment, account }: AccountName): string {
+  return `${environment}:${account}`;
+}
+
+function failureOf(outcome: Outcome | undefined): StoreFailure | undefined {
+  return outcome !== undefined && "failure" in outcome ? outcome.failure : undefined;
+}

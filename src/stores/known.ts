@@ -1,0 +1,123 @@
+import type { Ask, BanPolicy, Verdict } from "../core/quota.ts";
+import { refusalAt } from "../core/standing.ts";
+import { type Limit, windowEnd, windowStart } from "../core/windows.ts";
+
+/** How many accounts are remembered at least; at most twice as many, some 300 bytes each. */
+const ACCOUNTS = 100_000;
+
+/** When a call left and came back, in milliseconds of a monotonic clock. */
+export type Trip = { readonly sentMs: number; readonly receivedMs: number };
+
+/**
+ * What the last answer said of one account. The ordinary case is small: counts in the windows of
+ * then. `whole` is kept where there is more to say: an exhausted window, strikes, a ban.
+ */
+export type Known = {
+  readonly limits: readonly Limit[];
+  readonly bans: BanPolicy | undefined;
+  readonly nowMs: number;
+  readonly receivedMs: number;
+  readonly used: readonly number[];
+  readonly whole: Whole | undefined;
+};
+
+export type Whole = {
+  readonly verdict: Verdict;
+  readonly sentMs: number;
+  /** A strike of this account is under way: its further refusals are answered from here. */
+  striking: boolean;
+};
+
+export function know({ limits, bans }: Ask, verdict: Verdict, trip: Trip): Known {
+  const { nowMs, windows } = verdict;
+  const { receivedMs } = trip;
+  const ordinary =
+    verdict.ban === undefined &&
+    verdict.strikes === 0 &&
+    windows.every(({ window, limit, used, resetMs }) => {
+      return used < limit && resetMs === windowEnd(window, windowStart(window, nowMs));
+    });
+  if (!ordinary) {
+    const whole = { verdict, sentMs: trip.sentMs, striking: false };
+    return { limits, bans, nowMs, receivedMs, used: [], whole };
+  }
+  const used = windows.map((window) => window.used);
+  return { limits, bans, nowMs, receivedMs, used, whole: undefined };
+}
+
+/**
+ * The verdict as it stands `sinceMs` after it was received: a window that ended since then is empty,
+ * and a ban that ended is over. Counted from the receipt, so that Retry-After is never too short.
+ */
+export function verdictSince({ limits, nowMs, used, whole }: Known, sinceMs: number): Verdict {
+  const thenMs = Math.floor(nowMs + sinceMs);
+  const windows = limits.map(({ window, limit }, i) => {
+    const nextMs = windowEnd(window, windowStart(window, thenMs));
+    const held = whole?.verdict.windows[i];
+    const resetMs = held?.resetMs ?? windowEnd(window, windowStart(window, nowMs));
+    if (resetMs <= thenMs) return { window, limit, used: 0, resetMs: nextMs };
+    return { window, limit, used: held?.used ?? used[i] ?? 0, resetMs };
+  });
+  const ban = whole?.verdict.ban;
+  return {
+    nowMs: thenMs,
+    granted: 0,
+    windows,
+    ban: ban !== undefined && ban.untilMs > thenMs ? ban : undefined,
+    strikes: whole?.verdict.strikes ?? 0,
+    strikeDueMs: Math.max(thenMs, whole?.verdict.strikeDueMs ?? thenMs),
+    repaired: false,
+  };
+}
+
+/**
+ * What is known to refuse a request at `nowMs` of the store's clock: nothing, a refusal that can be
+ * answered from memory, or one that could be a strike, which the store must hear of (contract 5).
+ */
+export function refuses({ whole, bans }: Known, nowMs: number): "no" | "surely" | "strike" {
+  if (whole === undefined || refusalAt(whole.verdict, nowMs) === undefined) return "no";
+  const { ban, strikeDueMs } = whole.verdict;
+  if (bans === undefined || (ban !== undefined && ban.untilMs > nowMs)) return "surely";
+  return nowMs < strikeDueMs ? "surely" : "strike";
+}
+
+/** The latest of each account, bounded: the older half goes when the newer one is full. */
+export class Memory<T> {
+  readonly #halfMax: number;
+  #newer = new Map<string, T>();
+  #older = new Map<string, T>();
+
+  constructor(halfMax = ACCOUNTS) {
+    this.#halfMax = halfMax;
+  }
+
+  get(id: string): T | undefined {
+    const newer = this.#newer.get(id);
+    if (newer !== undefined) return newer;
+    const older = this.#older.get(id);
+    if (older !== undefined) this.set(id, older);
+    return older;
+  }
+
+  set(id: string, value: T): void {
+    if (this.#newer.size >= this.#halfMax && !this.#newer.has(id)) {
+      this.#older = this.#newer;
+      this.#newer = new Map();
+    }
+    this.#newer.set(id, value);
+  }
+
+  delete(id: string): void {
+    this.#newer.delete(id);
+    this.#older.delete(id);
+  }
+
+  clear(): void {
+    this.#newer.clear();
+    this.#older.clear();
+  }
+
+  get size(): number {
+    return this.#newer.size + this.#older.size;
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * Why a command has no answer. `executed: "no"` is certain, so it may be sent again; "unknown" may
+ * have been charged and never is. The message never holds the command's arguments or a password.
+ */
+export class StoreFailure extends Error {
+  readonly code: string;
+  readonly executed: "no" | "unknown";
+
+  constructor(code: string, message: string, executed: "no" | "unknown") {
+    super(message);
+    this.name = "StoreFailure";
+    this.code = code;
+    this.executed = executed;
+  }
+}
+
+/** Replies that Redis gives instead of executing, and what people should know of them. */
+const REFUSALS: Record<string, string> = {
+  NOSCRIPT: "it does not know the script",
+  MOVED: "the slot is on another node",
+  ASK: "the slot is moving to another node",
+  TRYAGAIN: "the slot is in motion between two nodes",
+  CLUSTERDOWN: "the cluster does not serve this slot",
+  LOADING: "it is loading its data",
+  READONLY: "it is a read-only replica",
+  OOM: "it is out of memory: raise maxmemory",
+  MISCONF: "it refuses writes because it cannot save to disk",
+  MASTERDOWN: "its master is away",
+  NOREPLICAS: "it has too few replicas to accept writes",
+  BUSY: "it is busy running a script",
+  NOPERM: "the user lacks a permission: docs/operations.md lists those that are needed",
+  NOAUTH: "it asks for a password",
+  WRONGPASS: "user or password are wrong",
+};
+
+/** What the client library threw, in plain words. ioredis hangs the command's arguments on its errors. */
+export function translate(error: unknown): StoreFailure {
+  if (error instanceof StoreFailure) return error;
+  const { name, message, code } = error as Partial<NodeJS.ErrnoException>;
+  const text = String(message ?? error);
+  if (name === "ReplyError") {
+    const [word = "ERR"] = text.split(" ", 1);
+    // What a script could not do is reported behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
+    const known = [word, text.split(" ", 2)[1] ?? ""].find((each) => each in REFUSALS);
+    if (known !== undefined) return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, "no");
+    return new StoreFailure(
+      word,
+      `Redis: ${text.replace(/,? with args beginning.*$/s, "")}`,
+      "unknown",
+    );
+  }
+  if (text.startsWith("Stream isn't writeable")) return unreachable("no connection");
+  if (text.includes("Connection is closed"))
+    return unreachable("the connection is closed", "unknown");
+  if (text.includes("max retries per request"))
+    return unreachable("the connection was lost", "unknown");
+  if (code !== undefined) return unreachable(code, "unknown");
+  return unreachable(text.split("\n", 1)[0] ?? "", "unknown");
+}
+
+/** The redirection that a reply asks for: MOVED and ASK name a slot and an address. */
+export function redirection(error: unknown): { kind: "MOVED" | "ASK"; at: string } | undefined {
+  const text = String((error as Error | undefined)?.message ?? "");
+  const found = /^(MOVED|ASK) \d+ (\S*:\d+)$/.exec(text);
+  return found === null ? undefined : { kind: found[1] as "MOVED" | "ASK", at: found[2] ?? "" };
+}
+
+export function unreachable(why: string, executed: "no" | "unknown" = "no"): StoreFailure {
+  return new StoreFailure("unreachable", `Redis cannot be reached: ${why}`, executed);
+}
+
+/**
+ * Rejects when `ms` have passed and a full poll phase after that brought no answer. Timers run
+ * before sockets are read, so an answer that waits in the socket behind a stalled event loop is
+ * still found in time (design.md, "Store away").
+ */
+export function orLate<T>(answer: Promise<T>, ms: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(new StoreFailure("late", `Redis: no answer in ${ms} ms`, "unknown"));
+    const timer = setTimeout(() => setImmediate(() => setImmediate(late)), ms);
+    answer.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

@@ -1,0 +1,60 @@
+import { Command, type Redis, type RedisOptions } from "ioredis";
+
+/** Options of a connection; ours leave replies in the shapes of RESP 2. */
+export type LinkOptions = RedisOptions & { replyMapping: "legacy" };
+
+export type Argument = string | number;
+
+/** One node that takes writes. Rejects with StoreFailure. */
+export type Node = { send(name: string, args: readonly Argument[]): Promise<unknown> };
+
+export type Subscriber = {
+  /** What came over the channel. */
+  message(text: string): void;
+  /** Listening from now on: what was said before it is lost. */
+  up(): void;
+  /** Not listening any more, until `up`. */
+  down(): void;
+};
+
+/**
+ * The way to Redis: alone, through Sentinel, or a Cluster. Never queues while there is no connection
+ * and never sends anything twice that may have been executed; connects again by itself, for ever.
+ */
+export type Link = {
+  /** True when keys of different buckets cannot go in one call. */
+  readonly clustered: boolean;
+  /**
+   * Sends a command to the node that owns the key, `prefix:{bucket}:...`, following MOVED and ASK.
+   * Rejects with StoreFailure.
+   */
+  send(key: string, name: string, args: readonly Argument[]): Promise<unknown>;
+  /** Every node that takes writes. Rejects when one cannot be reached. */
+  masters(): Promise<readonly Node[]>;
+  /** Listens on a connection of its own; returns how to begin anew on a fresh one. */
+  subscribe(channel: string, subscriber: Subscriber): { restart(): void };
+  health(): { readonly ok: boolean; readonly why?: string };
+  /** Settles once connected, or when the first attempt failed. */
+  readonly tried: Promise<void>;
+  close(): Promise<void>;
+};
+
+/** Sends one command on one connection, with its arguments kept out of what it may throw. */
+export function sendOn(redis: Redis, name: string, args: readonly Argument[]): Promise<unknown> {
+  const command = new Command(name, args as Argument[], { replyEncoding: "utf8" });
+  return redis.sendCommand(command) as Promise<unknown>;
+}
+
+/** Subscribes each time the connection is ready. */
+export function listen(redis: Redis, channel: string, subscriber: Subscriber): void {
+  redis.on("error", () => undefined);
+  redis.on("close", () => subscriber.down());
+  redis.on("message", (_channel: string, text: string) => subscriber.message(text));
+  redis.on("ready", () => {
+    redis.subscribe(channel).then(
+      () => subscriber.up(),
+      () => redis.disconnect(true),
+    );
+  });
+  redis.connect().catch(() => undefined);
+}

@@ -1,0 +1,129 @@
+import type { ConnectionOptions } from "node:tls";
+import type { Verdict } from "../core/quota.ts";
+import { Batch, type Gate } from "./batch.ts";
+import { findBans } from "./redis-bans.ts";
+import { connectRedis, type RedisAddress } from "./redis-connect.ts";
+import { createEvents } from "./redis-events.ts";
+import { orLate, type StoreFailure } from "./redis-failure.ts";
+import { bucketOf, LIFT } from "./redis-script.ts";
+import { createSharedStore, type SharedStore } from "./redis-shared.ts";
+import type { AccountName, QuotaStore, Report } from "./store.ts";
+
+export type RedisStoreOptions = {
+  readonly address: RedisAddress;
+  /** `storePrefix`: every key of ours begins with it. */
+  readonly prefix: string;
+  readonly report: Report;
+  /** Contract 8: decides while the store is away. Default: none does (`onStoreFailure: deny`). */
+  readonly gate?: (shared: SharedStore, store: QuotaStore) => Gate;
+  /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
+  readonly now?: () => number;
+  /** For `rediss://`, beyond what Node trusts by itself. */
+  readonly tls?: ConnectionOptions;
+};
+
+const DENY: Gate = {
+  shut: () => false,
+  decide: () => ({ unavailable: true }),
+  called: () => undefined,
+};
+const ADMIN_LATE_MS = 2_000;
+/** Failures that a probe which only reads cannot see to be over. */
+const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]);
+
+/**
+ * The store of many gateways. Resolves once connected, or when the first attempt to connect failed:
+ * a store that is away does not keep a gateway from starting. It connects by itself from then on.
+ */
+export async function createRedisStore(options: RedisStoreOptions): Promise<QuotaStore> {
+  const { address, prefix, report, now } = options;
+  const link = connectRedis(options);
+  const shared = createSharedStore(link, prefix, now);
+  let failure: StoreFailure | undefined;
+  let gate = DENY;
+
+  const batch = new Batch({
+    call: (asks) => shared.decide(asks),
+    laneOf: (name) => (link.clustered ? bucketOf(name) : 0),
+    clock: now,
+    gate: {
+      shut: () => gate.shut(),
+      decide: (name, ask, why) => gate.decide(name, ask, why),
+      called: (why) => {
+        note(why);
+        gate.called(why);
+      },
+    },
+    onVerdict: (name, verdict) => {
+      if (verdict.repaired) report("warn", "counter_repaired", { ...name, store: address.shown });
+      if (earned(verdict)) events.publish(idOf(name)).catch(() => undefined);
+    },
+  });
+
+  const events = createEvents({
+    link,
+    prefix,
+    forget: (id) => batch.forget(id === undefined ? undefined : nameOf(id)),
+    probed: (why) => {
+      if (why !== undefined || !OF_WRITES.has(failure?.code ?? "")) note(why);
+    },
+  });
+
+  /** One line a change, whatever the number of requests. */
+  function note(next: StoreFailure | undefined): void {
+    if (next !== undefined && failure === undefined) {
+      report("error", "store_away", { store: address.shown, code: next.code, why: next.message });
+    }
+    if (next === undefined && failure !== undefined) {
+      report("info", "store_back", { store: address.shown });
+    }
+    failure = next;
+  }
+
+  const store: QuotaStore = {
+    spend: (name, ask) => batch.spend(name, ask),
+    lastKnown: (name) => batch.lastKnown(name),
+    forget: (name) => batch.forget(name),
+    look: async (name, ask) => {
+      const [outcome] = await shared.decide([{ name, ask: { ...ask, units: 0 } }]);
+      if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
+      return outcome;
+    },
+    bans: () => findBans(link, prefix, now),
+    liftBan: async (name) => {
+      const clockMs = now ? now() : -1;
+      const lifted = await orLate(shared.run(LIFT, shared.keyOf(name), [clockMs]), ADMIN_LATE_MS);
+      batch.forget(name);
+      await events.publish(idOf(name));
+      return lifted === 1;
+    },
+    health: () => {
+      const connected = link.health();
+      return connected.ok && failure !== undefined
+        ? { ok: false, why: failure.message }
+        : connected;
+    },
+    close: async () => {
+      events.close();
+      batch.close();
+      await link.close();
+    },
+  };
+  gate = options.gate?.(shared, store) ?? DENY;
+  await link.tried;
+  return store;
+}
+
+/** The verdict of the very request that earned the ban, so that one gateway tells the others. */
+function earned({ ban, nowMs }: Verdict): boolean {
+  return ban !== undefined && ban.untilMs - ban.lengthMs === nowMs;
+}
+
+function idOf({ environment, account }: AccountName): string {
+  return `${environment}:${account}`;
+}
+
+function nameOf(id: string): AccountName {
+  const colon = id.indexOf(":");
+  return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
+}
