@@ -1,0 +1,65 @@
+/** A whole answer, before it is written. `fields` is a flat list of names and values. */
+export type Answer = {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+  readonly fields: readonly string[];
+};
+
+/** Every way the admin listener says no: one row per code. */
+const PROBLEMS = {
+  bad_request: 400,
+  token_missing: 401,
+  token_invalid: 401,
+  host_refused: 403,
+  origin_refused: 403,
+  not_found: 404,
+  unknown_id: 404,
+  not_banned: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  conflict: 409,
+  reload_refused: 409,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  expectation_failed: 417,
+  config_invalid: 422,
+  headers_too_large: 431,
+  internal_error: 500,
+  plan_missing: 503,
+  store_unavailable: 503,
+} as const satisfies Record<string, number>;
+
+export type ProblemCode = keyof typeof PROBLEMS;
+
+/** Expected refusals are values, here as in core. */
+export type Read<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly answer: Answer };
+
+export function json(status: number, value: unknown): Answer {
+  return { status, type: "application/json", body: JSON.stringify(value), fields: [] };
+}
+
+/** The Error shape of the spec; `more` adds members that say it in detail. */
+export function problem(
+  code: ProblemCode,
+  message: string,
+  { more = {}, fields = [] }: { more?: Record<string, unknown>; fields?: readonly string[] } = {},
+): Answer {
+  const status = PROBLEMS[code];
+  return { ...json(status, { code, message, status, ...more }), fields };
+}
+
+/**
+ * On every answer: nothing here is to be kept, guessed at, framed, or loaded by another site. The
+ * page needs neither script nor style, so it may have none.
+ */
+export const SECURITY_FIELDS: readonly string[] = [
+  ...["Cache-Control", "no-store"],
+  ...["X-Content-Type-Options", "nosniff"],
+  ...["Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"],
+  ...["X-Frame-Options", "DENY"],
+  ...["Referrer-Policy", "no-referrer"],
+  ...["Cross-Origin-Resource-Policy", "same-origin"],
+];

@@ -1,0 +1,77 @@
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { problem, type Read } from "./answer.ts";
+
+const BODY_BYTES_MAX = 65_536;
+/** After an answer that came before the end of the body: read past this much, this long. */
+const LINGER_BYTES_MAX = 1_048_576;
+const LINGER_MS = 1_000;
+
+/** `application/json`, with no parameter but `charset=utf-8`; in any case (RFC 9110 8.3.1). */
+export function isJson(contentType: string | undefined): boolean {
+  return /^application\/json *(?:; *charset="?utf-8"?)? *$/i.test(contentType ?? "");
+}
+
+/** The members of the body: one JSON object of at most 64 KiB; no body at all is an empty one. */
+export async function readMembers(
+  request: IncomingMessage,
+): Promise<Read<Readonly<Record<string, unknown>>>> {
+  const bytes = await readBytes(request);
+  if (bytes === undefined) {
+    return { ok: false, answer: problem("body_too_large", "The body is larger than 64 KiB") };
+  }
+  if (bytes.length === 0) return { ok: true, value: {} };
+  const value = parse(bytes);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return {
+      ok: false,
+      answer: problem("bad_request", "The body must be one JSON object, in UTF-8"),
+    };
+  }
+  return { ok: true, value: value as Record<string, unknown> };
+}
+
+/** Undefined when it is too large. Rejects when the client goes away before the end. */
+function readBytes(request: IncomingMessage): Promise<Buffer | undefined> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    request.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > BODY_BYTES_MAX) resolve(undefined);
+      else chunks.push(chunk);
+    });
+    request.once("end", () => resolve(Buffer.concat(chunks)));
+    request.once("error", reject);
+  });
+}
+
+/** Undefined for anything that is not JSON; none of it goes into a message, as it may hold secrets. */
+function parse(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Closes a connection so that the answer arrives although the client is still sending: half-closes,
+ * throws away what comes, up to a limit, then destroys (RFC 9112 9.6). Node closes through
+ * `destroySoon`.
+ */
+export function lingerOnClose(socket: Socket, request: IncomingMessage): void {
+  socket.destroySoon = () => {
+    if (socket.destroyed) return;
+    let bytes = 0;
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once("close", () => clearTimeout(timer));
+    socket.once("end", () => socket.destroy());
+    request.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > LINGER_BYTES_MAX) socket.destroy();
+    });
+    request.resume();
+    socket.end();
+  };
+}

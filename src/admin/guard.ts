@@ -1,0 +1,80 @@
+import { hash, timingSafeEqual } from "node:crypto";
+import { isIP } from "node:net";
+import { type Answer, problem } from "./answer.ts";
+
+/** What a request says of itself, from rawHeaders: merged headers hide repetition. */
+export type Head = {
+  readonly host: string;
+  readonly origin: string | undefined;
+  readonly authorization: string | undefined;
+  readonly contentType: string | undefined;
+};
+
+const ONCE = ["authorization", "content-length", "content-type", "origin", "transfer-encoding"];
+
+/** Exactly one Host, and at most one of each field that decides something; else undefined. */
+export function readHead(rawHeaders: readonly string[]): Head | undefined {
+  const values = (name: string) =>
+    rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name);
+  const [host, ...others] = values("host");
+  if (host === undefined || others.length > 0) return undefined;
+  if (ONCE.some((name) => values(name).length > 1)) return undefined;
+  return {
+    host,
+    origin: values("origin")[0],
+    authorization: values("authorization")[0],
+    contentType: values("content-type")[0],
+  };
+}
+
+/** Where the listener listens, and its token: "" where none is set. */
+export type Guarded = { readonly host: string; readonly token: string };
+
+/**
+ * Who may use /api: no web page of another site, by its name (DNS rebinding) or by its origin, and
+ * nobody without the token where one is set. Undefined lets the request pass.
+ */
+export function refuseStranger(head: Head, guarded: Guarded): Answer | undefined {
+  if (!isOwnHost(head.host, guarded)) {
+    return problem("host_refused", "This Host is not a name of the admin listener");
+  }
+  if (
+    head.origin !== undefined &&
+    head.origin.toLowerCase() !== `http://${head.host.toLowerCase()}`
+  ) {
+    return problem("origin_refused", "Requests from pages of another origin are refused");
+  }
+  if (guarded.token === "") return undefined;
+  const realm = 'Bearer realm="tollgate admin"';
+  if (head.authorization === undefined) {
+    const message = "The admin token is required: send Authorization: Bearer <admin token>";
+    return problem("token_missing", message, { fields: ["WWW-Authenticate", realm] });
+  }
+  if (isToken(head.authorization, guarded.token)) return undefined;
+  return problem("token_invalid", "The admin token is not valid", {
+    fields: ["WWW-Authenticate", `${realm}, error="invalid_token"`],
+  });
+}
+
+const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
+const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
+
+/**
+ * The host listened on and the names of loopback, with any port or none (a forwarded port differs).
+ * A listener on all addresses cannot know its names: there any IP address passes, since an address
+ * cannot be rebound, and a name does not. Such a listener always has a token.
+ */
+function isOwnHost(host: string, guarded: Guarded): boolean {
+  const name = /^(\[[0-9a-f:.]+\]|[^:[\]@/\\?#\s]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
+  if (name === undefined) return false;
+  const bare = name.replace(/^\[|\]$/g, "");
+  if (LOOPBACK.has(name) || bare === guarded.host.toLowerCase()) return true;
+  return ANY_ADDRESS.has(guarded.host) && guarded.token !== "" && isIP(bare) !== 0;
+}
+
+/** Digests are compared, in constant time: neither content nor length of the token shows. */
+function isToken(authorization: string, token: string): boolean {
+  const given = /^bearer +(\S.*)$/i.exec(authorization)?.[1] ?? "";
+  const digest = (bytes: Buffer) => hash("sha256", bytes, "buffer");
+  return timingSafeEqual(digest(Buffer.from(given, "latin1")), digest(Buffer.from(token)));
+}

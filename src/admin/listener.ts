@@ -1,0 +1,181 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo, isIPv6 } from "node:net";
+import type { Address } from "../config/config.ts";
+import { type Answer, problem, SECURITY_FIELDS } from "./answer.ts";
+import { type ApiDeps, findRow, refuseMethod } from "./api.ts";
+import { isJson, lingerOnClose, readMembers } from "./body.ts";
+import { type Guarded, readHead, refuseStranger } from "./guard.ts";
+import { type Checks, readiness } from "./health.ts";
+import { reasonOf } from "./keys.ts";
+import { METRICS_TYPE, type Metrics } from "./metrics.ts";
+import { PAGE } from "./page/page.ts";
+import { answerBrokenRequests } from "./parser-error.ts";
+
+export type AdminDeps = ApiDeps & {
+  readonly checks: () => Checks;
+  readonly metrics: Pick<Metrics, "render">;
+};
+
+/** `answerTimeoutMs` bounds how long a slow reader may hold an answer, and a silent one a socket. */
+export type AdminLimits = {
+  readonly connections: number;
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly answerTimeoutMs: number;
+};
+
+const LIMITS: AdminLimits = {
+  connections: 256,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  answerTimeoutMs: 60_000,
+};
+const HEADER_BYTES_MAX = 16_384;
+const CLOSE_MS = 1_000;
+
+export type Admin = { readonly url: string; close(): Promise<void> };
+
+/**
+ * Opens the admin listener (contract 7), on a port of its own. Rejects when it cannot listen, in
+ * words that name the setting. `token` is "" where none is set.
+ */
+export async function startAdmin(
+  options: AdminDeps & {
+    readonly listen: Address;
+    readonly token: string;
+    readonly limits?: Partial<AdminLimits>;
+  },
+): Promise<Admin> {
+  const { listen, token } = options;
+  const limits = { ...LIMITS, ...options.limits };
+  const guarded: Guarded = { host: listen.host, token };
+  const serve = (request: IncomingMessage, response: ServerResponse) => {
+    const deadline = setTimeout(() => request.socket.destroy(), limits.answerTimeoutMs);
+    response.once("close", () => clearTimeout(deadline));
+    void answer(options, guarded, request)
+      .catch((error: unknown) => failed(options, request, error))
+      .then((told) => send(request, response, told));
+  };
+  const server = createServer(
+    {
+      headersTimeout: limits.headersTimeoutMs,
+      requestTimeout: limits.requestTimeoutMs,
+      connectionsCheckingInterval: Math.min(1_000, limits.headersTimeoutMs),
+      keepAliveTimeout: 5_000,
+      maxHeaderSize: HEADER_BYTES_MAX,
+      // Judged in readHead, so that the answer has the Error shape.
+      requireHostHeader: false,
+    },
+    serve,
+  );
+  server.maxConnections = limits.connections;
+  server.timeout = limits.answerTimeoutMs;
+  server.on("checkExpectation", (request, response) => {
+    send(request, response, problem("expectation_failed", "Only 100-continue is supported"));
+  });
+  answerBrokenRequests(server);
+  await listenOn(server, listen);
+  return { url: urlOf(server), close: () => close(server) };
+}
+
+/** Everything there is, in order: the open endpoints, then /api for those who may. */
+async function answer(
+  deps: AdminDeps,
+  guarded: Guarded,
+  request: IncomingMessage,
+): Promise<Answer> {
+  const { method = "", url = "" } = request;
+  const head = readHead(request.rawHeaders);
+  const [path = "", query] = url.split(/\?(.*)/s);
+  if (head === undefined || !path.startsWith("/")) {
+    const message =
+      "A request needs exactly one Host, no repeated fields, and a path as its target";
+    return problem("bad_request", message);
+  }
+  if (path !== "/api" && !path.startsWith("/api/")) return answerOpen(deps, method, path);
+
+  const refused = refuseStranger(head, guarded);
+  if (refused !== undefined) return refused;
+  const found = findRow(method, path);
+  if (!found.ok) return found.answer;
+  if (query !== undefined) return problem("bad_request", "Nothing here takes a query");
+  if (found.row.method === "GET") return found.row.run({ deps, id: found.id, members: {} });
+  if (!isJson(head.contentType)) {
+    return problem("unsupported_media_type", "Send Content-Type: application/json");
+  }
+  const members = await readMembers(request);
+  if (!members.ok) return members.answer;
+  return found.row.run({ deps, id: found.id, members: members.value });
+}
+
+async function answerOpen(deps: AdminDeps, method: string, path: string): Promise<Answer> {
+  const rows: Readonly<Record<string, () => Answer | Promise<Answer>>> = {
+    "/": () => text("text/html; charset=utf-8", PAGE),
+    "/livez": () => text("text/plain; charset=utf-8", "ok\n"),
+    "/readyz": () => readiness(deps.checks()),
+    "/metrics": async () => text(METRICS_TYPE, await deps.metrics.render()),
+  };
+  const row = Object.hasOwn(rows, path) ? rows[path] : undefined;
+  if (row === undefined) return problem("not_found", "There is nothing here: see / for what is");
+  return method === "GET" || method === "HEAD" ? row() : refuseMethod(["GET", "HEAD"]);
+}
+
+function text(type: string, body: string): Answer {
+  return { status: 200, type, body, fields: [] };
+}
+
+/** The unexpected, caught once. A client that went away is none of it. */
+function failed(deps: AdminDeps, request: IncomingMessage, error: unknown): Answer {
+  if (!request.destroyed || request.complete) {
+    deps.log.error("an admin request failed", { why: reasonOf(error) });
+  }
+  return problem("internal_error", "The admin listener failed: the log says why");
+}
+
+function send(request: IncomingMessage, response: ServerResponse, told: Answer): void {
+  if (response.headersSent || request.socket.destroyed) return;
+  const fields = [
+    "Content-Type",
+    told.type,
+    "Content-Length",
+    String(Buffer.byteLength(told.body)),
+  ];
+  fields.push(...SECURITY_FIELDS, ...told.fields);
+  // A body that nobody reads may be of any length: what follows it is not waited for.
+  if (!request.complete && hasMore(request)) {
+    fields.push("Connection", "close");
+    lingerOnClose(request.socket, request);
+  }
+  response.writeHead(told.status, fields);
+  response.end(request.method === "HEAD" ? undefined : told.body);
+}
+
+function hasMore({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+function listenOn(server: Server, { host, port }: Address): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      const why = error.code === "EADDRINUSE" ? "the port is in use" : (error.code ?? "unknown");
+      reject(
+        new Error(`Cannot listen on ${host}:${port} (admin.listen): ${why}`, { cause: error }),
+      );
+    });
+    server.listen({ host, port }, resolve);
+  });
+}
+
+function urlOf(server: Server): string {
+  const { address, port } = server.address() as AddressInfo;
+  return `http://${isIPv6(address) ? `[${address}]` : address}:${port}`;
+}
+
+/** Answers that are under way may end, for a second. */
+async function close(server: Server): Promise<void> {
+  if (!server.listening) return;
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const timer = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
+  await closed;
+  clearTimeout(timer);
+}

@@ -1,0 +1,90 @@
+/** A label's value. Never a token or a raw path: see metrics.ts. */
+export type LabelValue = string | number;
+
+/** What every label says of what came after the table was full. */
+export const OVERFLOW = "overflow";
+
+/**
+ * Cells by labels, for counting on the hot path: nested Maps keyed by the values themselves cost no
+ * joined string and no hashing of one. Holds at most `cellsMax` cells; when it is full, all further
+ * combinations share one last cell, so that sums stay true and memory stays bounded.
+ */
+export class Tally<Cell> {
+  readonly labelNames: readonly string[];
+  readonly #cellsMax: number;
+  readonly #make: () => Cell;
+  readonly #root: Branch<Cell> = new Map();
+  readonly #cells: { readonly labels: readonly LabelValue[]; readonly cell: Cell }[] = [];
+  #overflow: Cell | undefined;
+
+  constructor(labelNames: readonly string[], cellsMax: number, make: () => Cell) {
+    this.labelNames = labelNames;
+    this.#cellsMax = cellsMax;
+    this.#make = make;
+  }
+
+  /** The cell of these values, as many and in the order of `labelNames`; made at its first use. */
+  cell(...labels: readonly LabelValue[]): Cell {
+    let at: Branch<Cell> | Cell | undefined = this.#root;
+    for (let i = 0; i < labels.length; i++) {
+      at = (at as Branch<Cell>).get(labels[i] as LabelValue);
+      if (at === undefined) return this.#add(labels);
+    }
+    return at as Cell;
+  }
+
+  /** Every cell with its labels by name, oldest first. */
+  *entries(): Generator<readonly [labels: Record<string, LabelValue>, cell: Cell]> {
+    for (const { labels, cell } of this.#cells) {
+      yield [Object.fromEntries(this.labelNames.map((name, i) => [name, labels[i] ?? ""])), cell];
+    }
+  }
+
+  #add(labels: readonly LabelValue[]): Cell {
+    if (this.#overflow !== undefined) return this.#overflow;
+    const cell = this.#make();
+    if (this.#cells.length === this.#cellsMax - 1) {
+      this.#overflow = cell;
+      this.#cells.push({ labels: this.labelNames.map(() => OVERFLOW), cell });
+      return cell;
+    }
+    let at: Branch<Cell> = this.#root;
+    for (const label of labels.slice(0, -1)) {
+      const next = (at.get(label) as Branch<Cell> | undefined) ?? new Map();
+      at.set(label, next);
+      at = next;
+    }
+    at.set(labels.at(-1) as LabelValue, cell);
+    this.#cells.push({ labels, cell });
+    return cell;
+  }
+}
+
+type Branch<Cell> = Map<LabelValue, Branch<Cell> | Cell>;
+
+/** How often, and how much: a cell of a plain counter. */
+export type Count = { value: number };
+
+export function newCount(): Count {
+  return { value: 0 };
+}
+
+/** Seconds; the boundaries of OpenTelemetry's `http.server.request.duration`. */
+export const DURATION_BUCKETS: readonly number[] = [
+  0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+];
+
+/** How many durations fell into each bucket alone, the last one being all that were longer. */
+export type Durations = { readonly counts: number[]; sum: number };
+
+export function newDurations(): Durations {
+  return { counts: new Array<number>(DURATION_BUCKETS.length + 1).fill(0), sum: 0 };
+}
+
+/** A boundary belongs to its bucket: `le` is "less or equal". */
+export function observe(durations: Durations, seconds: number): void {
+  let i = 0;
+  while (i < DURATION_BUCKETS.length && seconds > (DURATION_BUCKETS[i] as number)) i++;
+  durations.counts[i] = (durations.counts[i] as number) + 1;
+  durations.sum += seconds;
+}
