@@ -126,8 +126,14 @@ function present(account: Account, { limits, bans }: Ask, nowMs: number): Presen
     ban = undefined;
   }
   const keepMs = bans === undefined ? 0 : Math.max(bans.withinMs, bans.graceMs);
-  const strikesMs = account.strikesMs.filter((atMs) => Math.abs(nowMs - atMs) < keepMs);
+  const strikesMs = kept(account.strikesMs, nowMs, keepMs);
   return { usage, strikesMs, ban, repaired };
+}
+
+/** The same list while nothing leaves it: most accounts have no strike, and share one empty list. */
+function kept(strikesMs: readonly number[], nowMs: number, keepMs: number): readonly number[] {
+  if (strikesMs.every((atMs) => Math.abs(nowMs - atMs) < keepMs)) return strikesMs;
+  return strikesMs.filter((atMs) => Math.abs(nowMs - atMs) < keepMs);
 }
 
 function countOf(usage: Account["usage"], window: WindowName): number {

@@ -1,0 +1,54 @@
+import { findPlace, findSyntaxMistake, type JsonPath, type Place } from "./json-place.ts";
+
+/** One thing that is wrong with a parsed file, by the path of the member. */
+export type MemberMistake = { readonly path: JsonPath; readonly why: string };
+
+/** How many mistakes of one file are told: with more, it is the file that is wrong. */
+export const MISTAKES_MAX = 20;
+
+/**
+ * A file of ours that cannot be what we wrote. It is left as it was: whoever runs the gateway
+ * decides what to do with it. The message has a line `FILE:LINE:COL: what` for each mistake.
+ */
+export class DamagedFileError extends Error {
+  readonly file: string;
+  readonly mistakes: readonly (Place & { readonly message: string })[];
+
+  constructor(file: string, mistakes: readonly (Place & { readonly message: string })[]) {
+    super(
+      mistakes
+        .map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`)
+        .join("\n"),
+    );
+    this.name = "DamagedFileError";
+    this.file = file;
+    this.mistakes = mistakes;
+  }
+}
+
+/** The value of a JSON file; throws DamagedFileError with the place where it stops being JSON. */
+export function parseFile(file: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    const mistake = findSyntaxMistake(text);
+    if (mistake === undefined) throw cause;
+    const { line, column, why } = mistake;
+    const message = `Cannot read this as JSON: ${why}. Repair it, or put a copy in its place`;
+    throw new DamagedFileError(file, [{ line, column, message }]);
+  }
+}
+
+/** Gives mistakes their places in the text; throws nothing, returns the error to throw. */
+export function damaged(
+  file: string,
+  text: string,
+  mistakes: readonly MemberMistake[],
+): DamagedFileError {
+  const told = mistakes.slice(0, MISTAKES_MAX).map(({ path, why }) => {
+    const member = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
+    const name = member.join("").replace(/^\./, "") || "the file";
+    return { ...findPlace(text, path), message: `Cannot use ${name}: ${why}` };
+  });
+  return new DamagedFileError(file, told);
+}

@@ -1,0 +1,41 @@
+import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as pause } from "node:timers/promises";
+
+export type FileLock = { release(): void };
+
+const RETRY_MS = 10;
+/** SQLITE_BUSY */
+const BUSY = 5;
+
+/**
+ * Takes the lock of `path` against all processes, in the file `path.lock`; undefined when another
+ * one held it for all of `waitMs`. Rejects when that file cannot be made.
+ *
+ * The lock is that of an empty SQLite database: a lock of the kernel on the open file. It ends with
+ * the process, however that ends, so there are no stale locks and no guessing by process id or age
+ * whether one is stale, which goes wrong in containers, where every gateway is process 1. The file
+ * itself stays: removing it would let two processes lock two files of one name.
+ */
+export async function takeLock(path: string, waitMs: number): Promise<FileLock | undefined> {
+  await mkdir(dirname(path), { recursive: true });
+  const deadlineMs = performance.now() + waitMs;
+  for (;;) {
+    const lock = tryLock(`${path}.lock`);
+    if (lock !== undefined || performance.now() >= deadlineMs) return lock;
+    await pause(RETRY_MS * (0.5 + (performance.now() % 1)));
+  }
+}
+
+function tryLock(file: string): FileLock | undefined {
+  const database = new DatabaseSync(file, { timeout: 0 });
+  try {
+    database.exec("BEGIN EXCLUSIVE");
+    return { release: () => database.close() };
+  } catch (cause) {
+    database.close();
+    if (cause instanceof Error && "errcode" in cause && cause.errcode === BUSY) return undefined;
+    throw cause;
+  }
+}

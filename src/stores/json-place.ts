@@ -1,0 +1,124 @@
+/** A place in a text: lines and columns from 1. */
+export type Place = { readonly line: number; readonly column: number };
+
+/** Where a member is: names of objects and indexes of arrays, from the outside in. */
+export type JsonPath = readonly (string | number)[];
+
+/** Deeper nesting than this is no file of ours. */
+const DEPTH_MAX = 64;
+
+/**
+ * Where `text` stops being JSON, and why; undefined when it is JSON. JSON.parse says no place for
+ * many mistakes, so it is asked first, being fast, and this only when it has refused.
+ */
+export function findSyntaxMistake(text: string): (Place & { readonly why: string }) | undefined {
+  if (text.trim() === "") return { line: 1, column: 1, why: "the file is empty" };
+  const walk = new Walk(text, undefined);
+  if (walk.value([])) walk.end();
+  return walk.why === undefined ? undefined : { ...placeAt(text, walk.at), why: walk.why };
+}
+
+/** Where the member at `path` begins, in a text that is JSON: the nearest one that holds it, if not there. */
+export function findPlace(text: string, path: JsonPath): Place {
+  for (let length = path.length; length > 0; length--) {
+    const walk = new Walk(text, path.slice(0, length));
+    walk.value([]);
+    if (walk.found) return placeAt(text, walk.at);
+  }
+  return placeAt(text, text.search(/\S|$/));
+}
+
+function placeAt(text: string, offset: number): Place {
+  const before = text.slice(0, offset);
+  const lineStart = before.lastIndexOf("\n") + 1;
+  return { line: before.split("\n").length, column: offset - lineStart + 1 };
+}
+
+const SPACE = /[ \t\n\r]*/y;
+const STRING = /"(?:[^"\\\p{Cc}]|[\u007f-\u009f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy;
+const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+
+/** One walk over a text; every step says whether to go on. It ends at a mistake or at `wanted`. */
+class Walk {
+  at = 0;
+  why: string | undefined;
+  found = false;
+  readonly #text: string;
+  readonly #wanted: JsonPath | undefined;
+
+  constructor(text: string, wanted: JsonPath | undefined) {
+    this.#text = text;
+    this.#wanted = wanted;
+  }
+
+  value(path: JsonPath): boolean {
+    this.#skip(SPACE);
+    if (this.#isWanted(path)) {
+      this.found = true;
+      return false;
+    }
+    if (path.length > DEPTH_MAX) return this.#stop("it is nested too deeply");
+    const first = this.#text[this.at];
+    if (first === "{") return this.#members("}", () => this.#member(path));
+    if (first === "[") return this.#members("]", (n) => this.value([...path, n]));
+    if (first === '"') return this.#string();
+    return this.#skip(SCALAR) || this.#stop("a value was expected");
+  }
+
+  end(): boolean {
+    this.#skip(SPACE);
+    return this.at === this.#text.length || this.#stop("nothing more was expected");
+  }
+
+  #members(close: string, member: (index: number) => boolean): boolean {
+    this.at += 1;
+    this.#skip(SPACE);
+    if (this.#take(close)) return true;
+    for (let index = 0; ; index++) {
+      if (!member(index)) return false;
+      this.#skip(SPACE);
+      if (this.#take(close)) return true;
+      if (!this.#take(",")) return this.#stop(`"," or "${close}" was expected`);
+    }
+  }
+
+  #member(path: JsonPath): boolean {
+    this.#skip(SPACE);
+    const start = this.at;
+    if (!this.#string()) return false;
+    const name: string = JSON.parse(this.#text.slice(start, this.at));
+    this.#skip(SPACE);
+    if (!this.#take(":")) return this.#stop('":" was expected');
+    return this.value([...path, name]);
+  }
+
+  #string(): boolean {
+    if (this.#text[this.at] !== '"') return this.#stop("a name in double quotes was expected");
+    return this.#skip(STRING) || this.#stop("this string has no end or a wrong escape");
+  }
+
+  #isWanted(path: JsonPath): boolean {
+    const wanted = this.#wanted;
+    return wanted?.length === path.length && wanted.every((step, depth) => step === path[depth]);
+  }
+
+  #take(char: string): boolean {
+    if (this.#text[this.at] !== char) return false;
+    this.at += 1;
+    return true;
+  }
+
+  /** Moves over what matches here; false when that is nothing. */
+  #skip(pattern: RegExp): boolean {
+    pattern.lastIndex = this.at;
+    const { length } = pattern.exec(this.#text)?.[0] ?? "";
+    this.at += length;
+    return length > 0;
+  }
+
+  #stop(why: string): boolean {
+    const ended = this.at >= this.#text.length;
+    this.why = ended ? `the file ends too soon: ${why}` : why;
+    return false;
+  }
+}

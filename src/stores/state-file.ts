@@ -1,0 +1,153 @@
+import { readFile } from "node:fs/promises";
+import { ID_PATTERN } from "../core/key.ts";
+import type { Account, Ban, Usage } from "../core/quota.ts";
+import { WINDOWS, type WindowName } from "../core/windows.ts";
+import { damaged, type MemberMistake, MISTAKES_MAX, parseFile } from "./damaged.ts";
+import type { JsonPath } from "./json-place.ts";
+import type { AccountName } from "./store.ts";
+import { fileTrouble } from "./whole-file.ts";
+
+/** What the file of the memory store holds of one account. */
+export type SavedAccount = AccountName & { readonly state: Account };
+
+const VERSION = 1;
+/** Accounts per piece: about a millisecond of work, then the event loop has its turn. */
+const PIECE_ACCOUNTS = 500;
+
+/** The text of the file, a line for each account, in pieces. Instants are Unix milliseconds. */
+export function* stateText(accounts: Iterable<SavedAccount>): Generator<string> {
+  let piece = `{"version":${VERSION},"accounts":[`;
+  let separator = "\n";
+  let count = 0;
+  for (const saved of accounts) {
+    piece += separator + line(saved);
+    separator = ",\n";
+    count += 1;
+    if (count % PIECE_ACCOUNTS !== 0) continue;
+    yield piece;
+    piece = "";
+  }
+  yield `${piece}\n]}\n`;
+}
+
+function line({ environment, account, state }: SavedAccount): string {
+  let text = `{"environment":${JSON.stringify(environment)},"account":${JSON.stringify(account)}`;
+  for (const window of WINDOWS) {
+    const usage = state.usage[window];
+    if (usage === undefined) continue;
+    text += `,"${window}":[${usage.startMs},${usage.count},${usage.refusedMs}]`;
+  }
+  if (state.strikesMs.length > 0) text += `,"strikesMs":[${state.strikesMs.join()}]`;
+  if (state.ban !== undefined) text += `,"ban":${JSON.stringify(state.ban)}`;
+  return `${text}}`;
+}
+
+/**
+ * Reads the file; a missing one is empty. Rejects with DamagedFileError, naming the places, when it
+ * is not what stateText writes, and leaves it as it was.
+ */
+export async function readState(file: string): Promise<SavedAccount[]> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return [];
+    throw new Error(`Cannot read the state file ${file}: ${fileTrouble(cause)}`, { cause });
+  }
+  const value = parseFile(file, text);
+  const reader = new Reader();
+  const accounts = reader.file(value);
+  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
+  return accounts;
+}
+
+/** Reads a value or notes a mistake, so that several are told at once. */
+class Reader {
+  readonly mistakes: MemberMistake[] = [];
+
+  file(value: unknown): SavedAccount[] {
+    const file = this.#object(value, []);
+    if (file.version !== VERSION) {
+      this.#note(["version"], `this gateway reads version ${VERSION}`, file.version);
+      return [];
+    }
+    return this.#array(file.accounts, ["accounts"]).flatMap((item, index) =>
+      this.mistakes.length < MISTAKES_MAX ? [this.#account(item, ["accounts", index])] : [],
+    );
+  }
+
+  #account(value: unknown, path: JsonPath): SavedAccount {
+    const { environment, account, strikesMs, ban, ...windows } = this.#object(value, path);
+    const usage: Partial<Record<WindowName, Usage>> = {};
+    for (const [name, counted] of Object.entries(windows)) {
+      const window = WINDOWS.find((known) => known === name);
+      if (window === undefined) this.#note([...path, name], "it is not known here", counted);
+      else usage[window] = this.#usage(counted, [...path, name]);
+    }
+    const strikes = strikesMs === undefined ? [] : this.#array(strikesMs, [...path, "strikesMs"]);
+    const state: Account = {
+      usage,
+      strikesMs: strikes.map((atMs, index) => this.#whole(atMs, [...path, "strikesMs", index])),
+      ban: ban === undefined ? undefined : this.#ban(ban, [...path, "ban"]),
+    };
+    return {
+      environment: this.#name(environment, [...path, "environment"]),
+      account: this.#name(account, [...path, "account"]),
+      state,
+    };
+  }
+
+  #usage(value: unknown, path: JsonPath): Usage {
+    const parts = this.#array(value, path);
+    if (parts.length !== 3) this.#note(path, "it must be [startMs, count, refusedMs]", value);
+    const [startMs = 0, count = 0, refusedMs = 0] = parts.map((part, index) =>
+      this.#whole(part, [...path, index]),
+    );
+    return { startMs, count, refusedMs };
+  }
+
+  #ban(value: unknown, path: JsonPath): Ban {
+    const ban = this.#object(value, path);
+    const window = WINDOWS.find((known) => known === ban.window);
+    if (window === undefined) {
+      this.#note([...path, "window"], `it must be one of ${WINDOWS.join(", ")}`, ban.window);
+    }
+    return {
+      untilMs: this.#whole(ban.untilMs, [...path, "untilMs"]),
+      lengthMs: this.#whole(ban.lengthMs, [...path, "lengthMs"]),
+      window: window ?? "minute",
+      offences: this.#whole(ban.offences, [...path, "offences"]),
+    };
+  }
+
+  #object(value: unknown, path: JsonPath): Record<string, unknown> {
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+      return value as Record<string, unknown>;
+    }
+    this.#note(path, "it must be an object", value);
+    return {};
+  }
+
+  #array(value: unknown, path: JsonPath): unknown[] {
+    if (Array.isArray(value)) return value;
+    this.#note(path, "it must be a list", value);
+    return [];
+  }
+
+  #whole(value: unknown, path: JsonPath): number {
+    if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
+    this.#note(path, "it must be a whole number of at least 0", value);
+    return 0;
+  }
+
+  #name(value: unknown, path: JsonPath): string {
+    if (typeof value === "string" && ID_PATTERN.test(value)) return value;
+    this.#note(path, "it must be 1 to 64 of A-Z a-z 0-9 . _ -", value);
+    return "";
+  }
+
+  #note(path: JsonPath, why: string, value: unknown): void {
+    const shown = JSON.stringify(value)?.slice(0, 60) ?? "nothing";
+    this.mistakes.push({ path, why: `${why}: found ${shown}` });
+  }
+}

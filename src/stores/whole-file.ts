@@ -1,0 +1,65 @@
+import { type FileHandle, mkdir, open, realpath, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+
+/**
+ * Replaces a file by temporary file, fsync, rename and fsync of the directory (contract 2), so that
+ * at every instant, power cuts included, there is the old file or the new one, whole. A link is
+ * followed; owner and group stay, so that a change made by root is readable to the gateway. The
+ * caller is the only writer (it holds the lock): the temporary file has a fixed name, and a writer
+ * that was killed leaves at most that one behind.
+ */
+export async function replaceFile(path: string, pieces: Iterable<string>): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  const target = await realpath(path).catch(() => path);
+  const temporary = `${target}.tmp`;
+  await rm(temporary, { force: true });
+  try {
+    const handle = await open(temporary, "wx", 0o600);
+    try {
+      await keepOwner(handle, target);
+      for (const piece of pieces) await handle.writeFile(piece);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, target);
+  } catch (cause) {
+    await rm(temporary, { force: true }).catch(() => undefined);
+    throw cause;
+  }
+  await syncDirectory(dirname(target));
+}
+
+async function keepOwner(handle: FileHandle, target: string): Promise<void> {
+  const before = await stat(target).catch(() => undefined);
+  if (before === undefined) return;
+  const mine = await handle.stat();
+  if (before.uid === mine.uid && before.gid === mine.gid) return;
+  await handle.chown(before.uid, before.gid).catch(() => undefined);
+}
+
+/** The rename itself is safe on disk only after this; some systems cannot, and lose nothing else. */
+async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, "r").catch(() => undefined);
+  if (handle === undefined) return;
+  try {
+    await handle.sync().catch(() => undefined);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Why a file could not be read or written, in words for people: no stack, no secret. */
+export function fileTrouble(cause: unknown): string {
+  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  const words: Record<string, string> = {
+    EACCES: "permission denied (EACCES)",
+    EPERM: "not permitted (EPERM)",
+    ENOSPC: "the disk is full (ENOSPC)",
+    EROFS: "the file system is read-only (EROFS)",
+    ENOENT: "it is not there (ENOENT)",
+    EISDIR: "it is a directory (EISDIR)",
+    ENOTDIR: "a part of its path is not a directory (ENOTDIR)",
+  };
+  return words[code] ?? (cause instanceof Error ? cause.message : String(cause));
+}
