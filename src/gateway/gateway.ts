@@ -31,6 +31,8 @@ export type Gateway = {
   isTrusted: TrustedProxies;
   readonly log: Log;
   readonly onRequest: (line: RequestLine) => void;
+  /** A ban was imposed just now on an account of this environment. */
+  readonly onBan: (environment: string) => void;
   readonly now: () => number;
   readonly elapsed: () => number;
   /** Set once the drain has closed the listeners: later requests get 503 `draining`. */

@@ -21,7 +21,10 @@ export function spend(
   const ask = { limits, bans: served.bans, units: 1 };
 
   const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
-    if (!("unavailable" in answer)) return judgeAnswer(answer, exchange);
+    if (!("unavailable" in answer)) {
+      if (isNewBan(answer)) gateway.onBan(name.environment);
+      return judgeAnswer(answer, exchange);
+    }
     const last = gateway.quotas.lastKnown(name);
     exchange.standing =
       last === undefined
@@ -47,4 +50,9 @@ function judgeAnswer(answer: Answer, exchange: Exchange): Judged<Standing> {
   if (refusal === undefined) throw new Error("Cannot refuse a request that nothing refuses");
   exchange.standing = refusal.standing;
   return refuse(refusal.code);
+}
+
+/** The ban began in this very decision. */
+function isNewBan({ verdict: { ban, nowMs } }: Answer): boolean {
+  return ban !== undefined && ban.untilMs - ban.lengthMs === nowMs;
 }

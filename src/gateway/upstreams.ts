@@ -143,6 +143,13 @@ export class Upstreams {
     }
   }
 
+  /** Which backends are in service; one that was never tried is. */
+  health(): { readonly origin: string; readonly up: boolean }[] {
+    return this.all.map(({ origin, outUntilMs, failuresInRow }) => {
+      return { origin, up: outUntilMs === undefined && failuresInRow < FAILURES_MAX };
+    });
+  }
+
   /** Closes idle connections now, and busy ones when their response has ended. */
   async close(): Promise<void> {
     this.#closed = true;

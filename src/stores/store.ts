@@ -49,6 +49,9 @@ export interface QuotaStore {
   /** Forgets what is known from earlier answers: of one account, or of all (plans changed). */
   forget(name?: AccountName): void;
 
+  /** Commands sent to a store elsewhere, so far. */
+  commands?(): number;
+
   /** For /readyz: is the store answering, and if not, why. */
   health(): { readonly ok: boolean; readonly why?: string };
 
