@@ -1,0 +1,153 @@
+import { formatAddress, isLoopback } from "./address.ts";
+import type { Address } from "./config.ts";
+import type { Draft, EnvironmentDraft } from "./draft.ts";
+import type { Findings } from "./mistakes.ts";
+import type { Path } from "./path.ts";
+
+const ADMIN_TOKEN_MIN = 32;
+
+/** What no single key shows: contract 2, last paragraph. Skips what could not be read. */
+export function checkAcross(draft: Draft, findings: Findings): void {
+  checkStore(draft, findings);
+  checkAdmin(draft, findings);
+  checkListeners(draft, findings);
+  checkKeyTags(draft.environments, findings);
+  for (const [name, { hosts, upstreams }] of draft.environments) {
+    checkRepeats(hosts, ["environments", name, "hosts"], findings);
+    checkRepeats(upstreams, ["environments", name, "upstreams"], findings);
+  }
+  if (draft.plans !== undefined && Object.keys(draft.plans).length === 0) {
+    findings.misread(["plans"], "a map of at least one plan");
+  }
+  checkBans(draft, findings);
+}
+
+function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findings): void {
+  if (keys !== undefined && keys !== "redis" && keys === stateFile) {
+    findings.mistake(
+      ["stateFile"],
+      "Cannot use the same file for keys and stateFile: each would overwrite the other; name two",
+    );
+  }
+  if (store?.kind !== "memory") return;
+  if (keys === "redis") {
+    findings.mistake(
+      ["keys"],
+      "Cannot use keys: redis with store: memory: the records need a Redis; set store, or name a file",
+    );
+  }
+  if (workers !== undefined && workers !== 1) {
+    findings.mistake(
+      ["workers"],
+      `Cannot use workers: ${workers} with store: memory: processes share counters through a Redis only; set store, or workers: 1`,
+    );
+  }
+}
+
+function checkAdmin({ admin }: Draft, findings: Findings): void {
+  if (admin === undefined || isLoopback(admin.listen)) return;
+  if (admin.token.length >= ADMIN_TOKEN_MIN) return;
+  const has = admin.token === "" ? "there is none" : "it is shorter";
+  findings.mistake(
+    ["admin", "listen"],
+    `Cannot open the admin listener off loopback, on ${formatAddress(admin.listen)}, without a token of at least ${ADMIN_TOKEN_MIN} characters: ${has}; set admin.token, or listen on 127.0.0.1`,
+  );
+}
+
+type Listening = {
+  readonly name: string;
+  readonly listen: Address;
+  readonly hosts: readonly string[] | undefined;
+};
+
+function checkListeners({ environments, admin }: Draft, findings: Findings): void {
+  const seen: Listening[] = [];
+  for (const [name, { listen, hosts }] of environments) {
+    if (listen === undefined) continue;
+    const path = ["environments", name, "listen"];
+    for (const earlier of seen) {
+      const why = clash({ name, listen, hosts }, earlier);
+      if (why !== undefined) findings.mistake(path, why);
+    }
+    seen.push({ name, listen, hosts });
+  }
+  if (admin === undefined) return;
+  const taken = seen.find(
+    ({ listen }) => isSame(listen, admin.listen) || collide(listen, admin.listen),
+  );
+  if (taken === undefined) return;
+  findings.mistake(
+    ["admin", "listen"],
+    `Cannot open the admin listener on ${formatAddress(admin.listen)}: environment ${taken.name} listens on ${formatAddress(taken.listen)}; choose another port`,
+  );
+}
+
+/** Why two environments cannot both listen: one address needs hosts that tell them apart. */
+function clash(one: Listening, earlier: Listening): string | undefined {
+  const where = formatAddress(one.listen);
+  if (!isSame(one.listen, earlier.listen)) {
+    if (!collide(one.listen, earlier.listen)) return undefined;
+    const other = formatAddress(earlier.listen);
+    return `Cannot open ${where} for ${one.name} beside ${other} for ${earlier.name}: one includes the other; write both alike, or choose another port`;
+  }
+  if (one.hosts === undefined || earlier.hosts === undefined) return undefined;
+  if (one.hosts.length === 0 && earlier.hosts.length === 0) {
+    return `Cannot share ${where} between ${earlier.name} and ${one.name}: neither has hosts to tell them apart; give hosts, or choose another port`;
+  }
+  const both = one.hosts.find((host) => earlier.hosts?.includes(host));
+  if (both === undefined) return undefined;
+  return `Cannot share ${where} between ${earlier.name} and ${one.name}: both have the host ${both}; keep it in one`;
+}
+
+/** Port 0 is any free port, so it is never shared. */
+function isSame(one: Address, other: Address): boolean {
+  return one.port !== 0 && one.port === other.port && one.host === other.host;
+}
+
+/** An address that stands for all of a machine's takes the port of each. */
+function collide(one: Address, other: Address): boolean {
+  const isAny = ({ host }: Address) => host === "0.0.0.0" || host === "::";
+  return one.port !== 0 && one.port === other.port && (isAny(one) || isAny(other));
+}
+
+function checkKeyTags(
+  environments: ReadonlyMap<string, EnvironmentDraft>,
+  findings: Findings,
+): void {
+  const owners = new Map<string, string>();
+  for (const [name, { keyTag }] of environments) {
+    if (keyTag === undefined) continue;
+    const owner = owners.get(keyTag);
+    if (owner === undefined) owners.set(keyTag, name);
+    else {
+      findings.mistake(
+        ["environments", name, "keyTag"],
+        `Cannot use the keyTag ${keyTag} for ${name}: environment ${owner} has it; a key must tell where it belongs`,
+      );
+    }
+  }
+}
+
+function checkRepeats(list: readonly string[] | undefined, path: Path, findings: Findings): void {
+  list?.forEach((value, i) => {
+    if (list.indexOf(value) < i) {
+      const place = String(path.at(-1));
+      findings.mistake([...path, i], `Cannot use ${value} twice in ${place}; remove one`);
+    }
+  });
+}
+
+/** Bans that can never happen, or never grow, are allowed but hardly meant. */
+function checkBans({ bans }: Draft, findings: Findings): void {
+  if (bans === undefined) return;
+  const { strikes, grace, within, duration, max } = bans;
+  if ((strikes - 1) * grace > within) {
+    findings.warning(
+      ["bans"],
+      `No ban can happen: ${strikes} strikes, bans.grace apart, take longer than bans.within; lower strikes or grace, or raise within`,
+    );
+  }
+  if (duration > max) {
+    findings.warning(["bans"], "Every ban lasts bans.max, as bans.duration is longer; raise max");
+  }
+}

@@ -1,0 +1,122 @@
+import { dirname, resolve } from "node:path";
+import type { EdgeLimits } from "../core/limits.ts";
+import type { BanPolicy } from "../core/quota.ts";
+import type { Operation } from "../core/route.ts";
+import { type Limit, WINDOWS, type WindowName } from "../core/windows.ts";
+import type { Config, Environment } from "./config.ts";
+import type { Draft, EnvironmentDraft } from "./draft.ts";
+import type { LimitOverrides } from "./limits.ts";
+
+type Rest = {
+  /** Absolute. */
+  readonly file: string;
+  readonly hash: string;
+  /** By environment; none for those without a description. */
+  readonly operations: ReadonlyMap<string, readonly Operation[]>;
+};
+
+/** A draft without mistakes as the configuration: units in names, paths absolute, all filled in. */
+export function complete(draft: Draft, { file, hash, operations }: Rest): Config {
+  const folder = dirname(file);
+  const keys = sound(draft.keys);
+  const limits = sound(draft.limits);
+  const environments = [...draft.environments].map(([name, environment]) => {
+    const overridden = { ...limits, ...sound(environment.limits) } as typeof limits;
+    return environmentOf(environment, {
+      name,
+      limits: overridden,
+      operations: operations.get(name),
+    });
+  });
+  const [unauthenticated] = limitsOf(sound(draft.unauthenticated));
+  return {
+    file,
+    hash,
+    store: sound(draft.store),
+    storePrefix: sound(draft.storePrefix),
+    onStoreFailure: sound(draft.onStoreFailure),
+    expectedGateways: sound(draft.expectedGateways),
+    keys: keys === "redis" ? { in: "redis" } : { in: "file", path: resolve(folder, keys) },
+    stateFile: resolve(folder, sound(draft.stateFile)),
+    workers: sound(draft.workers),
+    environments,
+    plans: new Map(
+      Object.entries(sound(draft.plans)).map(([name, plan]) => {
+        return [name, plan === "custom" ? plan : limitsOf(plan)];
+      }),
+    ),
+    bans: banPolicyOf(draft.bans),
+    unauthenticated: sound(unauthenticated),
+    keyPrefix: sound(draft.keyPrefix),
+    rateLimitFields: draft.rateLimitFields ?? "off",
+    trustedProxies: sound(draft.trustedProxies),
+    admin: draft.admin,
+    log: sound(draft.log),
+  };
+}
+
+type Around = {
+  readonly name: string;
+  readonly limits: Required<LimitOverrides>;
+  readonly operations: readonly Operation[] | undefined;
+};
+
+function environmentOf(draft: EnvironmentDraft, { name, limits, operations }: Around): Environment {
+  return {
+    name,
+    listen: sound(draft.listen),
+    hosts: sound(draft.hosts),
+    keyTag: sound(draft.keyTag),
+    routes: { basePath: sound(draft.basePath), operations },
+    upstreams: sound(draft.upstreams),
+    upstreamHost: sound(draft.upstreamHost),
+    limits: edgeLimitsOf(limits),
+  };
+}
+
+function edgeLimitsOf(limits: Required<LimitOverrides>): EdgeLimits {
+  return {
+    headerBytes: limits.headerBytes,
+    headerCount: limits.headerCount,
+    urlBytes: limits.urlBytes,
+    bodyBytes: limits.bodyBytes,
+    connections: limits.connections,
+    upstreamConnections: limits.upstreamConnections,
+    // A head cannot take longer than the whole request; node:http refuses such a pair.
+    headersTimeoutMs: Math.min(limits.headersTimeout, limits.requestTimeout),
+    requestTimeoutMs: limits.requestTimeout,
+    connectTimeoutMs: limits.connectTimeout,
+    responseTimeoutMs: limits.responseTimeout,
+    idleTimeoutMs: limits.idleTimeout,
+    tunnelsPerKey: limits.tunnelsPerKey,
+    tunnelIdleMs: limits.tunnelIdle,
+    drainDelayMs: limits.drainDelay,
+    drainMs: limits.drain,
+  };
+}
+
+function banPolicyOf(bans: Draft["bans"]): BanPolicy | undefined {
+  if (bans === undefined) return undefined;
+  return {
+    strikes: bans.strikes,
+    withinMs: bans.within,
+    graceMs: bans.grace,
+    durationMs: bans.duration,
+    factor: bans.factor,
+    maxMs: bans.max,
+    forgetAfterMs: bans.forgetAfter,
+  };
+}
+
+/** From the shortest window to the longest, whatever the order in the file. */
+function limitsOf(windows: { readonly [W in WindowName]?: number | undefined }): Limit[] {
+  return WINDOWS.flatMap((window) => {
+    const limit = windows[window];
+    return limit === undefined ? [] : [{ window, limit }];
+  });
+}
+
+function sound<T>(value: T | undefined): T {
+  if (value === undefined) throw new TypeError("Cannot complete a draft that has a mistake");
+  return value;
+}

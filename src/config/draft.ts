@@ -1,0 +1,109 @@
+import { z } from "zod";
+import { type Findings, noteIssues } from "./mistakes.ts";
+import type { Path } from "./path.ts";
+import { NAME, name } from "./scalars.ts";
+import { environmentShape, shape } from "./shape.ts";
+
+type Fields = Readonly<Record<string, z.ZodType>>;
+
+/** What could be read of a map: a key with a mistake in it is undefined, the others are complete. */
+type DraftOf<S extends Fields> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
+
+export type EnvironmentDraft = DraftOf<typeof environmentShape.shape>;
+export type Draft = Omit<DraftOf<typeof shape.shape>, "environments"> & {
+  readonly environments: ReadonlyMap<string, EnvironmentDraft>;
+};
+
+/**
+ * Reads the values by the shape, key by key: one mistake hides no other, and the checks across keys
+ * still see all that is sound.
+ */
+export function readDraft(findings: Findings): Draft {
+  const root = findings.tree.value;
+  const { environments: _, ...fields } = shape.shape;
+  if (!isMap(root)) findings.misread([], "a map of settings");
+  const found = isMap(root) ? root : {};
+  for (const key of Object.keys(found)) {
+    if (!Object.hasOwn(shape.shape, key)) findings.unknownKey([key], Object.keys(shape.shape));
+  }
+  const read = isMap(root) ? readFields(fields, { found, findings, start: [] }) : undefined;
+  const environments = isMap(root) ? readEnvironments(found.environments, findings) : new Map();
+  const nothing = Object.fromEntries(Object.keys(fields).map((key) => [key, undefined]));
+  return { ...((read ?? nothing) as DraftOf<typeof fields>), environments };
+}
+
+function readEnvironments(
+  found: unknown,
+  findings: Findings,
+): ReadonlyMap<string, EnvironmentDraft> {
+  const environments = new Map<string, EnvironmentDraft>();
+  const start: Path = ["environments"];
+  if (findings.tree.isBroken(start) && found === undefined) return environments;
+  if (!isMap(found)) {
+    findings.misread(start, "a map of environments by name");
+    return environments;
+  }
+  if (Object.keys(found).length === 0) {
+    findings.misread(start, "a map of at least one environment");
+  }
+  const known = Object.keys(environmentShape.shape);
+  for (const [key, value] of Object.entries(found)) {
+    const path = [...start, key];
+    if (!NAME.test(key)) {
+      const wanted = name.meta()?.title;
+      findings.mistakeAtKey(
+        path,
+        `Cannot use ${JSON.stringify(key.slice(0, 100))} as a name in environments: it must be ${wanted}`,
+      );
+    }
+    if (!isMap(value)) {
+      if (!findings.tree.isBroken(path))
+        findings.misread(path, "a map that describes an environment");
+      continue;
+    }
+    for (const inner of Object.keys(value)) {
+      if (!known.includes(inner)) findings.unknownKey([...path, inner], known);
+    }
+    environments.set(
+      key,
+      readFields(environmentShape.shape, { found: value, findings, start: path }),
+    );
+  }
+  return environments;
+}
+
+type From = {
+  readonly found: Readonly<Record<string, unknown>>;
+  readonly findings: Findings;
+  readonly start: Path;
+};
+
+function readFields<S extends Fields>(fields: S, { found, findings, start }: From): DraftOf<S> {
+  const read: Record<string, unknown> = {};
+  for (const [key, field] of Object.entries(fields)) {
+    const path = [...start, key];
+    const result = field.safeParse(found[key]);
+    const knownAt = (at: Path) => keysOf(field, at.slice(path.length));
+    if (!result.success) noteIssues(findings, result.error.issues, path, knownAt);
+    read[key] = result.success && !findings.tree.isBroken(path) ? result.data : undefined;
+  }
+  return read as DraftOf<S>;
+}
+
+/** The keys that a map at this place may have, for "did you mean". */
+function keysOf(schema: z.core.$ZodType, path: Path): readonly string[] {
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap((one) => keysOf(one, path));
+  if (schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional) {
+    return keysOf(schema.unwrap(), path);
+  }
+  if (schema instanceof z.ZodRecord) return keysOf(schema.valueType, path.slice(1));
+  if (!(schema instanceof z.ZodObject)) return [];
+  const [key] = path;
+  if (key === undefined) return Object.keys(schema.shape);
+  const inner: z.core.$ZodType | undefined = schema.shape[key];
+  return inner === undefined ? [] : keysOf(inner, path.slice(1));
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

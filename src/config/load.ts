@@ -1,0 +1,102 @@
+import { createHash } from "node:crypto";
+import { dirname, isAbsolute, join, resolve } from "node:path";
+import type { Operation } from "../core/route.ts";
+import { checkAcross } from "./checks.ts";
+import { complete } from "./complete.ts";
+import type { Loaded, Mistake } from "./config.ts";
+import { type Draft, readDraft } from "./draft.ts";
+import { Findings } from "./mistakes.ts";
+import { readDescription } from "./openapi.ts";
+import type { Variables } from "./substitute.ts";
+import { type ReadText, readTextFile } from "./text-file.ts";
+import { readTree, type Tree } from "./tree.ts";
+
+const CONFIG_BYTES_MAX = 1024 ** 2;
+const CONFIG_VALUES_MAX = 100_000;
+const DESCRIPTION_BYTES_MAX = 8 * 1024 ** 2;
+
+/**
+ * Reads the configuration and the descriptions it names. `env` is what `${NAME}` stands for. Never
+ * rejects for what is in the files: every mistake of all of them comes back at once, in order of
+ * place. Nothing is opened, bound or written.
+ */
+export async function loadConfig(file: string, env: Variables): Promise<Loaded> {
+  const source = await readTextFile(file, CONFIG_BYTES_MAX);
+  if (!source.ok) {
+    const message = `Cannot read the configuration: ${source.why}`;
+    return { ok: false, mistakes: [{ file, line: source.line, column: 1, message }] };
+  }
+  const options = { file, variables: env, valuesMax: CONFIG_VALUES_MAX };
+  const { tree, mistakes } = readTree(source.text, options);
+  if (tree === undefined) return { ok: false, mistakes };
+
+  const findings = new Findings(file, tree);
+  const draft = readDraft(findings);
+  checkAcross(draft, findings);
+  const described = await readDescriptions(draft, findings);
+
+  const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
+  if (all.length > 0) return { ok: false, mistakes: inOrder(all, file) };
+  const config = complete(draft, {
+    file: resolve(file),
+    hash: hashOf(source.text, tree, described.texts),
+    operations: described.operations,
+  });
+  return {
+    ok: true,
+    config,
+    warnings: inOrder([...findings.warnings, ...described.warnings], file),
+  };
+}
+
+type Described = {
+  readonly operations: ReadonlyMap<string, readonly Operation[]>;
+  readonly texts: readonly string[];
+  readonly mistakes: readonly Mistake[];
+  readonly warnings: readonly Mistake[];
+};
+
+/** The descriptions of all environments; a file that several share is read once. */
+async function readDescriptions(draft: Draft, findings: Findings): Promise<Described> {
+  const operations = new Map<string, readonly Operation[]>();
+  const sources = new Map<string, ReadText>();
+  const mistakes: Mistake[] = [];
+  const warnings: Mistake[] = [];
+  for (const [name, { api, basePath }] of draft.environments) {
+    if (api === undefined) continue;
+    const file = isAbsolute(api) ? api : join(dirname(findings.file), api);
+    const source = sources.get(file) ?? (await readTextFile(file, DESCRIPTION_BYTES_MAX));
+    sources.set(file, source);
+    if (!source.ok) {
+      findings.mistake(
+        ["environments", name, "api"],
+        `Cannot read the API description ${findings.tree.isSubstituted(["environments", name, "api"]) ? "" : `${file} `}for ${name}: ${source.why}`,
+      );
+      continue;
+    }
+    const read = readDescription(source.text, { file, basePath: basePath ?? "/" });
+    operations.set(name, read.operations);
+    mistakes.push(...read.mistakes);
+    // Where basePath could not be read, what depends on it is not known.
+    if (basePath !== undefined) warnings.push(...read.warnings);
+  }
+  const texts = [...sources.values()].map((source) => (source.ok ? source.text : ""));
+  return { operations, texts, mistakes, warnings };
+}
+
+/** In force is the same exactly when file, substitutions and descriptions are. */
+function hashOf(text: string, { substitutions }: Tree, descriptions: readonly string[]): string {
+  const replaced = [...substitutions].sort(([a], [b]) => (a < b ? -1 : 1));
+  const parts = JSON.stringify([text, replaced, descriptions]);
+  return createHash("sha256").update(parts).digest("hex");
+}
+
+/** The file itself first, each from top to bottom, and nothing twice. */
+function inOrder(mistakes: readonly Mistake[], main: string): readonly Mistake[] {
+  const unique = new Map(mistakes.map((one) => [JSON.stringify(one), one]));
+  return [...unique.values()].sort((a, b) => {
+    if (a.file !== b.file)
+      return a.file === main ? -1 : b.file === main ? 1 : a.file < b.file ? -1 : 1;
+    return a.line - b.line || a.column - b.column;
+  });
+}

@@ -1,0 +1,26 @@
+/** Where a value is in a file: keys of maps and positions in lists. */
+export type Path = readonly (string | number)[];
+
+/** Lines and columns from 1. */
+export type Place = { readonly line: number; readonly column: number };
+
+/** As people write it: environments.production.upstreams[0]; the root is "the file". */
+export function dotted(path: Path): string {
+  let text = "";
+  for (const part of path) {
+    if (typeof part === "number") text += `[${part}]`;
+    else if (!/^[A-Za-z0-9_$-]+$/.test(part)) text += `[${JSON.stringify(part.slice(0, 100))}]`;
+    else text += text === "" ? part : `.${part}`;
+  }
+  return text === "" ? "the file" : text;
+}
+
+/** One string for each path, for maps and sets. */
+export function pathKey(path: Path): string {
+  return JSON.stringify(path);
+}
+
+/** Whether `path` is `start` or inside of it; both as `pathKey` makes them. */
+export function isWithin(path: string, start: string): boolean {
+  return path === start || start === "[]" || path.startsWith(`${start.slice(0, -1)},`);
+}

@@ -1,0 +1,126 @@
+import { type KeyRecord, limitsOf } from "../core/key.ts";
+import { formatAddress } from "./address.ts";
+import type { Address, Config, StoreAddress } from "./config.ts";
+
+/** The running configuration and the one that would take its place. */
+export type Change = { readonly from: Config; readonly to: Config };
+
+/**
+ * Why a reload must be refused, one sentence each; empty when it may go on (contract 2). A change of
+ * what was opened at the start needs a restart; a plan that working keys have cannot go. `records`
+ * are all key records, `nowMs` is Unix milliseconds.
+ */
+export function refuseReload(
+  { from, to }: Change,
+  records: readonly KeyRecord[],
+  nowMs: number,
+): string[] {
+  const settings = [
+    changed("store", storeOf(from.store), storeOf(to.store)),
+    sameButSecret(from.store, to.store),
+    changed("storePrefix", from.storePrefix, to.storePrefix),
+    changed("keys", keysOf(from), keysOf(to)),
+    changed("stateFile", from.stateFile, to.stateFile),
+    changed("workers", String(from.workers), String(to.workers)),
+    changed("admin.listen", listenOf(from.admin), listenOf(to.admin)),
+  ];
+  return [
+    ...settings.filter((reason) => reason !== undefined),
+    ...listenerChanges(from, to),
+    ...planChanges(to, inUse(records, nowMs)),
+  ];
+}
+
+const RESTART = "restart the gateway to change it";
+
+function changed(what: string, from: string, to: string): string | undefined {
+  return from === to
+    ? undefined
+    : `Cannot change ${what} from ${from} to ${to} by a reload: ${RESTART}`;
+}
+
+function storeOf(store: StoreAddress): string {
+  return store.kind === "memory" ? "memory" : store.shown;
+}
+
+/** The credentials differ, which nothing that is shown can tell. */
+function sameButSecret(from: StoreAddress, to: StoreAddress): string | undefined {
+  if (from.kind === "memory" || to.kind === "memory") return undefined;
+  if (from.url === to.url || from.shown !== to.shown) return undefined;
+  return `Cannot change the password of store ${from.shown} by a reload: ${RESTART}`;
+}
+
+function keysOf({ keys }: Config): string {
+  return keys.in === "redis" ? "redis" : keys.path;
+}
+
+function listenOf(owner: { readonly listen: Address } | undefined): string {
+  return owner === undefined ? "off" : formatAddress(owner.listen);
+}
+
+/** Environments may come and go by host names, but only on listeners that are open already. */
+function listenerChanges(from: Config, to: Config): string[] {
+  const reasons: string[] = [];
+  for (const { name, listen } of to.environments) {
+    const before = from.environments.find((environment) => environment.name === name);
+    if (before === undefined) {
+      if (isOpen(listen, from)) continue;
+      const where = formatAddress(listen);
+      reasons.push(
+        `Cannot add environments.${name} by a reload: nothing listens on ${where} yet; restart the gateway`,
+      );
+      continue;
+    }
+    const reason = changed(`environments.${name}.listen`, listenOf(before), formatAddress(listen));
+    if (reason !== undefined) reasons.push(reason);
+  }
+  for (const { name, listen } of from.environments) {
+    if (to.environments.some((environment) => environment.name === name)) continue;
+    if (isOpen(listen, to)) continue;
+    const where = formatAddress(listen);
+    reasons.push(
+      `Cannot drop environments.${name} by a reload: its listener ${where} would stay open; restart the gateway`,
+    );
+  }
+  return reasons;
+}
+
+/** Port 0 is another free port each time. */
+function isOpen(listen: Address, { environments }: Config): boolean {
+  const where = formatAddress(listen);
+  return listen.port !== 0 && environments.some((one) => formatAddress(one.listen) === where);
+}
+
+function inUse(records: readonly KeyRecord[], nowMs: number): readonly KeyRecord[] {
+  return records.filter(({ revokedMs, expiresMs }) => {
+    return (
+      (revokedMs ?? Number.POSITIVE_INFINITY) > nowMs &&
+      (expiresMs ?? Number.POSITIVE_INFINITY) > nowMs
+    );
+  });
+}
+
+function planChanges({ plans }: Config, records: readonly KeyRecord[]): string[] {
+  const reasons: string[] = [];
+  for (const [plan, owners] of Map.groupBy(records, (record) => record.plan)) {
+    const limits = plans.get(plan);
+    const stranded = owners.filter(
+      (record) => limits !== undefined && limitsOf(limits, record.limits).length === 0,
+    );
+    if (limits === undefined) {
+      reasons.push(
+        `Cannot drop the plan ${plan} by a reload: ${named(owners)}; revoke or reissue them first`,
+      );
+    } else if (stranded.length > 0) {
+      reasons.push(
+        `Cannot make the plan ${plan} custom by a reload: ${named(stranded)} without limits of their own; reissue them first`,
+      );
+    }
+  }
+  return reasons;
+}
+
+function named(records: readonly KeyRecord[]): string {
+  const ids = records.map(({ id }) => id).join(", ");
+  return records.length === 1 ? `the key ${ids} has it` : `the keys ${ids} have it`;
+}

@@ -1,0 +1,38 @@
+import { formatAddress } from "./address.ts";
+import type { Config, Environment } from "./config.ts";
+
+/**
+ * The configuration in force as plain JSON for the admin's GET /api/config, in the contract's own
+ * keys but with times in milliseconds. Passwords and tokens are ***.
+ */
+export function shownConfig(config: Config): unknown {
+  const { store, keys, environments, plans, bans, unauthenticated, admin } = config;
+  return {
+    ...config,
+    store: store.kind === "memory" ? "memory" : store.shown,
+    keys: keys.in === "redis" ? "redis" : keys.path,
+    environments: Object.fromEntries(environments.map((one) => [one.name, shownEnvironment(one)])),
+    plans: Object.fromEntries(
+      [...plans].map(([name, plan]) => {
+        if (plan === "custom") return [name, plan];
+        return [name, Object.fromEntries(plan.map(({ window, limit }) => [window, limit]))];
+      }),
+    ),
+    bans: bans ?? "off",
+    unauthenticated: { [unauthenticated.window]: unauthenticated.limit },
+    admin:
+      admin === undefined
+        ? "off"
+        : { listen: formatAddress(admin.listen), token: admin.token === "" ? "" : "***" },
+  };
+}
+
+function shownEnvironment({ name: _, listen, routes, ...rest }: Environment): unknown {
+  const operations = routes.operations?.map(({ segments: _, ...operation }) => operation);
+  return {
+    listen: formatAddress(listen),
+    basePath: routes.basePath,
+    ...rest,
+    operations: operations ?? "all",
+  };
+}

@@ -1,0 +1,45 @@
+/** The environment as it was handed in: config/ never reads the process's own. */
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+export type Substituted = {
+  readonly text: string;
+  /** Variables whose values are in the text: it may hold a secret and is never shown. */
+  readonly used: readonly string[];
+  /** What is wrong, and what to do about it. */
+  readonly mistakes: readonly string[];
+};
+
+const TOKEN = /\$\$|\$\{([^}]*)(\}?)/g;
+const REFERENCE = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}$]*))?$/;
+
+/**
+ * `${NAME}` and `${NAME:-default}` (where NAME is unset or empty), once and not again in the result;
+ * `$$` is a dollar, and so is a `$` before anything but a brace. The text of a malformed reference
+ * is not told: it may be half of a password.
+ */
+export function substitute(text: string, variables: Variables): Substituted {
+  const used: string[] = [];
+  const mistakes: string[] = [];
+  const replaced = text.replace(TOKEN, (whole, inner: string | undefined, close: string) => {
+    if (whole === "$$") return "$";
+    const match = close === "}" ? REFERENCE.exec(inner ?? "") : null;
+    if (match === null) {
+      mistakes.push(
+        `a reference is malformed; write \${NAME} or \${NAME:-default}, without $ or braces in the default, and $$ for a dollar`,
+      );
+      return "";
+    }
+    const [, name = "", fallback] = match;
+    const value = Object.hasOwn(variables, name) ? variables[name] : undefined;
+    if (value !== undefined && (value !== "" || fallback === undefined)) {
+      used.push(name);
+      return value;
+    }
+    if (fallback !== undefined) return fallback;
+    mistakes.push(
+      `the environment has no ${name}; set it, or give a default: \${${name}:-default}`,
+    );
+    return "";
+  });
+  return { text: replaced, used, mistakes };
+}

@@ -1,0 +1,64 @@
+import { open } from "node:fs/promises";
+
+export type ReadText =
+  | { readonly ok: true; readonly text: string }
+  /** Line from 1, and what to tell. */
+  | { readonly ok: false; readonly line: number; readonly why: string };
+
+/** Reads a UTF-8 file of at most `bytesMax`; a byte order mark is left out. */
+export async function readTextFile(path: string, bytesMax: number): Promise<ReadText> {
+  let bytes: Buffer;
+  try {
+    bytes = await readAtMost(path, bytesMax + 1);
+  } catch (error) {
+    return { ok: false, line: 1, why: spoken(error) };
+  }
+  if (bytes.length > bytesMax) {
+    return { ok: false, line: 1, why: `it is larger than ${bytesMax} bytes` };
+  }
+  const text = decode(bytes);
+  if (text !== undefined) return { ok: true, text };
+  return { ok: false, line: firstBadLine(bytes), why: "it is not UTF-8; save it as UTF-8" };
+}
+
+async function readAtMost(path: string, bytesMax: number): Promise<Buffer> {
+  await using handle = await open(path);
+  const chunks: Buffer[] = [];
+  let left = bytesMax;
+  while (left > 0) {
+    const { bytesRead, buffer } = await handle.read(Buffer.alloc(Math.min(left, 65_536)));
+    if (bytesRead === 0) break;
+    chunks.push(buffer.subarray(0, bytesRead));
+    left -= bytesRead;
+  }
+  return Buffer.concat(chunks);
+}
+
+function spoken(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
+  if (code === "ENOENT") return "there is no such file; check the path";
+  if (code === "EACCES") return "this user may not read it; check its permissions";
+  if (code === "EISDIR") return "it is a folder; name a file";
+  if (code === undefined) throw error;
+  return `the system says ${code}`;
+}
+
+function decode(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A line feed is never part of another UTF-8 character, so lines can be judged one by one. */
+function firstBadLine(bytes: Buffer): number {
+  let line = 1;
+  for (let start = 0; start < bytes.length; line++) {
+    const feed = bytes.indexOf(0x0a, start);
+    const end = feed === -1 ? bytes.length : feed + 1;
+    if (decode(bytes.subarray(start, end)) === undefined) return line;
+    start = end;
+  }
+  return line;
+}
