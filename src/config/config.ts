@@ -61,5 +61,11 @@ export type Mistake = {
 };
 
 export type Loaded =
-  | { readonly ok: true; readonly config: Config; readonly warnings: readonly Mistake[] }
+  | {
+      readonly ok: true;
+      readonly config: Config;
+      readonly warnings: readonly Mistake[];
+      /** Absolute paths of all that was read, the configuration first: what a save of should reload. */
+      readonly files: readonly string[];
+    }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };

@@ -46,12 +46,14 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
     ok: true,
     config,
     warnings: inOrder([...findings.warnings, ...described.warnings], file),
+    files: [resolve(file), ...described.files],
   };
 }
 
 type Described = {
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
   readonly texts: readonly string[];
+  readonly files: readonly string[];
   readonly mistakes: readonly Mistake[];
   readonly warnings: readonly Mistake[];
 };
@@ -81,7 +83,8 @@ async function readDescriptions(draft: Draft, findings: Findings): Promise<Descr
     if (basePath !== undefined) warnings.push(...read.warnings);
   }
   const texts = [...sources.values()].map((source) => (source.ok ? source.text : ""));
-  return { operations, texts, mistakes, warnings };
+  const files = [...sources.keys()].map((file) => resolve(file));
+  return { operations, texts, files, mistakes, warnings };
 }
 
 /** In force is the same exactly when file, substitutions and descriptions are. */
