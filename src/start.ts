@@ -1,11 +1,9 @@
-import { randomInt } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Reloaded } from "./admin/api.ts";
 import { startAdmin } from "./admin/listener.ts";
 import { createMetrics, type Metrics } from "./admin/metrics.ts";
 import type { Config, Loaded } from "./config/config.ts";
 import { refuseReload } from "./config/reload.ts";
-import { shownConfig } from "./config/shown.ts";
 import { trustProxies } from "./gateway/address.ts";
 import { createFailureAllowance } from "./gateway/failures.ts";
 import type { Gateway } from "./gateway/gateway.ts";
@@ -145,7 +143,7 @@ class House implements Started {
         return `${file}:${line}:${column}: ${message}`;
       });
       this.#kept(shown);
-      return { ok: false, because: "mistakes", mistakes: loaded.mistakes };
+      return { ok: false, mistakes: loaded.mistakes };
     }
     const change = { from: this.#config, to: loaded.config };
     const reasons = refuseReload(change, this.#keys.list(), this.#gateway.now());
@@ -154,11 +152,11 @@ class House implements Started {
     }
     if (reasons.length > 0) {
       this.#kept(reasons);
-      return { ok: false, because: "refused", reasons };
+      return { ok: false, mistakes: [], reasons };
     }
     this.#config = loaded.config;
     this.#applyShared(change);
-    return { ok: true, hash: loaded.config.hash, warnings: loaded.warnings };
+    return { ok: true, hash: loaded.config.hash };
   }
 
   /** Any mistake keeps the old configuration, says file and line, and counts (edge.md, Process). */
@@ -192,8 +190,6 @@ class House implements Started {
         listen: admin.listen,
         token: admin.token,
         config: () => this.#config,
-        shownConfig,
-        random: (max) => randomInt(max),
         keys: this.#keys,
         quotas: this.#quotas,
         checks: () => this.#checks(),
