@@ -1,8 +1,7 @@
 -- decide() of core/quota.ts, said to Redis: ban first, then every window, charged all or none, for a
 -- batch of accounts in one atomic call. Each step carries the name that it has there.
 --
--- KEYS    one hash per account: s m h d M, a window each, "start count refused"; k, the strikes,
---         "instant instant ..."; b, the ban, "until length window offences". Instants in ms.
+-- KEYS    one hash per account, as in account.lua, which precedes this in one script. Instants in ms.
 -- ARGV 1  the test clock in ms, or -1 for the clock of Redis
 --      2  the ban policy, "strikes within grace forgetAfter", or "" when bans are off
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
@@ -11,40 +10,6 @@
 -- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
 -- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
 -- repaired, strikes, the next strike's instant and 0 or 1 for a ban: until, length, window, offences.
-
-local MINUTE, HOUR, DAY = 60000, 3600000, 86400000
-local LENGTH = { s = 1000, m = MINUTE, h = HOUR, d = DAY }
-local INDEX = { s = 0, m = 1, h = 2, d = 3, M = 4 }
-local FIELDS = { 's', 'm', 'h', 'd', 'M' }
-local EXACT = 9007199254740992
--- Beyond the last instant that matters, so that a small step of the clock loses nothing.
-local SPARE = 60000
-
-local floor, max, min, abs = math.floor, math.max, math.min, math.abs
-local match, format = string.match, string.format
-local call, pcall = redis.call, redis.pcall
-
--- The month `ahead` of the one that holds `ms`: its first ms. Civil dates by era of 400 years, the
--- year starting in March so that a leap day comes last.
-local function month_start(ms, ahead)
-  local days = floor(ms / DAY) + 719468
-  local era = floor(days / 146097)
-  local of_era = days - era * 146097
-  local year = floor((of_era - floor(of_era / 1460) + floor(of_era / 36524) - floor(of_era / 146096)) / 365)
-  local of_year = of_era - (365 * year + floor(year / 4) - floor(year / 100))
-  local march = floor((5 * of_year + 2) / 153) + ahead
-  year = year + era * 400 + floor(march / 12)
-  march = march % 12
-  era = floor(year / 400)
-  local in_era = year - era * 400
-  local first = in_era * 365 + floor(in_era / 4) - floor(in_era / 100) + floor((153 * march + 2) / 5)
-  return (era * 146097 + first - 719468) * DAY
-end
-
-local function window_end(window, start)
-  if window == 'M' then return month_start(start, 1) end
-  return start + LENGTH[window]
-end
 
 local now = tonumber(ARGV[1])
 if now < 0 then
@@ -70,7 +35,7 @@ local function ban_length(offences)
 end
 
 -- Where each window of now begins and ends: the same for every account of the batch.
-local starts, ends = {}, {}
+local starts, ends, starts_text = {}, {}, {}
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
   local windows, limits, count = {}, {}, 0
@@ -80,6 +45,7 @@ for i = 1, tonumber(ARGV[4]) do
     if not starts[window] then
       local start = window == 'M' and month_start(now, 0) or now - now % LENGTH[window]
       starts[window], ends[window] = start, window_end(window, start)
+      starts_text[window] = format('%.0f ', start)
     end
   end
   plans[i] = { windows, limits, count }
@@ -90,33 +56,6 @@ local out, n = { now }, 1
 local function tell(value)
   n = n + 1
   out[n] = value
-end
-
-local function read_window(text)
-  local start, count, refused = match(text, '^(%d+) (%d+) (%d+)$')
-  if not start then return nil end
-  start, count, refused = tonumber(start), tonumber(count), tonumber(refused)
-  if start > EXACT or count > EXACT or refused > EXACT then return nil end
-  return start, count, refused
-end
-
-local function read_strikes(text)
-  if not match(text, '^[%d ]+$') then return nil end
-  local strikes = {}
-  for each in string.gmatch(text, '%d+') do
-    local at = tonumber(each)
-    if at > EXACT then return nil end
-    strikes[#strikes + 1] = at
-  end
-  return strikes
-end
-
-local function read_ban(text)
-  local until_ms, length, window, offences = match(text, '^(%d+) (%d+) ([smhdM]) (%d+)$')
-  if not until_ms then return nil end
-  until_ms, length, offences = tonumber(until_ms), tonumber(length), tonumber(offences)
-  if until_ms > EXACT or length > EXACT or offences > EXACT then return nil end
-  return { until_ms, length, window, offences }
 end
 
 -- The earliest instant of the next strike: strictly after the grace of the window, and spaced.
@@ -135,17 +74,33 @@ local function recent(strikes)
   return count
 end
 
+-- The account under decision; the tables serve one account after the other.
+local NOTHING = { false, false, false, false, false, false, false }
+local NO_STRIKES = {}
+local start, used, refused, changed, set = {}, {}, {}, {}, {}
+
 -- How long the hash is needed: to the end of every window, strike and ban in it.
-local function lifetime(stored, windows, count, start, strikes, ban)
+local function lifetime(stored, windows, count, strikes, ban)
   local last = now
+  for i = 1, count do
+    last = max(last, start[i] == starts[windows[i]] and ends[windows[i]] or window_end(windows[i], start[i]))
+    stored[INDEX[windows[i]] + 1] = false
+  end
   for i = 1, 5 do
     local begun = stored[i] and read_window(stored[i])
     if begun then last = max(last, begun + (LENGTH[FIELDS[i]] or 31 * DAY)) end
   end
-  for i = 1, count do last = max(last, window_end(windows[i], start[i])) end
   if strikes[1] then last = max(last, strikes[#strikes] + keep) end
   if ban then last = max(last, ban[1] + forget_after) end
   return last - now + SPARE
+end
+
+-- A count of up to 10^12 is exact as Lua writes it; anything else is not left to that.
+local function window_text(window, i)
+  if refused[i] == 0 and used[i] <= 1e12 and start[i] == starts[window] then
+    return starts_text[window] .. used[i] .. ' 0'
+  end
+  return format('%.0f %.0f %.0f', start[i], used[i], refused[i])
 end
 
 local function decide(key, units, plan)
@@ -155,16 +110,16 @@ local function decide(key, units, plan)
   if stored.err then
     if not string.find(stored.err, 'WRONGTYPE', 1, true) then error(stored.err) end
     call('DEL', key)
-    stored, repaired = { false, false, false, false, false, false, false }, true
+    stored, repaired = { unpack(NOTHING) }, true
   end
 
   -- present(): the account brought to now.
-  local start, used, refused, aligned = {}, {}, {}, true
-  local changed = {}
+  local aligned = true
   for i = 1, count do
     local window = windows[i]
     local text = stored[INDEX[window] + 1]
     local begun, charged, first
+    changed[i] = false
     if text then
       begun, charged, first = read_window(text)
       if not begun then repaired = true end
@@ -180,10 +135,9 @@ local function decide(key, units, plan)
       end
     end
     start[i], used[i], refused[i] = begun, charged, first
-    dirty = dirty or changed[i]
   end
 
-  local ban, ban_changed, strikes, strikes_changed = nil, false, {}, false
+  local ban, ban_changed, strikes, strikes_changed = nil, false, NO_STRIKES, false
   if stored[7] then
     ban = read_ban(stored[7])
     if not ban then ban_changed, repaired = true, true end
@@ -195,6 +149,7 @@ local function decide(key, units, plan)
   if stored[6] then
     local all = read_strikes(stored[6])
     if not all then all, strikes_changed, repaired = {}, true, true end
+    strikes = {}
     for i = 1, #all do
       if abs(now - all[i]) < keep then strikes[#strikes + 1] = all[i] else strikes_changed = true end
     end
@@ -227,6 +182,7 @@ local function decide(key, units, plan)
       refused[last], changed[last], left = now, true, left - 1
     end
     while bans and left > 0 and now >= due_at(refused[last], strikes) do
+      if strikes == NO_STRIKES then strikes = {} end
       strikes[#strikes + 1], strikes_changed, left = now, true, left - 1
       if recent(strikes) >= need then
         local offences = ban and ban[4] or 0
@@ -242,27 +198,27 @@ local function decide(key, units, plan)
   -- A look changes nothing that is not damaged; a refusal that changes nothing writes nothing.
   for i = 1, count do dirty = dirty or changed[i] end
   if repaired or (units > 0 and (dirty or strikes_changed or ban_changed)) then
-    local set = {}
+    local size = 0
     for i = 1, count do
       if changed[i] then
-        set[#set + 1] = windows[i]
-        set[#set + 1] = format('%.0f %.0f %.0f', start[i], used[i], refused[i])
+        set[size + 1], set[size + 2] = windows[i], window_text(windows[i], i)
+        size = size + 2
       end
     end
     if ban_changed and ban then
-      set[#set + 1] = 'b'
-      set[#set + 1] = format('%.0f %.0f %s %.0f', ban[1], ban[2], ban[3], ban[4])
+      set[size + 1], set[size + 2] = 'b', format('%.0f %.0f %s %.0f', ban[1], ban[2], ban[3], ban[4])
+      size = size + 2
     end
     if strikes_changed and strikes[1] then
       local texts = {}
       for i = 1, #strikes do texts[i] = format('%.0f', strikes[i]) end
-      set[#set + 1] = 'k'
-      set[#set + 1] = table.concat(texts, ' ')
+      set[size + 1], set[size + 2] = 'k', table.concat(texts, ' ')
+      size = size + 2
     end
     if ban_changed and not ban then call('HDEL', key, 'b') end
     if strikes_changed and not strikes[1] then call('HDEL', key, 'k') end
-    if set[1] then call('HSET', key, unpack(set)) end
-    call('PEXPIRE', key, format('%.0f', lifetime(stored, windows, count, start, strikes, ban)))
+    if size > 0 then call('HSET', key, unpack(set, 1, size)) end
+    call('PEXPIRE', key, format('%.0f', lifetime(stored, windows, count, strikes, ban)))
   end
 
   -- verdictOf().
@@ -280,18 +236,9 @@ local function decide(key, units, plan)
   end
   tell(1)
   for i = 1, count do tell(window_end(windows[i], start[i])) end
-  tell(repaired and 1 or 0)
-  tell(struck)
-  tell(due)
-  if not in_force then
-    tell(0)
-    return
-  end
-  tell(1)
-  tell(ban[1])
-  tell(ban[2])
-  tell(INDEX[ban[3]])
-  tell(ban[4])
+  for _, value in ipairs({ repaired and 1 or 0, struck, due, in_force and 1 or 0 }) do tell(value) end
+  if not in_force then return end
+  for _, value in ipairs({ ban[1], ban[2], INDEX[ban[3]], ban[4] }) do tell(value) end
 end
 
 for i = 1, #KEYS do

@@ -11,7 +11,11 @@ export function script(text: string): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 }
 
-export const DECIDE = script(readFileSync(new URL("./decide.lua", import.meta.url), "utf8"));
+function read(file: string): string {
+  return readFileSync(new URL(file, import.meta.url), "utf8");
+}
+
+export const DECIDE = script(`${read("./account.lua")}\n${read("./decide.lua")}`);
 
 /** Ends a ban and forgets offences and strikes. ARGV: the test clock in ms, or -1. 1: there was one. */
 export const LIFT = script(`

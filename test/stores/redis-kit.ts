@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import type { Ask, BanPolicy } from "../../src/core/quota.ts";
+import type { Limit } from "../../src/core/windows.ts";
+import type { Gate } from "../../src/stores/batch.ts";
+import { createRedisStore, type RedisStoreOptions } from "../../src/stores/redis.ts";
+import type { RedisAddress } from "../../src/stores/redis-connect.ts";
+import type { StoreFailure } from "../../src/stores/redis-failure.ts";
+import type { AccountName, Answer, NoAnswer, QuotaStore } from "../../src/stores/store.ts";
+
+/** The policy of contract 2. */
+export const BANS: BanPolicy = {
+  strikes: 20,
+  withinMs: 60_000,
+  graceMs: 1_000,
+  durationMs: 60_000,
+  factor: 4,
+  maxMs: 86_400_000,
+  forgetAfterMs: 86_400_000,
+};
+
+export function perDay(limit: number, bans: BanPolicy | undefined = BANS): Ask {
+  return { limits: [{ window: "day", limit }], bans, units: 1 };
+}
+
+export function perMonth(limit: number): readonly Limit[] {
+  return [{ window: "month", limit }];
+}
+
+export function account(name: string): AccountName {
+  return { environment: "production", account: name };
+}
+
+export type Told = { level: string; message: string; details: Record<string, unknown> | undefined };
+
+/** A store, what it reported, and the failures that its requests met. */
+export type Opened = {
+  readonly store: QuotaStore;
+  readonly told: Told[];
+  readonly failures: StoreFailure[];
+};
+
+export async function open(
+  address: RedisAddress,
+  more: Partial<RedisStoreOptions> = {},
+): Promise<Opened> {
+  const told: Told[] = [];
+  const failures: StoreFailure[] = [];
+  const gate: Gate = {
+    shut: () => false,
+    decide: (_name, _ask, failure) => {
+      if (failure !== undefined) failures.push(failure);
+      return { unavailable: true };
+    },
+    called: () => undefined,
+  };
+  const store = await createRedisStore({
+    address,
+    prefix: "tg",
+    report: (level, message, details) => told.push({ level, message, details }),
+    gate: () => gate,
+    ...more,
+  });
+  return { store, told, failures };
+}
+
+export async function spend(store: QuotaStore, name: AccountName, ask: Ask): Promise<Answer> {
+  const answer: Answer | NoAnswer = await store.spend(name, ask);
+  assert.ok("verdict" in answer, "the store gave no answer");
+  return answer;
+}
