@@ -1,0 +1,84 @@
+import { spawnSync } from "node:child_process";
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+
+/** A program that the tests start for real, and the package that brings it. */
+type Need = { readonly program: string; readonly debian: string; readonly brew: string };
+
+const NEEDS: readonly Need[] = [
+  { program: "redis-server", debian: "redis-server", brew: "redis" },
+  { program: "redis-cli", debian: "redis-tools", brew: "redis" },
+  { program: "openssl", debian: "openssl", brew: "openssl" },
+];
+
+/** Runs one command; true when it ended well. */
+export type Runner = (command: string, args: readonly string[]) => boolean;
+
+export type Machine = {
+  readonly has: (program: string) => boolean;
+  readonly run: Runner;
+  readonly root: boolean;
+};
+
+/**
+ * Sees that every program is there, and installs the packages of those that are not: apt as root or
+ * with `sudo -n`, Homebrew elsewhere. Gives undefined when all is there, else one line for people.
+ */
+export function fulfilNeeds(machine: Machine): string | undefined {
+  const before = NEEDS.filter(({ program }) => !machine.has(program));
+  if (before.length === 0) return undefined;
+  install(machine, before);
+  const missing = NEEDS.filter(({ program }) => !machine.has(program));
+  if (missing.length === 0) return undefined;
+
+  const programs = missing.map(({ program }) => program).join(", ");
+  const debian = [...new Set(missing.map((need) => need.debian))].join(" ");
+  const brew = [...new Set(missing.map((need) => need.brew))].join(" ");
+  return (
+    `The tests need ${programs}, and installing failed: ` +
+    `run "apt-get install ${debian}" (Debian) or "brew install ${brew}" (macOS), then again.`
+  );
+}
+
+function install({ has, run, root }: Machine, missing: readonly Need[]): void {
+  if (has("apt-get")) {
+    const packages = [...new Set(missing.map(({ debian }) => debian))];
+    const apt = (...args: string[]) => {
+      return root ? run("apt-get", args) : run("sudo", ["-n", "apt-get", ...args]);
+    };
+    const wanted = ["install", "-y", "--no-install-recommends", ...packages];
+    // A bare machine has no package lists yet, and old ones name files that are gone.
+    if (!apt(...wanted) && apt("update")) apt(...wanted);
+  } else if (has("brew")) {
+    run("brew", ["install", ...new Set(missing.map(({ brew }) => brew))]);
+  }
+}
+
+export function thisMachine(): Machine {
+  return { has: isOnPath, run: runQuietly, root: process.getuid?.() === 0 };
+}
+
+function isOnPath(program: string): boolean {
+  return (process.env.PATH ?? "").split(delimiter).some((folder) => {
+    try {
+      accessSync(join(folder, program), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** RUNLEVEL=1 keeps Debian's package from starting a Redis of its own on port 6379. */
+function runQuietly(command: string, args: readonly string[]): boolean {
+  process.stderr.write(`installing: ${command} ${args.join(" ")}\n`);
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
+  const { status, stderr } = spawnSync(command, args, {
+    env,
+    encoding: "utf8",
+    stdio: ["ignore", "ignore", "pipe"],
+    timeout: 300_000,
+  });
+  if (status !== 0) process.stderr.write(stderr ?? "");
+  return status === 0;
+}

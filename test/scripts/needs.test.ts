@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { fulfilNeeds } from "../../scripts/needs.ts";
+
+/** A machine in memory: installing for real would change the one that the tests run on. */
+function machine(programs: readonly string[], { root = true, works = true, stale = false } = {}) {
+  const there = new Set(programs);
+  const ran: string[] = [];
+  let fresh = !stale;
+  const run = (command: string, args: readonly string[]) => {
+    ran.push([command, ...args].join(" "));
+    if (args.includes("update")) fresh = true;
+    if (!works || !fresh) return false;
+    if (args.includes("install")) {
+      for (const program of ["redis-server", "redis-cli", "openssl"]) there.add(program);
+    }
+    return true;
+  };
+  return { ran, has: (program: string) => there.has(program), run, root };
+}
+
+const INSTALL = "apt-get install -y --no-install-recommends redis-server redis-tools openssl";
+
+describe("the programs that the tests need", () => {
+  it("are left alone where they are there", () => {
+    const { ran, ...rest } = machine(["redis-server", "redis-cli", "openssl", "apt-get"]);
+    assert.equal(fulfilNeeds(rest), undefined);
+    assert.deepEqual(ran, []);
+  });
+
+  it("are installed by root, and only those that are missing", () => {
+    const { ran, ...rest } = machine(["apt-get", "openssl"]);
+    assert.equal(fulfilNeeds(rest), undefined);
+    assert.deepEqual(ran, [INSTALL.replace(" openssl", "")]);
+  });
+
+  it("are installed through sudo by anyone else, once the package lists are fresh", () => {
+    const { ran, ...rest } = machine(["apt-get"], { root: false, stale: true });
+    assert.equal(fulfilNeeds(rest), undefined);
+    assert.deepEqual(ran, [`sudo -n ${INSTALL}`, "sudo -n apt-get update", `sudo -n ${INSTALL}`]);
+  });
+
+  it("come from Homebrew where there is no apt", () => {
+    const { ran, ...rest } = machine(["brew"]);
+    assert.equal(fulfilNeeds(rest), undefined);
+    assert.deepEqual(ran, ["brew install redis openssl"]);
+  });
+
+  it("are named in one line, with what to do, where nothing helps", () => {
+    for (const rest of [machine([]), machine(["apt-get", "openssl"], { works: false })]) {
+      const says = fulfilNeeds(rest) ?? "";
+      assert.match(says, /redis-server, redis-cli.*apt-get install redis-server redis-tools.*brew/);
+      assert.doesNotMatch(says, /\n/);
+    }
+  });
+});
