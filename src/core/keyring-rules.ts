@@ -23,11 +23,12 @@ export type WantedKeys = {
 };
 
 export const COUNT_MAX = 1000;
-export const NAME_LENGTH_MAX = 200;
+/** Any text for people on one line. */
+export const NAME_PATTERN = /^\P{Cc}{0,200}$/u;
 /** A hundred years: the longest expiry and grace. */
 export const PERIOD_MS_MAX = 36_525 * 86_400_000;
 const SCOPES_MAX = 20;
-const SCOPE_PATTERN = /^[a-z][a-z0-9-]{0,31}$/;
+export const SCOPE_PATTERN = /^[a-z][a-z0-9-]{0,31}$/;
 
 /** Works: neither revoked nor expired at `nowMs`. */
 export function isWorking({ revokedMs, expiresMs }: KeyRecord, nowMs: number): boolean {
@@ -62,8 +63,8 @@ export function mistakeIn(wanted: WantedKeys, ring: Keyring): string | undefined
   if (account !== undefined && !ID_PATTERN.test(account)) {
     return `Cannot use the account ${shown(account)}: an ID is 1 to 64 of A-Z a-z 0-9 . _ -`;
   }
-  if (name.length > NAME_LENGTH_MAX || /\p{Cc}/u.test(name)) {
-    return `Cannot use this name: it must be at most ${NAME_LENGTH_MAX} characters, without control characters`;
+  if (!NAME_PATTERN.test(name)) {
+    return `Cannot use this name: it must be at most 200 characters, without control characters`;
   }
   const scope = scopes.find((text) => !SCOPE_PATTERN.test(text));
   if (scope !== undefined || scopes.length > SCOPES_MAX) {

@@ -2,6 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
+import { fileTrouble } from "./whole-file.ts";
 
 export type FileLock = { release(): void };
 
@@ -19,7 +20,9 @@ const BUSY = 5;
  * itself stays: removing it would let two processes lock two files of one name.
  */
 export async function takeLock(path: string, waitMs: number): Promise<FileLock | undefined> {
-  await mkdir(dirname(path), { recursive: true });
+  await mkdir(dirname(path), { recursive: true }).catch((cause: unknown) => {
+    throw new Error(`Cannot make the directory of ${path}: ${fileTrouble(cause)}`, { cause });
+  });
   const deadlineMs = performance.now() + waitMs;
   for (;;) {
     const lock = tryLock(`${path}.lock`);
@@ -29,13 +32,15 @@ export async function takeLock(path: string, waitMs: number): Promise<FileLock |
 }
 
 function tryLock(file: string): FileLock | undefined {
-  const database = new DatabaseSync(file, { timeout: 0 });
+  let database: DatabaseSync | undefined;
   try {
+    database = new DatabaseSync(file, { timeout: 0 });
     database.exec("BEGIN EXCLUSIVE");
-    return { release: () => database.close() };
+    const held = database;
+    return { release: () => held.close() };
   } catch (cause) {
-    database.close();
+    database?.close();
     if (cause instanceof Error && "errcode" in cause && cause.errcode === BUSY) return undefined;
-    throw cause;
+    throw new Error(`Cannot lock ${file}: ${fileTrouble(cause)}`, { cause });
   }
 }

@@ -2,8 +2,9 @@ import { readFile } from "node:fs/promises";
 import { ID_PATTERN } from "../core/key.ts";
 import type { Account, Ban, Usage } from "../core/quota.ts";
 import { WINDOWS, type WindowName } from "../core/windows.ts";
-import { damaged, type MemberMistake, MISTAKES_MAX, parseFile } from "./damaged.ts";
+import { damaged, parseFile } from "./damaged.ts";
 import type { JsonPath } from "./json-place.ts";
+import { MemberReader } from "./member-reader.ts";
 import type { AccountName } from "./store.ts";
 import { fileTrouble } from "./whole-file.ts";
 
@@ -55,99 +56,65 @@ export async function readState(file: string): Promise<SavedAccount[]> {
     throw new Error(`Cannot read the state file ${file}: ${fileTrouble(cause)}`, { cause });
   }
   const value = parseFile(file, text);
-  const reader = new Reader();
+  const reader = new StateReader();
   const accounts = reader.file(value);
   if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
   return accounts;
 }
 
-/** Reads a value or notes a mistake, so that several are told at once. */
-class Reader {
-  readonly mistakes: MemberMistake[] = [];
-
+class StateReader extends MemberReader {
   file(value: unknown): SavedAccount[] {
-    const file = this.#object(value, []);
-    if (file.version !== VERSION) {
-      this.#note(["version"], `this gateway reads version ${VERSION}`, file.version);
+    const { version, accounts } = this.object(value, []);
+    if (version !== VERSION) {
+      this.note(["version"], `this gateway reads version ${VERSION}`, version);
       return [];
     }
-    return this.#array(file.accounts, ["accounts"]).flatMap((item, index) =>
-      this.mistakes.length < MISTAKES_MAX ? [this.#account(item, ["accounts", index])] : [],
+    return this.list(accounts, ["accounts"]).flatMap((item, index) =>
+      this.full ? [] : [this.#account(item, ["accounts", index])],
     );
   }
 
   #account(value: unknown, path: JsonPath): SavedAccount {
-    const { environment, account, strikesMs, ban, ...windows } = this.#object(value, path);
+    const { environment, account, strikesMs, ban, ...windows } = this.object(value, path);
     const usage: Partial<Record<WindowName, Usage>> = {};
     for (const [name, counted] of Object.entries(windows)) {
       const window = WINDOWS.find((known) => known === name);
-      if (window === undefined) this.#note([...path, name], "it is not known here", counted);
+      if (window === undefined) this.note([...path, name], "it is unknown", counted);
       else usage[window] = this.#usage(counted, [...path, name]);
     }
-    const strikes = strikesMs === undefined ? [] : this.#array(strikesMs, [...path, "strikesMs"]);
+    const strikes = strikesMs === undefined ? [] : this.list(strikesMs, [...path, "strikesMs"]);
     const state: Account = {
       usage,
-      strikesMs: strikes.map((atMs, index) => this.#whole(atMs, [...path, "strikesMs", index])),
+      strikesMs: strikes.map((atMs, index) => this.whole(atMs, [...path, "strikesMs", index])),
       ban: ban === undefined ? undefined : this.#ban(ban, [...path, "ban"]),
     };
     return {
-      environment: this.#name(environment, [...path, "environment"]),
-      account: this.#name(account, [...path, "account"]),
+      environment: this.text(environment, [...path, "environment"], /./s, "a name"),
+      account: this.text(account, [...path, "account"], ID_PATTERN, "1 to 64 of A-Z a-z 0-9 . _ -"),
       state,
     };
   }
 
   #usage(value: unknown, path: JsonPath): Usage {
-    const parts = this.#array(value, path);
-    if (parts.length !== 3) this.#note(path, "it must be [startMs, count, refusedMs]", value);
+    const parts = this.list(value, path);
+    if (parts.length !== 3) this.note(path, "it must be [startMs, count, refusedMs]", value);
     const [startMs = 0, count = 0, refusedMs = 0] = parts.map((part, index) =>
-      this.#whole(part, [...path, index]),
+      this.whole(part, [...path, index]),
     );
     return { startMs, count, refusedMs };
   }
 
   #ban(value: unknown, path: JsonPath): Ban {
-    const ban = this.#object(value, path);
-    const window = WINDOWS.find((known) => known === ban.window);
+    const { window: name, untilMs, lengthMs, offences } = this.object(value, path);
+    const window = WINDOWS.find((known) => known === name);
     if (window === undefined) {
-      this.#note([...path, "window"], `it must be one of ${WINDOWS.join(", ")}`, ban.window);
+      this.note([...path, "window"], `it must be one of ${WINDOWS.join(", ")}`, name);
     }
     return {
-      untilMs: this.#whole(ban.untilMs, [...path, "untilMs"]),
-      lengthMs: this.#whole(ban.lengthMs, [...path, "lengthMs"]),
+      untilMs: this.whole(untilMs, [...path, "untilMs"]),
+      lengthMs: this.whole(lengthMs, [...path, "lengthMs"]),
       window: window ?? "minute",
-      offences: this.#whole(ban.offences, [...path, "offences"]),
+      offences: this.whole(offences, [...path, "offences"]),
     };
-  }
-
-  #object(value: unknown, path: JsonPath): Record<string, unknown> {
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-      return value as Record<string, unknown>;
-    }
-    this.#note(path, "it must be an object", value);
-    return {};
-  }
-
-  #array(value: unknown, path: JsonPath): unknown[] {
-    if (Array.isArray(value)) return value;
-    this.#note(path, "it must be a list", value);
-    return [];
-  }
-
-  #whole(value: unknown, path: JsonPath): number {
-    if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
-    this.#note(path, "it must be a whole number of at least 0", value);
-    return 0;
-  }
-
-  #name(value: unknown, path: JsonPath): string {
-    if (typeof value === "string" && ID_PATTERN.test(value)) return value;
-    this.#note(path, "it must be 1 to 64 of A-Z a-z 0-9 . _ -", value);
-    return "";
-  }
-
-  #note(path: JsonPath, why: string, value: unknown): void {
-    const shown = JSON.stringify(value)?.slice(0, 60) ?? "nothing";
-    this.mistakes.push({ path, why: `${why}: found ${shown}` });
   }
 }
