@@ -1,4 +1,5 @@
 import type { Config, Mistake } from "../config/config.ts";
+import { shownConfig } from "../config/shown.ts";
 import { ID_PATTERN } from "../core/key.ts";
 import type { Log } from "../log.ts";
 import type { KeyStore, QuotaStore } from "../stores/store.ts";
@@ -7,25 +8,28 @@ import { type Answer, json, problem } from "./answer.ts";
 import { createKeys, listKeys, revoke, rotate, showKeys } from "./keys.ts";
 import { readNothing } from "./wanted.ts";
 
-/** What the API works on; start.ts supplies it. `random` as for formKey: cryptographic. */
+/** What the API works on; start.ts supplies it. `now` is the wall clock, in Unix milliseconds. */
 export type ApiDeps = {
   /** The configuration in force. */
   readonly config: () => Config;
-  /** The same for people, with every secret masked. */
-  readonly shownConfig: (config: Config) => unknown;
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
   readonly reload: () => Promise<Reloaded>;
   readonly log: Pick<Log, "info" | "error">;
   readonly now: () => number;
-  readonly random: (max: number) => number;
 };
 
-/** What a reload came to. Refused: a change that needs a restart, or a plan that is in use. */
+/**
+ * What a reload came to. `reasons` say why a configuration without mistakes was refused: it changes
+ * what needs a restart, or drops a plan in use (contract 2).
+ */
 export type Reloaded =
-  | { readonly ok: true; readonly hash: string; readonly warnings?: readonly Mistake[] }
-  | { readonly ok: false; readonly because: "mistakes"; readonly mistakes: readonly Mistake[] }
-  | { readonly ok: false; readonly because: "refused"; readonly reasons: readonly string[] };
+  | { readonly ok: true; readonly hash: string }
+  | {
+      readonly ok: false;
+      readonly mistakes: readonly Mistake[];
+      readonly reasons?: readonly string[];
+    };
 
 /** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */
 export type Call = {
@@ -92,24 +96,21 @@ function fits(pattern: readonly string[], segments: readonly string[]): boolean 
   );
 }
 
+/** In the contract's own keys, every secret masked; `hash` is that of what is in force. */
 function tellConfig({ deps }: Call): Answer {
-  const config = deps.config();
-  return json(200, { hash: config.hash, file: config.file, config: deps.shownConfig(config) });
+  return json(200, shownConfig(deps.config()));
 }
 
 async function reload({ deps, members }: Call): Promise<Answer> {
   const nothing = readNothing(members);
   if (!nothing.ok) return nothing.answer;
   const reloaded = await deps.reload();
-  if (reloaded.ok) {
-    const { hash, warnings = [] } = reloaded;
-    return json(200, { hash, warnings });
+  if (reloaded.ok) return json(200, { hash: reloaded.hash });
+  const { mistakes, reasons = [] } = reloaded;
+  if (reasons.length > 0) {
+    const message = `The old configuration stays in force: ${reasons.join("; ")}`;
+    return problem("reload_refused", message, { more: { reasons } });
   }
-  if (reloaded.because === "refused") {
-    const message = `The old configuration stays in force: ${reloaded.reasons.join("; ")}`;
-    return problem("reload_refused", message, { more: { reasons: reloaded.reasons } });
-  }
-  const { mistakes } = reloaded;
-  const message = `The old configuration stays in force, as the new one has mistakes: ${mistakes.length}`;
+  const message = `The old configuration stays in force: the new one has ${mistakes.length} mistakes`;
   return problem("config_invalid", message, { more: { mistakes } });
 }

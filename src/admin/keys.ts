@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import {
   findKeys,
   type IssuedKey,
@@ -66,9 +67,9 @@ function tellIssued({ key, record }: IssuedKey) {
   return { id, key, ...rest };
 }
 
-function ringOf({ config, random, now }: ApiDeps): Keyring {
+function ringOf({ config, now }: ApiDeps): Keyring {
   const { keyPrefix, environments, plans } = config();
-  return { keyPrefix, environments, plans, random, nowMs: now() };
+  return { keyPrefix, environments, plans, random: (max) => randomInt(max), nowMs: now() };
 }
 
 type Edited = { readonly ok: true; readonly records: Parameters<Edit<unknown>>[0] };

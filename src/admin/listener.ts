@@ -36,8 +36,8 @@ const CLOSE_MS = 1_000;
 export type Admin = { readonly url: string; close(): Promise<void> };
 
 /**
- * Opens the admin listener (contract 7), on a port of its own. Rejects when it cannot listen, in
- * words that name the setting. `token` is "" where none is set.
+ * Opens the admin listener (contract 7), on a port of its own. Rejects with the system's error when
+ * it cannot listen. `token` is "" where none is set.
  */
 export async function startAdmin(
   options: AdminDeps & {
@@ -75,6 +75,10 @@ export async function startAdmin(
   });
   answerBrokenRequests(server);
   await listenOn(server, listen);
+  // The system can refuse a connection (no descriptors left): that must not end the process.
+  server.on("error", (error) =>
+    options.log.error("the admin listener failed", { why: error.message }),
+  );
   return { url: urlOf(server), close: () => close(server) };
 }
 
@@ -156,13 +160,11 @@ function hasMore({ headers }: IncomingMessage): boolean {
 
 function listenOn(server: Server, { host, port }: Address): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => {
-      const why = error.code === "EADDRINUSE" ? "the port is in use" : (error.code ?? "unknown");
-      reject(
-        new Error(`Cannot listen on ${host}:${port} (admin.listen): ${why}`, { cause: error }),
-      );
+    server.once("error", reject);
+    server.listen({ host, port }, () => {
+      server.removeListener("error", reject);
+      resolve();
     });
-    server.listen({ host, port }, resolve);
   });
 }
 
