@@ -86,6 +86,13 @@ export function judgeShape(token: string, prefix: string, tag: string): Judged<s
   return accept(token);
 }
 
+const KEY_SHAPED = /([a-z0-9]+_[a-z0-9]+_)[0-9A-Za-z]{20,}/g;
+
+/** Hides what looks like a key, for logs: people put keys in paths, and the log must not learn them. */
+export function maskKeys(text: string): string {
+  return text.includes("_") ? text.replace(KEY_SHAPED, "$1…") : text;
+}
+
 /** From here on a key is its digest: the raw key is never stored, cached or logged. */
 export function digestKey(token: string): string {
   return hash("sha256", token, "hex");

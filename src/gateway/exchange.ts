@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Head } from "../core/framing.ts";
-import type { KeyRecord } from "../core/key.ts";
+import { type KeyRecord, maskKeys } from "../core/key.ts";
 import type { Refusal, RefusalCode } from "../core/refusal.ts";
 import type { Found } from "../core/route.ts";
 import type { Standing } from "../core/standing.ts";
@@ -74,7 +74,7 @@ export class Exchange {
     this.progressMs = facts.startedMs;
     this.peer = facts.peer;
     this.asksToContinue = facts.asksToContinue;
-    this.path = request.url ?? "";
+    this.path = pathOf(request.url ?? "");
   }
 
   wait(waiting: Waiting, nowMs: number): void {
@@ -98,7 +98,7 @@ export class Exchange {
       plan: key?.plan,
       method: this.request.method ?? "",
       route: this.found?.template,
-      path: this.path,
+      path: maskKeys(this.path).slice(0, PATH_LOGGED_MAX),
       status,
       code: this.code,
       source: this.source,
@@ -109,4 +109,12 @@ export class Exchange {
       why: this.why,
     };
   }
+}
+
+const PATH_LOGGED_MAX = 2_048;
+
+/** Without the query, which clients fill with secrets. */
+function pathOf(url: string): string {
+  const question = url.indexOf("?");
+  return question === -1 ? url : url.slice(0, question);
 }
