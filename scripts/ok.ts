@@ -26,4 +26,4 @@ if (lacking !== undefined) {
   console.log(lacking);
   failedChecks.push("programs that the tests need");
 }
-process.exitCode = await runTests([], { failedChecks });
+process.exit(await runTests([], { failedChecks }));

@@ -6,9 +6,9 @@ import { runTests } from "./test-suite.ts";
  * the line "N passed, N failed".
  */
 const lacking = fulfilNeeds(thisMachine());
-if (lacking === undefined) {
-  process.exitCode = await runTests(process.argv.slice(2));
-} else {
+if (lacking !== undefined) {
   process.stderr.write(`${lacking}\n`);
-  process.exitCode = 1;
+  process.exit(1);
 }
+// A test process that would not end, killed as it may be, must not keep this one.
+process.exit(await runTests(process.argv.slice(2)));

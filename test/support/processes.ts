@@ -44,6 +44,8 @@ const alive = new Set<ChildProcess>();
 process.once("exit", () => {
   for (const child of alive) child.kill("SIGKILL");
 });
+/** The runner ends a test file that is over its deadline so: what it started goes with it. */
+process.once("SIGTERM", () => process.exit(143));
 
 /** Starts `tollgate VERB …` from this checkout. Every one started must be stopped or killed. */
 export function startTollgate(args: readonly string[], options: RunOptions = {}): Running {
@@ -71,15 +73,44 @@ export function startNode(args: readonly string[], options: RunOptions = {}): Ru
     stdio: "pipe",
   });
   alive.add(child);
+  child.stdin.on("error", () => {}).end(options.stdin ?? "");
+  const watched = watch(child);
+  return { pid: child.pid ?? 0, child, ...watched, ...enders(child, watched.exited) };
+}
+
+type Enders = Pick<Running, "stop" | "kill" | typeof Symbol.asyncDispose>;
+
+function enders(child: ChildProcess, exited: Promise<Finished>): Enders {
+  const kill = () => {
+    child.kill("SIGKILL");
+    return exited;
+  };
+  return {
+    kill,
+    stop: async (withinMs = 10_000) => {
+      child.kill("SIGTERM");
+      const timer = setTimeout(() => child.kill("SIGKILL"), withinMs);
+      const finished = await exited;
+      clearTimeout(timer);
+      return finished;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await kill();
+    },
+  };
+}
+
+type Watched = Omit<Running, "pid" | "child" | keyof Enders>;
+
+function watch(child: ChildProcess): Watched {
   let stdout = "";
   let stderr = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
   });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
   });
-  child.stdin.on("error", () => {}).end(options.stdin ?? "");
   const exited = new Promise<Finished>((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (code, signal) => {
@@ -87,47 +118,27 @@ export function startNode(args: readonly string[], options: RunOptions = {}): Ru
       resolve({ code, signal, stdout, stderr });
     });
   });
-
-  const saidSoFar = () => `\n--- stdout\n${stdout}\n--- stderr\n${stderr}`;
   const lines = () => jsonLines(stdout);
-  const kill = () => {
-    child.kill("SIGKILL");
-    return exited;
-  };
-  const stop = async (withinMs = 10_000) => {
-    child.kill("SIGTERM");
-    const timer = setTimeout(() => child.kill("SIGKILL"), withinMs);
-    const finished = await exited;
-    clearTimeout(timer);
-    return finished;
-  };
+  const soFar = () => `\n--- stdout\n${stdout}\n--- stderr\n${stderr}`;
   return {
-    pid: child.pid ?? 0,
-    child,
     stdout: () => stdout,
     stderr: () => stderr,
     lines,
     line: (fits, withinMs = 10_000) => {
-      const find = () => lines().find(fits) ?? fail(`no such line yet${saidSoFar()}`);
+      const find = () => lines().find(fits) ?? fail(`no such line yet${soFar()}`);
       return eventually(find, { withinMs });
     },
     says: async (text, withinMs = 10_000) => {
       const find = () => {
         const said = stdout + stderr;
         const found = typeof text === "string" ? said.includes(text) : text.test(said);
-        if (!found) fail(`it has not said ${text}${saidSoFar()}`);
+        if (!found) fail(`it has not said ${text}${soFar()}`);
       };
       await eventually(find, { withinMs });
     },
     exited,
-    stop,
-    kill,
-    [Symbol.asyncDispose]: async () => {
-      await kill();
-    },
   };
 }
-
 function fail(message: string): never {
   throw new Error(message);
 }

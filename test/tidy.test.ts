@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { codeOf, importsOf, longFunctions } from "./support/source.ts";
+import { untidy } from "./support/walls.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
+
+/** Where the house bends its own rules: the mistake word for word, and why it may stay. */
+const EXCEPTIONS: Readonly<Record<string, string>> = {};
+
+const SOURCES = new Map(
+  globSync(["src/**/*.ts", "test/**/*.ts", "scripts/**/*.ts", "bench/**/*.ts"], { cwd: ROOT })
+    .sort()
+    .map((path) => [path, read(path)] as const),
+);
+
+describe("the house", () => {
+  it("keeps its walls, its doors and its measures", () => {
+    const found = untidy(SOURCES);
+    assert.deepEqual(
+      found.filter((mistake) => EXCEPTIONS[mistake] === undefined),
+      [],
+    );
+    const stale = Object.keys(EXCEPTIONS).filter((mistake) => !found.includes(mistake));
+    assert.deepEqual(stale, [], "exceptions that nothing needs any more");
+  });
+
+  it("tells each change in one sentence", () => {
+    const entries = read("CHANGELOG.md")
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"));
+    assert.deepEqual(
+      entries.filter((line) => !/^- [A-Z`](?:[^.]|\.(?! [A-Z]|$))*\.$/.test(line)),
+      [],
+    );
+  });
+
+  it("names no registry and no place on one machine, in any text", () => {
+    const texts = globSync(["*.{json,md,yaml}", "{docs,config}/**/*.{json,md,yaml}", ".ci/*"], {
+      cwd: ROOT,
+    });
+    const bad = texts.filter((path) => {
+      return /"resolved"|registry\.npmjs|(?<![\w.}])[/](?:work|tmp|root)\//.test(read(path));
+    });
+    assert.deepEqual(bad, []);
+  });
+});
+
+/** A house of two files, one of them with the text given. */
+function judge(path: string, text: string): string[] {
+  const name = path.replace(/^src\//, "");
+  return untidy(
+    new Map([
+      ["src/main.ts", `import "./cli/a.ts";\nimport "./${name}";\n`],
+      ["src/cli/a.ts", ""],
+      [path, text],
+    ]),
+  ).filter((mistake) => mistake.startsWith(`${path}: `) || mistake.includes("<->"));
+}
+
+describe("the tidy test itself", () => {
+  const FINDS: readonly [what: string, path: string, text: string, says: RegExp][] = [
+    ["a stray import", "src/core/a.ts", 'import { b } from "../gateway/b.ts";\n', /may not import/],
+    ["a stray type", "src/core/a.ts", 'import type { b } from "../log.ts";\n', /may not import/],
+    ["a dynamic one", "src/pets/a.ts", 'await import("../core/key.ts");\n', /may not import/],
+    ["one of many lines", "src/core/a.ts", 'import {\n  b,\n} from "node:fs";\n', /may not import/],
+    ["a passed-on name", "src/core/a.ts", 'export { b } from "../log.ts";\n', /may not import/],
+    ["a library at the wrong door", "src/gateway/a.ts", 'import "ioredis";\n', /door elsewhere/],
+    ["an unknown library", "src/config/a.ts", 'import "left-pad";\n', /door elsewhere/],
+    ["a store behind its door", "src/admin/a.ts", 'import "../stores/redis.ts";\n', /may not/],
+    ["a clock in core", "src/core/a.ts", "const a = Date.now();\n", /impure: Date.now/],
+    ["the date of now in core", "src/core/a.ts", "const a = new Date();\n", /impure: new Date/],
+    ["waiting in core", "src/core/a.ts", "const a = async () => 1;\n", /impure: async/],
+    ["dice in a template", "src/core/a.ts", "const a = `$" + "{Math.random()}`;\n", /impure: Math/],
+    ["random bytes", "src/core/a.ts", 'import { randomInt } from "node:crypto";\n', /randomInt/],
+    ["the process", "src/stores/a.ts", "export const a = process.env.HOME;\n", /only main/],
+    ["its import", "src/stores/a.ts", 'import { env } from "node:process";\n', /only main/],
+    ["a long file", "src/core/a.ts", `${"\n".repeat(250)}1;\n`, /has 251 lines/],
+    ["a vague name", "src/core/utils.ts", "1;\n", /says nothing/],
+    ["a default export", "src/core/a.ts", "export default 1;\n", /default export/],
+    ["work left", "src/core/a.ts", `// ${"TO"}DO: this\n`, /left to do/],
+    ["a test left out", "test/a.test.ts", 'it.skip("a");\n', /leaves tests out/],
+    ["a place", "test/a.test.ts", `const a = "/${"tmp"}/a";\n`, /one machine/],
+    ["a circle", "src/cli/b.ts", 'import "./b.ts";\n', /in a circle/],
+  ];
+  for (const [what, path, text, says] of FINDS) {
+    it(`finds ${what}`, () => assert.match(judge(path, text).join("\n"), says));
+  }
+
+  const ALLOWS: readonly [what: string, path: string, text: string][] = [
+    ["hashing in core", "src/core/a.ts", 'import { hash } from "node:crypto";\n'],
+    ["a given instant in core", "src/core/a.ts", "const a = (ms: number) => new Date(ms);\n"],
+    [
+      "a clock in words",
+      "src/core/a.ts",
+      '/** Not Date.now(). */\nconst a = "await Date.now()";\n',
+    ],
+    ["250 lines", "src/core/a.ts", `${"\n".repeat(249)}1;\n`],
+    [
+      "a process that is handed in",
+      "src/cli/a.ts",
+      "const a = ({ process }: T) => process.exit;\n",
+    ],
+    ["quotes in an expression", "src/core/a.ts", "const a = /[\"'`/]/;\nconst b = 1;\n"],
+  ];
+  for (const [what, path, text] of ALLOWS) {
+    it(`allows ${what}`, () => assert.deepEqual(judge(path, text), []));
+  }
+
+  it("finds a file that nothing reaches", () => {
+    const sources = new Map([
+      ["src/main.ts", ""],
+      ["src/core/a.ts", ""],
+    ]);
+    assert.deepEqual(untidy(sources), ["src/core/a.ts: is not reached from src/main.ts"]);
+  });
+
+  it("measures functions of every kind, whatever their heads look like", () => {
+    const body = "    1;\n".repeat(58);
+    const heads = [
+      "function a() {",
+      "export async function a(\n  b: number,\n): Promise<void> {",
+      "const a = (b: string) => {",
+      "  a(b: { c: 1 }): string {",
+      "function a(b: unknown): b is string {",
+    ];
+    for (const head of heads) {
+      const whole = `${head}\n${body}${/^ */.exec(head)?.[0]}}\n`;
+      const length = head.split("\n").length + 59;
+      assert.deepEqual(longFunctions(whole, length), [], head);
+      assert.deepEqual(longFunctions(whole, length - 1), [{ line: 1, length }], head);
+    }
+    assert.deepEqual(longFunctions(`if (a) {\n${body}${body}}\n`, 60), []);
+  });
+
+  it("reads code without its words, and imports with their names", () => {
+    assert.equal(codeOf("a(`x$" + "{b('}')}y`); // c").trim(), "a(    b(   )   );");
+    assert.deepEqual(importsOf('import { type A, b as c } from "./d.ts"; // import "e"'), [
+      { path: "./d.ts", names: ["A", "b"] },
+    ]);
+  });
+});
