@@ -1,28 +1,37 @@
 import type { Config } from "../config/config.ts";
 import { openKeysFile } from "./keys-file.ts";
 import { createMemoryStore } from "./memory.ts";
-import { createRedisStore } from "./redis.ts";
 import type { KeyStore, QuotaStore, Report } from "./store.ts";
 
 export type OpenOptions = {
-  /** Unix milliseconds: the clock of the memory store; Redis has its own. */
+  /** Unix milliseconds: the clock of the memory store. */
   readonly now: () => number;
   readonly report: Report;
 };
 
-/** The keys that a configuration names. `watch`: a gateway follows the changes of others. */
+/**
+ * The keys that a configuration names. `watch` follows the changes of others: a gateway does, a
+ * command that reads once need not. Rejects when they are damaged or cannot be read. What talks to
+ * Redis is loaded only where one is named.
+ */
 export async function openKeyStore(
   { keys, store, storePrefix, stateFile }: Config,
   { report, watch }: OpenOptions & { readonly watch: boolean },
 ): Promise<KeyStore> {
   if (keys.in === "file") return openKeysFile({ path: keys.path, report, watch });
-  void [store, storePrefix, stateFile];
-  throw new Error("not yet");
+  if (store.kind === "memory") {
+    throw new RangeError("Cannot open keys in Redis with store: memory: the configuration forbids");
+  }
+  const { openKeysRedis } = await import("./keys-redis.ts");
+  return openKeysRedis({ address: store, prefix: storePrefix, stateFile, report, watch });
 }
 
 /** The counters and bans that a configuration names. */
-export async function openQuotaStore(config: Config, options: OpenOptions): Promise<QuotaStore> {
-  const { store, storePrefix, stateFile } = config;
-  if (store.kind === "memory") return createMemoryStore({ stateFile, ...options });
-  return createRedisStore({ address: store, prefix: storePrefix, report: options.report });
+export async function openQuotaStore(
+  { store, storePrefix, stateFile }: Config,
+  { now, report }: OpenOptions,
+): Promise<QuotaStore> {
+  if (store.kind === "memory") return createMemoryStore({ stateFile, now, report });
+  const { createRedisStore } = await import("./redis.ts");
+  return createRedisStore({ address: store, prefix: storePrefix, report });
 }

@@ -1,0 +1,36 @@
+/**
+ * Whether a Node version ("v26.10.0") fits a range such as package.json's `engines.node`: `||` of
+ * blanks-separated `>=` and `<` with full or partial versions; nothing else of semver is needed.
+ * Imports nothing: it runs before anything that an old Node could not load.
+ */
+export function fitsEngines(version: string, range: string): boolean {
+  const running = numbers(version);
+  return range.split("||").some((alternative) =>
+    alternative
+      .trim()
+      .split(/\s+/)
+      .every((bound) => {
+        const least = bound.startsWith(">=");
+        if (!least && !bound.startsWith("<")) throw new RangeError(`Cannot read ${bound}`);
+        const order = compare(running, numbers(bound.slice(least ? 2 : 1)));
+        return least ? order >= 0 : order < 0;
+      }),
+  );
+}
+
+function numbers(version: string): readonly number[] {
+  const parts = version
+    .replace(/^v/, "")
+    .replace(/[-+].*$/, "")
+    .split(".")
+    .map(Number);
+  return [parts[0] ?? 0, parts[1] ?? 0, parts[2] ?? 0];
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  for (let i = 0; i < 3; i++) {
+    const difference = (a[i] ?? 0) - (b[i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}

@@ -1,0 +1,141 @@
+import { fstatSync, write as writeFile } from "node:fs";
+import { Socket } from "node:net";
+
+/** Contract 4: a line is out within 200 ms of its request. */
+const FLUSH_MS = 50;
+const CHUNK_CHARACTERS = 16 * 1024;
+const RETRY_MS = 100;
+/** What waits for a reader that does not read; what comes on top is dropped and counted. */
+const WAITING_CHARACTERS_MAX = 8 * 1024 ** 2;
+
+/**
+ * Where log lines go. Whoever writes never waits and never fails, whatever becomes of the reader
+ * (reliability: log pipe closed, stuck, disk full).
+ */
+export type LogPipe = {
+  write(line: string): void;
+  /** Lines thrown away so far. */
+  dropped(): number;
+  /** Resolves with whether all lines left within `withinMs`. */
+  flush(withinMs: number): Promise<boolean>;
+  /** Whether a write that is stuck would keep the process from exiting: files and terminals. */
+  readonly holdsExit: boolean;
+};
+
+type Writer = { readonly write: Write; readonly blocks: boolean };
+type Write = (chunk: Buffer, done: (error: Error | null, written: number) => void) => void;
+
+/** Opens the log on a file descriptor: 1 is stdout. */
+export function openLogPipe(fd: number): LogPipe {
+  return new Pipe(writerTo(fd));
+}
+
+/**
+ * A pipe or socket is written without blocking, by the event loop. A blocking write to a pipe that
+ * nobody reads would hold a thread for ever, and with it the exit of the process (measured).
+ */
+function writerTo(fd: number): Writer {
+  const kind = fstatSync(fd);
+  if (!kind.isFIFO() && !kind.isSocket()) {
+    return { blocks: true, write: (chunk, done) => writeFile(fd, chunk, done) };
+  }
+  const socket = new Socket({ fd, readable: false, writable: true });
+  socket.on("error", () => {});
+  const write: Write = (chunk, done) => {
+    socket.write(chunk, (error) => done(error ?? null, chunk.length));
+  };
+  return { blocks: false, write };
+}
+
+class Pipe implements LogPipe {
+  readonly #write: Write;
+  #lines: string[] = [];
+  #waiting = 0;
+  #writing = false;
+  #closed = false;
+  #timer: NodeJS.Timeout | undefined;
+  #dropped = 0;
+  #untold = 0;
+  #onIdle: (() => void)[] = [];
+
+  readonly holdsExit: boolean;
+
+  constructor({ write, blocks }: Writer) {
+    this.#write = write;
+    this.holdsExit = blocks;
+  }
+
+  write(line: string): void {
+    if (this.#closed || this.#waiting + line.length > WAITING_CHARACTERS_MAX) {
+      this.#dropped += 1;
+      this.#untold += 1;
+      return;
+    }
+    this.#lines.push(line);
+    this.#waiting += line.length;
+    if (this.#writing) return;
+    if (this.#waiting >= CHUNK_CHARACTERS) this.#send();
+    else this.#timer ??= setTimeout(() => this.#send(), FLUSH_MS).unref();
+  }
+
+  dropped(): number {
+    return this.#dropped;
+  }
+
+  flush(withinMs: number): Promise<boolean> {
+    if (!this.#writing) this.#send();
+    if (!this.#writing) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(false), withinMs);
+      this.#onIdle.push(() => {
+        clearTimeout(timer);
+        resolve(true);
+      });
+    });
+  }
+
+  #send(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#lines.length === 0) {
+      for (const listener of this.#onIdle.splice(0)) listener();
+      return;
+    }
+    if (this.#untold > 0) {
+      const told = { level: "warn", time: Date.now(), dropped: this.#untold };
+      this.#lines.push(`${JSON.stringify({ ...told, msg: "log lines were dropped" })}\n`);
+      this.#untold = 0;
+    }
+    const chunk = Buffer.from(this.#lines.join(""));
+    const characters = this.#waiting;
+    this.#lines = [];
+    this.#writing = true;
+    this.#push(chunk, characters);
+  }
+
+  #push(chunk: Buffer, characters: number): void {
+    this.#write(chunk, (error, written) => {
+      if (error !== null) return this.#failed(error, chunk, characters);
+      if (written < chunk.length) return this.#push(chunk.subarray(written), characters);
+      this.#waiting -= characters;
+      this.#writing = false;
+      this.#send();
+    });
+  }
+
+  /** A full disk may have room again, a slow terminal too; a closed pipe never has a reader again. */
+  #failed(error: Error, chunk: Buffer, characters: number): void {
+    const code = "code" in error ? error.code : undefined;
+    if (code === "EAGAIN" || code === "ENOSPC" || code === "EDQUOT" || code === "EINTR") {
+      setTimeout(() => this.#push(chunk, characters), RETRY_MS).unref();
+      return;
+    }
+    const lines = this.#lines.join("").split("\n").length - 1;
+    this.#dropped += chunk.toString().split("\n").length - 1 + lines;
+    this.#closed = true;
+    this.#lines = [];
+    this.#waiting = 0;
+    this.#writing = false;
+    this.#send();
+  }
+}

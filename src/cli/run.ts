@@ -1,0 +1,90 @@
+import { bans } from "./bans.ts";
+import { check } from "./check.ts";
+import { demo } from "./demo.ts";
+import { generalHelp, groupHelp, verbHelp } from "./help.ts";
+import { keysCreate } from "./keys-create.ts";
+import { keysList, keysShow } from "./keys-list.ts";
+import { keysRevoke, keysRotate } from "./keys-rotate.ts";
+import { pets } from "./pets.ts";
+import { schema } from "./schema.ts";
+import { start } from "./start.ts";
+import { DONE, FAILED, fail, type Terminal, WRONG_USAGE } from "./terminal.ts";
+import { usage } from "./usage.ts";
+import { parseCall, type Verb } from "./verb.ts";
+
+const VERBS: readonly Verb[] = [
+  start,
+  pets,
+  demo,
+  check,
+  schema,
+  keysCreate,
+  keysList,
+  keysShow,
+  keysRotate,
+  keysRevoke,
+  ...bans,
+  usage,
+];
+
+/** The whole command line: what to do with `argv`, and the exit status of contract 1. */
+export async function run(
+  argv: readonly string[],
+  terminal: Terminal,
+  version: string,
+): Promise<number> {
+  const [first, ...rest] = argv;
+  if (first === undefined) return fail(terminal, WRONG_USAGE, generalHelp(VERBS).trimEnd());
+  if (first === "--version" || first === "version") return say(terminal, `tollgate ${version}\n`);
+  if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);
+
+  const verb = findVerb(argv);
+  if (verb === undefined) return unknownVerb(argv, terminal);
+  const parsed = parseCall(verb, argv.slice(verb.name.split(" ").length));
+  if (!parsed.ok) return wrongUsage(terminal, parsed.message, verb.name);
+  if (parsed.call.flag("help")) return say(terminal, verbHelp(verb));
+  try {
+    return await verb.run(parsed.call, terminal);
+  } catch (error) {
+    return fail(terminal, FAILED, error instanceof Error ? error.message : String(error));
+  }
+}
+
+function help(names: readonly string[], terminal: Terminal): number {
+  if (names.length === 0) return say(terminal, generalHelp(VERBS));
+  const verb = findVerb(names);
+  if (verb !== undefined) return say(terminal, verbHelp(verb));
+  const group = groupOf(names[0]);
+  return group.length > 0 ? say(terminal, groupHelp(group)) : unknownVerb(names, terminal);
+}
+
+function findVerb(words: readonly string[]): Verb | undefined {
+  return VERBS.find(({ name }) => name === words[0] || name === `${words[0]} ${words[1]}`);
+}
+
+/** "keys" and "bans" stand before several verbs. */
+function groupOf(word: string | undefined): readonly Verb[] {
+  return VERBS.filter(({ name }) => name.startsWith(`${word} `));
+}
+
+function unknownVerb([first = "", second]: readonly string[], terminal: Terminal): number {
+  const group = groupOf(first);
+  if (group.length === 0) {
+    const names = [...new Set(VERBS.map(({ name }) => name.split(" ")[0]))].join(", ");
+    return wrongUsage(terminal, `Unknown verb ${JSON.stringify(first)}: expected ${names}`);
+  }
+  if (second === "--help" || second === "-h") return say(terminal, groupHelp(group));
+  const names = group.map(({ name }) => name.slice(first.length + 1)).join(", ");
+  const found = second === undefined ? "nothing" : JSON.stringify(second);
+  return wrongUsage(terminal, `Expected ${names} after ${first}: found ${found}`, first);
+}
+
+function wrongUsage(terminal: Terminal, message: string, name = ""): number {
+  const see = `tollgate help ${name}`.trimEnd();
+  return fail(terminal, WRONG_USAGE, `${message} (see: ${see})`);
+}
+
+function say(terminal: Terminal, text: string): number {
+  terminal.out(text);
+  return DONE;
+}

@@ -1,0 +1,16 @@
+import { DONE } from "./terminal.ts";
+import { CONFIG, JSON_FLAG, type Verb } from "./verb.ts";
+
+/** Always one JSON value; --json and --config are taken and change nothing. */
+export const schema: Verb = {
+  name: "schema",
+  usage: "",
+  summary: "print the JSON Schema of the configuration",
+  options: [CONFIG, JSON_FLAG],
+  args: [],
+  async run(_call, terminal) {
+    const { schemaText } = await import("../config/schema.ts");
+    terminal.out(schemaText());
+    return DONE;
+  },
+};

@@ -1,0 +1,33 @@
+import type { Terminal } from "./terminal.ts";
+
+/** Bold and dim on a terminal that wants them (https://no-color.org), plain text elsewhere. */
+export function styleOf({ env, isTty }: Pick<Terminal, "env" | "isTty">) {
+  const wanted = isTty && !env.NO_COLOR && env.TERM !== "dumb";
+  const style = (code: number) => (text: string) => (wanted ? `\x1b[${code}m${text}\x1b[0m` : text);
+  return { bold: style(1), dim: style(2) };
+}
+
+/** Aligned columns under their names, each line ended; numbers are set to the right. */
+export function table(
+  terminal: Terminal,
+  names: readonly string[],
+  rows: readonly (readonly (string | number)[])[],
+): string {
+  const texts = rows.map((row) => row.map(String));
+  const widths = names.map((name, i) =>
+    Math.max(name.length, ...texts.map((row) => row[i]?.length ?? 0)),
+  );
+  const right = names.map((_, i) => rows.every((row) => typeof row[i] === "number"));
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, i) => (right[i] ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0)))
+      .join("  ")
+      .trimEnd();
+  const { bold } = styleOf(terminal);
+  return [bold(line(names)), ...texts.map(line)].map((text) => `${text}\n`).join("");
+}
+
+/** An instant in Unix seconds, for people: "2026-11-21 00:09:37Z". */
+export function instant(seconds: number): string {
+  return new Date(seconds * 1000).toISOString().replace("T", " ").replace(".000", "");
+}

@@ -1,0 +1,90 @@
+import { type FSWatcher, watch } from "node:fs";
+import { stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** A save is over when the file has stayed the same for this long: editors write in several steps. */
+const SETTLE_MS = 100;
+/** File systems that tell nothing (network, some containers) are asked. */
+const POLL_MS = 500;
+
+export type Watch = {
+  /** Replaces the files that are watched. */
+  follow(files: readonly string[]): Promise<void>;
+  close(): void;
+};
+
+/**
+ * Calls back when one of the files was saved: written in place, or replaced by a rename, as editors
+ * and configuration mounts do. So their folders are watched: a renamed file is another file. A file
+ * that is away for a moment does not count until it is back.
+ */
+export function watchFiles(onSave: () => void): Watch {
+  let files: readonly string[] = [];
+  let seen: Prints = new Map();
+  let watchers: FSWatcher[] = [];
+  let looking = false;
+  let closed = false;
+
+  async function look(): Promise<void> {
+    if (looking) return;
+    looking = true;
+    let now = await printsOf(files);
+    if (differs(now, seen)) {
+      for (let last: Prints = new Map(); differs(now, last) && !closed; ) {
+        last = now;
+        await sleep(SETTLE_MS, undefined, { ref: false });
+        now = await printsOf(files);
+      }
+      seen = now;
+      if (!closed) onSave();
+    }
+    looking = false;
+  }
+
+  const poll = setInterval(() => void look(), POLL_MS).unref();
+
+  function unwatch(): void {
+    for (const watcher of watchers) watcher.close();
+    watchers = [];
+  }
+
+  return {
+    async follow(next) {
+      if (next.join("\0") === files.join("\0")) return;
+      unwatch();
+      const prints = await printsOf(next);
+      seen = new Map([...prints].map(([file, print]) => [file, seen.get(file) ?? print]));
+      files = next;
+      for (const folder of new Set(next.map((file) => dirname(file)))) {
+        try {
+          const watcher = watch(folder, { persistent: false }, () => void look());
+          watchers.push(watcher.on("error", () => {}));
+        } catch {
+          // The poll still sees it: there may be no watches left, or no such folder any more.
+        }
+      }
+    },
+    close() {
+      closed = true;
+      clearInterval(poll);
+      unwatch();
+    },
+  };
+}
+
+/** By file, what changes when it is written or replaced. */
+type Prints = ReadonlyMap<string, string>;
+
+async function printsOf(files: readonly string[]): Promise<Prints> {
+  const prints = new Map<string, string>();
+  for (const file of files) {
+    const found = await stat(file, { bigint: true }).catch(() => undefined);
+    if (found !== undefined) prints.set(file, `${found.ino} ${found.size} ${found.mtimeNs}`);
+  }
+  return prints;
+}
+
+function differs(now: Prints, before: Prints): boolean {
+  return [...now].some(([file, print]) => before.get(file) !== print);
+}

@@ -1,0 +1,85 @@
+import { readFileSync } from "node:fs";
+import { isatty } from "node:tty";
+import { fileURLToPath } from "node:url";
+import { fitsEngines } from "./cli/engines.ts";
+import type { Parent, ProcessDoor } from "./cli/terminal.ts";
+
+/** The process: argv, environment, exit codes, signals. Nothing else touches `process`. */
+const { version, engines } = JSON.parse(
+  readFileSync(new URL("../package.json", import.meta.url), "utf8"),
+) as { version: string; engines: { node: string } };
+
+if (fitsEngines(process.version, engines.node)) {
+  process.exit(await runVerb());
+} else {
+  process.stderr.write(`Tollgate needs Node ${engines.node}: this is ${process.version}\n`);
+  process.exitCode = 78;
+}
+
+/** The rooms are imported only here: an old Node might not even load them. */
+async function runVerb(): Promise<number> {
+  const { run } = await import("./cli/run.ts");
+  process.stderr.on("error", () => {});
+  let written = Promise.resolve();
+  const status = await run(
+    process.argv.slice(2),
+    {
+      env: process.env,
+      isTty: isatty(1),
+      now: Date.now,
+      out: (text) => {
+        written = writeOut(text);
+      },
+      err: (text) => process.stderr.write(text),
+      process: door(),
+    },
+    version,
+  );
+  await written;
+  return status;
+}
+
+/**
+ * Resolves when the text has left: a pipe takes it in pieces, and an exit before the last would
+ * lose it. A reader that went away (`tollgate keys list | head -1`) is no failure of ours.
+ */
+function writeOut(text: string): Promise<void> {
+  if (process.stdout.listenerCount("error") === 0) process.stdout.on("error", () => {});
+  return new Promise((resolve) => {
+    process.stdout.write(text, () => resolve());
+  });
+}
+
+function door(): ProcessDoor {
+  return {
+    self: [process.execPath, fileURLToPath(import.meta.url)],
+    onEndSignal: (listener) => {
+      for (const signal of ["SIGTERM", "SIGINT"] as const) {
+        process.on(signal, () => listener(signal));
+      }
+    },
+    onHangUp: (listener) => {
+      process.on("SIGHUP", listener);
+    },
+    onCrash: (listener) => {
+      process.on("uncaughtException", listener);
+      process.on("unhandledRejection", listener);
+    },
+    exit: (status) => process.exit(status),
+    kill: () => {
+      process.kill(process.pid, "SIGKILL");
+    },
+    parent: process.connected ? parentDoor() : undefined,
+  };
+}
+
+function parentDoor(): Parent {
+  return {
+    tell: (message) => {
+      process.send?.(message, undefined, undefined, () => {});
+    },
+    onGone: (listener) => {
+      process.once("disconnect", listener);
+    },
+  };
+}
