@@ -3,7 +3,7 @@ import { bansReport, findHolder, usageReport } from "../core/report.ts";
 import type { AccountName } from "../stores/store.ts";
 import { type Answer, json, problem } from "./answer.ts";
 import type { ApiDeps, Call } from "./api.ts";
-import { RETRY, reasonOf } from "./keys.ts";
+import { RETRY, reasonOf, unknownId } from "./keys.ts";
 import { readNothing } from "./wanted.ts";
 
 /** Every ban in force, as `bans list --json` tells them. */
@@ -45,10 +45,6 @@ export async function liftBan({ deps, id, members }: Call): Promise<Answer> {
 
 async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountName | undefined> {
   return (await deps.quotas.bans()).find(({ account }) => account === id);
-}
-
-function unknownId(): Answer {
-  return problem("unknown_id", "No key or account has this ID");
 }
 
 /** A store that is away is an answer, not a failure of ours. */

@@ -95,10 +95,15 @@ async function change<T extends Edited>(
 
 export const RETRY = { fields: ["Retry-After", "1"] } as const;
 
-const CODES = { usage: "bad_request", unknown: "unknown_id", refused: "conflict" } as const;
+const CODES = { usage: "bad_request", refused: "conflict" } as const;
 
+/** An unknown ID is not repeated: somebody may have sent a key. */
 function refusalAnswer({ because, message }: KeyringRefusal): Answer {
-  return problem(CODES[because], message);
+  return because === "unknown" ? unknownId() : problem(CODES[because], message);
+}
+
+export function unknownId(): Answer {
+  return problem("unknown_id", "No key or account has this ID");
 }
 
 /** The message alone: errors of libraries carry commands, addresses and passwords as members. */

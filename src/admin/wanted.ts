@@ -90,7 +90,7 @@ function mistakes(members: Members, shape: Shape) {
     .map((name) => {
       const expected =
         known.length === 0 ? "there is none to send" : `expected ${known.join(", ")}`;
-      return `${JSON.stringify(name.slice(0, 40))} is unknown (${expected})`;
+      return `${JSON.stringify(name.slice(0, 20))} is unknown (${expected})`;
     });
   for (const [name, { kind, required = false }] of Object.entries(shape)) {
     const [wanted, fits] = KINDS[kind];

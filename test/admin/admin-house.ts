@@ -1,0 +1,168 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { request as httpRequest } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Reloaded } from "../../src/admin/api.ts";
+import type { Checks } from "../../src/admin/health.ts";
+import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
+import { createMetrics, type Metrics } from "../../src/admin/metrics.ts";
+import type { Address, Config } from "../../src/config/config.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { openKeyStore, openQuotaStore } from "../../src/stores/open.ts";
+import type { KeyStore, QuotaStore } from "../../src/stores/store.ts";
+
+export const TOKEN = "canary-admin-token-0123456789abcdef";
+/** Noon of some day: far from the edge of a minute or a day. */
+export const NOON_MS = Date.UTC(2026, 4, 5, 12, 0, 10);
+
+const YAML = `
+store: memory
+keys: ./keys.json
+stateFile: ./state.json
+environments:
+  production: { listen: 127.0.0.1:0, basePath: /v1, keyTag: live, upstreams: ["http://127.0.0.1:9"] }
+  staging: { listen: 127.0.0.1:0, basePath: /v1, keyTag: test, upstreams: ["http://127.0.0.1:9"] }
+plans:
+  free: { minute: 3, day: 100 }
+  pro: { minute: 300, day: 10000 }
+  enterprise: custom
+bans: { strikes: 1, within: 1m, grace: 1s, duration: 1m, factor: 4, max: 24h, forgetAfter: 24h }
+admin: { listen: 127.0.0.1:0, token: "\${ADMIN_TOKEN:-}" }
+`;
+
+export type Answered = {
+  readonly status: number;
+  readonly fields: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** The body, as whatever it is to be. */
+  json<T = Record<string, unknown>>(): T;
+};
+
+export type Asked = {
+  readonly body?: unknown;
+  readonly fields?: Record<string, string>;
+  /** The admin token unless given; "" sends none. */
+  readonly token?: string;
+};
+
+export type AdminHouse = AsyncDisposable & {
+  readonly url: string;
+  readonly port: number;
+  readonly config: Config;
+  readonly keys: KeyStore;
+  readonly quotas: QuotaStore;
+  readonly metrics: Metrics;
+  /** Everything that was logged, one JSON text each. */
+  readonly logged: string[];
+  /** Moves the clock of the listener and of the store. */
+  clock: { nowMs: number };
+  checks: Checks;
+  reloaded: () => Promise<Reloaded>;
+  ask(method: string, path: string, asked?: Asked): Promise<Answered>;
+};
+
+export type HouseOptions = {
+  readonly token?: string;
+  readonly listen?: Address;
+  readonly limits?: Partial<AdminLimits>;
+};
+
+/** The admin listener over a real key file and the real memory store, in a directory of its own. */
+export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminHouse> {
+  const { token = TOKEN, listen = { host: "127.0.0.1", port: 0 }, limits = {} } = options;
+  const directory = await mkdtemp(join(tmpdir(), "tollgate-admin-"));
+  const file = join(directory, "tollgate.yaml");
+  await writeFile(file, YAML);
+  const loaded = await loadConfig(file, { ADMIN_TOKEN: token });
+  if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join("; "));
+  const { config } = loaded;
+
+  const clock = { nowMs: NOON_MS };
+  const now = () => clock.nowMs;
+  const logged: string[] = [];
+  const note = (message: string, details: unknown) =>
+    void logged.push(JSON.stringify([message, details]));
+  const report = (_level: string, message: string, details?: unknown) => note(message, details);
+  const keys = await openKeyStore(config, { now, report, watch: true });
+  const quotas = await openQuotaStore(config, { now, report });
+  const metrics = createMetrics({
+    version: "0.0.0",
+    inFlight: () => 0,
+    upstreams: () => [],
+    storeUp: () => quotas.health().ok,
+    storeCommands: () => 0,
+    logDropped: () => 0,
+  });
+  metrics.configured(config, now());
+
+  const state = {
+    clock,
+    checks: ALL_WELL,
+    reloaded: async (): Promise<Reloaded> => ({ ok: true, hash: config.hash }),
+  };
+  const closeStores = async () => {
+    await quotas.close();
+    await keys.close();
+    await rm(directory, { recursive: true });
+  };
+  const admin = await startAdmin({
+    listen,
+    token,
+    limits,
+    config: () => config,
+    keys,
+    quotas,
+    checks: () => state.checks,
+    reload: () => state.reloaded(),
+    metrics,
+    log: { info: note, error: note },
+    now,
+  }).catch(async (error: unknown) => {
+    await closeStores();
+    throw error;
+  });
+  const port = Number(new URL(admin.url).port);
+  return Object.assign(state, {
+    ...{ url: admin.url, port, config, keys, quotas, metrics, logged },
+    ask: (method: string, path: string, asked: Asked = {}) =>
+      ask(port, method, path, { token, ...asked }),
+    [Symbol.asyncDispose]: async () => {
+      await admin.close();
+      await closeStores();
+    },
+  });
+}
+
+export const ALL_WELL: Checks = {
+  config: { ok: true },
+  store: { ok: true },
+  keys: { ok: true },
+  upstreams: { ok: true },
+  draining: { ok: true },
+};
+
+/** One request on a connection of its own. A body that is not a text is sent as JSON. */
+function ask(port: number, method: string, path: string, asked: Asked): Promise<Answered> {
+  const { body, token = "", fields = {} } = asked;
+  const headers: Record<string, string> = { ...fields };
+  if (token !== "") headers.Authorization ??= `Bearer ${token}`;
+  const writes = method !== "GET" && method !== "HEAD";
+  if (writes) headers["Content-Type"] ??= "application/json";
+  const sent = body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body);
+  if (sent !== "") headers["Content-Length"] ??= String(Buffer.byteLength(sent));
+  return new Promise((resolve, reject) => {
+    const request = httpRequest({ host: "127.0.0.1", port, method, path, headers, agent: false });
+    request.once("error", reject);
+    request.once("response", (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk));
+      response.once("error", reject);
+      response.once("end", () => {
+        const text = Buffer.concat(chunks).toString();
+        const { statusCode: status = 0, headers: got } = response;
+        resolve({ status, fields: got, text, json: () => JSON.parse(text) });
+      });
+    });
+    request.end(sent === "" ? undefined : sent);
+  });
+}
