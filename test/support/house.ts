@@ -4,8 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { loadConfig } from "../../src/config/load.ts";
+import { digestKey, type KeyRecord } from "../../src/core/key.ts";
 import { createLog, type RequestLine } from "../../src/log.ts";
 import { type Started, start } from "../../src/start.ts";
+import { keysText } from "../../src/stores/keys-file.ts";
 import { type Backend, openBackend } from "./backend.ts";
 import { eventually } from "./poll.ts";
 
@@ -17,7 +19,20 @@ export type HouseOptions = {
   /** Default: the pets description of the repository. */
   readonly api?: string;
   readonly backend?: Backend;
+  /** Served in place of the recording backend; closed with the house. */
+  readonly upstream?: Upstream;
+  /** Keys that are in the key file before the start, by their text: each one's record. */
+  readonly keys?: Readonly<Record<string, Partial<KeyRecord>>>;
+  /** Further files in the directory of the configuration, by name. */
+  readonly files?: Readonly<Record<string, string>>;
   readonly now?: () => number;
+};
+
+/** What a gateway forwards to: `seen` grows by one with each request. */
+export type Upstream = {
+  readonly origin: string;
+  readonly seen: readonly unknown[];
+  close(): Promise<void>;
 };
 
 export type IssuedKey = {
@@ -30,6 +45,8 @@ export type IssuedKey = {
 export type House = AsyncDisposable & {
   readonly started: Started;
   readonly backend: Backend;
+  /** The recording backend, or what is served in its place. */
+  readonly upstream: Upstream;
   readonly directory: string;
   readonly file: string;
   readonly port: number;
@@ -59,11 +76,16 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   const directory = await mkdtemp(join(tmpdir(), "tollgate-"));
   const file = join(directory, "tollgate.yaml");
   const backend = options.backend ?? (await openBackend());
+  const upstream = options.upstream ?? backend;
   const text = (over: Readonly<Record<string, unknown>>) => {
-    const base = configOf(backend, options);
+    const base = configOf(upstream, options);
     return stringify({ ...base, ...options.config, ...over });
   };
   await writeFile(file, text({}));
+  await writeFile(join(directory, "keys.json"), [...keysText(recordsOf(options))].join(""));
+  for (const [name, content] of Object.entries(options.files ?? {})) {
+    await writeFile(join(directory, name), content);
+  }
 
   const lines: RequestLine[] = [];
   const said: Record<string, unknown>[] = [];
@@ -83,6 +105,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   const house: House = {
     started,
     backend,
+    upstream,
     directory,
     file,
     url,
@@ -105,6 +128,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     law: (bounds = {}) => checkLaw(house, bounds.connectionsFailed ?? false),
     [Symbol.asyncDispose]: async () => {
       await started.stop();
+      await upstream.close();
       await backend.close();
       await rm(directory, { recursive: true, force: true });
     },
@@ -112,13 +136,21 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   return house;
 }
 
-function configOf(backend: Backend, { environment, api = PETS }: HouseOptions) {
+function recordsOf({ keys = {} }: HouseOptions): KeyRecord[] {
+  return Object.entries(keys).map(([key, given], index) => {
+    const id = given.id ?? `fixed-${index}`;
+    const rest = { name: "", plan: "free", environment: "production", scopes: [], limits: [] };
+    return { ...rest, id, account: id, digest: digestKey(key), createdMs: 0, ...given };
+  });
+}
+
+function configOf(upstream: Upstream, { environment, api = PETS }: HouseOptions) {
   const production: Record<string, unknown> = {
     listen: "127.0.0.1:0",
     basePath: "/v1",
     keyTag: "live",
     api,
-    upstreams: [backend.origin],
+    upstreams: [upstream.origin],
     ...environment,
   };
   if (production.api === null) delete production.api;
@@ -148,7 +180,7 @@ function sort(line: string, lines: RequestLine[], said: Record<string, unknown>[
 async function checkLaw(house: House, connectionsFailed: boolean): Promise<void> {
   await eventually(() => {
     const forwards = house.lines.reduce((sum, line) => sum + line.forwards, 0);
-    const seen = house.backend.seen.length;
+    const seen = house.upstream.seen.length;
     if (connectionsFailed) assert.ok(seen <= forwards, `${seen} seen, ${forwards} forwarded`);
     else assert.equal(seen, forwards, "the backend saw what was forwarded");
   });

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { ask, errorOf } from "../support/client.ts";
+import { openPetsHouse } from "../support/pets.ts";
+
+const house = await openPetsHouse();
+after(() => house[Symbol.asyncDispose]());
+const { key } = await house.issue({ plan: "pro" });
+
+test("7 400: the request body lacks required fields or has invalid values", async () => {
+  for (const body of ['{"name":"a"}', '{"name":"a","categoryId":"1"}']) {
+    const answer = await ask(house.port, { method: "POST", key, body });
+    assert.deepEqual([answer.status, errorOf(answer).status], [400, 400]);
+  }
+});
+
+test("7 401: the API key is missing or invalid, on all three operations", async () => {
+  for (const wanted of [{}, { method: "POST", body: "{}" }, { path: "/v1/pets/1" }]) {
+    assert.equal(errorOf(await ask(house.port, wanted)).status, 401);
+    assert.equal(errorOf(await ask(house.port, { ...wanted, key: `${key}0` })).status, 401);
+  }
+});
+
+test("7 404: the requested animal cannot be found", async () => {
+  assert.equal(errorOf(await ask(house.port, { key, path: "/v1/pets/4711" })).status, 404);
+});
+
+test("7 429: the rate limit is exceeded, on any rate-limited request", async () => {
+  for (const wanted of [
+    { path: "/v1/pets" },
+    { path: "/v1/pets/1" },
+    { path: "/v1/none" },
+    { method: "POST", body: '{"name":"a","categoryId":1}' },
+    { method: "DELETE" },
+  ]) {
+    const { key: small } = await house.issue({ limits: { minute: 1 } });
+    const first = await ask(house.port, { ...wanted, key: small });
+    assert.notEqual(first.status, 429);
+    const second = await ask(house.port, { ...wanted, key: small });
+    assert.deepEqual([second.status, errorOf(second).code], [429, "rate_limited"]);
+  }
+});
+
+test("7 status repeats the HTTP status code, whoever answers", async () => {
+  const { key: small } = await house.issue({ limits: { day: 1 } });
+  const answers = [
+    await ask(house.port, { key: small, path: "/v1/pets?limit=0" }),
+    await ask(house.port, { key: small }),
+    await ask(house.port, { key, method: "PATCH" }),
+    await ask(house.port, { key, method: "GET", path: "/v1/pets/../x" }),
+  ];
+  assert.deepEqual(
+    answers.map((answer) => errorOf(answer).status),
+    [400, 429, 405, 400],
+  );
+  await house.law();
+});

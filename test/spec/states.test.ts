@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { ask } from "../support/client.ts";
+import { openPetsHouse } from "../support/pets.ts";
+
+const house = await openPetsHouse();
+after(() => house[Symbol.asyncDispose]());
+const { key } = await house.issue({ plan: "pro" });
+const STATUSES = ["available", "pending", "sold", undefined];
+
+test("3.1 an animal can be created with any of the three status values or with none", async () => {
+  for (const status of STATUSES) {
+    const body = JSON.stringify({ name: "Ada", categoryId: 1, status });
+    const made = await ask(house.port, { method: "POST", key, body });
+    assert.equal(made.status, 201);
+    const pet = JSON.parse(made.body.toString()) as { status?: string };
+    assert.equal(pet.status, status);
+    assert.equal(Object.hasOwn(pet, "status"), status !== undefined, "omitted stays absent");
+  }
+});
+
+test("3.2 the list operation can filter on any of the three values", async () => {
+  for (const status of STATUSES.filter((it) => it !== undefined)) {
+    const answer = await ask(house.port, { key, path: `/v1/pets?status=${status}` });
+    const pets = JSON.parse(answer.body.toString()) as { status?: string }[];
+    assert.deepEqual(
+      pets.map((pet) => pet.status),
+      [status],
+    );
+  }
+  await house.law();
+});
+
+test("3 transitions are not shown: an animal can be neither changed nor deleted", async () => {
+  for (const method of ["PUT", "PATCH", "DELETE"]) {
+    const answer = await ask(house.port, { method, key, path: "/v1/pets/1" });
+    assert.equal(answer.status, 405, method);
+  }
+});
