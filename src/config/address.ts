@@ -68,7 +68,10 @@ const NODE =
 export function readStore(text: string): Read<StoreAddress> {
   if (text === "memory") return { value: { kind: "memory" } };
   const match = STORE.exec(text);
-  if (match === null) return { why: "it is none of these forms" };
+  if (match === null)
+    return {
+      why: "write memory, redis://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT",
+    };
   const [, scheme = "", engine = "", user, hosts = "", path = ""] = match;
   const nodes = hosts.split(",");
   if (!nodes.every(isNode)) return { why: "each of its hosts must be HOST or HOST:PORT" };

@@ -1,3 +1,4 @@
+import { normalize } from "node:path";
 import { formatAddress, isLoopback } from "./address.ts";
 import type { Address } from "./config.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
@@ -23,7 +24,7 @@ export function checkAcross(draft: Draft, findings: Findings): void {
 }
 
 function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findings): void {
-  if (keys !== undefined && keys !== "redis" && keys === stateFile) {
+  if (keys !== undefined && keys !== "redis" && isSameFile(keys, stateFile)) {
     findings.mistake(
       ["stateFile"],
       "Cannot use the same file for keys and stateFile: each would overwrite the other; name two",
@@ -42,6 +43,10 @@ function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findin
       `Cannot use workers: ${workers} with store: memory: processes share counters through a Redis only; set store, or workers: 1`,
     );
   }
+}
+
+function isSameFile(one: string, other: string | undefined): boolean {
+  return other !== undefined && normalize(one) === normalize(other);
 }
 
 function checkAdmin({ admin }: Draft, findings: Findings): void {
@@ -76,8 +81,9 @@ function checkListeners({ environments, admin }: Draft, findings: Findings): voi
     ({ listen }) => isSame(listen, admin.listen) || collide(listen, admin.listen),
   );
   if (taken === undefined) return;
+  const given = findings.isGiven(["admin", "listen"]);
   findings.mistake(
-    ["admin", "listen"],
+    given ? ["admin", "listen"] : ["environments", taken.name, "listen"],
     `Cannot open the admin listener on ${formatAddress(admin.listen)}: environment ${taken.name} listens on ${formatAddress(taken.listen)}; choose another port`,
   );
 }

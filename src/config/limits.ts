@@ -60,7 +60,7 @@ export const limits = z.strictObject(
     idleTimeout: optional(
       kind.duration(TIMEOUT),
       "60s",
-      "Between two pieces of a body, either way, and between two requests of a connection.",
+      "Between two pieces of a body, either way.",
     ),
     tunnelsPerKey: optional(
       kind.whole({ from: 0, to: 1_000_000 }),

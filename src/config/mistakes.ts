@@ -25,13 +25,20 @@ export class Findings {
     this.mistakes.push({ file: this.file, ...this.tree.placeOfKey(path), message });
   }
 
+  /** Whether the file says anything there, rather than leaving it to a default. */
+  isGiven(path: Path): boolean {
+    return valueAt(this.tree.value, path) !== undefined;
+  }
+
   warning(path: Path, message: string): void {
     this.warnings.push({ file: this.file, ...this.tree.placeOfKey(path), message });
   }
 
   /** "Cannot read PATH as WANTED: what is there; what to do". */
   misread(path: Path, wanted: string, hint?: string): void {
-    const advice = hint === undefined ? "" : `; ${hint}`;
+    const value = valueAt(this.tree.value, path);
+    const isQuoted = typeof value === "string" && /^\d+$/.test(value) && wanted.includes("number");
+    const advice = hint !== undefined ? `; ${hint}` : isQuoted ? "; remove the quotes" : "";
     this.mistake(path, `Cannot read ${dotted(path)} as ${wanted}: ${this.found(path)}${advice}`);
   }
 
@@ -48,8 +55,11 @@ export class Findings {
     const value = valueAt(this.tree.value, path);
     if (value === undefined) return "there is none; add it";
     if (value === null) return "it is empty; give it a value or remove it";
-    if (Array.isArray(value)) return "the value is a list";
-    if (typeof value === "object") return "the value is a map";
+    if (Array.isArray(value))
+      return value.length === 0 ? "the list is empty" : "the value is a list";
+    if (typeof value === "object") {
+      return Object.keys(value).length === 0 ? "the map is empty" : "the value is a map";
+    }
     if (isSecret(path)) return "the value is not shown, as it may hold a secret";
     if (this.tree.isSubstituted(path)) {
       return "the value is not shown, as it comes from the environment";
@@ -66,9 +76,15 @@ export function noteIssues(
   knownAt: (path: Path) => readonly string[],
 ): void {
   const seen = new Set<string>();
-  for (const issue of issues.flatMap(meant)) {
+  const all = issues.flatMap(meant);
+  const misspelt = new Set(
+    all.flatMap(({ code, path }) => (code === "unrecognized_keys" ? [pathKey(path as Path)] : [])),
+  );
+  for (const issue of all) {
     const path = [...start, ...(issue.path as Path)];
     if (findings.tree.isBroken(path)) continue;
+    // What a map lacks as a whole may be just the key that is misspelt.
+    if (issue.code === "custom" && misspelt.has(pathKey(issue.path as Path))) continue;
     const once = `${pathKey(path)} ${issue.code === "unrecognized_keys" ? issue.keys : issue.message}`;
     if (seen.has(once)) continue;
     seen.add(once);
@@ -136,17 +152,25 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return near[0]?.key;
 }
 
-/** Edits that make one word the other (Levenshtein); long words are not worth it. */
+/** Edits that make one word the other, swapped neighbours being one; long words are not worth it. */
 function distance(one: string, other: string): number {
   if (one.length > 64) return one.length;
+  let before: number[] = [];
   let row = Array.from({ length: other.length + 1 }, (_, i) => i);
   for (let i = 1; i <= one.length; i++) {
     const next = [i];
     for (let j = 1; j <= other.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+      const replaced = at(row, j - 1) + (one[i - 1] === other[j - 1] ? 0 : 1);
+      const isSwap = i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1];
+      const swapped = isSwap ? at(before, j - 2) + 1 : replaced;
+      next.push(Math.min(replaced, swapped, at(row, j) + 1, at(next, j - 1) + 1));
     }
+    before = row;
     row = next;
   }
-  return row[other.length] ?? 0;
+  return at(row, other.length);
+}
+
+function at(row: readonly number[], index: number): number {
+  return row[index] ?? 0;
 }

@@ -93,7 +93,7 @@ export const network = read("a network, such as 10.0.0.0/8 or 2001:db8::/32", {
 });
 
 export const store = read(
-  "memory, redis://HOST:PORT, rediss://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT",
+  "memory, or an address with redis://, rediss://, redis+sentinel:// or redis+cluster://",
   { pattern: /^(?:memory$|rediss?(?:\+sentinel|\+cluster)?:\/\/)/, read: readStore },
 );
 

@@ -6,27 +6,31 @@ import * as kind from "./scalars.ts";
 
 const BAN_TIME = { from: "1ms", to: "366d" };
 
-const windows = z.strictObject(
-  {
-    second: kind.requests.optional().meta({ description: "Requests in each second." }),
-    minute: kind.requests
-      .optional()
-      .meta({ description: "Requests in each minute, from second 0." }),
-    hour: kind.requests.optional().meta({ description: "Requests in each hour, from minute 0." }),
-    day: kind.requests.optional().meta({ description: "Requests in each day, from 00:00 UTC." }),
-    month: kind.requests
-      .optional()
-      .meta({ description: "Requests in each calendar month, from its first day, UTC." }),
-  },
-  `a map of ${WINDOWS.join(", ")} to requests`,
-);
+/** Windows are aligned to UTC (contract 5). `counted` is what they count, for people. */
+function windowsOf(counted: string) {
+  const each = (window: string) => {
+    return kind.requests.optional().meta({ description: `${counted} in each ${window}.` });
+  };
+  return z.strictObject(
+    {
+      second: each("second"),
+      minute: each("minute, from second 0"),
+      hour: each("hour, from minute 0"),
+      day: each("day, from 00:00 UTC"),
+      month: each("calendar month, from its first day, UTC"),
+    },
+    `a map of ${WINDOWS.join(", ")} to limits`,
+  );
+}
 
 const PLAN = `custom, or a map with at least one of ${WINDOWS.join(", ")}`;
 const plan = z
   .union(
     [
       z.literal("custom"),
-      windows.refine((value) => Object.keys(value).length > 0, PLAN).meta({ minProperties: 1 }),
+      windowsOf("Requests")
+        .refine((value) => Object.keys(value).length > 0, PLAN)
+        .meta({ minProperties: 1 }),
     ],
     PLAN,
   )
@@ -187,7 +191,7 @@ export const shape = z.strictObject(
       "Temporary bans of accounts that keep asking after a 429.",
     ),
     unauthenticated: optional(
-      windows
+      windowsOf("Failures")
         .refine((value) => Object.keys(value).length === 1, "a map with exactly one window")
         .meta({ minProperties: 1, maxProperties: 1 }),
       { minute: 60 },

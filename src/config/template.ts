@@ -1,5 +1,6 @@
-/** Characters of a path that arrive as they are written; others would never match (edge.md). */
-const SEGMENT = /^[A-Za-z0-9._~!$&'()*+,;=:@-]*$/;
+/** What a segment may be made of to arrive byte for byte as it is written (edge.md, Request in). */
+const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*$/;
+const REFUSED_ESCAPE = /%(?:2E|2F|5C|25|00)/;
 
 /** Why a path template of a description cannot be served, or undefined where it can. */
 export function mistakeInTemplate(template: string): string | undefined {
@@ -9,12 +10,22 @@ export function mistakeInTemplate(template: string): string | undefined {
     if (/[{}]/.test(part)) return "a parameter must be a whole segment, as in /pets/{petId}";
     if (part === "." || part === "..") return "dot segments never arrive";
     if (!SEGMENT.test(part)) {
-      return "it has characters that never arrive as they are: only letters, digits and -._~!$&'()*+,;=:@ do";
+      return "percent-encode, in upper case, all but letters, digits and -._~!$&'()*+,;=:@";
     }
+    if (REFUSED_ESCAPE.test(part) || !decodes(part)) return "such an escape never arrives";
   }
   if (template.includes("//")) return "empty segments never arrive";
   const names = template.match(/\{[^{}]+\}/g) ?? [];
   return new Set(names).size < names.length
     ? "a parameter has the same name as another"
     : undefined;
+}
+
+function decodes(part: string): boolean {
+  try {
+    decodeURIComponent(part);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -94,6 +94,11 @@ function plain(reading: Reading, node: Node | null | undefined, { path, aliasAt 
   if (offset !== undefined && !isEmpty) reading.values.set(pathKey(path), offset);
   if (isAlias(node)) {
     const target = node.resolve(reading.document);
+    if (target === undefined) {
+      note(reading, offset ?? 0, "Cannot follow the alias: no anchor before it has this name");
+      reading.broken.add(pathKey(path));
+      return undefined;
+    }
     return plain(reading, target, offset === undefined ? { path } : { path, aliasAt: offset });
   }
   if (isMap(node)) return plainMap(reading, node.items, path);
