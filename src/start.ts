@@ -73,7 +73,7 @@ class House implements Started {
     const now = options.now ?? Date.now;
     const keys = await openKeyStore(config, { now, report, watch: true });
     closers.push(() => keys.close());
-    const quotas = await openQuotaStore(config, { now, report });
+    const quotas = await openQuotaStore(config, { now, report, serves: true });
     closers.push(() => quotas.close());
     const house = new House(config, options, keys, quotas, now);
     closers.push(() => house.#serving.close(0));
@@ -110,6 +110,10 @@ class House implements Started {
       onRequest: (line) => {
         this.#metrics.request(line);
         options.log.request(line);
+      },
+      onWithoutStore: (answer) => {
+        const mode = answer === "unavailable" ? "deny" : this.#config.onStoreFailure;
+        this.#metrics.decidedWithoutStore(mode);
       },
       onBan: (environment) => this.#metrics.banned(environment),
       now,
@@ -173,6 +177,7 @@ class House implements Started {
       gateway.failures = createFailureAllowance(to.unauthenticated);
     }
     gateway.isTrusted = trustProxies(to.trustedProxies);
+    this.#quotas.reconfigure?.(to);
     this.#quotas.forget();
     log.setLevel(to.log.level);
     this.#lastReloadFailed = undefined;

@@ -31,6 +31,8 @@ export type Gateway = {
   isTrusted: TrustedProxies;
   readonly log: Log;
   readonly onRequest: (line: RequestLine) => void;
+  /** A request was decided without the store, or not at all (contract 8). */
+  readonly onWithoutStore: (answer: "local" | "unavailable") => void;
   /** A ban was imposed just now on an account of this environment. */
   readonly onBan: (environment: string) => void;
   readonly now: () => number;

@@ -22,9 +22,11 @@ export function spend(
 
   const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
     if (!("unavailable" in answer)) {
+      if (answer.by === "local") gateway.onWithoutStore("local");
       if (isNewBan(answer)) gateway.onBan(name.environment);
       return judgeAnswer(answer, exchange);
     }
+    gateway.onWithoutStore("unavailable");
     const last = gateway.quotas.lastKnown(name);
     exchange.standing =
       last === undefined

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { openKeysFile } from "./keys-file.ts";
 import { createMemoryStore } from "./memory.ts";
-import type { KeyStore, QuotaStore, Report } from "./store.ts";
+import type { FailurePolicy, KeyStore, QuotaStore, Report } from "./store.ts";
 
 export type OpenOptions = {
   /** Unix milliseconds: the clock of the memory store. */
@@ -26,12 +26,29 @@ export async function openKeyStore(
   return openKeysRedis({ address: store, prefix: storePrefix, stateFile, report, watch });
 }
 
-/** The counters and bans that a configuration names. */
+/**
+ * The counters and bans that a configuration names. `serves`: a gateway decides without the store
+ * while that is away, and counts among the gateways; a command that looks once does neither.
+ */
 export async function openQuotaStore(
-  { store, storePrefix, stateFile }: Config,
-  { now, report }: OpenOptions,
+  config: Config,
+  { now, report, serves = false }: OpenOptions & { readonly serves?: boolean },
 ): Promise<QuotaStore> {
-  if (store.kind === "memory") return createMemoryStore({ stateFile, now, report });
+  const { store: address, storePrefix: prefix, stateFile } = config;
+  if (address.kind === "memory") return createMemoryStore({ stateFile, now, report });
   const { createRedisStore } = await import("./redis.ts");
-  return createRedisStore({ address: store, prefix: storePrefix, report });
+  if (!serves) return createRedisStore({ address, prefix, report });
+  const { createFallback } = await import("./fallback.ts");
+  let policy: FailurePolicy = config;
+  const store = await createRedisStore({
+    address,
+    prefix,
+    report,
+    gate: (shared, inner) =>
+      createFallback(shared, inner, { policy: () => policy, prefix, report }),
+  });
+  store.reconfigure = (next) => {
+    policy = next;
+  };
+  return store;
 }

@@ -15,14 +15,20 @@ export type RedisStoreOptions = {
   readonly prefix: string;
   readonly report: Report;
   /** Contract 8: decides while the store is away. Default: none does (`onStoreFailure: deny`). */
-  readonly gate?: (shared: SharedStore, store: QuotaStore) => Gate;
+  readonly gate?: (shared: SharedStore, store: QuotaStore) => StandIn;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
   /** For `rediss://`, beyond what Node trusts by itself. */
   readonly tls?: ConnectionOptions;
 };
 
-const DENY: Gate = {
+/** What stands in for the store, with an end and an opinion of its own where it has one. */
+type StandIn = Gate & {
+  health?(): { readonly ok: boolean; readonly why?: string };
+  close?(): Promise<void>;
+};
+
+const DENY: StandIn = {
   shut: () => false,
   decide: () => ({ unavailable: true }),
   called: () => undefined,
@@ -40,7 +46,7 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
   const link = connectRedis(options);
   const shared = createSharedStore(link, prefix, now);
   let failure: StoreFailure | undefined;
-  let gate = DENY;
+  let gate: StandIn = DENY;
 
   const batch = new Batch({
     call: (asks) => shared.decide(asks),
@@ -69,14 +75,7 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
     },
   });
 
-  /** One line a change, whatever the number of requests. */
   function note(next: StoreFailure | undefined): void {
-    if (next !== undefined && failure === undefined) {
-      report("error", "store_away", { store: address.shown, code: next.code, why: next.message });
-    }
-    if (next === undefined && failure !== undefined) {
-      report("info", "store_back", { store: address.shown });
-    }
     failure = next;
   }
 
@@ -99,6 +98,8 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
     },
     health: () => {
       const connected = link.health();
+      const standIn = gate.health?.() ?? { ok: true };
+      if (!standIn.ok) return standIn;
       return connected.ok && failure !== undefined
         ? { ok: false, why: failure.message }
         : connected;
@@ -106,6 +107,7 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
     close: async () => {
       events.close();
       batch.close();
+      await gate.close?.();
       await link.close();
     },
   };

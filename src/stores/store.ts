@@ -19,6 +19,12 @@ export type Answer = {
 /** Why there is no answer: the store is away and `onStoreFailure` is `deny`. */
 export type NoAnswer = { readonly unavailable: true };
 
+/** Contract 2 and 8. */
+export type FailurePolicy = {
+  readonly onStoreFailure: "local" | "deny" | "allow";
+  readonly expectedGateways: number;
+};
+
 export type AccountBan = AccountName & { readonly ban: Ban };
 
 /**
@@ -48,6 +54,9 @@ export interface QuotaStore {
 
   /** Forgets what is known from earlier answers: of one account, or of all (plans changed). */
   forget(name?: AccountName): void;
+
+  /** What to do while the store is away may change with a reload. */
+  reconfigure?(policy: FailurePolicy): void;
 
   /** Commands sent to a store elsewhere, so far. */
   commands?(): number;

@@ -1,0 +1,34 @@
+-- Charges what was admitted while the store was away, each unit to the window it was admitted in
+-- (contract 8). Follows account.lua. Never refuses: the requests are long answered.
+--
+-- KEYS    one hash per account
+-- ARGV 1  the test clock in ms, or -1 for the clock of Redis
+--         then one text per key: "window start units window start units ..."
+
+local now = tonumber(ARGV[1])
+if now < 0 then
+  local time = call('TIME')
+  now = time[1] * 1000 + floor(time[2] / 1000)
+end
+
+for i, key in ipairs(KEYS) do
+  local kind = call('TYPE', key).ok
+  if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
+  local until_ms = 0
+  for window, start, units in string.gmatch(ARGV[i + 1], '(%a) (%d+) (%d+)') do
+    start, units = tonumber(start), tonumber(units)
+    local ends = window_end(window, start)
+    local stored, count, refused
+    local text = call('HGET', key, window)
+    if text then stored, count, refused = read_window(text) end
+    if not stored or stored < start then stored, count, refused = start, 0, 0 end
+    -- A window that is over, or that a later one took the place of, counts for nothing any more.
+    if stored == start and ends > now then
+      call('HSET', key, window, format('%.0f %.0f %.0f', start, count + units, refused))
+      until_ms = max(until_ms, ends)
+    end
+  end
+  local left = until_ms - now + SPARE
+  if until_ms > 0 and call('PTTL', key) < left then call('PEXPIRE', key, format('%.0f', left)) end
+end
+return #KEYS
