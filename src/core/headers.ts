@@ -46,8 +46,24 @@ export type Identity = {
   readonly peer: string;
   readonly peerIsTrusted: boolean;
   readonly scheme: "http" | "https";
-  readonly pseudonym: string;
 };
+
+/** What the gateway calls itself in Via: RFC 9110 7.6.3 allows a pseudonym. */
+export const PSEUDONYM = "tollgate";
+/** Gateways in a row are fine; a request that comes by more often than this goes in circles. */
+const PASSES_MAX = 3;
+
+/** RFC 9110 7.6: a message must not be forwarded to oneself without an end to it. */
+export function isLoop({ names, rawHeaders }: Pick<Head, "names" | "rawHeaders">): boolean {
+  let passes = 0;
+  for (let i = 0; i < names.length; i++) {
+    if (names[i] !== "via") continue;
+    for (const member of (rawHeaders[2 * i + 1] as string).split(",")) {
+      if (member.trim().split(/\s+/)[1] === PSEUDONYM) passes += 1;
+    }
+  }
+  return passes > PASSES_MAX;
+}
 
 /** The names that Connection nominates, in lower case. */
 function nominated(names: readonly string[], raw: readonly string[]): ReadonlySet<string> {
@@ -110,7 +126,7 @@ export function requestFields(head: Head, identity: Identity): string[] {
   forwardedFor.push(identity.peer);
   fields.push("X-Forwarded-For", forwardedFor.join(", "));
   fields.push("X-Forwarded-Proto", scheme, "X-Forwarded-Host", host);
-  vias.push(`${head.version} ${identity.pseudonym}`);
+  vias.push(`${head.version} ${PSEUDONYM}`);
   fields.push("Via", vias.join(", "), "traceparent", trace.traceparent);
   if (trace.continued && tracestates.length > 0) fields.push("tracestate", tracestates.join(","));
   return fields;

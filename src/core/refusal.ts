@@ -26,6 +26,7 @@ const REFUSALS = {
   plan_missing: [503, "The plan of this API key is not configured"],
   draining: [503, "This gateway is shutting down: retry shortly"],
   upstream_timeout: [504, "The upstream service took too long to answer"],
+  loop_detected: [508, "This request has been through this gateway too often"],
   http_version: [505, "Only HTTP/1.0 and HTTP/1.1 are supported"],
 } as const satisfies Record<string, readonly [status: number, message: string]>;
 

@@ -18,8 +18,6 @@ export type Admitted = {
   readonly standing: Standing;
 };
 
-const PSEUDONYM = "tollgate";
-
 /**
  * The fields of the request to the backend, flat. The client library reads Content-Length as what
  * the body must come to, and writes the framing itself; Host is its own unless the client's is
@@ -34,7 +32,6 @@ export function outgoingFields({ gateway, exchange, served, head, account, plan 
     peer: exchange.peer,
     peerIsTrusted: gateway.isTrusted(exchange.peer),
     scheme: "http",
-    pseudonym: PSEUDONYM,
   });
   if (served.upstreamHost === "client") fields.push("Host", head.host);
   if (head.contentLength !== undefined) fields.push("Content-Length", String(head.contentLength));

@@ -1,4 +1,5 @@
 import { type Head, hostName, judgeBody, judgeHead } from "../core/framing.ts";
+import { isLoop } from "../core/headers.ts";
 import { accept, type Judged, refuse } from "../core/refusal.ts";
 import { type Found, findRoute } from "../core/route.ts";
 import { judgeTarget, type Target } from "../core/target.ts";
@@ -36,6 +37,7 @@ export function receive(
   const head = judged.value;
   exchange.head = head;
 
+  if (isLoop(head)) return refuse("loop_detected");
   const served = serves.find((one) => isFor(one, head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
   exchange.served = served;
