@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Reloaded } from "../../src/admin/api.ts";
 import type { Checks } from "../../src/admin/health.ts";
 import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
-import { createMetrics, type Metrics } from "../../src/admin/metrics.ts";
+import { createMetrics, type Metrics, type Watched } from "../../src/admin/metrics.ts";
 import type { Address, Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open.ts";
@@ -70,13 +70,7 @@ export type HouseOptions = {
 /** The admin listener over a real key file and the real memory store, in a directory of its own. */
 export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminHouse> {
   const { token = TOKEN, listen = { host: "127.0.0.1", port: 0 }, limits = {} } = options;
-  const directory = await mkdtemp(join(tmpdir(), "tollgate-admin-"));
-  const file = join(directory, "tollgate.yaml");
-  await writeFile(file, YAML);
-  const loaded = await loadConfig(file, { ADMIN_TOKEN: token });
-  if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join("; "));
-  const { config } = loaded;
-
+  const { config, directory } = await readConfig(token);
   const clock = { nowMs: NOON_MS };
   const now = () => clock.nowMs;
   const logged: string[] = [];
@@ -85,14 +79,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   const report = (_level: string, message: string, details?: unknown) => note(message, details);
   const keys = await openKeyStore(config, { now, report, watch: true });
   const quotas = await openQuotaStore(config, { now, report });
-  const metrics = createMetrics({
-    version: "0.0.0",
-    inFlight: () => 0,
-    upstreams: () => [],
-    storeUp: () => quotas.health().ok,
-    storeCommands: () => 0,
-    logDropped: () => 0,
-  });
+  const metrics = createMetrics({ ...UNWATCHED, storeUp: () => quotas.health().ok });
   metrics.configured(config, now());
 
   const state = {
@@ -132,6 +119,23 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     },
   });
 }
+
+async function readConfig(token: string): Promise<{ config: Config; directory: string }> {
+  const directory = await mkdtemp(join(tmpdir(), "tollgate-admin-"));
+  const file = join(directory, "tollgate.yaml");
+  await writeFile(file, YAML);
+  const loaded = await loadConfig(file, { ADMIN_TOKEN: token });
+  if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join("; "));
+  return { config: loaded.config, directory };
+}
+
+const UNWATCHED: Omit<Watched, "storeUp"> = {
+  version: "0.0.0",
+  inFlight: () => 0,
+  upstreams: () => [],
+  storeCommands: () => 0,
+  logDropped: () => 0,
+};
 
 export const ALL_WELL: Checks = {
   config: { ok: true },

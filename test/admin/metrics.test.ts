@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createMetrics, type Watched } from "../../src/admin/metrics.ts";
-import { DURATION_BUCKETS, newCount, Tally } from "../../src/admin/tally.ts";
+import { DURATION_BUCKETS } from "../../src/admin/tally.ts";
 import type { Config, Environment } from "../../src/config/config.ts";
 import type { Operation } from "../../src/core/route.ts";
 import type { RequestLine } from "../../src/log.ts";
+import { assertConventions, samplesOf, scrape } from "./scrape.ts";
 
 const WATCHED: Watched = {
   version: "1.2.3",
@@ -200,20 +201,6 @@ describe("metrics", () => {
   });
 });
 
-describe("a tally", () => {
-  it("keeps apart what differs in one label only, numbers and texts too", () => {
-    const tally = new Tally(["a", "b"], 10, newCount);
-    tally.cell("x", 1).value += 1;
-    tally.cell("x", "1").value += 2;
-    tally.cell("y", 1).value += 4;
-    tally.cell("x", 1).value += 8;
-    assert.deepEqual(
-      [...tally.entries()].map(([, { value }]) => value),
-      [9, 2, 4],
-    );
-  });
-});
-
 function configWith(hash: string, deprecated: boolean): Pick<Config, "hash" | "environments"> {
   const operation: Operation = {
     method: "GET",
@@ -226,44 +213,4 @@ function configWith(hash: string, deprecated: boolean): Pick<Config, "hash" | "e
   };
   const routes = { basePath: "/v1", operations: [operation] };
   return { hash, environments: [{ name: "production", routes } as unknown as Environment] };
-}
-
-async function scrape({ render }: { render(): Promise<string> }): Promise<Map<string, number>> {
-  return new Map(samplesOf(await render()));
-}
-
-function samplesOf(text: string): [name: string, value: number][] {
-  return text
-    .split("\n")
-    .filter((line) => line !== "" && !line.startsWith("#"))
-    .map((line) => {
-      const at = line.lastIndexOf(" ");
-      return [line.slice(0, at), Number(line.slice(at + 1).replace("+Inf", "Infinity"))];
-    });
-}
-
-/** The text format 0.0.4 and what `promtool check metrics` asks for, read line by line. */
-function assertConventions(text: string): void {
-  const types = new Map<string, string>();
-  const helped = new Set<string>();
-  for (const line of text.split("\n").filter((one) => one !== "")) {
-    const [, kind, name = "", rest = ""] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? [];
-    if (kind === "HELP") {
-      assert.ok(!helped.has(name), `${name} is described once`);
-      helped.add(name);
-    } else if (kind === "TYPE") {
-      assert.ok(helped.has(name), `${name} has HELP`);
-      assert.equal(rest === "counter", name.endsWith("_total"), `${name}: _total is for counters`);
-      assert.doesNotMatch(name, /_(ms|milliseconds|minutes|kib|mib)(_|$)/);
-      types.set(name, rest);
-    } else {
-      const sample = /^([a-z_][a-z0-9_]*)(\{(?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*\})? (\S+)$/.exec(
-        line,
-      );
-      assert.ok(sample, `a sample: ${line}`);
-      const base = (sample[1] ?? "").replace(/_(bucket|sum|count)$/, "");
-      assert.ok(types.has(sample[1] ?? "") || types.get(base) === "histogram", `typed: ${line}`);
-      assert.match(sample[3] ?? "", /^(-?\d+(\.\d+)?(e[+-]?\d+)?|NaN|[+-]Inf)$/);
-    }
-  }
 }
