@@ -2,7 +2,7 @@ import type { Config, Mistake } from "../config/config.ts";
 import { fail, type Terminal, WRONG_CONFIGURATION } from "./terminal.ts";
 import type { Call } from "./verb.ts";
 
-const DEFAULT_FILE = "config/tollgate.yaml";
+export const DEFAULT_FILE = "config/tollgate.yaml";
 
 export function configFileOf(call: Call): string {
   return call.text("config") ?? DEFAULT_FILE;

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { dirname, join } from "node:path";
 import { isLoopback } from "../config/address.ts";
 import type { Config } from "../config/config.ts";
-import { petsFileOf } from "./demo.ts";
 import type { PetsMessage, Terminal } from "./terminal.ts";
 
 const READY_MS_MAX = 15_000;
@@ -27,7 +27,7 @@ export async function startPetsOf(config: Config, terminal: Terminal): Promise<R
         const host = url.hostname.replace(/^\[|\]$/g, "");
         if (url.protocol !== "http:" || !isLoopback({ host, port: 0 })) continue;
         const setting = `environments.${environment.name}.upstreams[${index}]`;
-        const data = petsFileOf(config, environment);
+        const data = join(dirname(config.stateFile), `pets-${environment.name}.db`);
         children.push(new Child({ listen: url.host || upstream, data, setting }, terminal));
       }
     }

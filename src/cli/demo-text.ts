@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { limitsOf } from "../core/key.ts";
 import type { Started } from "../start.ts";
+import { DEFAULT_FILE } from "./config-file.ts";
 import { curlLine } from "./curl.ts";
 import type { DemoKey } from "./demo.ts";
 import { styleOf } from "./table.ts";
@@ -37,7 +38,8 @@ function keysText({ issued, config, started, file }: Shown, terminal: Terminal):
   const { bold, dim } = styleOf(terminal);
   const [environment] = config.environments;
   const [plan] = config.plans.keys();
-  const command = `npm run -s tollgate -- keys create --config ${file} --env ${environment?.name} --plan ${plan}`;
+  const named = file === DEFAULT_FILE ? "" : ` --config ${file}`;
+  const command = `npm run -s tollgate -- keys create --env ${environment?.name} --plan ${plan}${named}`;
   if (issued.length === 0) {
     return `Keys of an earlier start are in use. A new one:\n  ${command}\n`;
   }

@@ -1,4 +1,4 @@
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import type { Config, Environment } from "../config/config.ts";
 import type { IssuedKey } from "../core/keyring.ts";
 import type { Limit } from "../core/windows.ts";
@@ -104,8 +104,4 @@ async function takeBack(
     return { records: before.filter(({ id }) => !ids.has(id)), result: undefined };
   });
   await keys.close();
-}
-
-export function petsFileOf(config: Config, { name }: Environment): string {
-  return join(dirname(config.stateFile), `pets-${name}.db`);
 }

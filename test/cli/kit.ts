@@ -1,0 +1,137 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { run } from "../../src/cli/run.ts";
+import type { ProcessDoor } from "../../src/cli/terminal.ts";
+
+export type Said = { readonly status: number; readonly out: string; readonly err: string };
+
+export type RunVerbOptions = {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly isTty?: boolean;
+  readonly nowMs?: number;
+};
+
+/** One verb in this process, with an outside world of its own: for the verbs that end by themselves. */
+export async function runVerb(
+  args: readonly string[],
+  { env = {}, isTty = false, nowMs }: RunVerbOptions = {},
+): Promise<Said> {
+  let out = "";
+  let err = "";
+  const terminal = {
+    env,
+    isTty,
+    now: nowMs === undefined ? Date.now : () => nowMs,
+    out: (text: string) => {
+      out += text;
+    },
+    err: (text: string) => {
+      err += text;
+    },
+    process: NO_PROCESS,
+  };
+  const status = await run(args, terminal, "9.8.7");
+  return { status, out, err };
+}
+
+const NO_PROCESS: ProcessDoor = {
+  self: [process.execPath],
+  onEndSignal: () => {},
+  onHangUp: () => {},
+  onCrash: () => {},
+  exit: (status) => {
+    throw new Error(`A verb that should end by itself exits with ${status}`);
+  },
+  kill: () => {},
+  parent: undefined,
+};
+
+/** A folder that is removed with what holds it. */
+export type Folder = AsyncDisposable & { readonly path: string };
+
+export async function openFolder(): Promise<Folder> {
+  const path = await mkdtemp(join(tmpdir(), "tollgate-cli-"));
+  return {
+    path,
+    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
+  };
+}
+
+export type Settings = {
+  readonly store?: string;
+  readonly keys?: string;
+  readonly stateFile?: string;
+  readonly production?: number;
+  readonly staging?: number;
+  readonly productionUpstream?: number;
+  readonly stagingUpstream?: number;
+  /** A port, or off. */
+  readonly admin?: number | "off";
+  readonly freeMinute?: number;
+  readonly more?: string;
+};
+
+/** Writes a configuration into the folder; without more every port is any free one. */
+export async function writeConfig(folder: Folder, settings: Settings = {}): Promise<string> {
+  const file = join(folder.path, "tollgate.yaml");
+  await writeFile(file, configText(settings));
+  return file;
+}
+
+const API = join(import.meta.dirname, "../../config/pets.openapi.yaml");
+
+export function configText(settings: Settings = {}): string {
+  const {
+    store = "memory",
+    production = 0,
+    staging = 0,
+    admin = "off",
+    freeMinute = 60,
+  } = settings;
+  const { productionUpstream = 9, stagingUpstream = 9, more = "" } = settings;
+  const listen = admin === "off" ? "off" : `{ listen: "127.0.0.1:${admin}" }`;
+  return `store: ${store}
+keys: ${settings.keys ?? "./data/keys.json"}
+stateFile: ${settings.stateFile ?? "./data/state.json"}
+environments:
+  production:
+    listen: 127.0.0.1:${production}
+    basePath: /v1
+    keyTag: live
+    api: ${API}
+    upstreams: ["http://127.0.0.1:${productionUpstream}"]
+  staging:
+    listen: 127.0.0.1:${staging}
+    basePath: /v1
+    keyTag: test
+    api: ${API}
+    upstreams: ["http://127.0.0.1:${stagingUpstream}"]
+plans:
+  free: { minute: ${freeMinute}, day: 1000 }
+  pro: { minute: 300, day: 10000 }
+  business: { minute: 1000, day: 100000 }
+  enterprise: custom
+admin: ${listen}
+${more}`;
+}
+
+/** Ports that are free now, all different. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer();
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      return server;
+    }),
+  );
+  const ports = servers.map((server) => (server.address() as { port: number }).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
+/** The one JSON value that stdout is (contract 1): throws where there is anything else. */
+export function jsonOf<T = Record<string, unknown>>({ out }: Pick<Said, "out">): T {
+  return JSON.parse(out) as T;
+}
