@@ -49,6 +49,22 @@ describe("the house", () => {
   });
 });
 
+describe("the lock file", () => {
+  it("has every optional package of every platform: npm 11 installs from no other", () => {
+    type Locked = { optionalDependencies?: Record<string, string> };
+    const { packages } = JSON.parse(read("package-lock.json")) as {
+      packages: Record<string, Locked>;
+    };
+    const wanted = Object.values(packages).flatMap((one) => {
+      return Object.keys(one.optionalDependencies ?? {});
+    });
+    assert.deepEqual(
+      wanted.filter((name) => packages[`node_modules/${name}`] === undefined),
+      [],
+    );
+  });
+});
+
 /** A house of two files, one of them with the text given. */
 function judge(path: string, text: string): string[] {
   const name = path.replace(/^src\//, "");
