@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { limitsOf } from "../../src/core/key.ts";
 import type { BanReport, KeyReport, UsageReport } from "../../src/core/report.ts";
+import { openBackend } from "../support/backend.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse } from "./admin-house.ts";
 
 type Issued = KeyReport & { readonly key: string };
@@ -70,6 +71,31 @@ describe("usage and bans", () => {
     await banned(house, account);
     await house.keys.change(() => ({ records: [], result: undefined }));
     assert.equal((await house.ask("DELETE", `/api/bans/${account}`)).status, 200);
+  });
+});
+
+describe("a store that is away", () => {
+  it("is 503 with Retry-After for what only it knows, and its password is not told", async () => {
+    const closed = await openBackend();
+    await closed.close();
+    const store = `redis://:canary-password@127.0.0.1:${closed.port}`;
+    await using house = await openAdminHouse({ store });
+    const { account } = await issueOn(house, "acme");
+    const asks = [
+      ["GET", "/api/bans"],
+      ["GET", `/api/usage/${account}`],
+      ["DELETE", "/api/bans/acme"],
+    ];
+    for (const [method = "", path = ""] of asks) {
+      const got = await house.ask(method, path);
+      assert.deepEqual([got.status, got.json<Problem>().code], [503, "store_unavailable"], path);
+      assert.equal(got.fields["retry-after"], "1");
+    }
+    assert.equal((await house.ask("GET", "/livez")).status, 200);
+    const config = await house.ask("GET", "/api/config");
+    for (const text of [config.text, (await house.ask("GET", "/metrics")).text, ...house.logged]) {
+      assert.equal(text.includes("canary-password"), false, text);
+    }
   });
 });
 

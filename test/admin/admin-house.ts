@@ -16,7 +16,7 @@ export const TOKEN = "canary-admin-token-0123456789abcdef";
 export const NOON_MS = Date.UTC(2026, 4, 5, 12, 0, 10);
 
 const YAML = `
-store: memory
+store: \${STORE:-memory}
 keys: ./keys.json
 stateFile: ./state.json
 environments:
@@ -65,12 +65,14 @@ export type HouseOptions = {
   readonly token?: string;
   readonly listen?: Address;
   readonly limits?: Partial<AdminLimits>;
+  /** An address of Redis; the memory store unless given. */
+  readonly store?: string;
 };
 
 /** The admin listener over a real key file and the real memory store, in a directory of its own. */
 export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminHouse> {
   const { token = TOKEN, listen = { host: "127.0.0.1", port: 0 }, limits = {} } = options;
-  const { config, directory } = await readConfig(token);
+  const { config, directory } = await readConfig({ ADMIN_TOKEN: token, STORE: options.store });
   const clock = { nowMs: NOON_MS };
   const now = () => clock.nowMs;
   const logged: string[] = [];
@@ -120,11 +122,13 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   });
 }
 
-async function readConfig(token: string): Promise<{ config: Config; directory: string }> {
+async function readConfig(
+  env: Record<string, string | undefined>,
+): Promise<{ config: Config; directory: string }> {
   const directory = await mkdtemp(join(tmpdir(), "tollgate-admin-"));
   const file = join(directory, "tollgate.yaml");
   await writeFile(file, YAML);
-  const loaded = await loadConfig(file, { ADMIN_TOKEN: token });
+  const loaded = await loadConfig(file, env);
   if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join("; "));
   return { config: loaded.config, directory };
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { digestKey, judgeShape } from "../../src/core/key.ts";
 import type { KeyReport } from "../../src/core/report.ts";
@@ -124,6 +125,19 @@ describe("POST /api/keys", () => {
     });
     assert.deepEqual([other.status, other.json<Problem>().code], [409, "conflict"]);
     assert.equal(house.keys.list().length, 1);
+  });
+
+  it("is 503 when the key file is damaged, and leaves the file as it was", async () => {
+    await using house = await openAdminHouse();
+    const { keys } = house.config;
+    assert.ok(keys.in === "file");
+    await house.ask("POST", "/api/keys", { body: FREE });
+    await writeFile(keys.path, "{ damaged");
+    const got = await house.ask("POST", "/api/keys", { body: FREE });
+    assert.deepEqual([got.status, got.json<Problem>().code], [503, "store_unavailable"]);
+    assert.equal(await readFile(keys.path, "utf8"), "{ damaged");
+    assert.equal(house.keys.list().length, 1);
+    assert.ok(house.logged.some((line) => line.includes("could not be changed")));
   });
 
   it("loses none of 40 sent at once", async () => {
