@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Page } from "./page.ts";
@@ -49,6 +49,8 @@ export function openPets(file: string | undefined, seed: readonly NewPet[]): Pet
 
 /** Looks without touching: a connection that may write would change a file it then refuses. */
 function inspect(file: string): void {
+  // SQLite takes a file of one byte for an empty one, and would write over it.
+  if (statSync(file).size === 1) throw new Error("file is not a database");
   const db = new DatabaseSync(file, { readOnly: true });
   try {
     db.exec("PRAGMA busy_timeout = 5000");
