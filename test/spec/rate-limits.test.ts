@@ -1,0 +1,226 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { ask, awayFromMinuteEdge, errorOf, openClient, rateOf } from "../support/client.ts";
+import type { House } from "../support/house.ts";
+import { openPetsHouse } from "../support/pets.ts";
+import { startRedis } from "../support/redis.ts";
+import { onlyValue, type RawResponse, valuesOf } from "../support/response.ts";
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
+const NOON = Date.UTC(2026, 5, 1, 12);
+const redis = await startRedis();
+after(() => redis.close());
+
+/** The plans of spec 8 that say what they allow. */
+const PLANS = [
+  { plan: "free", minute: 60, day: 1_000 },
+  { plan: "pro", minute: 300, day: 10_000 },
+  { plan: "business", minute: 1_000, day: 100_000 },
+] as const;
+
+/** So many requests over one connection, one after the other. */
+async function askTimes(house: House, key: string, times: number): Promise<RawResponse[]> {
+  await using client = await openClient(house.port);
+  const answers: RawResponse[] = [];
+  for (let i = 0; i < times; i++) answers.push(await client.ask({ key }));
+  return answers;
+}
+
+function statuses(answers: readonly RawResponse[]): number[] {
+  return answers.map(({ status }) => status);
+}
+
+/** A claim about counting, on a store whose clock may turn the minute in the middle of it. */
+const KINDS = [
+  { store: "memory", open: () => openPetsHouse({ now: () => NOON }), leftMs: 0 },
+  { store: "redis", open: () => openPetsHouse({ config: { store: redis.url } }), leftMs: 8_000 },
+] as const;
+
+for (const { store, open, leftMs } of KINDS) {
+  const house = await open();
+  after(() => house[Symbol.asyncDispose]());
+  const whole = () => awayFromMinuteEdge(leftMs);
+  const storeNowMs = () => (store === "memory" ? NOON : Date.now());
+
+  for (const { plan, minute } of PLANS) {
+    test(`8 ${plan} allows ${minute} requests a minute and refuses the next (${store})`, async () => {
+      await whole();
+      const { key } = await house.issue({ plan });
+      const answers = await askTimes(house, key, minute + 1);
+      assert.deepEqual(statuses(answers.slice(0, minute)), Array(minute).fill(200));
+      assert.deepEqual(
+        answers.slice(0, minute).map((answer) => rateOf(answer).remaining),
+        Array.from({ length: minute }, (_, i) => minute - 1 - i),
+      );
+      const [last] = answers.slice(-1) as [RawResponse];
+      assert.deepEqual([last.status, errorOf(last).code], [429, "rate_limited"]);
+      assert.deepEqual([rateOf(last).limit, rateOf(last).remaining], [minute, 0]);
+      await house.law();
+    });
+  }
+
+  test(`8 a day's limit holds beside the minute's (${store})`, async () => {
+    await whole();
+    const { key } = await house.issue({ limits: { day: 5 } });
+    const answers = await askTimes(house, key, 6);
+    assert.deepEqual(statuses(answers), [200, 200, 200, 200, 200, 429]);
+    const { limit, remaining, reset } = rateOf(answers[5] as RawResponse);
+    const midnight = (Math.floor(storeNowMs() / DAY_MS) + 1) * (DAY_MS / 1_000);
+    assert.deepEqual([limit, remaining, reset], [5, 0, midnight]);
+    await house.law();
+  });
+
+  test(`8.1 every API response carries the three fields once, refusals included (${store})`, async () => {
+    await whole();
+    const { key } = await house.issue({ limits: { minute: 4 } });
+    const answers = [
+      await ask(house.port, { key }),
+      await ask(house.port, { key, path: "/v1/pets/999" }),
+      await ask(house.port, { key, path: "/v1/none" }),
+      await ask(house.port, { key, method: "DELETE" }),
+      await ask(house.port, { key }),
+    ];
+    assert.deepEqual(statuses(answers), [200, 404, 404, 405, 429]);
+    assert.deepEqual(
+      answers.map((answer) => rateOf(answer).remaining),
+      [3, 2, 1, 0, 0],
+    );
+    for (const answer of [
+      await ask(house.port),
+      await ask(house.port, { path: "/v1/pets/../x" }),
+    ]) {
+      assert.equal(rateOf(answer).limit, 60, "of the address's failure allowance");
+    }
+    await house.law();
+  });
+
+  test(`8.2 X-RateLimit-Reset is the Unix timestamp at which the limit resets (${store})`, async () => {
+    await whole();
+    const { key } = await house.issue();
+    const before = Math.floor(storeNowMs() / MINUTE_MS) + 1;
+    const answers = await askTimes(house, key, 3);
+    assert.deepEqual(
+      answers.map((answer) => rateOf(answer).reset),
+      Array(3).fill(before * 60),
+    );
+  });
+
+  test(`8.3 over the limit: 429 Too Many Requests with Retry-After (${store})`, async () => {
+    await whole();
+    const { key } = await house.issue({ limits: { minute: 1 } });
+    const [first, second] = (await askTimes(house, key, 2)) as [RawResponse, RawResponse];
+    assert.equal(valuesOf(first, "Retry-After").length, 0);
+    assert.deepEqual([second.status, second.reason], [429, "Too Many Requests"]);
+    const seconds = Number(onlyValue(second, "Retry-After"));
+    const wanted = rateOf(second).reset - storeNowMs() / 1_000;
+    assert.ok(seconds >= wanted && seconds <= wanted + 2, `${seconds} for ${wanted}`);
+    await house.law();
+  });
+}
+
+test("8 Free allows 1,000 requests a day, and the next day again", async () => {
+  let nowMs = Date.UTC(2026, 5, 1);
+  await using house = await openPetsHouse({ now: () => nowMs });
+  const { key } = await house.issue();
+  let passed = 0;
+  for (let minute = 0; minute < 16; minute++) {
+    const answers = await askTimes(house, key, 60);
+    passed += answers.filter(({ status }) => status === 200).length;
+    nowMs += MINUTE_MS;
+  }
+  assert.equal(passed, 960);
+  const answers = await askTimes(house, key, 41);
+  assert.deepEqual(statuses(answers), [...Array(40).fill(200), 429]);
+  const { limit, reset } = rateOf(answers[40] as RawResponse);
+  assert.deepEqual([limit, reset], [1_000, Date.UTC(2026, 5, 2) / 1_000]);
+  await house.law();
+  nowMs = Date.UTC(2026, 5, 2) - 1;
+  assert.deepEqual(statuses(await askTimes(house, key, 1)), [429]);
+  nowMs += 1;
+  assert.deepEqual(statuses(await askTimes(house, key, 1)), [200]);
+});
+
+for (const { plan, minute, day } of PLANS.slice(1)) {
+  test(`8 ${plan} allows ${day} requests a day and refuses the next`, async () => {
+    const dayStart = Math.floor(NOON / DAY_MS) * DAY_MS;
+    const account = `{"environment":"production","account":"one","day":[${dayStart},${day - 2},0]}`;
+    const key = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+    await using house = await openPetsHouse({
+      now: () => NOON,
+      keys: { [key]: { plan, id: "one" } },
+      files: { "state.json": `{"version":1,"accounts":[${account}]}` },
+    });
+    const answers = await askTimes(house, key, 3);
+    assert.deepEqual(statuses(answers), [200, 200, 429]);
+    assert.deepEqual(rateOf(answers[1] as RawResponse), {
+      limit: day,
+      remaining: 0,
+      reset: (dayStart + DAY_MS) / 1_000,
+    });
+    assert.ok(minute > 3, "the minute had room");
+  });
+}
+
+test("8 Enterprise is custom: what was agreed for the key holds, and without it there is no key", async () => {
+  await using house = await openPetsHouse({ now: () => NOON });
+  const { key } = await house.issue({ plan: "enterprise", limits: { minute: 3, day: 4 } });
+  const answers = await askTimes(house, key, 4);
+  assert.deepEqual(statuses(answers), [200, 200, 200, 429]);
+  const body = JSON.stringify({ environment: "production", plan: "enterprise" });
+  const refused = await house.admin("/api/keys", { method: "POST", body });
+  assert.equal(refused.status, 400);
+  await house.law();
+});
+
+test("8.3 a refused request costs nothing: waiting as told is enough", async () => {
+  let nowMs = NOON + 500;
+  await using house = await openPetsHouse({ now: () => nowMs });
+  const { key } = await house.issue({ limits: { minute: 1 } });
+  const answers = await askTimes(house, key, 5);
+  assert.deepEqual(statuses(answers), [200, 429, 429, 429, 429]);
+  const seconds = Number(onlyValue(answers[4] as RawResponse, "Retry-After"));
+  nowMs += (seconds - 1) * 1_000;
+  assert.deepEqual(statuses(await askTimes(house, key, 1)), [429]);
+  nowMs += 1_000;
+  assert.deepEqual(statuses(await askTimes(house, key, 1)), [200]);
+});
+
+test("8.4 repeated requests after a 429 ban the account for a while; backing off never does", async () => {
+  let nowMs = NOON;
+  await using house = await openPetsHouse({ now: () => nowMs });
+  const limits = { minute: 1 };
+  const hasty = await house.issue({ limits });
+  const patient = await house.issue({ limits });
+  const at = async (key: string, ms: number) => {
+    nowMs = NOON + ms;
+    const [answer] = (await askTimes(house, key, 1)) as [RawResponse];
+    return answer.status === 200 ? "ok" : errorOf(answer).code;
+  };
+  const codes: string[] = [];
+  for (let second = 0; second <= 24; second++) codes.push(await at(hasty.key, second * 1_001));
+  assert.equal(codes.indexOf("key_banned"), 21, "the 20th strike is answered with the ban");
+  assert.ok(codes.slice(21).every((code) => code === "key_banned"));
+  assert.equal(await at(hasty.key, 21 * 1_001 + MINUTE_MS - 1), "key_banned");
+  assert.equal(await at(hasty.key, 21 * 1_001 + MINUTE_MS), "ok", "a temporary ban");
+
+  nowMs = NOON + 10 * MINUTE_MS;
+  const told: string[] = [];
+  for (let minute = 10; minute < 14; minute++) {
+    for (const backOff of [0, 100, 1_100, 3_000, 7_000, 15_000, 31_000]) {
+      told.push(await at(patient.key, minute * MINUTE_MS + backOff));
+    }
+  }
+  assert.ok(!told.includes("key_banned"), told.join());
+});
+
+test("8.5 higher limits come from a plan upgrade, at once and with the count kept", async () => {
+  await using house = await openPetsHouse({ now: () => NOON });
+  const { key } = await house.issue();
+  assert.equal((await askTimes(house, key, 61)).at(-1)?.status, 429);
+  const upgraded = { free: { minute: 62, day: 1000 }, pro: { minute: 300, day: 10000 } };
+  await house.rewrite({ plans: { ...upgraded, business: { minute: 1 }, enterprise: "custom" } });
+  assert.deepEqual(await house.started.reload().then(({ ok }) => ok), true);
+  assert.deepEqual(statuses(await askTimes(house, key, 3)), [200, 200, 429]);
+  await house.law();
+});
