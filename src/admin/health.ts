@@ -1,7 +1,7 @@
 import { type Answer, json } from "./answer.ts";
 
 /** `why` is read by anybody who can reach the listener: it names settings, never secrets. */
-export type Check = { readonly ok: boolean; readonly why?: string };
+type Check = { readonly ok: boolean; readonly why?: string };
 export type Checks = Readonly<
   Record<"config" | "store" | "keys" | "upstreams" | "draining", Check>
 >;

@@ -2,7 +2,7 @@
 export type LabelValue = string | number;
 
 /** What every label says of what came after the table was full. */
-export const OVERFLOW = "overflow";
+const OVERFLOW = "overflow";
 
 /**
  * Cells by labels, for counting on the hot path: nested Maps keyed by the values themselves cost no

@@ -30,7 +30,7 @@ bans: { strikes: 1, within: 1m, grace: 1s, duration: 1m, factor: 4, max: 24h, fo
 admin: { listen: 127.0.0.1:0, token: "\${ADMIN_TOKEN:-}" }
 `;
 
-export type Answered = {
+type Answered = {
   readonly status: number;
   readonly fields: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
@@ -38,7 +38,7 @@ export type Answered = {
   json<T = Record<string, unknown>>(): T;
 };
 
-export type Asked = {
+type Asked = {
   readonly body?: unknown;
   readonly fields?: Record<string, string>;
   /** The admin token unless given; "" sends none. */
