@@ -36,9 +36,7 @@ export class Findings {
 
   /** "Cannot read PATH as WANTED: what is there; what to do". */
   misread(path: Path, wanted: string, hint?: string): void {
-    const value = valueAt(this.tree.value, path);
-    const isQuoted = typeof value === "string" && /^\d+$/.test(value) && wanted.includes("number");
-    const advice = hint !== undefined ? `; ${hint}` : isQuoted ? "; remove the quotes" : "";
+    const advice = hint === undefined ? "" : `; ${hint}`;
     this.mistake(path, `Cannot read ${dotted(path)} as ${wanted}: ${this.found(path)}${advice}`);
   }
 

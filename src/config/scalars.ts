@@ -11,12 +11,17 @@ type Range<T> = { readonly from: T; readonly to: T };
 
 export function whole({ from, to }: Range<number>) {
   const title = `a whole number from ${from} to ${to}`;
-  return z.int(title).min(from, title).max(to, title).meta({ title });
+  return z.preprocess(digits, z.int(title).min(from, title).max(to, title)).meta({ title });
 }
 
 export function factor({ from, to }: Range<number>) {
   const title = `a number from ${from} to ${to}`;
-  return z.number(title).min(from, title).max(to, title).meta({ title });
+  return z.preprocess(digits, z.number(title).min(from, title).max(to, title)).meta({ title });
+}
+
+/** Between braces YAML wants a reference in quotes, "${LIMIT}": what it becomes is a number still. */
+function digits(value: unknown): unknown {
+  return typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
 }
 
 /** Read into milliseconds. */

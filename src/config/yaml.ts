@@ -27,10 +27,14 @@ export function parseYaml(
     const message = "Cannot read the file: it is nested too deeply";
     return { mistakes: [{ file, line: 1, column: 1, message }] };
   }
-  const mistakes = [...document.errors, ...document.warnings].map((error) => {
+  const mistakes: Mistake[] = [];
+  for (const error of [...document.errors, ...document.warnings]) {
     const message = `Cannot read the file as YAML: ${spoken(error)}`;
-    return { file, ...placeAt(error.pos[0]), message };
-  });
+    const place = placeAt(error.pos[0]);
+    // One slip makes the parser stumble over the rest of its line.
+    const isEcho = mistakes.some((one) => one.line === place.line && one.message === message);
+    if (!isEcho) mistakes.push({ file, ...place, message });
+  }
   return mistakes.length > 0 ? { mistakes } : { parsed: { document, placeAt }, mistakes };
 }
 
@@ -38,7 +42,7 @@ export function parseYaml(
 function spoken({ code, message }: YAMLError): string {
   switch (code) {
     case "UNEXPECTED_TOKEN":
-      return "there is text that does not belong here; a value with special characters needs quotes";
+      return `there is text that does not belong here; put a value with special characters in quotes, and \${NAME} inside of { }`;
     case "BAD_DQ_ESCAPE":
       return 'there is an unknown escape in "…"; write \\\\ for a backslash';
     case "BAD_SCALAR_START":

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { parse } from "yaml";
+import { z } from "zod";
+import { loadConfig } from "../../src/config/load.ts";
+import { configurationReference } from "../../src/config/reference.ts";
+import { configSchema, schemaText } from "../../src/config/schema.ts";
+import { brokenFiles } from "./expected.ts";
+
+const SHIPPED = fileURLToPath(new URL("../../config/tollgate.yaml", import.meta.url));
+const AGAIN = "run test/config/generate.ts";
+
+function committed(path: string): string {
+  return readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
+}
+
+describe("what is generated from the shape is committed as it is now", () => {
+  it("config/tollgate.schema.json", () => {
+    assert.equal(committed("config/tollgate.schema.json"), schemaText(), AGAIN);
+  });
+
+  it("docs/configuration.md", () => {
+    assert.equal(committed("docs/configuration.md"), configurationReference(), AGAIN);
+  });
+});
+
+describe("the JSON Schema", () => {
+  const schema = z.fromJSONSchema(configSchema() as never);
+  const accepts = (text: string) => schema.safeParse(parse(text)).success;
+
+  it("accepts the shipped configuration, references and all", () => {
+    assert.equal(accepts(readFileSync(SHIPPED, "utf8")), true);
+  });
+
+  it("is JSON Schema 2020-12 and refuses keys that are not there, at every level", () => {
+    const { $schema } = configSchema();
+    assert.equal($schema, "https://json-schema.org/draft/2020-12/schema");
+    const maps = (value: unknown): Record<string, unknown>[] => {
+      if (typeof value !== "object" || value === null) return [];
+      const inner = Object.values(value).flatMap(maps);
+      return "properties" in value && "type" in value ? [{ ...value }, ...inner] : inner;
+    };
+    const found = maps(configSchema());
+    assert.ok(found.length >= 9);
+    for (const map of found) assert.equal(map.additionalProperties, false);
+  });
+
+  it("describes every key", () => {
+    const words = JSON.stringify(configSchema());
+    assert.doesNotMatch(words, /"description":""/);
+    for (const [key, value] of Object.entries(configSchema().properties as object)) {
+      assert.ok(value.description, key);
+    }
+  });
+
+  for (const name of [
+    "unknown-key",
+    "limit-of-a-word",
+    "bans-duration-unknown-unit",
+    "log-level",
+  ]) {
+    it(`refuses ${name} as the gateway does`, () => {
+      const file = brokenFiles("broken").find((one) => one.name === name);
+      assert.ok(file);
+      assert.equal(accepts(file.text), false);
+    });
+  }
+});
+
+describe("the shipped configuration", () => {
+  it("loads with an empty environment, without a warning", async () => {
+    const loaded = await loadConfig(SHIPPED, {});
+    assert.deepEqual(loaded.ok ? loaded.warnings : loaded.mistakes, []);
+    assert.ok(loaded.ok);
+    const { config } = loaded;
+    assert.deepEqual(config.store, { kind: "memory" });
+    assert.deepEqual(config.keys, {
+      in: "file",
+      path: fileURLToPath(new URL("../../data/keys.json", import.meta.url)),
+    });
+    assert.equal(
+      config.stateFile,
+      fileURLToPath(new URL("../../data/state.json", import.meta.url)),
+    );
+    assert.deepEqual(config.admin, { listen: { host: "127.0.0.1", port: 9090 }, token: "" });
+  });
+
+  it("has the plans of the spec, section 8", async () => {
+    const loaded = await loadConfig(SHIPPED, {});
+    assert.ok(loaded.ok);
+    const windows = (minute: number, day: number) => [
+      { window: "minute", limit: minute },
+      { window: "day", limit: day },
+    ];
+    assert.deepEqual(
+      [...loaded.config.plans],
+      [
+        ["free", windows(60, 1_000)],
+        ["pro", windows(300, 10_000)],
+        ["business", windows(1_000, 100_000)],
+        ["enterprise", "custom"],
+      ],
+    );
+  });
+
+  it("takes its Redis and its admin token from the environment", async () => {
+    const token = "0123456789abcdef0123456789abcdef";
+    const REDIS_URL = "redis://:secret@127.0.0.1:6379/1";
+    const loaded = await loadConfig(SHIPPED, { REDIS_URL, TOLLGATE_ADMIN_TOKEN: token });
+    assert.ok(loaded.ok);
+    const { store, admin } = loaded.config;
+    assert.deepEqual(store, {
+      kind: "redis",
+      url: REDIS_URL,
+      shown: "redis://:***@127.0.0.1:6379/1",
+    });
+    assert.equal(admin?.token, token);
+  });
+
+  it("removes getPet at the first millisecond of 5 December 2030 UTC (spec 4.3)", async () => {
+    const loaded = await loadConfig(SHIPPED, {});
+    assert.ok(loaded.ok);
+    for (const { routes } of loaded.config.environments) {
+      const getPet = routes.operations?.find(({ operationId }) => operationId === "getPet");
+      assert.equal(getPet?.template, "/v1/pets/{petId}");
+      assert.equal(getPet?.lifecycle.deprecated, true);
+      assert.equal(getPet?.lifecycle.sunsetMs, Date.UTC(2030, 11, 5));
+    }
+  });
+});
