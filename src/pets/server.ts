@@ -108,7 +108,8 @@ function serverOver(store: PetStore, onError: (error: unknown) => void): Fastify
   app.addHook("onClose", async () => store.close());
   app.setErrorHandler((error: { code?: string }, _request, reply) => {
     if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return say(reply, NOT_JSON);
-    onError(error);
+    // A client that left in the middle of its body is no failure of ours.
+    if (error.code !== "ECONNRESET") onError(error);
     return say(reply, { code: "internal_error", message: "Something went wrong here" });
   });
   addRoutes(app, store);
@@ -128,7 +129,10 @@ function addRoutes(app: FastifyInstance, store: PetStore): void {
 
   app.post("/v1/pets", { onRequest: refuseOtherMedia }, (request, reply) => {
     const body = request.body as Buffer | "too long" | undefined;
-    if (body === "too long") return say(reply, TOO_LONG);
+    if (body === "too long") {
+      if (!request.raw.complete) reply.header("connection", "close");
+      return say(reply, TOO_LONG);
+    }
     const wanted = readNewPet(body ?? Buffer.alloc(0));
     if (!wanted.ok) return say(reply, wanted.problem);
     const pet = store.add(wanted.value);

@@ -76,7 +76,7 @@ test("an idle connection is kept for 65 s, so that a proxy in front closes first
 });
 
 test("a client that leaves in the middle of a body harms nobody", async (t) => {
-  const api = await openApi(t, { onError: () => {} });
+  const api = await openApi(t);
   for (let i = 0; i < 20; i++) {
     const socket = connect(api.port, "127.0.0.1");
     await once(socket, "connect");
