@@ -142,7 +142,7 @@ function quoted(value: string): string {
 }
 
 /** The known key that was probably meant: at most a third of its letters differ. */
-export function nearest(name: string, known: readonly string[]): string | undefined {
+function nearest(name: string, known: readonly string[]): string | undefined {
   const near = known
     .map((key) => ({ key, distance: distance(name.toLowerCase(), key.toLowerCase()) }))
     .filter(({ key, distance }) => distance <= Math.max(1, Math.floor(key.length / 3)))

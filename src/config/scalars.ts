@@ -131,7 +131,9 @@ export const basePath = text(
   /^\/$|^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
 );
 
-export const token = text(
-  "a token of at most 512 printable characters without spaces",
-  /^[\x21-\x7e]{0,512}$/,
-);
+const TOKEN = "a token of at most 512 printable characters without spaces";
+
+/** `token: ${TOKEN:-}` without quotes is null to YAML when it becomes nothing. */
+export const token = z
+  .preprocess((value) => value ?? "", z.string(TOKEN).regex(/^[\x21-\x7e]{0,512}$/, TOKEN))
+  .meta({ title: TOKEN });

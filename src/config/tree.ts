@@ -154,7 +154,9 @@ function plainScalar(reading: Reading, node: Scalar, path: Path): unknown {
     (one): one is ScalarTag =>
       one.default === true && "test" in one && one.test?.test(text) === true,
   );
-  return tag === undefined ? text : tag.resolve(text, () => {}, { intAsBigInt: false });
+  if (tag === undefined) return text;
+  const resolved = tag.resolve(text, () => {}, { intAsBigInt: false });
+  return isScalar(resolved) ? resolved.value : resolved;
 }
 
 function isTooMuch(reading: Reading, path: Path, offset = 0): boolean {

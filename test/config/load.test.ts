@@ -156,7 +156,9 @@ admin: { listen: 127.0.0.1:0 }`);
   });
 
   it("an admin token left empty, in quotes or not, as none", async () => {
-    assert.equal((await loadLines('admin: { token: "${TOKEN:-}" }')).admin?.token, "");
+    for (const token of ["${TOKEN:-}", '"${TOKEN:-}"', '""']) {
+      assert.equal((await loadLines(`admin:\n  token: ${token}`)).admin?.token, "");
+    }
   });
 
   it("workers and keys in Redis where the store is one", async () => {

@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Config } from "../../src/config/config.ts";
+import { refuseReload } from "../../src/config/reload.ts";
+import type { KeyRecord } from "../../src/core/key.ts";
+import { loadLines } from "./folder.ts";
+
+const NOW_MS = Date.UTC(2026, 0, 1);
+
+function environment(name: string, listen = "127.0.0.1:8080", more = ""): string {
+  return `  ${name}: { listen: "${listen}", keyTag: ${name}, upstreams: [http://a]${more} }\n`;
+}
+
+/** Loads both from one imaginary place, so that paths agree. */
+async function change(from: string, to: string): Promise<{ from: Config; to: Config }> {
+  const moved = (config: Config): Config => {
+    const folder = config.file.replace("/tollgate.yaml", "");
+    const { keys } = config;
+    return {
+      ...config,
+      keys: keys.in === "file" ? { ...keys, path: keys.path.replace(folder, "") } : keys,
+      stateFile: config.stateFile.replace(folder, ""),
+    };
+  };
+  return { from: moved(await loadLines(from)), to: moved(await loadLines(to)) };
+}
+
+async function refusals(from: string, to: string, records: readonly KeyRecord[] = []) {
+  return refuseReload(await change(from, to), records, NOW_MS);
+}
+
+function key(id: string, plan: string, more: Partial<KeyRecord> = {}): KeyRecord {
+  const rest = {
+    digest: id,
+    name: "",
+    environment: "production",
+    account: id,
+    scopes: [],
+    limits: [],
+  };
+  return { id, plan, createdMs: 0, ...rest, ...more };
+}
+
+describe("a reload is refused, naming what", () => {
+  const redis = "store: redis://127.0.0.1:6379\n";
+  const rows: readonly (readonly [what: string, from: string, to: string, message: RegExp])[] = [
+    ["store", "store: memory", redis, /change store from memory to redis:\/\/127\.0\.0\.1:6379 by/],
+    ["storePrefix", "", "storePrefix: other", /change storePrefix from tg to other/],
+    ["keys", "", "keys: ./other.json", /change keys from \/data\/keys\.json to \/other\.json/],
+    ["keys to redis", redis, `${redis}keys: redis`, /change keys from \/data\/keys\.json to redis/],
+    [
+      "stateFile",
+      "",
+      "stateFile: s.json",
+      /change stateFile from \/data\/state\.json to \/s\.json/,
+    ],
+    ["workers", redis, `${redis}workers: auto`, /change workers from 1 to auto/],
+    [
+      "admin.listen",
+      "",
+      "admin: { listen: 127.0.0.1:9 }",
+      /admin\.listen from 127\.0\.0\.1:9090 to/,
+    ],
+    ["admin off", "", "admin: off", /admin\.listen from 127\.0\.0\.1:9090 to off/],
+    [
+      "a listen",
+      `environments:\n${environment("a")}`,
+      `environments:\n${environment("a", "127.0.0.1:8081")}`,
+      /environments\.a\.listen from 127\.0\.0\.1:8080 to 127\.0\.0\.1:8081/,
+    ],
+    [
+      "a new listener",
+      `environments:\n${environment("a")}`,
+      `environments:\n${environment("a")}${environment("b", "127.0.0.1:8081")}`,
+      /add environments\.b by a reload: nothing listens on 127\.0\.0\.1:8081/,
+    ],
+    [
+      "a listener that goes",
+      `environments:\n${environment("a")}${environment("b", "127.0.0.1:8081")}`,
+      `environments:\n${environment("a")}`,
+      /drop environments\.b by a reload: its listener 127\.0\.0\.1:8081/,
+    ],
+  ];
+  for (const [what, from, to, message] of rows) {
+    it(what, async () => {
+      const reasons = await refusals(from, to);
+      assert.equal(reasons.length, 1);
+      assert.match(reasons[0] ?? "", message);
+      assert.deepEqual(await refusals(from, from), []);
+    });
+  }
+
+  it("a password of the store, without showing it", async () => {
+    const reasons = await refusals("store: redis://u:old1@h", "store: redis://u:new2@h");
+    assert.equal(reasons.length, 1);
+    assert.match(reasons[0] ?? "", /password of store redis:\/\/u:\*\*\*@h/);
+    assert.doesNotMatch(reasons[0] ?? "", /old1|new2/);
+  });
+
+  it("all of them at once", async () => {
+    const reasons = await refusals("", "storePrefix: x\nstateFile: y\nadmin: off");
+    assert.equal(reasons.length, 3);
+  });
+});
+
+describe("a plan in use", () => {
+  const both = "plans: { free: { minute: 1 }, pro: { minute: 2 } }";
+  const free = "plans: { free: { minute: 1 } }";
+
+  it("cannot be dropped; its keys are named", async () => {
+    const records = [key("k1", "pro"), key("k2", "free"), key("k3", "pro")];
+    assert.deepEqual(await refusals(both, free, records), [
+      "Cannot drop the plan pro by a reload: the keys k1, k3 have it; revoke or reissue them first",
+    ]);
+  });
+
+  it("is in use until its last key has expired or is revoked", async () => {
+    const ended = [
+      key("k1", "pro", { revokedMs: NOW_MS }),
+      key("k2", "pro", { expiresMs: NOW_MS }),
+    ];
+    assert.deepEqual(await refusals(both, free, ended), []);
+    const graced = [key("k1", "pro", { expiresMs: NOW_MS + 1 })];
+    assert.equal((await refusals(both, free, graced)).length, 1);
+  });
+
+  it("may change its limits, and a plan may come", async () => {
+    const more = "plans: { free: { day: 9 }, new: custom }";
+    assert.deepEqual(await refusals(free, more, [key("k1", "free")]), []);
+  });
+
+  it("cannot become custom while a key has no limits of its own", async () => {
+    const custom = "plans: { free: custom }";
+    const own = key("k2", "free", { limits: [{ window: "minute", limit: 1 }] });
+    assert.deepEqual(await refusals(free, custom, [own]), []);
+    assert.match(
+      (await refusals(free, custom, [own, key("k1", "free")]))[0] ?? "",
+      /the key k1 has it/,
+    );
+  });
+});
+
+describe("a reload may", () => {
+  it("change everything else", async () => {
+    const to = `bans: off
+keyPrefix: other
+log: { level: debug }
+limits: { bodyBytes: 2MiB }
+trustedProxies: [10.0.0.0/8]
+unauthenticated: { second: 1 }
+rateLimitFields: policy
+onStoreFailure: deny
+expectedGateways: 3
+admin: { token: new }`;
+    assert.deepEqual(await refusals("", to), []);
+  });
+
+  it("add and drop environments on a listener that stays open", async () => {
+    const one = `environments:\n${environment("a", "127.0.0.1:8080", ", hosts: [a]")}`;
+    const two = `${one}${environment("b", "127.0.0.1:8080", ", hosts: [b]")}`;
+    assert.deepEqual(await refusals(one, two), []);
+    assert.deepEqual(await refusals(two, one), []);
+  });
+
+  it("not add an environment on port 0, which is another port", async () => {
+    const one = `environments:\n${environment("a", "127.0.0.1:0")}`;
+    const two = `${one}${environment("b", "127.0.0.1:0")}`;
+    assert.equal((await refusals(one, two)).length, 1);
+    assert.deepEqual(await refusals(one, one), []);
+  });
+});
