@@ -54,3 +54,17 @@ export function refusalFor(error: Error, answering: boolean): Refusal {
   const unreachable = UNREACHABLE.has(code) && !answering && !/^bad /.test(error.message);
   return { code: unreachable ? "upstream_unreachable" : "upstream_invalid", why: code };
 }
+
+const SMALL_BYTES_MAX = 16_384;
+
+/** The Content-Length where it is small and there is something to come, else -1: such a body is
+ * worth waiting for, because one write for head and body takes a tenth off the cost of a request. */
+export function smallLength(raw: readonly string[]): number {
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i] as string;
+    if (name.length !== 14 || name.toLowerCase() !== "content-length") continue;
+    const length = Number(raw[i + 1]);
+    return length > 0 && length <= SMALL_BYTES_MAX ? length : -1;
+  }
+  return -1;
+}

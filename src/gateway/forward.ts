@@ -3,7 +3,13 @@ import { hasBody } from "../core/framing.ts";
 import { responseFields } from "../core/headers.ts";
 import type { Refusal } from "../core/refusal.ts";
 
-import { isConnectionLoss, judgeResponse, refusalFor, textOf } from "./backend-answer.ts";
+import {
+  isConnectionLoss,
+  judgeResponse,
+  refusalFor,
+  smallLength,
+  textOf,
+} from "./backend-answer.ts";
 import type { Forwarding } from "./exchange.ts";
 
 import { lingerOnClose } from "./linger.ts";
@@ -31,6 +37,9 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   #sent = false;
   #answering = false;
   #earlyHints = 0;
+  /** A small body that comes in one piece goes out in one write, with its head. */
+  #wholeBytes = -1;
+  #whole: Buffer | undefined;
   #listensToDrain = false;
   /** Why we abort: the library reports back only that we did. */
   #failure: Refusal | undefined;
@@ -101,7 +110,12 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const { gateway, exchange, head } = this.#admitted;
     exchange.progressMs = gateway.elapsed();
-    if (head.method === "HEAD" || exchange.response.write(chunk)) return;
+    if (head.method === "HEAD") return;
+    if (chunk.length === this.#wholeBytes) {
+      this.#whole = chunk;
+      return;
+    }
+    if (exchange.response.write(chunk)) return;
     controller.pause();
     if (this.#listensToDrain) return;
     this.#listensToDrain = true;
@@ -118,7 +132,9 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     }
     this.#settle();
     this.#releaseLane();
-    this.#admitted.exchange.response.end();
+    const { response } = this.#admitted.exchange;
+    if (this.#whole === undefined) response.end();
+    else response.end(this.#whole.toString("latin1"), "latin1");
   }
 
   onResponseError(_controller: unknown, error: Error): void {
@@ -223,9 +239,12 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     }
     exchange.source = "backend";
     exchange.wait("download", gateway.elapsed());
+    this.#wholeBytes = smallLength(raw);
     response.writeHead(status, fields);
     // A body that is at hand takes the head along; one that is yet to come must not hold it back.
-    queueMicrotask(() => response.flushHeaders());
+    queueMicrotask(() => {
+      if (this.#whole === undefined) response.flushHeaders();
+    });
   }
 }
 
