@@ -41,7 +41,9 @@ export function translate(error: unknown): StoreFailure {
   if (name === "ReplyError") {
     const [word = "ERR"] = text.split(" ", 1);
     // What a script could not do is reported behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
-    const known = [word, text.split(" ", 2)[1] ?? ""].find((each) => each in REFUSALS);
+    const denied = text.startsWith("ERR The user executing the script can't") ? ["NOPERM"] : [];
+    const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
+    const known = words.find((each) => each in REFUSALS);
     if (known !== undefined) return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, "no");
     return new StoreFailure(
       word,

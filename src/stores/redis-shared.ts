@@ -5,7 +5,7 @@ import { accountKey, DECIDE, decideArguments, readVerdicts, type Script } from "
 import type { AccountName } from "./store.ts";
 
 /** A call without an answer is late after this, and after one more look at the socket. */
-export const LATE_MS = 50;
+const LATE_MS = 50;
 /** How long the asks of a bucket go singly after its slot was seen in motion. */
 const MOTION_MS = 200;
 
@@ -23,7 +23,18 @@ export type SharedStore = {
   readonly link: Link;
 };
 
-export function createSharedStore(link: Link, prefix: string, clock?: () => number): SharedStore {
+export type SharedOptions = {
+  /** The store's test clock, in milliseconds. */
+  readonly clock?: (() => number) | undefined;
+  /** Default 50. */
+  readonly lateMs?: number | undefined;
+};
+
+export function createSharedStore(
+  link: Link,
+  prefix: string,
+  { clock, lateMs = LATE_MS }: SharedOptions = {},
+): SharedStore {
   /** By bucket: until when, on performance.now(), its asks go singly. */
   const motion = new Map<number, number>();
   const keyed = ({ name, ask }: NamedAsk) => ({ key: accountKey(prefix, name), ask });
@@ -56,7 +67,7 @@ export function createSharedStore(link: Link, prefix: string, clock?: () => numb
   }
 
   return {
-    decide: (asks) => orLate(decideNow(asks), LATE_MS).catch(failed(asks.length)),
+    decide: (asks) => orLate(decideNow(asks), lateMs).catch(failed(asks.length)),
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
     keyOf: (name) => accountKey(prefix, name),
     link,

@@ -18,6 +18,8 @@ export type RedisStoreOptions = {
   readonly gate?: (shared: SharedStore, store: QuotaStore) => StandIn;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
+  /** How long a decision may take before it counts as lost, in milliseconds; default 50. */
+  readonly lateMs?: number;
   /** For `rediss://`, beyond what Node trusts by itself. */
   readonly tls?: ConnectionOptions;
 };
@@ -42,9 +44,9 @@ const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]
  * a store that is away does not keep a gateway from starting. It connects by itself from then on.
  */
 export async function createRedisStore(options: RedisStoreOptions): Promise<QuotaStore> {
-  const { address, prefix, report, now } = options;
+  const { address, prefix, report, now, lateMs } = options;
   const link = connectRedis(options);
-  const shared = createSharedStore(link, prefix, now);
+  const shared = createSharedStore(link, prefix, { clock: now, lateMs });
   let failure: StoreFailure | undefined;
   let gate: StandIn = DENY;
 

@@ -56,6 +56,8 @@ export async function open(
   const store = await createRedisStore({
     address,
     prefix: "tg",
+    // A busy machine stalls for longer than 50 ms: what that means is tested under test/faults.
+    lateMs: 3_000,
     report: (level, message, details) => told.push({ level, message, details }),
     gate: () => gate,
     ...more,

@@ -31,14 +31,21 @@ export async function startSentinel(password?: string): Promise<TestSentinel> {
     ...(password === undefined ? [] : [`sentinel auth-pass main ${password}`]),
   ];
   await writeFile(file, `${lines.join("\n")}\n`);
-  const admin = await replica.client(password === undefined ? {} : { password });
-  await eventually(async () => /master_link_status:up/.test(await admin.info("replication")));
-  const sentinel = await startRedis({ sentinel: file });
-  const watcher = await sentinel.client();
-  await eventually(async () => {
-    const found = (await watcher.call("SENTINEL", "REPLICAS", "main")) as unknown[];
-    return found.length === 1 && !String(found[0]).includes("disconnected");
-  });
+  let sentinel: TestRedis | undefined;
+  const close = async () => {
+    await Promise.all([sentinel?.close(), replica.close(), master.close()]);
+    await rm(dir, { recursive: true, force: true });
+  };
+  try {
+    const admin = await replica.client(password === undefined ? {} : { password });
+    const inSync = async () => /master_link_status:up/.test(await admin.info("replication"));
+    await eventually(inSync, { withinMs: 20_000 });
+    sentinel = await startRedis({ sentinel: file });
+    await knowsReplica(sentinel);
+  } catch (error) {
+    await close();
+    throw error;
+  }
   const login = password === undefined ? "" : `:${password}@`;
   const hosts = `127.0.0.1:${sentinel.port}`;
   return {
@@ -50,11 +57,19 @@ export async function startSentinel(password?: string): Promise<TestSentinel> {
     master,
     replica,
     sentinel,
-    close: async () => {
-      await Promise.all([sentinel.close(), replica.close(), master.close()]);
-      await rm(dir, { recursive: true, force: true });
-    },
+    close,
   };
+}
+
+async function knowsReplica(sentinel: TestRedis): Promise<void> {
+  const watcher = await sentinel.client();
+  await eventually(
+    async () => {
+      const found = (await watcher.call("SENTINEL", "REPLICAS", "main")) as unknown[];
+      return found.length === 1 && !String(found[0]).includes("disconnected");
+    },
+    { withinMs: 20_000 },
+  );
 }
 
 export type TestCluster = {

@@ -65,7 +65,14 @@ export async function startRedis(options: TestRedisOptions = {}): Promise<TestRe
   let child = await launch(options, port, dir);
 
   async function client(more: RedisOptions = {}): Promise<Redis> {
-    const redis = new Redis({ host, port, lazyConnect: true, protocol: 2, ...more });
+    const redis = new Redis({
+      host,
+      port,
+      lazyConnect: true,
+      protocol: 2,
+      ...more,
+      replyMapping: "legacy",
+    });
     redis.on("error", () => undefined);
     clients.push(redis);
     await redis.connect();
