@@ -2,16 +2,8 @@ import type { Dispatcher } from "undici";
 import { hasBody } from "../core/framing.ts";
 import { responseFields } from "../core/headers.ts";
 import type { Refusal } from "../core/refusal.ts";
-
-import {
-  isConnectionLoss,
-  judgeResponse,
-  refusalFor,
-  smallLength,
-  textOf,
-} from "./backend-answer.ts";
+import * as backend from "./backend-answer.ts";
 import type { Forwarding } from "./exchange.ts";
-
 import { lingerOnClose } from "./linger.ts";
 import { type Admitted, outgoingFields } from "./outgoing.ts";
 import { commonFields, sendRefusal } from "./reply.ts";
@@ -100,8 +92,8 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
-    const raw = textOf(controller.rawHeaders);
-    const wrong = judgeResponse(status, raw);
+    const raw = backend.textOf(controller.rawHeaders);
+    const wrong = backend.judgeResponse(status, raw);
     if (status < 200) this.#informational(status, raw);
     else if (wrong === undefined) this.#sendHead(status, raw);
     else this.#fail({ code: "upstream_invalid", why: wrong });
@@ -139,7 +131,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
 
   onResponseError(_controller: unknown, error: Error): void {
     if (this.#retry(error)) return;
-    const failure = this.#failure ?? refusalFor(error, this.#answering);
+    const failure = this.#failure ?? backend.refusalFor(error, this.#answering);
     if (this.#lane !== undefined && failure.code.startsWith("upstream")) {
       this.#admitted.served.upstreams.failed(this.#lane);
     }
@@ -203,7 +195,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   /** GET and HEAD, once, when a reused connection died before any byte of a response (edge.md). */
   #retry(error: Error): boolean {
     const { exchange, head } = this.#admitted;
-    if (!this.#reusedLane || this.#answering || !isConnectionLoss(error)) return false;
+    if (!this.#reusedLane || this.#answering || !backend.isConnectionLoss(error)) return false;
     if (!RETRIED.has(head.method) || this.#settled || this.#failure !== undefined) return false;
     if (this.#lane === undefined || exchange.forwards > 1) return false;
     this.#controller = undefined;
@@ -239,7 +231,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     }
     exchange.source = "backend";
     exchange.wait("download", gateway.elapsed());
-    this.#wholeBytes = smallLength(raw);
+    this.#wholeBytes = backend.smallLength(raw);
     response.writeHead(status, fields);
     // A body that is at hand takes the head along; one that is yet to come must not hold it back.
     queueMicrotask(() => {
