@@ -53,6 +53,10 @@ export class RecordReader extends MemberReader {
 
   add(value: unknown, path: JsonPath): void {
     if (this.full) return;
+    if (typeof value !== "object" || value === null) {
+      this.note(path, "it must be a record of a key", value);
+      return;
+    }
     const record = this.#record(value, path);
     if (this.#ids.has(record.id)) {
       this.note([...path, "id"], "another key has the same id", record.id);

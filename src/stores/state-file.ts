@@ -55,11 +55,17 @@ export async function readState(file: string): Promise<SavedAccount[]> {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return [];
     throw new Error(`Cannot read the state file ${file}: ${fileTrouble(cause)}`, { cause });
   }
+  if (isKeysCopy(text)) return [];
   const value = parseFile(file, text);
   const reader = new StateReader();
   const accounts = reader.file(value);
   if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
   return accounts;
+}
+
+/** What `keys: redis` left here, before the configuration named the memory store: no counters. */
+function isKeysCopy(text: string): boolean {
+  return /^\{"version":1,"keys":\[/.test(text);
 }
 
 class StateReader extends MemberReader {
