@@ -45,11 +45,11 @@ const PORT_MAX = 65_535;
  * the merged headers, since the parser keeps the first of two Hosts and says nothing.
  */
 export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
-  const { rawHeaders, method, url, version } = raw;
-  if (rawHeaders.length > 2 * limits.headerCount) return refuse("headers_too_large", "too many");
-  const fields = readFields(rawHeaders, limits);
+  const { method, version } = raw;
+  const sized = judgeSize(raw, limits);
+  if (!sized.ok) return sized;
+  const fields = readFields(raw.rawHeaders);
   if (!fields.ok) return fields;
-  if (url.length > limits.urlBytes) return refuse("uri_too_long");
   if (version !== "1.1" && version !== "1.0") return refuse("http_version", version);
   if (method === "CONNECT" || method === "TRACE") return refuse("method_not_allowed");
   if (!METHODS.has(method)) return refuse("not_implemented", "unknown method");
@@ -78,22 +78,28 @@ export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
   });
 }
 
+/** How much of a head there may be: fields, their bytes with ": " and CRLF, and the target. */
+export function judgeSize({ rawHeaders, url }: RawHead, limits: HeadLimits): Judged<void> {
+  if (rawHeaders.length > 2 * limits.headerCount) return refuse("headers_too_large", "too many");
+  let bytes = 2 * rawHeaders.length;
+  for (const part of rawHeaders) bytes += part.length;
+  if (bytes > limits.headerBytes) return refuse("headers_too_large");
+  return url.length > limits.urlBytes ? refuse("uri_too_long") : accept(undefined);
+}
+
 type Fields = { readonly names: string[]; readonly single: Map<string, string> };
 
-function readFields(rawHeaders: readonly string[], limits: HeadLimits): Judged<Fields> {
+function readFields(rawHeaders: readonly string[]): Judged<Fields> {
   const names: string[] = [];
   const single = new Map<string, string>();
-  let bytes = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = (rawHeaders[i] as string).toLowerCase();
     const value = rawHeaders[i + 1] as string;
-    bytes += name.length + value.length + 4;
     names.push(name);
     if (!SINGLE.has(name)) continue;
     if (single.has(name)) return refuse("bad_request", `more than one ${name}`);
     single.set(name, value);
   }
-  if (bytes > limits.headerBytes) return refuse("headers_too_large");
   return accept({ names, single });
 }
 

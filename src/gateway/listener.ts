@@ -8,6 +8,7 @@ import { Connection } from "./connection.ts";
 import { Exchange } from "./exchange.ts";
 import type { Gateway, Served } from "./gateway.ts";
 import { handle } from "./handle.ts";
+import { largest } from "./largest.ts";
 import { answerParserError } from "./parser-error.ts";
 import { sendRefusal } from "./reply.ts";
 import { Sweep } from "./sweep.ts";
@@ -66,7 +67,7 @@ export async function openListener(
   server.on("checkContinue", accept(true));
   server.on("checkExpectation", accept(false));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    answerParserError(error, socket, current[0]?.limits);
+    answerParserError(error, socket, largest(current));
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     answerParserError(Object.assign(new Error("CONNECT"), { code: "CONNECT" }), socket, undefined);
@@ -95,10 +96,9 @@ export async function openListener(
   };
 }
 
-/** Applies the limits of the first environment: those of a head are judged before the host is known. */
+/** Applies what holds for connections, and for heads whose host is not known yet. */
 function limit(server: Server, serves: readonly Served[]): void {
-  const limits = serves[0]?.limits;
-  if (limits === undefined) return;
+  const limits = largest(serves);
   // Judged by us on rawHeaders: the parser's own count drops fields and says nothing (edge.md).
   server.maxHeadersCount = 0;
   Object.assign(server, { maxHeaderSize: parserBytesMax(limits) });

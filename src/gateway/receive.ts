@@ -1,10 +1,11 @@
-import { type Head, hostName, judgeBody, judgeHead } from "../core/framing.ts";
+import { type Head, hostName, judgeBody, judgeHead, judgeSize } from "../core/framing.ts";
 import { isLoop } from "../core/headers.ts";
 import { accept, type Judged, refuse } from "../core/refusal.ts";
 import { type Found, findRoute } from "../core/route.ts";
 import { judgeTarget, type Target } from "../core/target.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Gateway, Served } from "./gateway.ts";
+import { largest } from "./largest.ts";
 
 export type Received = {
   readonly served: Served;
@@ -30,9 +31,7 @@ export function receive(
     version: request.httpVersion,
     rawHeaders: request.rawHeaders,
   };
-  const [first] = serves;
-  if (first === undefined) return refuse("misdirected");
-  const judged = judgeHead(raw, first.limits);
+  const judged = judgeHead(raw, largest(serves));
   if (!judged.ok) return judged;
   const head = judged.value;
   exchange.head = head;
@@ -41,6 +40,9 @@ export function receive(
   const served = serves.find((one) => isFor(one, head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
   exchange.served = served;
+  // Which environment's limits hold is known only now that its host is.
+  const sized = serves.length > 1 ? judgeSize(raw, served.limits) : judged;
+  if (!sized.ok) return sized;
 
   const target = judgeTarget(head);
   if (!target.ok) return target;
