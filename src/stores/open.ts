@@ -23,7 +23,7 @@ export async function openKeyStore(
     throw new RangeError("Cannot open keys in Redis with store: memory: the configuration forbids");
   }
   const { openKeysRedis } = await import("./keys-redis.ts");
-  return openKeysRedis({ address: store, prefix: storePrefix, stateFile, report, watch });
+  return openKeysRedis({ address: store, prefix: storePrefix, copyFile: stateFile, report, watch });
 }
 
 /**
