@@ -35,8 +35,11 @@ export type BatchOptions = {
 
 /** Two calls at most are under way in a lane: one in Redis, one on its way. */
 const CALLS_MAX = 2;
-/** Calls of nothing but strikes: at most 17 a second of a gateway, whatever the flood. */
-const STRIKE_PAUSE_MS = 60;
+/**
+ * Between two calls of nothing but strikes: at most 15 a second of a gateway, whatever the flood.
+ * Bans that are told, the version that is read and the heartbeat keep it below 20 commands.
+ */
+const STRIKE_PAUSE_MS = 70;
 
 /**
  * Requests that wait are decided together (design.md, "Batching"): while calls are under way, asks
@@ -168,6 +171,12 @@ export class Batch {
 
   #flush(lane: Lane): void {
     const groups = take(lane);
+    // What had to wait for a call until the store was known to be away waits no longer.
+    if (this.#options.gate.shut()) {
+      for (const group of groups) this.#fail(group, undefined);
+      if (lane.queue.length > 0) this.#schedule(lane);
+      return;
+    }
     const asks = groups.map(({ name, ask, waiting }) => {
       return { name, ask: { ...ask, units: waiting.length } };
     });
@@ -205,7 +214,7 @@ export class Batch {
     }
   }
 
-  #fail({ name, ask, known, waiting }: Group, failure: StoreFailure): void {
+  #fail({ name, ask, known, waiting }: Group, failure: StoreFailure | undefined): void {
     if (known?.whole) known.whole.striking = false;
     for (const answer of waiting) {
       if (known !== undefined && this.#refuses(known) !== "no") answer(this.#refused(known));

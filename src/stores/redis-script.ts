@@ -30,6 +30,12 @@ if not ends or ends <= now then return 0 end
 redis.call('HDEL', KEYS[1], 'b', 'k')
 return 1`);
 
+/** Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text. */
+export const PUBLISH = script(`
+local version = redis.call('INCR', KEYS[1])
+redis.call('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
+return version`);
+
 /** How many accounts a call carries at most, and so how many plans: see ARGV in decide.lua. */
 export const CALL_ACCOUNTS_MAX = 256;
 export const BUCKETS = 16;

@@ -64,12 +64,12 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
     },
     onVerdict: (name, verdict) => {
       if (verdict.repaired) report("warn", "counter_repaired", { ...name, store: address.shown });
-      if (earned(verdict)) events.publish(idOf(name)).catch(() => undefined);
+      if (earned(verdict)) events.tell(idOf(name));
     },
   });
 
   const events = createEvents({
-    link,
+    shared,
     prefix,
     forget: (id) => batch.forget(id === undefined ? undefined : nameOf(id)),
     probed: (why) => {
@@ -100,11 +100,9 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
     },
     health: () => {
       const connected = link.health();
-      const standIn = gate.health?.() ?? { ok: true };
-      if (!standIn.ok) return standIn;
-      return connected.ok && failure !== undefined
-        ? { ok: false, why: failure.message }
-        : connected;
+      // One that stands in has a heartbeat that writes, and knows better than the last call.
+      const known = gate.health?.() ?? { ok: failure === undefined, why: failure?.message ?? "" };
+      return known.ok || !connected.ok ? connected : known;
     },
     close: async () => {
       events.close();

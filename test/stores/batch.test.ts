@@ -123,10 +123,15 @@ describe("requests that wait", () => {
   }
 });
 
+/** All that gateways sent: scripts, and the version that each reads once a second. */
+async function commands(): Promise<number> {
+  return (await scriptCalls()) + (await server.calls("get"));
+}
+
 describe("a flood", () => {
-  /** Sends for `ms`, and gives the calls a second and the answers that were no refusals. */
+  /** Sends for `ms`, and gives the commands a second and the answers that were no refusals. */
   async function flood(store: QuotaStore, ms: number, accounts: number, ask: Ask) {
-    const before = await scriptCalls();
+    const before = await commands();
     const endMs = performance.now() + ms;
     let [requests, passed] = [0, 0];
     const client = async () => {
@@ -137,7 +142,7 @@ describe("a flood", () => {
       }
     };
     await Promise.all(Array.from({ length: 64 }, client));
-    return { requests, passed, perSecond: ((await scriptCalls()) - before) / (ms / 1000) };
+    return { requests, passed, perSecond: ((await commands()) - before) / (ms / 1000) };
   }
 
   async function exhaust(store: QuotaStore, accounts: number, ask: Ask): Promise<void> {
@@ -166,6 +171,16 @@ describe("a flood", () => {
     assert.ok(perSecond <= 20, `${perSecond} calls a second`);
     const { verdict, admitted } = await spend(store, account("x0"), ask);
     assert.deepEqual([admitted, verdict.ban?.offences], [false, 1]);
+  });
+
+  it("that earns a thousand bans costs no more, their telling included", async () => {
+    const store = await openHere();
+    const ask = perDay(1, { ...BANS, graceMs: 0, strikes: 1 });
+    await exhaust(store, 1_000, ask);
+    const { perSecond, passed } = await flood(store, 2_000, 1_000, ask);
+    assert.equal(passed, 0);
+    assert.ok(perSecond <= 20, `${perSecond} commands a second`);
+    assert.equal((await store.bans()).length, 1_000);
   });
 
   it("of 200 at once earns no strike, however they are merged", async () => {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import type { Ask, BanPolicy } from "../../src/core/quota.ts";
-import type { Limit } from "../../src/core/windows.ts";
 import type { Gate } from "../../src/stores/batch.ts";
 import { createRedisStore, type RedisStoreOptions } from "../../src/stores/redis.ts";
 import type { RedisAddress } from "../../src/stores/redis-connect.ts";
@@ -20,10 +19,6 @@ export const BANS: BanPolicy = {
 
 export function perDay(limit: number, bans: BanPolicy | undefined = BANS): Ask {
   return { limits: [{ window: "day", limit }], bans, units: 1 };
-}
-
-export function perMonth(limit: number): readonly Limit[] {
-  return [{ window: "month", limit }];
 }
 
 export function account(name: string): AccountName {
