@@ -4,6 +4,7 @@ import { Batch, type Gate } from "./batch.ts";
 import { findBans } from "./redis-bans.ts";
 import { connectRedis, type RedisAddress } from "./redis-connect.ts";
 import { createEvents } from "./redis-events.ts";
+import { watchEviction } from "./redis-eviction.ts";
 import { orLate, type StoreFailure } from "./redis-failure.ts";
 import { bucketOf, LIFT } from "./redis-script.ts";
 import { createSharedStore, type SharedStore } from "./redis-shared.ts";
@@ -77,6 +78,8 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
     },
   });
 
+  const stopWatching = watchEviction(link, address.shown, report);
+
   function note(next: StoreFailure | undefined): void {
     failure = next;
   }
@@ -106,6 +109,7 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
     },
     close: async () => {
       events.close();
+      stopWatching();
       batch.close();
       await gate.close?.();
       await link.close();

@@ -171,6 +171,21 @@ describe("a store behind TLS", () => {
   });
 });
 
+describe("a store that may throw counters away", () => {
+  it("is warned of, and one that may not is not", async (t) => {
+    const redis = await server(t);
+    const safe = await opened(t, redis.url);
+    await (await redis.client()).config("SET", "maxmemory-policy", "allkeys-lru");
+    const { told } = await opened(t, redis.url);
+    await eventually(() => told.length > 0);
+    assert.deepEqual(
+      told.map(({ level, message, details }) => [level, message, details?.maxmemoryPolicy]),
+      [["warn", "store_evicts", "allkeys-lru"]],
+    );
+    assert.deepEqual(safe.told, []);
+  });
+});
+
 describe("a store that is away", () => {
   it("does not keep a gateway from starting, and is found when it comes", async (t) => {
     const port = await freePort();
