@@ -1,11 +1,11 @@
 import type { Ask } from "../core/quota.ts";
 import type { Gate } from "./batch.ts";
-import { startHeartbeat } from "./heartbeat.ts";
+import { createHeartbeat } from "./heartbeat.ts";
 import { lateCharge } from "./late-charge.ts";
 import { LocalAccounts, type Owed, type Terms } from "./local-accounts.ts";
 import { orLate, type StoreFailure, translate } from "./redis-failure.ts";
 import { bucketOf, CALL_ACCOUNTS_MAX } from "./redis-script.ts";
-import type { SharedStore } from "./redis-shared.ts";
+import { LATE_MS, type SharedStore } from "./redis-shared.ts";
 import type { AccountName, Answer, FailurePolicy, NoAnswer, QuotaStore, Report } from "./store.ts";
 
 export type FallbackOptions = {
@@ -24,74 +24,114 @@ export type Fallback = Gate & {
 };
 
 const FAILURES_MAX = 5;
+/** So many heartbeats missed in a row say the same where no request does. */
+const BEATS_MISSED_MAX = 2;
+const BEAT_MS = 1_000;
+const BEAT_LATE_MS = 500;
 const PROBE_MS = 500;
 const CHARGE_LATE_MS = 2_000;
 
 /**
  * Decides while the store is away (contract 8). A breaker shuts after five failures in a row: from
- * then on nobody waits for the store, and a probe each 500 ms, which writes, finds out when it is
- * back. Before it opens, what was admitted here is charged to its own windows, once.
+ * then on nobody waits for the store, and a probe each 500 ms, which writes and is as impatient as a
+ * request, finds out when it is back. Before it opens, what was admitted here is charged to its own
+ * windows, once.
  */
 export function createFallback(
   shared: SharedStore,
   store: Pick<QuotaStore, "lastKnown">,
   options: FallbackOptions,
 ): Fallback {
-  const heart = startHeartbeat(shared.link, options.prefix);
+  const heart = createHeartbeat(shared, options.prefix);
   const accounts = new LocalAccounts();
   const storeNow = options.now ?? heart.storeNow;
   let failuresInRow = 0;
+  let beatsMissed = 0;
   let wentMs = storeNow();
-  /** Asked for at the first failure: a gateway that went with the store is still counted. */
   let gatewaysThen = 1;
   let why: string | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
 
+  /** The first failure after an answer: an absence begins, with shares of its own. */
+  function begin(): void {
+    wentMs = storeNow();
+    gatewaysThen = heart.gateways();
+    accounts.forget();
+  }
+
   function shut(failure: StoreFailure): void {
     why = failure.message;
     const { onStoreFailure } = options.policy();
     options.report("error", "store_away", { code: failure.code, why, mode: onStoreFailure });
-    probeLater();
+    tendIn(PROBE_MS);
   }
 
-  function probeLater(): void {
-    if (closed) return;
-    timer = setTimeout(() => void probe(), PROBE_MS).unref();
+  function tendIn(ms: number): void {
+    clearTimeout(timer);
+    if (!closed) timer = setTimeout(() => void tend(), ms).unref();
   }
 
-  async function probe(): Promise<void> {
+  /** Beats, and opens when that worked while shut. */
+  async function tend(): Promise<void> {
+    const probing = why !== undefined;
     try {
-      await heart.beat();
-      const charged = await settle();
-      accounts.forget();
-      why = undefined;
-      failuresInRow = 0;
-      options.report("info", "store_back", { charged });
+      await heart.beat(probing ? LATE_MS : BEAT_LATE_MS);
+      beatsMissed = 0;
+      if (probing) await open();
     } catch (error) {
-      why = translate(error).message;
-      probeLater();
+      missed(translate(error));
+    }
+    tendIn(why === undefined ? BEAT_MS : PROBE_MS);
+  }
+
+  /** On a Cluster the heartbeat is in one part: the other parts may well answer. */
+  function missed(failure: StoreFailure): void {
+    beatsMissed += 1;
+    if (why !== undefined) why = failure.message;
+    else if (beatsMissed >= BEATS_MISSED_MAX && !shared.link.clustered) {
+      if (failuresInRow === 0) begin();
+      shut(failure);
     }
   }
 
-  /** Charges all that is owed; what is admitted meanwhile is owed too, until nothing is. */
+  /**
+   * Charges what is owed so far, then lets requests through. What was admitted meanwhile is sent
+   * ahead of them on the same connection, so that they are decided with all of it counted.
+   */
+  async function open(): Promise<void> {
+    const accountsCharged = await settle();
+    why = undefined;
+    failuresInRow = 0;
+    accounts.forget();
+    for (const batch of batchesOf(accounts.take(), shared.link.clustered)) {
+      charge(batch).catch(() => undefined);
+    }
+    options.report("info", "store_back", { accountsCharged });
+  }
+
   async function settle(): Promise<number> {
-    let charged = 0;
-    while (accounts.owes) {
-      const batches = batchesOf(accounts.settle(), shared.link.clustered);
-      for (const [i, batch] of batches.entries()) {
-        try {
-          await orLate(lateCharge(shared, batch, options.now), CHARGE_LATE_MS);
-        } catch (error) {
-          // A call without an answer may have been executed: it is never sent again.
-          const executed = translate(error).executed !== "no";
-          accounts.restore(batches.slice(executed ? i + 1 : i).flat());
-          throw error;
-        }
-        charged += batch.length;
+    const batches = batchesOf(accounts.take(), shared.link.clustered);
+    for (const [i, batch] of batches.entries()) {
+      try {
+        await charge(batch);
+      } catch (error) {
+        accounts.restore(batches.slice(i + 1).flat());
+        throw error;
       }
     }
-    return charged;
+    return batches.reduce((sum, batch) => sum + batch.length, 0);
+  }
+
+  /** A call without an answer may have been executed: it is never sent again. */
+  async function charge(batch: readonly Owed[]): Promise<void> {
+    try {
+      const counts = await orLate(lateCharge(shared, batch, options.now), CHARGE_LATE_MS);
+      for (const [i, owed] of batch.entries()) accounts.charged(owed, counts[i] ?? []);
+    } catch (error) {
+      if (translate(error).executed === "no") accounts.restore(batch);
+      throw error;
+    }
   }
 
   function terms(name: AccountName, failure: StoreFailure | undefined): Terms {
@@ -105,8 +145,10 @@ export function createFallback(
   }
 
   void shared.link.tried.then(() => {
+    if (closed) return;
     const { ok, why: reason } = shared.link.health();
     if (!ok && why === undefined) shut(translate(new Error(reason ?? "no connection")));
+    else void tend();
   });
 
   return {
@@ -115,13 +157,10 @@ export function createFallback(
     called: (failure) => {
       if (failure === undefined) {
         failuresInRow = 0;
-        if (accounts.owes && why === undefined) void settle().catch(() => {});
+        if (accounts.owes && why === undefined) settle().catch(() => undefined);
         return;
       }
-      if (failuresInRow === 0) {
-        wentMs = storeNow();
-        gatewaysThen = heart.gateways();
-      }
+      if (failuresInRow === 0 && why === undefined) begin();
       failuresInRow += 1;
       if (failuresInRow >= FAILURES_MAX && why === undefined) shut(failure);
     },
@@ -129,8 +168,8 @@ export function createFallback(
     close: async () => {
       closed = true;
       clearTimeout(timer);
-      if (why === undefined) await settle().catch(() => {});
-      await heart.close();
+      if (why === undefined) await settle().catch(() => undefined);
+      await heart.leave();
     },
   };
 

@@ -1,61 +1,62 @@
 import { randomUUID } from "node:crypto";
 import { orLate } from "./redis-failure.ts";
-import type { Link } from "./redis-link.ts";
 import { script } from "./redis-script.ts";
+import { runScript, type SharedStore } from "./redis-shared.ts";
 
-/** ARGV: this gateway, or "" to leave. Returns the gateways of the last 5 s, and the store's now. */
+/**
+ * ARGV: this gateway, and 1 to live or 0 to leave. Returns the gateways of the last 5 s, the store's
+ * now, and whether this one was still among them: if not, the others may be missing too.
+ */
 const BEAT = script(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
+local there = redis.call('ZSCORE', KEYS[1], ARGV[1]) and 1 or 0
 if ARGV[2] == '1' then redis.call('ZADD', KEYS[1], now, ARGV[1]) else redis.call('ZREM', KEYS[1], ARGV[1]) end
 redis.call('PEXPIRE', KEYS[1], 60000)
-return { redis.call('ZCARD', KEYS[1]), now }`);
+return { redis.call('ZCARD', KEYS[1]), now, there }`);
 
-const BEAT_MS = 1_000;
-const LATE_MS = 500;
+/** What counts as a gateway: one with a heartbeat in so long (contract 8). */
+const COUNTED_MS = 5_000;
+const LEAVE_LATE_MS = 500;
 
 export type Heartbeat = {
   /** Gateways with a heartbeat in the 5 s before the last one of ours; at least 1. */
   gateways(): number;
   /** The store's now in Unix milliseconds, as far as the last heartbeat tells. */
   storeNow(): number;
-  /** Beats once, now: a write that says whether the store works. Rejects when it does not. */
-  beat(): Promise<void>;
-  close(): Promise<void>;
+  /** Beats once: a write, so it says whether the store works. Rejects when no answer comes in time. */
+  beat(lateMs: number): Promise<void>;
+  /** This gateway counts no more. Never rejects. */
+  leave(): Promise<void>;
 };
 
-/** Tells the store once a second that this gateway lives, and learns how many do (contract 8). */
-export function startHeartbeat(link: Link, prefix: string): Heartbeat {
+/** Tells the store that this gateway lives, and learns how many do; the caller beats the time. */
+export function createHeartbeat({ link }: Pick<SharedStore, "link">, prefix: string): Heartbeat {
   const key = `${prefix}:{0}:gateways`;
   const id = randomUUID();
-  let gateways = 1;
+  let counted = 1;
+  /** After a gap the others are not back yet: they count as before, for as long as they may take. */
+  let held = { gateways: 1, untilMs: 0 };
   let aheadMs = Date.now() - performance.now();
-  let closed = false;
-
-  async function send(alive: "1" | "0"): Promise<void> {
-    const args = [1, key, id, alive];
-    const reply = link.send(key, "evalsha", [BEAT.sha, ...args]).catch((error) => {
-      if (error.code !== "NOSCRIPT") throw error;
-      return link.send(key, "eval", [BEAT.text, ...args]);
-    });
-    const [count, nowMs] = (await orLate(reply, LATE_MS)) as [number, number];
-    gateways = Math.max(1, count);
-    aheadMs = nowMs - performance.now();
-  }
-  const timer = setInterval(() => void send("1").catch(() => {}), BEAT_MS).unref();
-  void link.tried.then(() => send("1")).catch(() => {});
+  const gateways = () => {
+    return performance.now() < held.untilMs ? Math.max(counted, held.gateways) : counted;
+  };
+  const send = (alive: 1 | 0) => runScript(link, BEAT, key, [1, key, id, alive]);
 
   return {
-    gateways: () => gateways,
+    gateways,
     storeNow: () => Math.floor(performance.now() + aheadMs),
-    beat: () => send("1"),
-    close: async () => {
-      if (closed) return;
-      closed = true;
-      clearInterval(timer);
-      await send("0").catch(() => {});
+    beat: async (lateMs) => {
+      const reply = await orLate(send(1), lateMs);
+      const [count, nowMs, there] = reply as [number, number, number];
+      if (there === 0) held = { gateways: gateways(), untilMs: performance.now() + COUNTED_MS };
+      counted = Math.max(1, count);
+      aheadMs = nowMs - performance.now();
+    },
+    leave: async () => {
+      await orLate(send(0), LEAVE_LATE_MS).catch(() => undefined);
     },
   };
 }

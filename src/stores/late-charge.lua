@@ -4,6 +4,7 @@
 -- KEYS    one hash per account
 -- ARGV 1  the test clock in ms, or -1 for the clock of Redis
 --         then one text per key: "window start units window start units ..."
+-- Returns, for each window of each key in order, its count now, or -1 where it is over.
 
 local now = tonumber(ARGV[1])
 if now < 0 then
@@ -11,6 +12,7 @@ if now < 0 then
   now = time[1] * 1000 + floor(time[2] / 1000)
 end
 
+local counts = {}
 for i, key in ipairs(KEYS) do
   local kind = call('TYPE', key).ok
   if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
@@ -24,11 +26,15 @@ for i, key in ipairs(KEYS) do
     if not stored or stored < start then stored, count, refused = start, 0, 0 end
     -- A window that is over, or that a later one took the place of, counts for nothing any more.
     if stored == start and ends > now then
-      call('HSET', key, window, format('%.0f %.0f %.0f', start, count + units, refused))
+      count = count + units
+      call('HSET', key, window, format('%.0f %.0f %.0f', start, count, refused))
       until_ms = max(until_ms, ends)
+      counts[#counts + 1] = count
+    else
+      counts[#counts + 1] = -1
     end
   end
   local left = until_ms - now + SPARE
   if until_ms > 0 and call('PTTL', key) < left then call('PEXPIRE', key, format('%.0f', left)) end
 end
-return #KEYS
+return counts

@@ -1,37 +1,43 @@
 import { readFileSync } from "node:fs";
+import type { WindowName } from "../core/windows.ts";
 import type { Owed } from "./local-accounts.ts";
 import { script } from "./redis-script.ts";
-import type { SharedStore } from "./redis-shared.ts";
+import { runScript, type SharedStore } from "./redis-shared.ts";
 
 function read(file: string): string {
   return readFileSync(new URL(file, import.meta.url), "utf8");
 }
 
 const LATE_CHARGE = script(`${read("./account.lua")}\n${read("./late-charge.lua")}`);
-const LETTER = { second: "s", minute: "m", hour: "h", day: "d", month: "M" } as const;
+const LETTER: Record<WindowName, string> = {
+  second: "s",
+  minute: "m",
+  hour: "h",
+  day: "d",
+  month: "M",
+};
 
 /**
  * Charges what accounts of one call owe, each unit to the window it was admitted in (contract 8); a
- * window that is over counts for nothing any more. Rejects with StoreFailure.
+ * window that is over counts for nothing any more. Returns, for each unit group of each account in
+ * order, the count of that window then, or undefined where it is over. Rejects with StoreFailure.
  */
 export async function lateCharge(
-  { link, keyOf }: SharedStore,
+  { link, keyOf }: Pick<SharedStore, "link" | "keyOf">,
   owed: readonly Owed[],
   clock?: () => number,
-): Promise<void> {
+): Promise<(number | undefined)[][]> {
   const keys = owed.map(({ name }) => keyOf(name));
-  const texts = owed.map(({ windows }) => {
-    const parts = [...windows].flatMap(([window, starts]) =>
-      [...starts].map(([startMs, units]) => `${LETTER[window]} ${startMs} ${units}`),
-    );
-    return parts.join(" ");
+  const texts = owed.map(({ units }) => {
+    return units.map((each) => `${LETTER[each.window]} ${each.startMs} ${each.units}`).join(" ");
   });
   const args = [keys.length, ...keys, clock ? clock() : -1, ...texts];
-  const [first = ""] = keys;
-  try {
-    await link.send(first, "evalsha", [LATE_CHARGE.sha, ...args]);
-  } catch (error) {
-    if ((error as { code?: string }).code !== "NOSCRIPT") throw error;
-    await link.send(first, "eval", [LATE_CHARGE.text, ...args]);
-  }
+  const counts = (await runScript(link, LATE_CHARGE, keys[0] ?? "", args)) as number[];
+  let at = 0;
+  return owed.map(({ units }) => {
+    return units.map(() => {
+      const count = counts[at++] ?? -1;
+      return count < 0 ? undefined : count;
+    });
+  });
 }

@@ -44,7 +44,11 @@ export function translate(error: unknown): StoreFailure {
     const denied = text.startsWith("ERR The user executing the script can't") ? ["NOPERM"] : [];
     const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
     const known = words.find((each) => each in REFUSALS);
-    if (known !== undefined) return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, "no");
+    // A right may be missing in the middle of a script, after it has charged.
+    const midway = known === "NOPERM" && /\bscript\b/.test(text);
+    if (known !== undefined) {
+      return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, midway ? "unknown" : "no");
+    }
     return new StoreFailure(
       word,
       `Redis: ${text.replace(/,? with args beginning.*$/s, "")}`,

@@ -5,7 +5,7 @@ import { accountKey, DECIDE, decideArguments, readVerdicts, type Script } from "
 import type { AccountName } from "./store.ts";
 
 /** A call without an answer is late after this, and after one more look at the socket. */
-const LATE_MS = 50;
+export const LATE_MS = 50;
 /** How long the asks of a bucket go singly after its slot was seen in motion. */
 const MOTION_MS = 200;
 
@@ -75,7 +75,12 @@ export function createSharedStore(
 }
 
 /** NOSCRIPT means that nothing was executed: after SCRIPT FLUSH the whole text goes, once. */
-async function runScript(link: Link, script: Script, key: string, args: readonly Argument[]) {
+export async function runScript(
+  link: Link,
+  script: Script,
+  key: string,
+  args: readonly Argument[],
+) {
   try {
     return await link.send(key, "evalsha", [script.sha, ...args]);
   } catch (error) {
