@@ -69,7 +69,8 @@ export type Settings = {
   readonly stagingUpstream?: number;
   /** A port, or off. */
   readonly admin?: number | "off";
-  readonly freeMinute?: number;
+  /** The limits of the free plan. */
+  readonly free?: string;
   readonly more?: string;
 };
 
@@ -83,14 +84,9 @@ export async function writeConfig(folder: Folder, settings: Settings = {}): Prom
 const API = join(import.meta.dirname, "../../config/pets.openapi.yaml");
 
 export function configText(settings: Settings = {}): string {
-  const {
-    store = "memory",
-    production = 0,
-    staging = 0,
-    admin = "off",
-    freeMinute = 60,
-  } = settings;
+  const { store = "memory", production = 0, staging = 0, admin = "off" } = settings;
   const { productionUpstream = 9, stagingUpstream = 9, more = "" } = settings;
+  const { free = "{ minute: 60, day: 1000 }" } = settings;
   const listen = admin === "off" ? "off" : `{ listen: "127.0.0.1:${admin}" }`;
   return `store: ${store}
 keys: ${settings.keys ?? "./data/keys.json"}
@@ -109,7 +105,7 @@ environments:
     api: ${API}
     upstreams: ["http://127.0.0.1:${stagingUpstream}"]
 plans:
-  free: { minute: ${freeMinute}, day: 1000 }
+  free: ${free}
   pro: { minute: 300, day: 10000 }
   business: { minute: 1000, day: 100000 }
   enterprise: custom
