@@ -214,6 +214,7 @@ async function readByLine(text: string): Promise<unknown[] | undefined> {
 function wholeFile(file: string, text: string): readonly unknown[] {
   const reader = new RecordReader();
   const { version, keys, ...others } = reader.object(parseFile(file, text), []);
+  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
   if (version !== VERSION) {
     reader.note(["version"], `this gateway reads version ${VERSION}`, version);
   }

@@ -71,6 +71,7 @@ function isKeysCopy(text: string): boolean {
 class StateReader extends MemberReader {
   file(value: unknown): SavedAccount[] {
     const { version, accounts } = this.object(value, []);
+    if (this.mistakes.length > 0) return [];
     if (version !== VERSION) {
       this.note(["version"], `this gateway reads version ${VERSION}`, version);
       return [];

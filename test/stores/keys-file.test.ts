@@ -1,0 +1,229 @@
+import assert from "node:assert/strict";
+import {
+  chmod,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, before, describe, it } from "node:test";
+import { DamagedFileError } from "../../src/stores/damaged.ts";
+import { takeLock } from "../../src/stores/file-lock.ts";
+import { openKeysFile } from "../../src/stores/keys-file.ts";
+import type { KeyStore } from "../../src/stores/store.ts";
+import { eventually } from "../support/poll.ts";
+import { startNode } from "../support/processes.ts";
+import { describeKeyStore } from "./keys-contract.ts";
+import { add, record } from "./keys-record.ts";
+
+let directory: string;
+let path: string;
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), "tollgate-keys-"));
+  path = join(directory, "data", "keys.json");
+});
+after(() => rm(directory, { recursive: true, force: true }));
+
+const clear = () => rm(join(directory, "data"), { recursive: true, force: true });
+
+describeKeyStore("The file of keys", {
+  open: (watch) => openKeysFile({ path, report: () => {}, watch }),
+  clear,
+  writerArgs: () => ["file", path],
+});
+
+const opened: KeyStore[] = [];
+let told: string[] = [];
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+  told = [];
+  await clear();
+});
+
+async function open(watch = true): Promise<KeyStore> {
+  const report = (level: string, message: string) => told.push(`${level}: ${message}`);
+  const store = await openKeysFile({ path, report, watch });
+  opened.push(store);
+  return store;
+}
+
+/** A file with these texts as its records, and where it must be refused. */
+async function refusal(text: string): Promise<string[]> {
+  const store = await open(false);
+  await add(store, record("k_1"));
+  await writeFile(path, text);
+  const error: unknown = await open().then(
+    () => assert.fail("it was accepted"),
+    (cause: unknown) => cause,
+  );
+  assert.ok(error instanceof DamagedFileError, String(error));
+  assert.equal(await readFile(path, "utf8"), text, "the file was touched");
+  return error.message.split("\n").map((line) => line.replace(`${path}:`, ""));
+}
+
+const GOOD = `{"id":"k_1","digest":"${"a".repeat(64)}","name":"","plan":"free","environment":"production","account":"k_1","scopes":[],"limits":{},"created":"2026-01-01T00:00:00.000Z"}`;
+
+describe("The file of keys on disk", () => {
+  it("is one line per record, for its owner only, without leftovers", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"), record("k_2"));
+    const text = await readFile(path, "utf8");
+    const lines = text.split("\n");
+    assert.equal(lines.length, 5);
+    assert.match(lines[1] ?? "", /^\{"id":"k_1","digest":"[0-9a-f]{64}".*\},$/);
+    assert.deepEqual(JSON.parse(text).version, 1);
+    assert.equal((await stat(path)).mode & 0o777, 0o600);
+    await assert.rejects(stat(`${path}.tmp`));
+  });
+
+  it("may be laid out in any way by hand", async () => {
+    await add(await open(false), record("k_1"));
+    await writeFile(path, JSON.stringify(JSON.parse(await readFile(path, "utf8")), null, 4));
+    assert.equal((await open()).list()[0]?.id, "k_1");
+  });
+
+  it("is refused at the start, with each mistake at its place, and left as it was", async () => {
+    const head = `{"version":1,"keys":[\n`;
+    const cases: [text: string, ...expected: RegExp[]][] = [
+      ["", /^1:1: .*the file is empty/],
+      [`${head}${GOOD}`, /^2:\d+: .*ends too soon/],
+      [`${head}${GOOD.slice(0, 40)}`, /^2:\d+: /],
+      [`${head}${GOOD},\n]}\n`, /^3:1: .*a value was expected/],
+      ["[]", /^1:1: Cannot use the file: it must be an object/],
+      [`{"version":2,"keys":[]}`, /^1:12: Cannot use version: .*found 2/],
+      [`{"version":1}`, /^1:1: Cannot use keys: it must be a list: found nothing/],
+      [`{"version":1,"keys":[],"plans":1}`, /^1:32: Cannot use plans: it is unknown/],
+      [`${head}7\n]}\n`, /^2:1: Cannot use keys\[0\]: it must be a record/],
+      [
+        `${head}${GOOD.replace('"k_1"', '"k 1"').replace("aaaa", "AAAA")}\n]}\n`,
+        /^2:7: Cannot use keys\[0\]\.id: .*found "k 1"/,
+        /^2:22: Cannot use keys\[0\]\.digest/,
+      ],
+      [
+        `${head}${GOOD},\n${GOOD}\n]}\n`,
+        /^3:7: Cannot use keys\[1\]\.id: another key has the same id/,
+        /^3:22: Cannot use keys\[1\]\.digest: another key has the same digest/,
+      ],
+      [
+        `${head}${GOOD.replace("{}", '{"minute":0}')}\n]}\n`,
+        /limits\.minute: .*1 to 1000000000000/,
+      ],
+      [`${head}${GOOD.replace("{}", '{"week":1}')}\n]}\n`, /limits\.week: it must be one of/],
+      [`${head}${GOOD.replace("2026-01-01T", "2026-13-01T")}\n]}\n`, /created: there is no such/],
+      [
+        `${head}${GOOD.replace("2026-01-01T", "2026-01-01 ")}\n]}\n`,
+        /created: it must be an instant/,
+      ],
+      [`${head}${GOOD.replace('"scopes":[]', '"scopes":["Beta"]')}\n]}\n`, /scopes\[0\]/],
+      [`${head}${GOOD.replace('"plan"', '"secret":1,"plan"')}\n]}\n`, /secret: it is unknown/],
+    ];
+    for (const [text, ...expected] of cases) {
+      const lines = await refusal(text);
+      assert.equal(lines.length, expected.length, lines.join("\n"));
+      for (const [i, each] of expected.entries()) assert.match(lines[i] ?? "", each);
+      await clear();
+    }
+  });
+
+  it("is not changed by a writer that finds it damaged", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    await writeFile(path, "{");
+    await assert.rejects(add(store, record("k_2")), DamagedFileError);
+    assert.equal(await readFile(path, "utf8"), "{");
+  });
+
+  it("leaves the last good keys in use while it is damaged, told once, and heals", async () => {
+    const store = await open();
+    const first = record("k_1");
+    await add(store, first);
+    const good = await readFile(path, "utf8");
+    const damages: (() => Promise<void>)[] = [
+      () => writeFile(path, good.slice(0, 100)),
+      () => truncate(path, 0),
+      () => rm(path),
+    ];
+    for (const damage of damages) {
+      await damage();
+      await eventually(() => assert.equal(store.health().ok, false));
+      assert.deepEqual([store.find(first.digest), store.list()], [first, [first]]);
+      await writeFile(path, good);
+      await eventually(() => assert.equal(store.health().ok, true));
+    }
+    assert.deepEqual(
+      told.map((line) => line.slice(0, 5)),
+      ["error", "info:", "error", "info:", "error", "info:"],
+    );
+    assert.match(told[0] ?? "", /keys\.json:2:\d+: .*The keys read before stay in use/);
+    assert.match(told[4] ?? "", /Cannot find the keys file/);
+  });
+
+  it("that was removed under a gateway is not begun anew with a single key", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    await rm(path);
+    await assert.rejects(add(store, record("k_2")), /Cannot find the keys file .* put it back/);
+    await assert.rejects(stat(path));
+  });
+
+  it("is written by one at a time: another waits", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    const lock = await takeLock(path, 0);
+    assert.ok(lock);
+    assert.equal(await takeLock(path, 30), undefined);
+    let done = false;
+    const waiting = add(store, record("k_2")).then(() => {
+      done = true;
+    });
+    await eventually(() => assert.equal(store.list().length, 1));
+    assert.equal(done, false);
+    lock.release();
+    await waiting;
+    assert.equal(store.list().length, 2);
+  });
+
+  it("is locked by a process only while that lives, however it ends", async () => {
+    await add(await open(false), record("k_1"));
+    const lockFile = new URL("../../src/stores/file-lock.ts", import.meta.url).pathname;
+    const script = `import { takeLock } from ${JSON.stringify(lockFile)};
+      await takeLock(${JSON.stringify(path)}, 0); console.log("locked"); setInterval(() => {}, 1e6);`;
+    await using holder = startNode(["--input-type=module", "-e", script]);
+    await holder.says("locked");
+    assert.equal(await takeLock(path, 30), undefined);
+    await holder.kill();
+    const lock = await takeLock(path, 0);
+    assert.ok(lock);
+    lock.release();
+  });
+
+  it("follows a link and keeps the link", async () => {
+    await mkdir(join(directory, "data"), { recursive: true });
+    const real = join(directory, "data", "real.json");
+    await writeFile(real, `{"version":1,"keys":[]}`);
+    await symlink(real, path);
+    await add(await open(false), record("k_1"));
+    assert.ok((await lstat(path)).isSymbolicLink());
+    assert.match(await readFile(real, "utf8"), /k_1/);
+  });
+
+  it("that cannot be read or written is named, with why", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    await rm(path);
+    await mkdir(path);
+    await assert.rejects(open(), /Cannot read the keys file .*keys\.json: it is a directory/);
+    await rm(path, { recursive: true });
+    if (process.getuid?.() === 0) return;
+    await writeFile(path, `{"version":1,"keys":[]}`);
+    await chmod(path, 0);
+    await assert.rejects(open(), /permission denied/);
+  });
+});
