@@ -40,6 +40,8 @@ const CALLS_MAX = 2;
  * Bans that are told, the version that is read and the heartbeat keep it below 20 commands.
  */
 const STRIKE_PAUSE_MS = 70;
+/** Stands for every account; no account is named so. */
+const ALL = "*";
 
 /**
  * Requests that wait are decided together (design.md, "Batching"): while calls are under way, asks
@@ -52,8 +54,8 @@ export class Batch {
   readonly #memory = new Memory<Known>();
   #strikeTimer: NodeJS.Timeout | undefined;
   #strikesSentMs = Number.NEGATIVE_INFINITY;
-  /** Verdicts asked for before the last `forget` are answered, but not remembered. */
-  #epoch = 0;
+  /** For each call under way, the accounts forgotten since it left: its verdict of them is old. */
+  readonly #forgotten = new Set<Set<string>>();
 
   constructor(options: BatchOptions) {
     this.#options = options;
@@ -85,7 +87,7 @@ export class Batch {
   }
 
   forget(name?: AccountName): void {
-    this.#epoch += 1;
+    for (const since of this.#forgotten) since.add(name === undefined ? ALL : idOf(name));
     if (name === undefined) this.#memory.clear();
     else this.#memory.delete(idOf(name));
   }
@@ -180,18 +182,20 @@ export class Batch {
     const asks = groups.map(({ name, ask, waiting }) => {
       return { name, ask: { ...ask, units: waiting.length } };
     });
-    const epoch = this.#epoch;
+    const forgotten = new Set<string>();
+    this.#forgotten.add(forgotten);
     const sentMs = performance.now();
     lane.calls += 1;
     void this.#options.call(asks).then((outcomes) => {
       lane.calls -= 1;
+      this.#forgotten.delete(forgotten);
       const trip = { sentMs, receivedMs: performance.now() };
       this.#options.gate.called(failureOf(outcomes.find((each) => failureOf(each) !== undefined)));
       groups.forEach((group, i) => {
         const outcome = outcomes[i] as Outcome;
         const failure = failureOf(outcome);
         if (failure !== undefined) this.#fail(group, failure);
-        else this.#settle(group, outcome as Verdict, trip, epoch === this.#epoch);
+        else this.#settle(group, outcome as Verdict, trip, forgotten);
       });
       if (lane.queue.length > 0) this.#schedule(lane);
     });
@@ -202,10 +206,11 @@ export class Batch {
     group: Group,
     verdict: Verdict,
     trip: { sentMs: number; receivedMs: number },
-    remember: boolean,
+    forgotten: ReadonlySet<string>,
   ): void {
     const { id, name, ask, waiting } = group;
-    if (remember) this.#memory.set(id, know(ask, verdict, trip));
+    if (forgotten.has(ALL) || forgotten.has(id)) this.#memory.delete(id);
+    else this.#memory.set(id, know(ask, verdict, trip));
     this.#options.onVerdict(name, verdict);
     const { granted } = verdict;
     for (let i = 0; i < waiting.length; i++) {

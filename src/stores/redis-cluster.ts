@@ -14,6 +14,7 @@ import { BUCKETS, crc16 } from "./redis-script.ts";
 type Host = { readonly host: string; readonly port: number };
 
 const REDIRECTIONS_MAX = 5;
+const CONNECTING: ReadonlySet<string> = new Set(["wait", "connecting", "connect"]);
 const REFRESH_PAUSE_MS = 200;
 /** Where each bucket lives: the slot of its number, the part of our keys in braces. */
 const SLOTS = Array.from({ length: BUCKETS }, (_, bucket) => crc16(String(bucket)) % 16_384);
@@ -25,7 +26,7 @@ const SLOTS = Array.from({ length: BUCKETS }, (_, bucket) => crc16(String(bucket
  */
 export function createClusterLink(seeds: readonly Host[], options: LinkOptions): Link {
   const map = new ClusterMap(seeds, options);
-  const tried = map.refresh();
+  const tried = map.refresh().then(() => map.connected());
   return {
     clustered: true,
     send: (key, name, args) => send(map, bucketOfKey(key), name, args),
@@ -59,6 +60,8 @@ async function send(map: ClusterMap, bucket: number, name: string, args: readonl
       throw unreachable("no node of the cluster owns the slot yet");
     }
     try {
+      // A node that was just learned of: there is nothing to wait for once it was lost.
+      if (CONNECTING.has(node.status)) await whenReady(node);
       // On one connection, in one tick: nothing comes between the two.
       if (asking) sendOn(node, "asking", []).catch(() => undefined);
       return await sendOn(node, name, args);
@@ -95,6 +98,12 @@ class ClusterMap {
 
   owner(bucket: number): Redis | undefined {
     return this.#owners[bucket];
+  }
+
+  /** Settles when each owner is connected, or failed to be. */
+  async connected(): Promise<void> {
+    const owners = [...new Set(this.#owners)].filter((node) => node !== undefined);
+    await Promise.allSettled(owners.map((node) => node.status === "ready" || whenReady(node)));
   }
 
   owners(): Redis[] {

@@ -103,7 +103,7 @@ function safeOptions(
 }
 
 /** 50 ms, doubling up to half a second, and up to as much again by chance: no herd comes back at once. */
-export function retryDelay(times: number): number {
+function retryDelay(times: number): number {
   const delayMs = Math.min(50 * 2 ** Math.min(times - 1, 10), 500);
   return delayMs + Math.floor(Math.random() * delayMs * 0.5);
 }

@@ -183,6 +183,19 @@ describe("a flood", () => {
     assert.equal((await store.bans()).length, 1_000);
   });
 
+  it("goes on making strikes when what is known is forgotten meanwhile", async () => {
+    const store = await openHere();
+    const ask = perDay(1, { ...BANS, graceMs: 0, strikes: 3 });
+    await exhaust(store, 1, ask);
+    for (let i = 0; i < 12; i++) {
+      const answer = spend(store, account("x0"), ask);
+      // A strike is under way: this is about others, and about itself.
+      store.forget(account(i % 2 === 0 ? "other" : "x0"));
+      await answer;
+    }
+    assert.equal((await spend(store, account("x0"), ask)).verdict.ban?.offences, 1);
+  });
+
   it("of 200 at once earns no strike, however they are merged", async () => {
     const store = await openHere();
     const answers = await Promise.all(
