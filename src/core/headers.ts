@@ -65,15 +65,19 @@ export function isLoop({ names, rawHeaders }: Pick<Head, "names" | "rawHeaders">
   return passes > PASSES_MAX;
 }
 
-/** The names that Connection nominates, in lower case. */
+const NONE: ReadonlySet<string> = new Set();
+
+/** The names that Connection nominates, in lower case. What nearly everybody sends names none. */
 function nominated(names: readonly string[], raw: readonly string[]): ReadonlySet<string> {
-  const set = new Set<string>();
+  let set: Set<string> | undefined;
   for (let i = 0; i < names.length; i++) {
     if (names[i] !== "connection") continue;
-    for (const option of (raw[2 * i + 1] as string).split(","))
-      set.add(option.trim().toLowerCase());
+    const value = (raw[2 * i + 1] as string).toLowerCase();
+    if (value === "keep-alive" || value === "close") continue;
+    set ??= new Set();
+    for (const option of value.split(",")) set.add(option.trim());
   }
-  return set;
+  return set ?? NONE;
 }
 
 function isOurs(name: string): boolean {
@@ -158,7 +162,7 @@ export function responseFields(
 ): string[] {
   const names: string[] = [];
   for (let i = 0; i < raw.length; i += 2) names.push((raw[i] as string).toLowerCase());
-  const dropped = names.includes("connection") ? nominated(names, raw) : NONE;
+  const dropped = nominated(names, raw);
   const fields: string[] = [];
   for (let i = 0; i < names.length; i++) {
     const name = names[i] as string;
@@ -168,8 +172,6 @@ export function responseFields(
   }
   return fields;
 }
-
-const NONE: ReadonlySet<string> = new Set();
 
 /** Spec 8.1 and 8.2: the three fields, of one window; Reset is Unix seconds, rounded up. */
 export function rateLimitFields({ limit, remaining, resetMs }: Standing): string[] {
