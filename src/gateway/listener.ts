@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { Server as NetServer, type Socket } from "node:net";
 import type { Address } from "../config/config.ts";
 import type { EdgeLimits } from "../core/limits.ts";
 import { plainAddress } from "./address.ts";
@@ -85,15 +85,24 @@ export async function openListener(
       current = next;
       limit(server, next);
     },
-    stopListening: () => void server.close(),
+    stopListening: () => stopListening(server),
     active: () => sweep.active,
     async close(deadlineMs) {
-      server.close();
+      stopListening(server);
       await sweep.idle(deadlineMs);
       sweep.stop();
+      server.close();
       server.closeAllConnections();
     },
   };
+}
+
+/**
+ * Not the close of HTTP, which also ends the connections that have no request just now: a request
+ * that comes on one of them during the drain is to get its 503 (edge.md, Process).
+ */
+function stopListening(server: Server): void {
+  if (server.listening) NetServer.prototype.close.call(server);
 }
 
 /** Applies what holds for connections, and for heads whose host is not known yet. */
