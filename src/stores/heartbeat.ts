@@ -5,15 +5,16 @@ import { runScript, type SharedStore } from "./redis-shared.ts";
 
 /**
  * ARGV: this gateway, and 1 to live or 0 to leave. Returns the gateways of the last 5 s, the store's
- * now, and whether this one was still among them: if not, the others may be missing too.
+ * now, and whether this one was still among them: if not, the others may be missing too. The first
+ * write is one that needs memory: after any other, a script is not stopped when there is none.
  */
 const BEAT = script(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
-redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
 local there = redis.call('ZSCORE', KEYS[1], ARGV[1]) and 1 or 0
 if ARGV[2] == '1' then redis.call('ZADD', KEYS[1], now, ARGV[1]) else redis.call('ZREM', KEYS[1], ARGV[1]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[1], 60000)
 return { redis.call('ZCARD', KEYS[1]), now, there }`);
 

@@ -1,0 +1,316 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Redis } from "ioredis";
+import type { Ask } from "../../src/core/quota.ts";
+import { StoreFailure } from "../../src/stores/redis-failure.ts";
+import { accountKey } from "../../src/stores/redis-script.ts";
+import type { SharedStore } from "../../src/stores/redis-shared.ts";
+import type { QuotaStore } from "../../src/stores/store.ts";
+import { eventually } from "../support/poll.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { openFallback } from "./fallback-kit.ts";
+import { account, perDay, spend } from "./redis-kit.ts";
+
+let server: TestRedis;
+let redis: Redis;
+let proxy: TcpProxy;
+before(async () => {
+  server = await startRedis();
+  redis = await server.client();
+  proxy = await openTcpProxy(server);
+});
+afterEach(async () => {
+  proxy.behave({});
+  await proxy.listen().catch(() => undefined);
+  await redis.config("SET", "maxmemory", "0");
+  await redis.call("ACL", "SETUSER", "default", "allkeys");
+  await redis.flushall();
+});
+after(async () => {
+  await proxy.close();
+  await server.close();
+});
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const name = account("a");
+const BOTH: Ask = {
+  limits: [
+    { window: "minute", limit: 60 },
+    { window: "day", limit: 1000 },
+  ],
+  bans: undefined,
+  units: 1,
+};
+
+/** What the store has counted, by field of the account's hash. */
+async function counted(id = "a"): Promise<Record<string, number>> {
+  const fields = await redis.hgetall(accountKey("tg", account(id)));
+  return Object.fromEntries(
+    Object.entries(fields).map(([field, text]) => [field, Number(text.split(" ")[1])]),
+  );
+}
+
+async function admit(store: QuotaStore, requests: number, ask: Ask = BOTH, id = "a") {
+  let admitted = 0;
+  for (let i = 0; i < requests; i++) {
+    const answer = await store.spend(account(id), ask);
+    if (!("unavailable" in answer) && answer.admitted) admitted += 1;
+  }
+  return admitted;
+}
+
+/** Refuses connections, and waits until the gateway knows that it has none. */
+async function leave(store: QuotaStore): Promise<void> {
+  await proxy.refuse();
+  await eventually(() => !store.health().ok);
+}
+
+describe("what was admitted here", () => {
+  it("is charged once to its own windows when the store is back, and decided there from then on", async () => {
+    let nowMs = NOON + 59_000;
+    await using house = await openFallback(proxy, { now: () => nowMs });
+    await admit(house.store, 10);
+    await leave(house.store);
+    assert.equal(await admit(house.store, 100), 50, "what was left of the minute");
+    nowMs = NOON + 60_000;
+    assert.equal(await admit(house.store, 7), 7, "of the next minute");
+    assert.deepEqual(await counted(), { m: 10, d: 10 });
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await eventually(async () => assert.deepEqual(await counted(), { m: 7, d: 67 }));
+    const { by, verdict } = await spend(house.store, name, BOTH);
+    assert.equal(by, "store");
+    assert.deepEqual(
+      verdict.windows.map(({ used, limit }) => [used, limit]),
+      [
+        [8, 60],
+        [68, 1000],
+      ],
+    );
+    assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+  });
+
+  it("while calls failed that were not executed is charged by the next that is answered", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    await redis.config("SET", "maxmemory", "1");
+    assert.equal(await admit(house.store, 3), 3);
+    assert.equal((await counted()).d, 1, "OOM: nothing was executed");
+    await redis.config("SET", "maxmemory", "0");
+    assert.equal(await admit(house.store, 1), 1);
+    await eventually(async () => assert.equal((await counted()).d, 5));
+    assert.deepEqual(house.changes(), [], "three failures are no absence");
+  });
+
+  it("when a call got no answer is never charged by us again", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    proxy.behave({ swallowReplies: true });
+    assert.equal(await admit(house.store, 2), 2, "decided here, though Redis charged them");
+    proxy.behave({});
+    proxy.reset();
+    let asked = 3;
+    await eventually(async () => {
+      asked += 1;
+      return (await spend(house.store, name, BOTH)).by === "store";
+    });
+    await eventually(async () => assert.equal((await counted()).d, asked));
+    await admit(house.store, 1);
+    assert.equal((await counted()).d, asked + 1);
+  });
+
+  it("is owed again after a charge that was refused", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    await leave(house.store);
+    assert.equal(await admit(house.store, 9), 9);
+    await redis.call("ACL", "SETUSER", "default", "resetkeys", "~tg:{0}:gateways");
+    await proxy.listen();
+    await eventually(() => /permission/.test(house.gate.health().why ?? ""));
+    assert.equal(await admit(house.store, 5), 5);
+    await redis.call("ACL", "SETUSER", "default", "allkeys");
+    await eventually(async () => assert.equal((await counted()).d, 15));
+    await eventually(() => house.gate.health().ok);
+    assert.deepEqual(await counted(), { m: 15, d: 15 });
+    assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+  });
+
+  it("is never charged twice when the charge itself got no answer", async () => {
+    let lost = 0;
+    const losing = (shared: SharedStore): SharedStore => ({
+      ...shared,
+      link: {
+        ...shared.link,
+        send: async (key, command, args) => {
+          const reply = await shared.link.send(key, command, args);
+          const isCharge = String(args.at(-1)).startsWith("m ");
+          if (!isCharge || lost++ > 0) return reply;
+          throw new StoreFailure("unreachable", "the reply was lost", "unknown");
+        },
+      },
+    });
+    await using house = await openFallback(proxy, { through: losing });
+    await admit(house.store, 1);
+    await leave(house.store);
+    assert.equal(await admit(house.store, 9), 9);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    assert.equal(lost, 1, "the charge was sent once");
+    await admit(house.store, 1);
+    assert.deepEqual(await counted(), { m: 11, d: 11 });
+  });
+
+  it("is exactly what was left, when one gateway that knew the count goes through an outage under load", async () => {
+    await using house = await openFallback(proxy);
+    const ask = perDay(2_000, undefined);
+    let [admitted, running] = [await admit(house.store, 500, ask), true];
+    await leave(house.store);
+    const load = Array.from({ length: 16 }, async () => {
+      while (running) {
+        const answer = await spend(house.store, name, ask);
+        if (answer.admitted) admitted += 1;
+        await sleep(4);
+      }
+    });
+    await eventually(() => admitted > 900);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await eventually(() => house.store.lastKnown(name)?.windows[0]?.used === 2_000);
+    running = false;
+    await Promise.all(load);
+    assert.equal(admitted, 2_000);
+    assert.deepEqual(await counted(), { d: 2_000 });
+  });
+
+  it("is known in a second absence, of which no answer told before it began", async () => {
+    await using house = await openFallback(proxy);
+    const ask = perDay(60, undefined);
+    await admit(house.store, 10, ask);
+    await leave(house.store);
+    assert.equal(await admit(house.store, 30, ask), 30);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await leave(house.store);
+    assert.equal(await admit(house.store, 60, ask), 20);
+  });
+});
+
+describe("a second absence in one window", () => {
+  it("starts from what is known then: the first one's share is not admitted again", async () => {
+    await using house = await openFallback(proxy);
+    const ask = perDay(60, undefined);
+    await redis.config("SET", "maxmemory", "1");
+    assert.equal(await admit(house.store, 1, ask), 1);
+    await redis.config("SET", "maxmemory", "0");
+    assert.equal(await admit(house.store, 58, ask), 58);
+    await leave(house.store);
+    assert.equal(await admit(house.store, 60, ask), 1);
+  });
+});
+
+describe("the store that stays away", () => {
+  it("is not waited for by requests that were waiting when that became known", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    proxy.behave({ blackHole: true });
+    const waits: number[] = [];
+    let running = true;
+    const load = Array.from({ length: 8 }, async (_, i) => {
+      for (let n = 0; running; n++) {
+        const startMs = performance.now();
+        await house.store.spend(account(`w${i}-${n}`), BOTH);
+        waits.push(performance.now() - startMs);
+        await sleep(3);
+      }
+    });
+    await eventually(() => house.gate.shut());
+    const before = waits.length;
+    await eventually(() => waits.length > before + 50);
+    running = false;
+    await Promise.all(load);
+    const late = waits.slice(before + 8).filter((ms) => ms > 30);
+    assert.deepEqual(late, [], "nobody waits once it is known to be away");
+    const longest = Math.max(...waits);
+    assert.ok(longest < 250, `${longest} ms`);
+  });
+
+  it("by being slow is away until it is fast again, told once", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    proxy.behave({ latencyMs: 60 });
+    await eventually(async () => {
+      await admit(house.store, 1);
+      return house.gate.shut();
+    });
+    await sleep(1_700);
+    assert.ok(house.gate.shut());
+    assert.deepEqual(house.changes(), ["store_away"]);
+    proxy.behave({});
+    await eventually(() => house.gate.health().ok);
+    assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+  });
+
+  it("is noticed without any request, by two heartbeats that are missed", async () => {
+    await using house = await openFallback(proxy);
+    await redis.config("SET", "maxmemory", "1");
+    await eventually(() => !house.store.health().ok);
+    await redis.config("SET", "maxmemory", "0");
+    await eventually(() => house.store.health().ok);
+    assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+    assert.deepEqual(house.told[0]?.details, {
+      code: "OOM",
+      why: "Redis: it is out of memory: raise maxmemory",
+      mode: "local",
+    });
+  });
+
+  it("after one failed write, leaves the gateway ready once writes work again, without traffic", async () => {
+    await using house = await openFallback(proxy);
+    await redis.config("SET", "maxmemory", "1");
+    await admit(house.store, 1);
+    await redis.config("SET", "maxmemory", "0");
+    await eventually(() => house.store.health().ok, { withinMs: 2_000 });
+  });
+});
+
+describe("what a gateway does meanwhile", () => {
+  it("deny: gives no answer, and charges nothing later", async () => {
+    await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
+    await admit(house.store, 1);
+    await leave(house.store);
+    for (let i = 0; i < 10; i++) {
+      assert.deepEqual(await house.store.spend(name, BOTH), { unavailable: true });
+    }
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    assert.deepEqual(await counted(), { m: 1, d: 1 });
+  });
+
+  it("allow: admits all, counts it, and charges it later", async () => {
+    await using house = await openFallback(proxy, { policy: { onStoreFailure: "allow" } });
+    const ask = perDay(5, undefined);
+    await admit(house.store, 2, ask);
+    await leave(house.store);
+    assert.equal(await admit(house.store, 20, ask), 20);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await eventually(async () => assert.deepEqual(await counted(), { d: 22 }));
+    assert.equal(await admit(house.store, 1, ask), 0);
+  });
+
+  it("follows a reload of the mode", async () => {
+    let mode: "local" | "deny" = "deny";
+    const policy = {
+      get onStoreFailure() {
+        return mode;
+      },
+    };
+    await using house = await openFallback(proxy, { policy });
+    await leave(house.store);
+    assert.equal(await admit(house.store, 1), 0);
+    mode = "local";
+    assert.equal(await admit(house.store, 1), 1);
+  });
+});
