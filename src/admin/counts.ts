@@ -59,6 +59,32 @@ export function add(cell: Count): void {
   cell.value += 1;
 }
 
+export type Cell = Count | Durations;
+
+/** Empties a cell and gives what was in it, in the order that `pour` takes; undefined for nothing. */
+export function takeFrom(cell: Cell): readonly number[] | undefined {
+  if ("value" in cell) {
+    const { value } = cell;
+    cell.value = 0;
+    return value === 0 ? undefined : [value];
+  }
+  const numbers = [cell.sum, ...cell.counts];
+  cell.sum = 0;
+  cell.counts.fill(0);
+  return numbers.every((number) => number === 0) ? undefined : numbers;
+}
+
+export function pour(cell: Cell, [first = 0, ...counts]: readonly number[]): void {
+  if ("value" in cell) {
+    cell.value += first;
+    return;
+  }
+  cell.sum += first;
+  counts.forEach((more, i) => {
+    cell.counts[i] = (cell.counts[i] ?? 0) + more;
+  });
+}
+
 /** Environment -> template -> methods of the operations that are going away. */
 export type Deprecated = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
 

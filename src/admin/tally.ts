@@ -14,7 +14,10 @@ export class Tally<Cell> {
   readonly #cellsMax: number;
   readonly #make: () => Cell;
   readonly #root: Branch<Cell> = new Map();
-  readonly #cells: { readonly labels: readonly LabelValue[]; readonly cell: Cell }[] = [];
+  readonly #cells: {
+    readonly labels: readonly LabelValue[] | undefined;
+    readonly cell: Cell;
+  }[] = [];
   #overflow: Cell | undefined;
 
   constructor(labelNames: readonly string[], cellsMax: number, make: () => Cell) {
@@ -33,21 +36,32 @@ export class Tally<Cell> {
     return at as Cell;
   }
 
+  /** The cell of all that comes after the table is full; from its first use on it is. */
+  overflow(): Cell {
+    if (this.#overflow === undefined) {
+      this.#overflow = this.#make();
+      this.#cells.push({ labels: undefined, cell: this.#overflow });
+    }
+    return this.#overflow;
+  }
+
   /** Every cell with its labels by name, oldest first. */
   *entries(): Generator<readonly [labels: Record<string, LabelValue>, cell: Cell]> {
     for (const { labels, cell } of this.#cells) {
-      yield [Object.fromEntries(this.labelNames.map((name, i) => [name, labels[i] ?? ""])), cell];
+      const named = this.labelNames.map((name, i) => [name, labels ? labels[i] : OVERFLOW]);
+      yield [Object.fromEntries(named), cell];
     }
+  }
+
+  /** The same with the labels in order; undefined for those of `overflow`. */
+  *rows(): Generator<readonly [labels: readonly LabelValue[] | undefined, cell: Cell]> {
+    for (const { labels, cell } of this.#cells) yield [labels, cell];
   }
 
   #add(labels: readonly LabelValue[]): Cell {
     if (this.#overflow !== undefined) return this.#overflow;
+    if (this.#cells.length === this.#cellsMax - 1) return this.overflow();
     const cell = this.#make();
-    if (this.#cells.length === this.#cellsMax - 1) {
-      this.#overflow = cell;
-      this.#cells.push({ labels: this.labelNames.map(() => OVERFLOW), cell });
-      return cell;
-    }
     let at: Branch<Cell> = this.#root;
     for (const label of labels.slice(0, -1)) {
       const next = (at.get(label) as Branch<Cell> | undefined) ?? new Map();
