@@ -6,6 +6,7 @@ import { connectRedis, type RedisAddress } from "./redis-connect.ts";
 import { createEvents } from "./redis-events.ts";
 import { watchEviction } from "./redis-eviction.ts";
 import { orLate, type StoreFailure } from "./redis-failure.ts";
+import type { Link } from "./redis-link.ts";
 import { bucketOf, LIFT } from "./redis-script.ts";
 import { createSharedStore, type SharedStore } from "./redis-shared.ts";
 import type { AccountName, QuotaStore, Report } from "./store.ts";
@@ -46,7 +47,15 @@ const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]
  */
 export async function createRedisStore(options: RedisStoreOptions): Promise<QuotaStore> {
   const { address, prefix, report, now, lateMs } = options;
-  const link = connectRedis(options);
+  const connected = connectRedis(options);
+  let commands = 0;
+  const link: Link = {
+    ...connected,
+    send: (key, command, args) => {
+      commands += 1;
+      return connected.send(key, command, args);
+    },
+  };
   const shared = createSharedStore(link, prefix, { clock: now, lateMs });
   let failure: StoreFailure | undefined;
   let gate: StandIn = DENY;
@@ -78,7 +87,7 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
     },
   });
 
-  const stopWatching = watchEviction(link, address.shown, report);
+  const eviction = watchEviction(link, address.shown, report);
 
   function note(next: StoreFailure | undefined): void {
     failure = next;
@@ -101,15 +110,17 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
       await events.publish(idOf(name));
       return lifted === 1;
     },
+    commands: () => commands,
+    unsafePolicy: () => eviction.unsafe(),
     health: () => {
-      const connected = link.health();
+      const way = link.health();
       // One that stands in has a heartbeat that writes, and knows better than the last call.
       const known = gate.health?.() ?? { ok: failure === undefined, why: failure?.message ?? "" };
-      return known.ok || !connected.ok ? connected : known;
+      return known.ok || !way.ok ? way : known;
     },
     close: async () => {
       events.close();
-      stopWatching();
+      eviction.stop();
       batch.close();
       await gate.close?.();
       await link.close();

@@ -61,6 +61,9 @@ export interface QuotaStore {
   /** Commands sent to a store elsewhere, so far. */
   commands?(): number;
 
+  /** Whether a store elsewhere may throw counters away to make room. */
+  unsafePolicy?(): boolean;
+
   /** For /readyz: is the store answering, and if not, why. */
   health(): { readonly ok: boolean; readonly why?: string };
 
@@ -97,7 +100,7 @@ export interface KeyStore {
 
 /** What a store tells the people who run it; the caller logs it. Details never hold secrets. */
 export type Report = (
-  level: "info" | "warn" | "error",
+  level: "debug" | "info" | "warn" | "error",
   message: string,
   details?: Record<string, unknown>,
 ) => void;
