@@ -98,6 +98,7 @@ class House implements Started {
       inFlight: () => this.#serving.active,
       upstreams: () => this.#serving.upstreams(),
       storeUp: () => quotas.health().ok,
+      storeUnsafePolicy: () => quotas.unsafePolicy?.() ?? false,
       storeCommands: () => quotas.commands?.() ?? 0,
       logDropped: options.logDropped ?? (() => 0),
     });

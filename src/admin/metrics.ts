@@ -28,6 +28,8 @@ export type Watched = {
     readonly up: boolean;
   }>;
   readonly storeUp: () => boolean;
+  /** Whether the store may throw counters away to make room. */
+  readonly storeUnsafePolicy: () => boolean;
   /** Commands sent to the store since the start. */
   readonly storeCommands: () => number;
   /** Log lines that were thrown away because the pipe was stuck. */
@@ -124,6 +126,10 @@ function describeGauges(registry: Registry, watched: Watched): void {
   ]);
   const storeUp = "Whether the store answers: 1, or 0 while decisions are made without it.";
   gauge(registry, "store_up", storeUp, [], () => [[{}, watched.storeUp() ? 1 : 0]]);
+  const unsafe = "Whether the store may throw counters away when its memory is short: 1, or 0.";
+  gauge(registry, "store_unsafe_policy", unsafe, [], () => [
+    [{}, watched.storeUnsafePolicy() ? 1 : 0],
+  ]);
   const upstreamUp = "Whether a backend is in service.";
   gauge(registry, "upstream_up", upstreamUp, ["env", "upstream"], function* () {
     let left = SERIES_MAX;

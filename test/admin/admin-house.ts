@@ -137,6 +137,7 @@ const UNWATCHED: Omit<Watched, "storeUp"> = {
   version: "0.0.0",
   inFlight: () => 0,
   upstreams: () => [],
+  storeUnsafePolicy: () => false,
   storeCommands: () => 0,
   logDropped: () => 0,
 };

@@ -15,6 +15,7 @@ const WATCHED: Watched = {
     { environment: "staging", origin: "http://127.0.0.1:9002", up: false },
   ],
   storeUp: () => true,
+  storeUnsafePolicy: () => false,
   storeCommands: () => 42,
   logDropped: () => 3,
 };
