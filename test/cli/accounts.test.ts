@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { openBackend } from "../support/backend.ts";
 import { eventually } from "../support/poll.ts";
@@ -8,6 +10,8 @@ import { type Folder, freePorts, jsonOf, openFolder, runVerb, writeConfig } from
 
 /** A client that goes on asking is banned within a second of its limit. */
 const BANS = "bans: { strikes: 2, within: 10s, grace: 50ms, duration: 10m }";
+
+const TOKEN = "a token of more than thirty-two characters".replaceAll(" ", "-");
 
 type Gateway = { readonly file: string; readonly url: string };
 
@@ -111,6 +115,7 @@ async function openGateway(folder: Folder, store: string, closers: Closer[]): Pr
   const file = await writeConfig(folder, {
     store,
     admin,
+    token: TOKEN,
     productionUpstream: backend.port,
     free: "{ day: 3, month: 1000 }",
     more: BANS,
@@ -135,6 +140,18 @@ describe("bans and usage", () => {
   describeAccounts("with the memory store, through the admin listener", () =>
     openGateway(folder, "memory", closers),
   );
+  it("end with 1, without telling a token, where the gateway has another one", async () => {
+    const right = await readFile(join(folder.path, "tollgate.yaml"), "utf8");
+    await using wrong = await openFolder();
+    const file = join(wrong.path, "tollgate.yaml");
+    const other = TOKEN.replace("a-", "b-");
+    await writeFile(file, right.replace(TOKEN, other));
+    const said = await runVerb(["bans", "list", "--config", file, "--json"]);
+    assert.deepEqual({ status: said.status, out: said.out }, { status: 1, out: "" });
+    assert.match(said.err, /token is not valid.*admin\.listen/);
+    assert.ok(!said.err.includes(other) && !said.err.includes(TOKEN));
+  });
+
   describeAccounts("with Redis, from the store itself", async () => {
     const redis = await startRedis();
     closers.push(() => redis.close());

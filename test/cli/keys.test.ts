@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, describe, it } from "node:test";
+import { afterEach, beforeEach, describe, it } from "node:test";
 import { digestKey, judgeShape } from "../../src/core/key.ts";
 import { runTollgate } from "../support/processes.ts";
+import { startRedis } from "../support/redis.ts";
 import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "./kit.ts";
 
 type Told = {
@@ -26,11 +27,11 @@ describe("keys", () => {
   const create = async (...args: string[]) =>
     jsonOf<Told>(await keys("create", "--env", "production", "--plan", "free", "--json", ...args));
 
-  beforeEach(async (t) => {
+  beforeEach(async () => {
     folder = await openFolder();
     file = await writeConfig(folder);
-    if ("after" in t) t.after(() => folder[Symbol.asyncDispose]());
   });
+  afterEach(() => folder[Symbol.asyncDispose]());
 
   it("create --json tells one key with the members of contract 1, and stores its digest only", async () => {
     const told = await create("--name", "a shop", "--expires", "90d", "--scope", "beta");
@@ -162,5 +163,36 @@ describe("keys", () => {
     const listed = jsonOf<Told[]>(await keys("list", "--json")).map(({ id }) => id);
     assert.deepEqual(listed.sort(), made.sort());
     assert.equal(made.length, 20);
+  });
+});
+
+describe("keys in Redis", () => {
+  it("are issued, listed, rotated and revoked as those in a file", async () => {
+    const redis = await startRedis();
+    await using folder = await openFolder();
+    const file = await writeConfig(folder, { store: redis.url, keys: "redis" });
+    const keys = (...args: string[]) => runVerb(["keys", ...args, "--json", "--config", file]);
+    try {
+      const made = jsonOf<Told>(await keys("create", "--env", "staging", "--plan", "pro"));
+      const rotated = jsonOf<Told>(await keys("rotate", made.id));
+      assert.equal(rotated.account, made.id);
+      assert.equal((await keys("revoke", rotated.id)).status, 0);
+      const listed = jsonOf<Told[]>(await keys("list"));
+      assert.deepEqual(
+        listed.map(({ id, revoked }) => [id, revoked === null]),
+        [
+          [made.id, true],
+          [rotated.id, false],
+        ],
+      );
+    } finally {
+      await redis.close();
+    }
+    const away = await keys("list");
+    assert.deepEqual({ status: away.status, out: away.out }, { status: 1, out: "" });
+    assert.match(
+      away.err,
+      new RegExp(`^Cannot read the keys in redis://127\\.0\\.0\\.1:${redis.port}`),
+    );
   });
 });

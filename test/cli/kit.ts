@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -69,6 +70,7 @@ export type Settings = {
   readonly stagingUpstream?: number;
   /** A port, or off. */
   readonly admin?: number | "off";
+  readonly token?: string;
   /** The limits of the free plan. */
   readonly free?: string;
   readonly more?: string;
@@ -87,7 +89,8 @@ export function configText(settings: Settings = {}): string {
   const { store = "memory", production = 0, staging = 0, admin = "off" } = settings;
   const { productionUpstream = 9, stagingUpstream = 9, more = "" } = settings;
   const { free = "{ minute: 60, day: 1000 }" } = settings;
-  const listen = admin === "off" ? "off" : `{ listen: "127.0.0.1:${admin}" }`;
+  const listen =
+    admin === "off" ? "off" : `{ listen: "127.0.0.1:${admin}", token: "${settings.token ?? ""}" }`;
   return `store: ${store}
 keys: ${settings.keys ?? "./data/keys.json"}
 stateFile: ${settings.stateFile ?? "./data/state.json"}
@@ -113,18 +116,24 @@ admin: ${listen}
 ${more}`;
 }
 
-/** Ports that are free now, all different. */
+/**
+ * Ports that are free now, all different, and below the range from which systems hand out ports by
+ * themselves: no other test comes upon one of them before it is used.
+ */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer();
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-      return server;
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
+  const ports = new Set<number>();
+  while (ports.size < count) {
+    const port = randomInt(10_000, 32_000);
+    if (await isFree(port)) ports.add(port);
+  }
+  return [...ports];
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer().once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+  });
 }
 
 /** The one JSON value that stdout is (contract 1): throws where there is anything else. */
