@@ -81,13 +81,13 @@ export function decide(account: Account, ask: Ask, nowMs: number): Decision {
   const { usage, ban } = past;
 
   const banned = ban !== undefined && bans !== undefined && ban.untilMs > nowMs;
-  const room = Math.min(...limits.map(({ window, limit }) => limit - countOf(usage, window)));
+  const room = Math.min(...limits.map(({ window, limit }) => limit - held(usage, window).count));
   const granted = banned ? 0 : Math.max(0, Math.min(units, room));
   if (granted > 0) charge(usage, limits, granted);
 
   const refused = units - granted;
-  const struck =
-    refused > 0 && !banned ? strike(past, ask, nowMs, refused) : { strikesMs: past.strikesMs, ban };
+  const window = refused > 0 && !banned ? lastExhausted(usage, limits) : undefined;
+  const struck = window === undefined ? past : strike(past, ask, nowMs, refused, window);
   const next: Account = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
   return { account: next, verdict: verdictOf(next, ask, nowMs, granted, past.repaired) };
 }
@@ -109,8 +109,8 @@ function present(account: Account, { limits, bans }: Ask, nowMs: number): Presen
   let repaired = false;
   for (const { window } of limits) {
     const startMs = windowStart(window, nowMs);
-    const stored = usage[window];
-    if (stored === undefined || stored.startMs < startMs) {
+    const stored = held(usage, window);
+    if (stored.startMs < startMs) {
       usage[window] = { startMs, count: 0, refusedMs: 0 };
     } else if (stored.startMs - nowMs > windowEnd(window, stored.startMs) - stored.startMs) {
       usage[window] = { startMs, count: stored.count, refusedMs: 0 };
@@ -136,8 +136,10 @@ function kept(strikesMs: readonly number[], nowMs: number, keepMs: number): read
   return strikesMs.filter((atMs) => Math.abs(nowMs - atMs) < keepMs);
 }
 
-function countOf(usage: Account["usage"], window: WindowName): number {
-  return usage[window]?.count ?? 0;
+const NEVER: Usage = { startMs: Number.NEGATIVE_INFINITY, count: 0, refusedMs: 0 };
+
+function held(usage: Account["usage"], window: WindowName): Usage {
+  return usage[window] ?? NEVER;
 }
 
 function charge(
@@ -146,8 +148,8 @@ function charge(
   units: number,
 ): void {
   for (const { window } of limits) {
-    const stored = usage[window];
-    if (stored !== undefined) usage[window] = { ...stored, count: stored.count + units };
+    const stored = held(usage, window);
+    usage[window] = { ...stored, count: stored.count + units };
   }
 }
 
@@ -156,22 +158,25 @@ function charge(
  * window (of several exhausted ones, that which resets last) and at least `grace` after the
  * previous strike; `strikes` of them within `within` are a ban (contract 5).
  */
-function strike(past: Present, { limits, bans }: Ask, nowMs: number, refused: number) {
+function strike(
+  past: Present,
+  { bans }: Ask,
+  nowMs: number,
+  refused: number,
+  window: WindowName,
+): Pick<Account, "strikesMs" | "ban"> {
   const { usage } = past;
-  let { ban } = past;
-  const window = lastExhausted(usage, limits);
-  const stored = window && usage[window];
-  if (window === undefined || stored === undefined) return { strikesMs: past.strikesMs, ban };
-
+  const stored = held(usage, window);
   let left = refused;
   if (stored.refusedMs === 0) {
     usage[window] = { ...stored, refusedMs: nowMs };
     left -= 1;
   }
-  if (bans === undefined) return { strikesMs: past.strikesMs, ban };
+  if (bans === undefined) return past;
 
+  let { ban } = past;
   let strikesMs = [...past.strikesMs];
-  const refusedMs = usage[window]?.refusedMs ?? nowMs;
+  const { refusedMs } = held(usage, window);
   while (left > 0 && nowMs >= dueMs(refusedMs, strikesMs, bans)) {
     strikesMs.push(nowMs);
     left -= 1;
@@ -208,8 +213,8 @@ function lastExhausted(usage: Account["usage"], limits: readonly Limit[]): Windo
   let last: WindowName | undefined;
   let lastMs = 0;
   for (const { window, limit } of limits) {
-    const stored = usage[window];
-    if (stored === undefined || stored.count < limit) continue;
+    const stored = held(usage, window);
+    if (stored.count < limit) continue;
     const endMs = windowEnd(window, stored.startMs);
     if (endMs >= lastMs) [last, lastMs] = [window, endMs];
   }
@@ -224,12 +229,12 @@ function verdictOf(
   repaired: boolean,
 ): Verdict {
   const windows = limits.map(({ window, limit }) => {
-    const { startMs, count } = account.usage[window] ?? { startMs: nowMs, count: 0 };
+    const { startMs, count } = held(account.usage, window);
     return { window, limit, used: count, resetMs: windowEnd(window, startMs) };
   });
   const inForce = bans !== undefined && account.ban !== undefined && account.ban.untilMs > nowMs;
   const window = lastExhausted(account.usage, limits);
-  const refusedMs = (window && account.usage[window]?.refusedMs) || 0;
+  const refusedMs = window === undefined ? 0 : held(account.usage, window).refusedMs;
   const strikeDueMs =
     bans === undefined || inForce || refusedMs === 0
       ? nowMs
