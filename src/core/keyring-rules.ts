@@ -35,13 +35,14 @@ export function isWorking({ revokedMs, expiresMs }: KeyRecord, nowMs: number): b
   return revokedMs === undefined && (expiresMs === undefined || expiresMs > nowMs);
 }
 
+/** The middle part of an environment's keys; undefined when there is no such environment. */
+export function tagOf({ environments }: Keyring, environment: string): string | undefined {
+  return environments.find(({ name }) => name === environment)?.keyTag;
+}
+
 /** What is wrong with the wish itself, whatever keys there are; undefined when nothing is. */
 export function mistakeIn(wanted: WantedKeys, ring: Keyring): string | undefined {
-  const { environment, plan, name = "", account, expiresInMs, limits = [], scopes = [] } = wanted;
-  const environments = ring.environments.map((known) => known.name);
-  if (!environments.includes(environment)) {
-    return `Cannot issue a key for environment ${shown(environment)} as it is unknown: expected ${environments.join(", ")}`;
-  }
+  const { plan, name = "", account, expiresInMs, limits = [], scopes = [] } = wanted;
   const windows = ring.plans.get(plan);
   if (windows === undefined) {
     return `Cannot issue a key on plan ${shown(plan)} as it is unknown: expected ${[...ring.plans.keys()].join(", ")}`;
@@ -128,5 +129,5 @@ export function isPeriod(periodMs: number, leastMs: number): boolean {
 
 /** Values of a stranger, in a message: quoted, and never long. */
 export function shown(value: unknown): string {
-  return JSON.stringify(value)?.slice(0, 80) ?? "undefined";
+  return String(JSON.stringify(value)).slice(0, 80);
 }

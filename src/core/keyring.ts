@@ -7,6 +7,7 @@ import {
   type Keyring,
   mistakeIn,
   shown,
+  tagOf,
   type WantedKeys,
 } from "./keyring-rules.ts";
 
@@ -34,6 +35,13 @@ export function issueKeys(
   wanted: WantedKeys,
   ring: Keyring,
 ): Edited<{ readonly issued: readonly IssuedKey[] }> {
+  const tag = tagOf(ring, wanted.environment);
+  if (tag === undefined) {
+    const known = ring.environments.map(({ name }) => name).join(", ");
+    return usage(
+      `Cannot issue a key for environment ${shown(wanted.environment)} as it is unknown: expected ${known}`,
+    );
+  }
   const mistake = mistakeIn(wanted, ring);
   if (mistake !== undefined) return usage(mistake);
   const { environment, plan, account, expiresInMs, count = 1 } = wanted;
@@ -56,7 +64,7 @@ export function issueKeys(
       createdMs: ring.nowMs,
       ...(expiresInMs === undefined ? {} : { expiresMs: ring.nowMs + expiresInMs }),
     };
-    return make(template, ring, taken);
+    return make(template, tag, ring, taken);
   });
   return { ok: true, records: [...records, ...issued.map(({ record }) => record)], issued };
 }
@@ -85,14 +93,15 @@ export function rotateKey(
       `Cannot rotate key ${old.id} as it was rotated before: rotate ${old.replacedBy}`,
     );
   }
-  if (!options.environments.some(({ name }) => name === old.environment)) {
+  const tag = tagOf(options, old.environment);
+  if (tag === undefined) {
     return refused(
       `Cannot rotate key ${old.id}: its environment ${JSON.stringify(old.environment)} is no longer configured`,
     );
   }
 
   const { id: _, digest: __, ...kept } = old;
-  const issued = make({ ...kept, createdMs: nowMs }, options, takenIds(records));
+  const issued = make({ ...kept, createdMs: nowMs }, tag, options, takenIds(records));
   const previous: KeyRecord = {
     ...old,
     expiresMs: Math.min(old.expiresMs ?? Number.POSITIVE_INFINITY, nowMs + graceMs),
@@ -169,9 +178,7 @@ type Template = Omit<KeyRecord, "id" | "digest" | "account"> & {
   readonly account: string | undefined;
 };
 
-function make(template: Template, ring: Keyring, taken: Set<string>): IssuedKey {
-  const tag = ring.environments.find(({ name }) => name === template.environment)?.keyTag;
-  if (tag === undefined) throw new RangeError("Cannot form a key: its environment has no tag");
+function make(template: Template, tag: string, ring: Keyring, taken: Set<string>): IssuedKey {
   let id = newId(ring.random);
   while (taken.has(id)) id = newId(ring.random);
   taken.add(id);
