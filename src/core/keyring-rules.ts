@@ -22,7 +22,7 @@ export type WantedKeys = {
   readonly count?: number | undefined;
 };
 
-export const COUNT_MAX = 1000;
+const COUNT_MAX = 1000;
 /** Any text for people on one line. */
 export const NAME_PATTERN = /^\P{Cc}{0,200}$/u;
 /** A hundred years: the longest expiry and grace. */

@@ -34,10 +34,6 @@ export class AccountTable {
     this.#onOverflow = onOverflow;
   }
 
-  get size(): number {
-    return this.#size;
-  }
-
   find({ environment, account }: AccountName): Entry | undefined {
     return this.#environments.get(environment)?.get(account);
   }

@@ -13,6 +13,8 @@ export type KeysFileOptions = {
   readonly report: Report;
   /** Follow the changes of others: a gateway does, a command that reads once need not. */
   readonly watch: boolean;
+  /** How long a change waits for the one of another process to end. */
+  readonly lockWaitMs?: number;
 };
 
 const VERSION = 1;
@@ -91,11 +93,11 @@ class KeysFile implements KeyStore {
   }
 
   async #change<T>(edit: Edit<T>): Promise<T> {
-    const { path } = this.#options;
-    const lock = await takeLock(path, LOCK_WAIT_MS);
+    const { path, lockWaitMs = LOCK_WAIT_MS } = this.#options;
+    const lock = await takeLock(path, lockWaitMs);
     if (lock === undefined) {
       throw new Error(
-        `Cannot change the keys in ${path}: another process has kept them locked for ${LOCK_WAIT_MS / 1000} s. Try again`,
+        `Cannot change the keys in ${path}: another process has kept them locked for ${lockWaitMs} ms. Try again`,
       );
     }
     try {

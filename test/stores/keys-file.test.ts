@@ -190,6 +190,50 @@ describe("The file of keys on disk", () => {
     assert.equal(store.list().length, 2);
   });
 
+  it("is given up for this change when another one keeps it too long", async () => {
+    const store = await openKeysFile({ path, report: () => {}, watch: false, lockWaitMs: 20 });
+    opened.push(store);
+    const lock = await takeLock(path, 0);
+    assert.ok(lock);
+    await assert.rejects(add(store, record("k_1")), /has kept them locked for 20 ms. Try again/);
+    lock.release();
+    await add(store, record("k_1"));
+  });
+
+  it("stays as it was, and the change fails with why, when it cannot be written", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    const before = await readFile(path, "utf8");
+    // A directory in the place of the temporary file: refused even for root.
+    await mkdir(`${path}.tmp`);
+    await assert.rejects(add(store, record("k_2")), /Cannot write the keys file .*directory/i);
+    assert.deepEqual([await readFile(path, "utf8"), store.list().length], [before, 1]);
+    await rm(`${path}.tmp`, { recursive: true });
+    await add(store, record("k_2"));
+  });
+
+  it("in a directory that cannot be made is named, with why", async () => {
+    await writeFile(join(directory, "data"), "a file in the way");
+    await assert.rejects(open(), /Cannot read the keys file .* a part of its path is not a dir/);
+  });
+
+  it("is read in any size, by its lines or whole, with the mistakes of both", async () => {
+    const store = await open(false);
+    const many = Array.from({ length: 1_200 }, (_, i) => record(`k_${i}`));
+    await add(store, ...many);
+    assert.deepEqual((await open(false)).list(), many);
+    const text = await readFile(path, "utf8");
+    await writeFile(path, text.replace('"k_1100"', '"k_1099"'));
+    await assert.rejects(
+      open(false),
+      /keys\.json:1102:7: Cannot use keys\[1100\]\.id: another key/,
+    );
+    await writeFile(path, text.replaceAll('"free"', "7"));
+    const error: unknown = await open(false).catch((cause: unknown) => cause);
+    assert.ok(error instanceof DamagedFileError);
+    assert.equal(error.mistakes.length, 20);
+  });
+
   it("is locked by a process only while that lives, however it ends", async () => {
     await add(await open(false), record("k_1"));
     const lockFile = new URL("../../src/stores/file-lock.ts", import.meta.url).pathname;

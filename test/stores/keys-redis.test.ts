@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import type { Redis } from "ioredis";
 import { openKeysRedis } from "../../src/stores/keys-redis.ts";
+import { createMemoryStore } from "../../src/stores/memory.ts";
 import type { KeyStore } from "../../src/stores/store.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
@@ -111,6 +112,43 @@ describe("Keys in Redis", () => {
     await writeFile(file, `{"version":1,"keys":[\n{"id"\n`);
     await assert.rejects(open(file), /state\.json:3:1: Cannot read this as JSON/);
     assert.equal(await readFile(file, "utf8"), `{"version":1,"keys":[\n{"id"\n`);
+  });
+
+  it("are copied to disk as soon as that can be written, with trouble told once", async () => {
+    const file = copyFile();
+    const store = await open(file);
+    await add(store, record("k_1"));
+    await eventually(() => readFile(file, "utf8"));
+    await mkdir(`${file}.tmp`);
+    await add(store, record("k_2"));
+    await eventually(() => assert.equal(told.length, 1));
+    await add(store, record("k_3"));
+    await rm(`${file}.tmp`, { recursive: true });
+    await eventually(async () => {
+      await add(store, record(`k_${performance.now()}`));
+      assert.equal(told.length, 2);
+    });
+    assert.match(told[0] ?? "", /^error: Cannot write the copy of the keys to /);
+    assert.equal(told[1], "info: The copy of the keys is written again");
+    await close(store);
+    assert.match(await readFile(file, "utf8"), /"k_3"/);
+  });
+
+  it("start without a copy from a file that has counters of the memory store", async () => {
+    const file = copyFile();
+    const name = { environment: "production", account: "a" };
+    const memory = await createMemoryStore({ stateFile: file, now: Date.now, report: () => {} });
+    const limits = [{ window: "day", limit: 9 }] as const;
+    void memory.spend(name, { limits, bans: undefined, units: 1 });
+    await memory.close();
+    const store = await open(file);
+    assert.deepEqual([store.ready, store.list()], [true, []]);
+    await add(store, record("k_1"));
+    await close(store);
+    const back = await createMemoryStore({ stateFile: file, now: Date.now, report: () => {} });
+    const [day] = (await back.look(name, { limits, bans: undefined })).windows;
+    assert.equal(day?.used, 0);
+    await back.close();
   });
 
   it("stay in use when a record in Redis is damaged, told once, until it is whole", async () => {
