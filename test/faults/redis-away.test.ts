@@ -1,0 +1,192 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "../support/poll.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import {
+  askTimed,
+  changes,
+  dayUsed,
+  isReady,
+  metric,
+  openRedisHouse,
+  readyWithin,
+} from "./redis-house.ts";
+
+let server: TestRedis;
+let proxy: TcpProxy;
+before(async () => {
+  server = await startRedis();
+  proxy = await openTcpProxy(server);
+});
+afterEach(async () => {
+  proxy.behave({});
+  await proxy.listen().catch(() => undefined);
+  await (await server.client()).flushall();
+});
+after(async () => {
+  await proxy.close();
+  await server.close();
+});
+
+const LOCAL = 'tollgate_store_unavailable_decisions_total{mode="local"}';
+
+describe("Redis down at the start", () => {
+  for (const how of ["refused", "silent"] as const) {
+    it(`(${how}): serves within 2 s, is live and not ready, and ready within 2 s of Redis, with no restart`, async (t) => {
+      if (how === "refused") await proxy.refuse();
+      else proxy.behave({ blackHole: true });
+      const startMs = performance.now();
+      await using house = await openRedisHouse(proxy);
+      const listenedMs = performance.now() - startMs;
+      assert.ok(listenedMs < 2_000, `${listenedMs} ms to listen`);
+      assert.equal((await house.admin("/livez")).status, 200);
+      const { status, store } = await isReady(house);
+      assert.equal(status, 503);
+      assert.match(store, /^Redis/);
+      assert.equal(await metric(house, "tollgate_store_up"), 0);
+
+      const { key, account } = await house.issue();
+      await house.admin("/livez");
+      const first = await askTimed(house, key);
+      assert.deepEqual([first.status, first.limit, first.remaining], [200, 60, 59]);
+      assert.ok(first.tookMs < 150, `${first.tookMs} ms for the first request`);
+      assert.equal(await metric(house, LOCAL), 1);
+      t.diagnostic(
+        `${how}: listening after ${Math.round(listenedMs)} ms, first answer in ${Math.round(first.tookMs)} ms`,
+      );
+
+      if (how === "refused") await proxy.listen();
+      else proxy.behave({});
+      await readyWithin(house, 2_000);
+      assert.equal(await metric(house, "tollgate_store_up"), 1);
+      assert.equal((await askTimed(house, key)).remaining, 58, "the first one is charged late");
+      assert.equal(await dayUsed(house, account), 2);
+      assert.equal(await metric(house, LOCAL), 1);
+      assert.deepEqual(changes(house), ["store_away", "store_back"]);
+      await house.law();
+    });
+  }
+});
+
+describe("a share of the limit", () => {
+  it("is what the headers tell and what is admitted; the rest is 429 with Retry-After", async () => {
+    await using house = await openRedisHouse(proxy, { config: { expectedGateways: 4 } });
+    const { key, account } = await house.issue();
+    for (let i = 0; i < 20; i++) await askTimed(house, key);
+    await proxy.refuse();
+    await eventually(async () => (await isReady(house)).status === 503);
+    const told = [];
+    for (let i = 0; i < 12; i++) told.push(await askTimed(house, key));
+    assert.deepEqual(
+      told.map(({ status, limit, remaining }) => [status, limit, remaining]),
+      [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+        .map((left) => [200, 10, left])
+        .concat([
+          [429, 10, 0],
+          [429, 10, 0],
+        ]),
+    );
+    const refused = await house.ask(key);
+    assert.equal(((await refused.json()) as { code: string }).code, "rate_limited");
+    const toMidnight = 86_400 - (Math.floor(Date.now() / 1000) % 86_400);
+    assert.ok(Math.abs(Number(refused.headers.get("retry-after")) - toMidnight) <= 2);
+    await proxy.listen();
+    await readyWithin(house, 3_000);
+    assert.equal((await askTimed(house, key)).remaining, 60 - 20 - 10 - 1);
+    assert.equal(await dayUsed(house, account), 31);
+    await house.law();
+  });
+});
+
+describe("a store that is away", () => {
+  it("under deny is 503 with Retry-After: 1, uncharged, and never 500 or 429", async () => {
+    await using house = await openRedisHouse(proxy, { config: { onStoreFailure: "deny" } });
+    const { key, account } = await house.issue();
+    assert.equal((await askTimed(house, key)).remaining, 59);
+    await proxy.refuse();
+    await eventually(async () => (await isReady(house)).status === 503);
+    const refused = await house.ask(key);
+    assert.equal(refused.status, 503);
+    assert.equal(refused.headers.get("retry-after"), "1");
+    assert.equal(refused.headers.get("x-ratelimit-remaining"), "59", "its last known state");
+    assert.equal(((await refused.json()) as { code: string }).code, "store_unavailable");
+    const denied = 'tollgate_store_unavailable_decisions_total{mode="deny"}';
+    assert.equal(await metric(house, denied), 1);
+    await proxy.listen();
+    await readyWithin(house, 3_000);
+    assert.equal((await askTimed(house, key)).remaining, 58);
+    assert.equal(await dayUsed(house, account), 2);
+    await house.law();
+  });
+
+  it("under allow forwards all, counts it, tells that it does, and charges it later", async () => {
+    await using house = await openRedisHouse(proxy, {
+      config: { onStoreFailure: "allow", plans: { free: { day: 5 } } },
+    });
+    const { key, account } = await house.issue();
+    assert.equal((await askTimed(house, key)).status, 200);
+    await proxy.refuse();
+    await eventually(async () => (await isReady(house)).status === 503);
+    const told = [];
+    for (let i = 0; i < 9; i++) told.push(await askTimed(house, key));
+    assert.deepEqual(
+      told.map(({ status, limit, remaining }) => [status, limit, remaining]),
+      [3, 2, 1, 0, 0, 0, 0, 0, 0].map((left) => [200, 5, left]),
+    );
+    const allowed = 'tollgate_store_unavailable_decisions_total{mode="allow"}';
+    assert.equal(await metric(house, allowed), 9);
+    const away = house.said.find(({ msg }) => msg === "store_away");
+    assert.equal(away?.mode, "allow");
+    await proxy.listen();
+    await readyWithin(house, 3_000);
+    assert.equal((await askTimed(house, key)).status, 429);
+    assert.equal(await dayUsed(house, account), 10);
+    await house.law();
+  });
+});
+
+describe("a reply that is lost with its connection", () => {
+  for (const reaches of [true, false]) {
+    it(`is charged ${reaches ? "once" : "never"} when the request had ${reaches ? "" : "not "}reached Redis, and is answered`, async () => {
+      await using house = await openRedisHouse(proxy);
+      const { key, account } = await house.issue();
+      await askTimed(house, key);
+      for (let i = 1; i <= 3; i++) {
+        await readyWithin(house, 3_000);
+        const before = await dayUsed(house, account);
+        proxy.behave(reaches ? { swallowReplies: true } : { blackHole: true });
+        const asked = askTimed(house, key);
+        if (reaches) await eventually(async () => (await dayUsedIn(account)) > before);
+        else await sleep(15);
+        proxy.reset();
+        proxy.behave({});
+        assert.equal((await asked).status, 200);
+        await readyWithin(house, 3_000);
+        assert.equal(await dayUsed(house, account), before + (reaches ? 1 : 0));
+      }
+    });
+  }
+
+  async function dayUsedIn(account: string): Promise<number> {
+    const client = await server.client();
+    const [key = ""] = await client.keys(`tg:*:production:${account}`);
+    const text = await client.hget(key, "d");
+    client.disconnect();
+    return Number(text?.split(" ")[1]);
+  }
+
+  it("after half of it came is as lost as all of it: never charged twice", async () => {
+    await using house = await openRedisHouse(proxy);
+    const { key, account } = await house.issue();
+    await askTimed(house, key);
+    proxy.behave({ cutAfterBytes: 3 });
+    assert.equal((await askTimed(house, key)).status, 200);
+    proxy.behave({});
+    await readyWithin(house, 3_000);
+    await eventually(async () => assert.equal(await dayUsed(house, account), 2));
+    assert.equal((await askTimed(house, key)).status, 200);
+    assert.equal(await dayUsed(house, account), 3);
+  });
+});

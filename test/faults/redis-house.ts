@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { Agent, request } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { samplesOf } from "../admin/scrape.ts";
+import { type House, type HouseOptions, openHouse } from "../support/house.ts";
+import { eventually } from "../support/poll.ts";
+
+/**
+ * A whole gateway whose store is at a port of loopback: a Redis, or a proxy in front of one. A Free
+ * key has 60 a day: no minute ends in the middle of a test.
+ */
+export function openRedisHouse(
+  { port }: { readonly port: number },
+  { config, ...options }: HouseOptions = {},
+): Promise<House> {
+  return openHouse({ ...options, config: { store: `redis://127.0.0.1:${port}`, plans: { free: { day: 60 }, enterprise: "custom" }, ...config } });
+}
+
+export type Told = {
+  readonly status: number;
+  readonly code: string | undefined;
+  readonly limit: number;
+  readonly remaining: number;
+  readonly reset: number;
+  readonly tookMs: number;
+  /** When it was asked, on performance.now(). */
+  readonly atMs: number;
+};
+
+/** One request with a key, over a connection that is kept; what it was told, and how fast. */
+export function askTimed({ url }: Pick<House, "url">, key: string, agent?: Agent): Promise<Told> {
+  const atMs = performance.now();
+  const headers = { Authorization: `Bearer ${key}` };
+  return new Promise((resolve, reject) => {
+    const sent = request(`${url}/v1/pets`, { headers, ...(agent && { agent }) }, (response) => {
+      let text = "";
+      const number = (name: string) => Number(response.headers[name] ?? Number.NaN);
+      response.setEncoding("utf8").on("data", (piece: string) => {
+        text += piece;
+      });
+      response.once("end", () => {
+        const status = response.statusCode ?? 0;
+        resolve({
+          status,
+          code: status >= 400 ? (JSON.parse(text) as { code: string }).code : undefined,
+          limit: number("x-ratelimit-limit"),
+          remaining: number("x-ratelimit-remaining"),
+          reset: number("x-ratelimit-reset"),
+          tookMs: performance.now() - atMs,
+          atMs,
+        });
+      });
+    });
+    sent.once("error", reject).end();
+  });
+}
+
+export type Load = { readonly told: Told[]; stop(): Promise<Told[]> };
+
+/** So many requests a second, whether or not earlier ones were answered, until it is stopped. */
+export function startLoad(house: House, keys: readonly string[], perSecond: number): Load {
+  const agent = new Agent({ keepAlive: true, maxSockets: 256 });
+  const told: Told[] = [];
+  const asked: Promise<unknown>[] = [];
+  const startMs = performance.now();
+  let failure: unknown;
+  let running = true;
+  const runs = (async () => {
+    for (let sent = 0; running; await sleep(4)) {
+      const due = ((performance.now() - startMs) / 1_000) * perSecond;
+      for (; sent < due; sent++) {
+        const key = keys[sent % keys.length] as string;
+        const answer = askTimed(house, key, agent).then(
+          (each) => told.push(each),
+          (error) => {
+            failure ??= error;
+          },
+        );
+        asked.push(answer);
+      }
+    }
+  })();
+  return {
+    told,
+    stop: async () => {
+      running = false;
+      await runs;
+      await Promise.all(asked);
+      agent.destroy();
+      if (failure !== undefined) throw failure;
+      return told;
+    },
+  };
+}
+
+/** What the log said of the store going and coming, in order. */
+export function changes({ said }: Pick<House, "said">): string[] {
+  return said.map(({ msg }) => String(msg)).filter((each) => /^store_(away|back)$/.test(each));
+}
+
+export async function isReady(house: House): Promise<{ status: number; store: string }> {
+  const response = await house.admin("/readyz");
+  const { checks } = (await response.json()) as { checks: { store: { why?: string } } };
+  return { status: response.status, store: checks.store.why ?? "ok" };
+}
+
+export async function readyWithin(house: House, withinMs: number): Promise<void> {
+  await eventually(async () => assert.equal((await isReady(house)).status, 200), { withinMs });
+}
+
+/** A metric as it is told now; NaN where it is not. */
+export async function metric(house: House, name: string): Promise<number> {
+  const text = await (await house.admin("/metrics")).text();
+  return new Map(samplesOf(text)).get(name) ?? Number.NaN;
+}
+
+/** Units of the day that the store has counted for an account. */
+export async function dayUsed(house: House, account: string): Promise<number> {
+  const response = await house.admin(`/api/usage/${account}`);
+  const { windows } = (await response.json()) as { windows: { window: string; used: number }[] };
+  return windows.find(({ window }) => window === "day")?.used ?? Number.NaN;
+}
+
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
