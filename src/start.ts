@@ -96,6 +96,7 @@ class House implements Started {
     this.#metrics = createMetrics({
       version: VERSION,
       inFlight: () => this.#serving.active,
+      tunnels: () => this.#serving.tunnels,
       upstreams: () => this.#serving.upstreams(),
       storeUp: () => quotas.health().ok,
       storeUnsafePolicy: () => quotas.unsafePolicy?.() ?? false,

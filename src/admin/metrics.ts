@@ -22,6 +22,8 @@ import {
 export type Watched = {
   readonly version: string;
   readonly inFlight: () => number;
+  /** WebSocket tunnels, which are in flight too. */
+  readonly tunnels: () => number;
   readonly upstreams: () => Iterable<{
     readonly environment: string;
     readonly origin: string;
@@ -123,6 +125,9 @@ function describeGauges(registry: Registry, watched: Watched): void {
   ]);
   gauge(registry, "http_requests_in_flight", "Requests being served now.", [], () => [
     [{}, watched.inFlight()],
+  ]);
+  gauge(registry, "tunnels_open", "WebSocket tunnels open now.", [], () => [
+    [{}, watched.tunnels()],
   ]);
   const storeUp = "Whether the store answers: 1, or 0 while decisions are made without it.";
   gauge(registry, "store_up", storeUp, [], () => [[{}, watched.storeUp() ? 1 : 0]]);

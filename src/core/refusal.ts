@@ -25,6 +25,7 @@ const REFUSALS = {
   store_unavailable: [503, "The rate limit store is unavailable: retry shortly"],
   plan_missing: [503, "The plan of this API key is not configured"],
   draining: [503, "This gateway is shutting down: retry shortly"],
+  too_many_tunnels: [503, "The API key has as many WebSocket tunnels open as it may"],
   upstream_timeout: [504, "The upstream service took too long to answer"],
   loop_detected: [508, "This request has been through this gateway too often"],
   http_version: [505, "Only HTTP/1.0 and HTTP/1.1 are supported"],

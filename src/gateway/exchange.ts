@@ -7,9 +7,10 @@ import type { Found } from "../core/route.ts";
 import type { Standing } from "../core/standing.ts";
 import type { RequestLine } from "../log.ts";
 import type { Served } from "./gateway.ts";
+import type { Tunnels } from "./tunnels.ts";
 
 /** What the gateway waits for; each wait has its own limit (contract 2, `limits`). */
-export type Waiting = "nothing" | "connection" | "upload" | "answer" | "download";
+export type Waiting = "nothing" | "connection" | "upload" | "answer" | "download" | "tunnel";
 
 export type Forwarding = {
   /** The present wait took longer than its limit. */
@@ -18,7 +19,12 @@ export type Forwarding = {
   broken(refusal: Refusal): void;
   /** The client is gone. */
   gone(): void;
+  /** A few times a second, before the wait is measured: what nobody else notices. */
+  look?(nowMs: number): void;
 };
+
+/** The client asks for a WebSocket, as edge.md wants it: `nonce` is its Sec-WebSocket-Key. */
+export type Upgrade = { readonly nonce: string; readonly tunnels: Tunnels };
 
 /**
  * One request and its response, from the head to the last byte: what is known of it, what was
@@ -56,6 +62,10 @@ export class Exchange {
   leftToFlush = -1;
   /** The forwarding under way, which ends waits that take too long and requests that break. */
   forwarding: Forwarding | undefined;
+  /** Set where the socket was handed over for an upgrade: then this request is its last. */
+  upgrade: Upgrade | undefined;
+  /** The backend's 101 has gone out. */
+  tunnelled = false;
   /** What the client's later bytes turned out to be, where nobody was there to be told. */
   broken: Refusal | undefined;
   /** The store's now when it decided: Retry-After counts from it. */

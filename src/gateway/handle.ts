@@ -6,6 +6,7 @@ import type { Gateway, Served } from "./gateway.ts";
 import { receive } from "./receive.ts";
 import { sendRefusal, sendServerOptions } from "./reply.ts";
 import { spend } from "./spend.ts";
+import { upgrade } from "./upgrade.ts";
 
 /**
  * The whole request, top to bottom (contract 4): framing, key, ban and quota, route, forward. Each
@@ -36,5 +37,7 @@ export async function handle(
 
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
   const told = { standing: standing.value, account, plan };
-  return forward({ gateway, exchange, served, head, target: target.whole, ...told });
+  const admitted = { gateway, exchange, served, head, target: target.whole, ...told };
+  if (exchange.upgrade === undefined) return forward(admitted);
+  return upgrade(admitted, consumer.value.key, exchange.upgrade);
 }

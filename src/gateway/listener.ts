@@ -3,15 +3,18 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Server as NetServer, type Socket } from "node:net";
 import type { Address } from "../config/config.ts";
 import type { EdgeLimits } from "../core/limits.ts";
+import { judgeHandshake } from "../core/websocket.ts";
 import { plainAddress } from "./address.ts";
 import { Connection } from "./connection.ts";
-import { Exchange } from "./exchange.ts";
+import { Exchange, type Upgrade } from "./exchange.ts";
 import type { Gateway, Served } from "./gateway.ts";
 import { handle } from "./handle.ts";
+import { takeOver } from "./handover.ts";
 import { largest } from "./largest.ts";
 import { answerParserError } from "./parser-error.ts";
 import { sendRefusal } from "./reply.ts";
 import { Sweep } from "./sweep.ts";
+import { Tunnels } from "./tunnels.ts";
 
 /** One listening address and the environments behind it. */
 export type Listener = {
@@ -22,8 +25,9 @@ export type Listener = {
   stopListening(): void;
   /** Resolves when no exchange is under way, or at the deadline; then ends every connection. */
   close(deadlineMs: number): Promise<void>;
-  /** Exchanges under way. */
+  /** Exchanges under way, tunnels among them. */
   active(): number;
+  tunnels(): number;
 };
 
 /**
@@ -36,6 +40,7 @@ export async function openListener(
   serves: readonly Served[],
 ): Promise<Listener> {
   const sweep = new Sweep(gateway);
+  const tunnels = new Tunnels(gateway);
   let current = serves;
 
   const start = (exchange: Exchange) => {
@@ -45,13 +50,15 @@ export async function openListener(
     );
   };
   const accept =
-    (asksToContinue: boolean) => (request: IncomingMessage, response: ServerResponse) => {
+    (asksToContinue: boolean, upgrade?: Upgrade) =>
+    (request: IncomingMessage, response: ServerResponse) => {
       const exchange = new Exchange(request, response, {
         id: randomUUID(),
         startedMs: gateway.elapsed(),
         peer: plainAddress(request.socket.remoteAddress),
         asksToContinue,
       });
+      exchange.upgrade = upgrade;
       response.once("close", () => ended(gateway, sweep, exchange));
       Connection.of(request.socket).enter(exchange, start);
     };
@@ -62,6 +69,7 @@ export async function openListener(
     optimizeEmptyRequests: true,
     // Without this the time limits of the server mean nothing before 30 s (edge.md).
     connectionsCheckingInterval: 1_000,
+    shouldUpgradeCallback: (request) => nonceOf(request) !== undefined,
   });
   server.on("request", accept(false));
   server.on("checkContinue", accept(true));
@@ -69,7 +77,13 @@ export async function openListener(
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     answerParserError(error, socket, largest(current));
   });
+  server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
+    const upgrade = { nonce: nonceOf(request) ?? "", tunnels };
+    accept(false, upgrade)(request, takeOver(request, socket, early));
+  });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
+    // Node hands it over without anyone to hear its errors.
+    socket.on("error", () => undefined);
     answerParserError(Object.assign(new Error("CONNECT"), { code: "CONNECT" }), socket, undefined);
   });
   limit(server, serves);
@@ -87,14 +101,33 @@ export async function openListener(
     },
     stopListening: () => stopListening(server),
     active: () => sweep.active,
+    tunnels: () => tunnels.size,
     async close(deadlineMs) {
       stopListening(server);
       await sweep.idle(deadlineMs);
+      if (tunnels.size > 0) {
+        tunnels.closeAll(1001, "the gateway is going away");
+        await sweep.idle(FAREWELL_MS);
+      }
       sweep.stop();
       server.close();
       server.closeAllConnections();
     },
   };
+}
+
+/** For the last words of tunnels to arrive: a little more than we linger for them. */
+const FAREWELL_MS = 1_200;
+
+/**
+ * The key of a handshake that may become a tunnel, or undefined: also where an earlier request of
+ * its connection is unanswered, since a 101 would overtake that answer (edge.md, Upgrade).
+ */
+function nonceOf(request: IncomingMessage): string | undefined {
+  if (Connection.of(request.socket).current !== undefined) return undefined;
+  const { method = "", url = "", httpVersion: version, rawHeaders } = request;
+  const handshake = judgeHandshake({ method, url, version, rawHeaders });
+  return handshake.ok ? handshake.value.key : undefined;
 }
 
 /**
@@ -127,11 +160,14 @@ function ended(gateway: Gateway, sweep: Sweep, exchange: Exchange): void {
   const finished = response.writableFinished;
   if (!finished) exchange.forwarding?.gone();
   sweep.delete(exchange);
-  // 499, as others log it: the client went away before there was an answer.
-  gateway.onRequest(
-    exchange.line(response.headersSent ? response.statusCode : 499, gateway.elapsed()),
-  );
+  gateway.onRequest(exchange.line(statusOf(exchange), gateway.elapsed()));
   Connection.of(exchange.socket).leave(exchange);
+}
+
+function statusOf({ response, tunnelled }: Exchange): number {
+  if (tunnelled) return 101;
+  // 499, as others log it: the client went away before there was an answer.
+  return response.headersSent ? response.statusCode : 499;
 }
 
 function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void {

@@ -3,6 +3,7 @@ import { isLoop } from "../core/headers.ts";
 import { accept, type Judged, refuse } from "../core/refusal.ts";
 import { type Found, findRoute } from "../core/route.ts";
 import { judgeTarget, type Target } from "../core/target.ts";
+import { asksForWebSocket, judgeHandshake } from "../core/websocket.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Gateway, Served } from "./gateway.ts";
 import { largest } from "./largest.ts";
@@ -36,6 +37,8 @@ export function receive(
   const head = judged.value;
   exchange.head = head;
 
+  const upgrade = judgeUpgrade(head, exchange);
+  if (!upgrade.ok) return upgrade;
   if (isLoop(head)) return refuse("loop_detected");
   const served = serves.find((one) => isFor(one, head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
@@ -57,6 +60,18 @@ export function receive(
   });
   if (!body.ok) return body;
   return accept({ served, head, target: target.value, found });
+}
+
+/**
+ * A WebSocket is opened on a connection that was handed over for it, or not at all: a request for
+ * one that is not as edge.md wants it, or comes behind an unanswered one, is no plain request.
+ */
+function judgeUpgrade(head: Head, { upgrade }: Exchange): Judged<unknown> {
+  if (upgrade !== undefined || !asksForWebSocket(head)) return accept(head);
+  const handshake = judgeHandshake(head);
+  return handshake.ok
+    ? refuse("bad_request", "an upgrade behind an unanswered request")
+    : handshake;
 }
 
 function isFor({ hosts }: Served, host: string): boolean {

@@ -3,6 +3,7 @@ import { rateLimitFields, retryAfterField } from "../core/headers.ts";
 import { lifecycleFields } from "../core/lifecycle.ts";
 import { errorBody, type Refusal, type RefusalCode, statusOf } from "../core/refusal.ts";
 import type { Standing } from "../core/standing.ts";
+import { asksForWebSocket, WEBSOCKET_VERSION } from "../core/websocket.ts";
 import { clientAddress } from "./address.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Gateway } from "./gateway.ts";
@@ -102,6 +103,11 @@ function refusalFields(
       const challenge = `${CHALLENGE}, error="invalid_token"`;
       return ["WWW-Authenticate", challenge, ...overFields(gateway, standing, over)];
     }
+    case "bad_request":
+      // RFC 6455 4.4: a client that offered another version learns which one there is.
+      return exchange.head !== undefined && asksForWebSocket(exchange.head)
+        ? ["Sec-WebSocket-Version", WEBSOCKET_VERSION]
+        : [];
     case "rate_limited":
     case "key_banned":
       return retryAfterField(standing, exchange.decidedMs ?? gateway.now());

@@ -26,6 +26,10 @@ export class Serving {
     return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.active(), 0);
   }
 
+  get tunnels(): number {
+    return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.tunnels(), 0);
+  }
+
   /** Every backend of every environment, and whether it is in service. */
   *upstreams() {
     for (const { name, upstreams } of this.#listening.flatMap(({ serves }) => serves)) {

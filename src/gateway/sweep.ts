@@ -56,6 +56,7 @@ export class Sweep {
     for (const exchange of this.#exchanges) {
       const limits = exchange.served?.limits;
       if (limits === undefined) continue;
+      exchange.forwarding?.look?.(nowMs);
       if (exchange.response.writableEnded) cutSlowReader(exchange, limits, nowMs);
       else if (nowMs - exchange.progressMs > limitMs(exchange.waiting, limits)) {
         exchange.forwarding?.late();
@@ -72,6 +73,8 @@ function limitMs(waiting: Waiting, limits: EdgeLimits): number {
     case "upload":
     case "download":
       return limits.idleTimeoutMs;
+    case "tunnel":
+      return limits.tunnelIdleMs;
     case "nothing":
       return Number.POSITIVE_INFINITY;
   }

@@ -117,11 +117,22 @@ export class Upstreams {
     }
   }
 
-  succeeded({ upstream }: Lane): void {
+  /** The backend for a tunnel, which opens a connection of its own; pending until `done`. */
+  pick(): Upstream {
+    const upstream = this.#leastPending();
+    upstream.pending += 1;
+    return upstream;
+  }
+
+  done(upstream: Upstream): void {
+    upstream.pending -= 1;
+  }
+
+  succeeded({ upstream }: Pick<Lane, "upstream">): void {
     upstream.failuresInRow = 0;
   }
 
-  failed({ upstream }: Lane): void {
+  failed({ upstream }: Pick<Lane, "upstream">): void {
     upstream.failuresInRow += 1;
     if (upstream.failuresInRow < FAILURES_MAX || upstream.outUntilMs !== undefined) return;
     const inService = this.all.filter(({ outUntilMs }) => outUntilMs === undefined);

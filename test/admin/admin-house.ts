@@ -136,6 +136,7 @@ async function readConfig(
 const UNWATCHED: Omit<Watched, "storeUp"> = {
   version: "0.0.0",
   inFlight: () => 0,
+  tunnels: () => 0,
   upstreams: () => [],
   storeUnsafePolicy: () => false,
   storeCommands: () => 0,

@@ -10,6 +10,7 @@ import { assertConventions, samplesOf, scrape } from "./scrape.ts";
 const WATCHED: Watched = {
   version: "1.2.3",
   inFlight: () => 7,
+  tunnels: () => 3,
   upstreams: () => [
     { environment: "production", origin: "http://user:canary@127.0.0.1:9001", up: true },
     { environment: "staging", origin: "http://127.0.0.1:9002", up: false },
