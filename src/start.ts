@@ -1,9 +1,14 @@
 import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Reloaded } from "./admin/api.ts";
-import { startAdmin } from "./admin/listener.ts";
-import { createMetrics, type Metrics } from "./admin/metrics.ts";
+import { type Counting, createCounting, takeCounted } from "./admin/counting.ts";
+import { type Checks, checksOf } from "./admin/health.ts";
+import type { Watched } from "./admin/metrics.ts";
+import { formatAddress } from "./config/address.ts";
 import type { Config, Loaded } from "./config/config.ts";
-import { refuseReload } from "./config/reload.ts";
+import { drainTimes } from "./config/drain.ts";
+import { judgeNext, type Next, whyNot } from "./config/next.ts";
 import { trustProxies } from "./gateway/address.ts";
 import { createFailureAllowance } from "./gateway/failures.ts";
 import type { Gateway } from "./gateway/gateway.ts";
@@ -11,6 +16,7 @@ import { cannotListen, Serving } from "./gateway/serving.ts";
 import type { Log } from "./log.ts";
 import { openKeyStore, openQuotaStore } from "./stores/open.ts";
 import type { KeyStore, QuotaStore, Report } from "./stores/store.ts";
+import { type One, readGauges, type Told, watch } from "./workers/told.ts";
 
 export type StartOptions = {
   readonly log: Log;
@@ -20,6 +26,8 @@ export type StartOptions = {
   readonly now?: () => number;
   /** Log lines thrown away so far, for the metrics. */
   readonly logDropped?: () => number;
+  /** Takes whole lines that other processes of this gateway have logged. */
+  readonly relay?: (lines: string) => void;
 };
 
 /** A running gateway. `urls` has one entry for each environment, by name. */
@@ -37,6 +45,14 @@ export type Started = {
  * error in words, naming the setting, when an address or a file cannot be used.
  */
 export async function start(config: Config, options: StartOptions): Promise<Started> {
+  const count = config.workers === "auto" ? availableParallelism() : config.workers;
+  if (count === 1) return startOne(config, options);
+  const { startWorkers } = await import("./workers/supervisor.ts");
+  return startWorkers(config, count, { ...options, version: VERSION });
+}
+
+/** The same in this process alone, whatever `workers` says: one of several is started so. */
+export async function startOne(config: Config, options: StartOptions): Promise<One> {
   const closers: (() => Promise<unknown>)[] = [];
   try {
     return await House.open(config, options, closers);
@@ -50,13 +66,13 @@ const VERSION = String(
   JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version,
 );
 
-class House implements Started {
+class House implements One {
   #config: Config;
   readonly #options: StartOptions;
   readonly #gateway: Gateway;
   readonly #keys: KeyStore;
   readonly #quotas: QuotaStore;
-  readonly #metrics: Metrics;
+  readonly #counting: Counting = createCounting();
   readonly #serving: Serving;
   #closeAdmin: () => Promise<void> = async () => {};
   #stopping: Promise<void> | undefined;
@@ -93,16 +109,6 @@ class House implements Started {
     this.#options = options;
     this.#keys = keys;
     this.#quotas = quotas;
-    this.#metrics = createMetrics({
-      version: VERSION,
-      inFlight: () => this.#serving.active,
-      tunnels: () => this.#serving.tunnels,
-      upstreams: () => this.#serving.upstreams(),
-      storeUp: () => quotas.health().ok,
-      storeUnsafePolicy: () => quotas.unsafePolicy?.() ?? false,
-      storeCommands: () => quotas.commands?.() ?? 0,
-      logDropped: options.logDropped ?? (() => 0),
-    });
     this.#gateway = {
       keys,
       quotas,
@@ -110,20 +116,20 @@ class House implements Started {
       isTrusted: trustProxies(config.trustedProxies),
       log: options.log,
       onRequest: (line) => {
-        this.#metrics.request(line);
+        this.#counting.request(line);
         options.log.request(line);
       },
       onWithoutStore: (answer) => {
         const mode = answer === "unavailable" ? "deny" : this.#config.onStoreFailure;
-        this.#metrics.decidedWithoutStore(mode);
+        this.#counting.decidedWithoutStore(mode);
       },
-      onBan: (environment) => this.#metrics.banned(environment),
+      onBan: (environment) => this.#counting.banned(environment),
       now,
       elapsed: () => performance.now(),
       draining: "no",
     };
     this.#serving = new Serving(this.#gateway);
-    this.#metrics.configured(config, now());
+    this.#counting.configured(config, now());
     keys.onChange(() => quotas.forget());
   }
 
@@ -137,6 +143,14 @@ class House implements Started {
     return next;
   }
 
+  tell(): Told {
+    return {
+      counted: takeCounted(this.#counting),
+      gauges: readGauges(this.#watched()),
+      checks: this.#checks(),
+    };
+  }
+
   stop(): Promise<void> {
     this.#stopping ??= this.#stopOnce();
     return this.#stopping;
@@ -144,31 +158,30 @@ class House implements Started {
 
   async #reloadOnce(): Promise<Reloaded> {
     const loaded = await this.#options.load();
-    if (!loaded.ok) {
-      const shown = loaded.mistakes.map(({ file, line, column, message }) => {
-        return `${file}:${line}:${column}: ${message}`;
-      });
-      this.#kept(shown);
-      return { ok: false, mistakes: loaded.mistakes };
+    const from = this.#config;
+    const inForce = { from, records: this.#keys.list(), nowMs: this.#gateway.now() };
+    const judged = judgeNext(loaded, inForce);
+    const next = judged.ok ? await this.#serve(judged) : judged;
+    if (!next.ok) {
+      this.#kept(whyNot(next));
+      return next;
     }
-    const change = { from: this.#config, to: loaded.config };
-    const reasons = refuseReload(change, this.#keys.list(), this.#gateway.now());
-    if (reasons.length === 0) {
-      await this.#serving.serve(loaded.config).catch((error: Error) => reasons.push(error.message));
-    }
-    if (reasons.length > 0) {
-      this.#kept(reasons);
-      return { ok: false, mistakes: [], reasons };
-    }
-    this.#config = loaded.config;
-    this.#applyShared(change);
-    return { ok: true, hash: loaded.config.hash };
+    this.#config = next.config;
+    this.#applyShared({ from, to: next.config });
+    return { ok: true, hash: next.config.hash };
+  }
+
+  #serve(next: Extract<Next, { ok: true }>): Promise<Next> {
+    return this.#serving.serve(next.config).then(
+      () => next,
+      (error: Error) => ({ ok: false, mistakes: [], reasons: [error.message] }),
+    );
   }
 
   /** Any mistake keeps the old configuration, says file and line, and counts (edge.md, Process). */
   #kept(reasons: readonly string[]): void {
     for (const reason of reasons) this.#options.log.error(`configuration not reloaded: ${reason}`);
-    this.#metrics.reloaded("failure");
+    this.#counting.reloaded("failure");
     [this.#lastReloadFailed] = reasons;
   }
 
@@ -183,60 +196,55 @@ class House implements Started {
     this.#quotas.forget();
     log.setLevel(to.log.level);
     this.#lastReloadFailed = undefined;
-    this.#metrics.reloaded("success");
-    this.#metrics.configured(to, gateway.now());
+    this.#counting.reloaded("success");
+    this.#counting.configured(to, gateway.now());
     log.info("configuration reloaded", { hash: to.hash });
   }
 
   async #openAdmin(): Promise<void> {
     const { admin } = this.#config;
     if (admin === undefined) return;
-    const { host, port } = admin.listen;
-    try {
-      const opened = await startAdmin({
-        listen: admin.listen,
-        token: admin.token,
-        config: () => this.#config,
-        keys: this.#keys,
-        quotas: this.#quotas,
-        checks: () => this.#checks(),
-        reload: () => this.reload(),
-        metrics: this.#metrics,
-        log: this.#options.log,
-        now: this.#gateway.now,
-      });
-      this.adminUrl = opened.url;
-      this.#closeAdmin = () => opened.close();
-    } catch (error) {
-      throw cannotListen(error, `${host}:${port}`, "admin.listen");
-    }
+    const { openAdmin } = await import("./admin/open.ts");
+    const opened = await openAdmin(admin, {
+      config: () => this.#config,
+      keys: this.#keys,
+      quotas: this.#quotas,
+      checks: () => this.#checks(),
+      reload: () => this.reload(),
+      counting: this.#counting,
+      watched: this.#watched(),
+      log: this.#options.log,
+      now: this.#gateway.now,
+    }).catch((error: unknown) => {
+      throw cannotListen(error, formatAddress(admin.listen), "admin.listen");
+    });
+    this.adminUrl = opened.url;
+    this.#closeAdmin = () => opened.close();
   }
 
-  #checks() {
-    const down = [...this.#serving.upstreams()].filter(({ up }) => !up).map(({ origin }) => origin);
-    const draining = this.#gateway.draining !== "no";
-    const failed = this.#lastReloadFailed;
-    return {
-      config: failed === undefined ? { ok: true } : { ok: true, why: `not reloaded: ${failed}` },
+  #watched(): Watched {
+    const { logDropped = () => 0 } = this.#options;
+    return { ...watch(this.#serving, this.#quotas), version: VERSION, logDropped };
+  }
+
+  #checks(): Checks {
+    return checksOf({
+      reloadFailed: this.#lastReloadFailed,
       store: this.#quotas.health(),
       keys: this.#keys.health(),
-      upstreams: down.length === 0 ? { ok: true } : { ok: false, why: `down: ${down.join(", ")}` },
-      draining: draining ? { ok: false, why: "shutting down" } : { ok: true },
-    };
+      upstreams: this.#serving.upstreams(),
+      draining: this.#gateway.draining !== "no",
+    });
   }
 
   async #stopOnce(): Promise<void> {
-    const limits = this.#config.environments.map((environment) => environment.limits);
+    const { delayMs, drainMs } = drainTimes(this.#config);
     this.#gateway.draining = "announced";
-    await delay(Math.max(0, ...limits.map(({ drainDelayMs }) => drainDelayMs)));
+    await delay(delayMs);
     this.#gateway.draining = "closed";
-    await this.#serving.close(Math.max(0, ...limits.map(({ drainMs }) => drainMs)));
+    await this.#serving.close(drainMs);
     await this.#closeAdmin();
     await this.#quotas.close();
     await this.#keys.close();
   }
-}
-
-function delay(ms: number): Promise<void> {
-  return ms === 0 ? Promise.resolve() : new Promise((resolve) => setTimeout(resolve, ms));
 }

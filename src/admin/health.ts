@@ -9,6 +9,29 @@ export type Checks = Readonly<
   readonly workers?: Check;
 };
 
+export type Observed = {
+  /** Why the last reload was refused; undefined after one that worked. */
+  readonly reloadFailed: string | undefined;
+  readonly store: Check;
+  readonly keys: Check;
+  readonly upstreams: Iterable<{ readonly origin: string; readonly up: boolean }>;
+  readonly draining: boolean;
+};
+
+/** A configuration that was not reloaded is told, and no reason to send requests elsewhere. */
+export function checksOf({ reloadFailed, store, keys, upstreams, draining }: Observed): Checks {
+  const down = [...upstreams].filter(({ up }) => !up).map(({ origin }) => origin);
+  return {
+    config: reloadFailed === undefined ? OK : { ok: true, why: `not reloaded: ${reloadFailed}` },
+    store,
+    keys,
+    upstreams: down.length === 0 ? OK : { ok: false, why: `down: ${down.join(", ")}` },
+    draining: draining ? { ok: false, why: "shutting down" } : OK,
+  };
+}
+
+const OK: Check = { ok: true };
+
 /** 200 while all of it is well, else 503: machines read the status, people the reasons. */
 export function readiness(checks: Checks): Answer {
   const ready = Object.values(checks).every(({ ok }) => ok);

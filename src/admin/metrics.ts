@@ -1,15 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
-import type { Config } from "../config/config.ts";
-import type { RequestLine } from "../log.ts";
-import {
-  add,
-  count,
-  type Deprecated,
-  deprecatedIn,
-  newTallies,
-  SERIES_MAX,
-  type Tallies,
-} from "./counts.ts";
+import { type Counting, createCounting } from "./counting.ts";
+import { SERIES_MAX, type Tallies } from "./counts.ts";
 import {
   type Count,
   DURATION_BUCKETS,
@@ -36,19 +27,11 @@ export type Watched = {
   readonly storeCommands: () => number;
   /** Log lines that were thrown away because the pipe was stuck. */
   readonly logDropped: () => number;
+  /** Where several processes serve: how many do, and how often one was replaced. */
+  readonly workers?: () => { readonly serving: number; readonly restarts: number };
 };
 
-/** Counts. Labels hold names from the configuration and words of ours: no tokens, no raw paths. */
-export type Metrics = {
-  /** Once for each request line. Costs about a tenth of a microsecond. */
-  request(line: RequestLine): void;
-  /** A ban was imposed on an account of this environment. */
-  banned(environment: string): void;
-  /** A request was decided without the store (contract 8). */
-  decidedWithoutStore(mode: "local" | "deny" | "allow"): void;
-  /** This configuration is in force from now on: at the start, and after each reload that worked. */
-  configured(config: Pick<Config, "hash" | "environments">, nowMs: number): void;
-  reloaded(result: "success" | "failure"): void;
+export type Metrics = Counting & {
   /** Prometheus text, version 0.0.4. */
   render(): Promise<string>;
 };
@@ -59,33 +42,22 @@ export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
  * The one door to prom-client. It renders; the counting is our own, in Tally: its counters and
  * histogram cost 1.3 µs a request, ours 0.13 (docs/decisions).
  */
-export function createMetrics(watched: Watched): Metrics {
-  const tallies = newTallies();
-  let deprecated: Deprecated = new Map();
-  let hash = "";
-  let configuredMs = 0;
+export function createMetrics(watched: Watched, counting = createCounting()): Metrics {
   const registry = new Registry();
   const ofProcess = processRegistry();
-  describeCounters(registry, tallies, watched);
+  describeCounters(registry, counting.tallies, watched);
   describeGauges(registry, watched);
+  describeWorkers(registry, watched);
   gauge(registry, "config_info", "The configuration in force, by its hash.", ["hash"], () => [
-    [{ hash }, 1],
+    [{ hash: counting.configuration().hash }, 1],
   ]);
   const lastReload = "When a configuration was last put in force, in Unix seconds.";
   gauge(registry, "config_last_reload_success_timestamp_seconds", lastReload, [], () => [
-    [{}, configuredMs / 1000],
+    [{}, counting.configuration().configuredMs / 1000],
   ]);
 
   return {
-    request: (line) => count(tallies, deprecated, line),
-    banned: (environment) => add(tallies.bans.cell(environment)),
-    decidedWithoutStore: (mode) => add(tallies.withoutStore.cell(mode)),
-    configured: (config, nowMs) => {
-      ({ hash } = config);
-      configuredMs = nowMs;
-      deprecated = deprecatedIn(config);
-    },
-    reloaded: (result) => add(tallies.reloads.cell(result)),
+    ...counting,
     render: async () => {
       const texts = await Promise.all([registry.metrics(), ofProcess.metrics()]);
       // prom-client writes "Nan" where the format says NaN (an event loop without a sample).
@@ -143,6 +115,15 @@ function describeGauges(registry: Registry, watched: Watched): void {
       yield [{ env: environment, upstream: new URL(origin).origin }, up ? 1 : 0];
     }
   });
+}
+
+function describeWorkers(registry: Registry, { workers }: Watched): void {
+  if (workers === undefined) return;
+  gauge(registry, "workers", "Processes of this gateway that serve.", [], () => [
+    [{}, workers().serving],
+  ]);
+  const restarts = "Processes started in the place of one that ended.";
+  counter(registry, "worker_restarts_total", restarts, [], () => [[{}, workers().restarts]]);
 }
 
 type Read = () => Iterable<readonly [labels: Record<string, LabelValue>, value: number]>;

@@ -13,7 +13,8 @@ const WAITING_CHARACTERS_MAX = 8 * 1024 ** 2;
  * (reliability: log pipe closed, stuck, disk full).
  */
 export type LogPipe = {
-  write(line: string): void;
+  /** One whole line, or many. */
+  write(lines: string): void;
   /** Lines thrown away so far. */
   dropped(): number;
   /** Resolves with whether all lines left within `withinMs`. */
@@ -67,8 +68,9 @@ class Pipe implements LogPipe {
 
   write(line: string): void {
     if (this.#closed || this.#waiting + line.length > WAITING_CHARACTERS_MAX) {
-      this.#dropped += 1;
-      this.#untold += 1;
+      const lines = linesIn(line);
+      this.#dropped += lines;
+      this.#untold += lines;
       return;
     }
     this.#lines.push(line);
@@ -130,12 +132,17 @@ class Pipe implements LogPipe {
       setTimeout(() => this.#push(chunk, characters), RETRY_MS).unref();
       return;
     }
-    const lines = this.#lines.join("").split("\n").length - 1;
-    this.#dropped += chunk.toString().split("\n").length - 1 + lines;
+    this.#dropped += linesIn(chunk.toString()) + linesIn(this.#lines.join(""));
     this.#closed = true;
     this.#lines = [];
     this.#waiting = 0;
     this.#writing = false;
     this.#send();
   }
+}
+
+function linesIn(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) count += 1;
+  return count;
 }

@@ -27,6 +27,9 @@ const VERBS: readonly Verb[] = [
   usage,
 ];
 
+/** Not for people: a gateway of several processes starts them so, with a channel to each. */
+const WORKER = "worker";
+
 /** The whole command line: what to do with `argv`, and the exit status of contract 1. */
 export async function run(
   argv: readonly string[],
@@ -35,6 +38,9 @@ export async function run(
 ): Promise<number> {
   const [first, ...rest] = argv;
   if (first === undefined) return fail(terminal, WRONG_USAGE, generalHelp(VERBS).trimEnd());
+  if (first === WORKER && terminal.process.parent !== undefined) {
+    return (await import("./worker.ts")).runWorker(terminal);
+  }
   if (first === "--version" || first === "version") return say(terminal, `tollgate ${version}\n`);
   if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);
 

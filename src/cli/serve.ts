@@ -19,6 +19,8 @@ const CUT_SHORT = { SIGINT: 130, SIGTERM: 143 } as const;
 const CRASH_DRAIN_MS = 5_000;
 /** After the drain's deadline: time for the last log lines, then this process is ended by force. */
 const LAST_LINES_MS = 2_000;
+/** Workers keep the deadline by themselves; their last lines come a little after it. */
+const WORKERS_LATER_MS = 1_000;
 const LAST_LINES_AT_ONCE_MS = 100;
 
 export type Serving = {
@@ -91,7 +93,12 @@ class Service {
     process.onHangUp(() => this.#reload("SIGHUP"));
     process.onCrash((error) => this.#onCrash(error));
     const log = this.#log;
-    const options = { log, load: () => this.#load(), logDropped: () => this.#pipe.dropped() };
+    const options = {
+      log,
+      load: () => this.#load(),
+      logDropped: () => this.#pipe.dropped(),
+      relay: (lines: string) => this.#pipe.write(lines),
+    };
     try {
       await this.#watch.follow(this.#first.files);
       this.#started = await start(this.#first.config, options);
@@ -170,6 +177,7 @@ class Service {
   #drainMs(): number {
     const environments = [this.#first, this.#last].flatMap(({ config }) => config.environments);
     const limits = environments.map((environment) => environment.limits);
-    return Math.max(...limits.map(({ drainDelayMs, drainMs }) => drainDelayMs + drainMs));
+    const drainMs = Math.max(...limits.map((one) => one.drainDelayMs + one.drainMs));
+    return this.#first.config.workers === 1 ? drainMs : drainMs + WORKERS_LATER_MS;
   }
 }

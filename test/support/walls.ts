@@ -8,7 +8,7 @@ export type Sources = ReadonlyMap<string, string>;
  */
 const DOORS: Readonly<Record<string, readonly string[]>> = {
   "main.ts": ["cli/", "node:"],
-  "start.ts": ["admin/", "config/", "core/", "gateway/", "stores/", "log.ts", "node:"],
+  "start.ts": ["admin/", "config/", "core/", "gateway/", "stores/", "workers/", "log.ts", "node:"],
   "log.ts": ["pino", "node:"],
   core: ["core/", "node:crypto", "node:zlib"],
   config: ["config/", "core/", "node:", "zod", "yaml"],
@@ -21,13 +21,20 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     ...["admin/", "core/", "stores/store.ts", "config/config.ts", "config/shown.ts"],
     ...["config/units.ts", "log.ts", "node:", "prom-client"],
   ],
+  workers: [
+    ...["workers/", "admin/", "config/", "gateway/serving.ts", "stores/", "log.ts", "start.ts"],
+    "node:",
+  ],
   cli: ["cli/", "core/", "stores/store.ts", "config/", "log.ts", "node:"],
   pets: ["pets/", "node:", "fastify"],
 };
 
 /** What a few files may import beyond their room: the verbs that run what others only speak to. */
 const OPENERS: Readonly<Record<string, RegExp>> = {
-  "start.ts": /^cli\/(serve|demo)/,
+  "start.ts": /^cli\/(serve|demo|worker)/,
+  "workers/channel.ts": /^cli\/worker/,
+  "workers/messages.ts": /^cli\/worker/,
+  "workers/told.ts": /^cli\/worker/,
   "stores/open.ts": /^cli\/(accounts-stored|keys-ring|demo)/,
   "pets/server.ts": /^cli\/pets/,
 };

@@ -1,0 +1,225 @@
+import cluster from "node:cluster";
+import { fileURLToPath } from "node:url";
+import type { Reloaded } from "../admin/api.ts";
+import type { Check, Checks } from "../admin/health.ts";
+import type { Config } from "../config/config.ts";
+import { drainTimes } from "../config/drain.ts";
+import type { Log } from "../log.ts";
+import { Member } from "./member.ts";
+import { type Gauges, sumGauges, type Told } from "./told.ts";
+
+const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
+/** More ends than this in a minute are a loop: each further start waits, twice as long each time. */
+const ENDS_MAX = 5;
+const ENDS_WITHIN_MS = 60_000;
+const BACKOFF_MS = 1_000;
+/** Beyond the drain's own deadline, which each process keeps by itself. */
+export const LAST_WORDS_MS = 1_500;
+const BACKOFF_MS_MAX = 30_000;
+
+export type TeamOptions = {
+  readonly count: number;
+  readonly log: Log;
+  readonly told: (told: Told) => void;
+  readonly lines: (lines: string) => void;
+};
+
+/** The processes that serve: as many as are wanted, each one that ends replaced. */
+export class Team {
+  readonly #options: TeamOptions;
+  #config: Config;
+  /** Those that serve or are starting. */
+  readonly #members = new Set<Member>();
+  /** Those that are not counted on any more, until they have ended. */
+  readonly #leaving = new Set<Member>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #opened = false;
+  #stopping = false;
+  /** When a process was lost, in milliseconds of performance.now(): of the last minute. */
+  #endsMs: number[] = [];
+  #lastWhy = "";
+  /** What those that are gone have said of what only grows. */
+  #past = { storeCommands: 0, logDropped: 0 };
+  #restarts = 0;
+  urls: Readonly<Record<string, string>> = {};
+
+  constructor(config: Config, options: TeamOptions) {
+    this.#config = config;
+    this.#options = options;
+    // Each takes connections from the shared socket itself: none waits in the hands of a process
+    // that dies, and this one, which watches, is in nobody's way (docs/decisions/workers.md).
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
+  }
+
+  /**
+   * Resolves when all serve. Rejects, with none left, in the words of the first that cannot. The
+   * first is alone for a moment: what keeps it from starting would keep the others too.
+   */
+  async open(): Promise<void> {
+    try {
+      this.urls = await this.#launch().ready;
+      const rest = Array.from({ length: this.#options.count - 1 }, () => this.#launch().ready);
+      await Promise.all(rest);
+      this.#opened = true;
+    } catch (error) {
+      await this.kill();
+      throw error;
+    }
+  }
+
+  get serving(): number {
+    return [...this.#members].filter(({ serving }) => serving).length;
+  }
+
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** What all that serve have told last. */
+  get checks(): readonly Checks[] {
+    return this.#told().map(({ checks }) => checks);
+  }
+
+  get gauges(): Gauges {
+    const now = sumGauges(this.#told().map(({ gauges }) => gauges));
+    const lost = [...this.#members].reduce((sum, member) => sum + member.lost, 0);
+    return {
+      ...now,
+      storeCommands: now.storeCommands + this.#past.storeCommands,
+      logDropped: now.logDropped + this.#past.logDropped + lost,
+    };
+  }
+
+  /** Processes that end again and again, or none that serves, is a reason not to be ready. */
+  get health(): Check {
+    const { count } = this.#options;
+    const ends = this.#recentEnds();
+    if (ends > ENDS_MAX) {
+      return { ok: false, why: `${ends} ended within a minute, the last one: ${this.#lastWhy}` };
+    }
+    const { serving } = this;
+    if (serving === 0) return { ok: false, why: "none serves" };
+    return serving === count ? { ok: true } : { ok: true, why: `${serving} of ${count} serve` };
+  }
+
+  /** Brings up to date what all have told; gives up on each after `withinMs`. */
+  async ask(withinMs: number): Promise<void> {
+    await Promise.all([...this.#members].map((member) => member.ask(withinMs)));
+  }
+
+  /**
+   * Puts a configuration in force in all of them, and in all that are started from now on. Gives
+   * what went wrong, by process; such a one is replaced by one with the new configuration.
+   */
+  async reload(config: Config): Promise<readonly string[]> {
+    this.#config = config;
+    const reasons: string[] = [];
+    const one = async (member: Member) => {
+      const answer: Reloaded = await member.reload(config);
+      if (answer.ok || !this.#members.has(member)) return;
+      const why = (answer.reasons ?? []).join("; ");
+      reasons.push(`worker ${member.number} did not take the new configuration: ${why}`);
+      this.#lose(member, "it did not take the new configuration");
+      member.stop();
+      const { delayMs, drainMs } = drainTimes(config);
+      setTimeout(() => member.kill(), delayMs + drainMs + LAST_WORDS_MS).unref();
+    };
+    await Promise.all([...this.#members].map(one));
+    return reasons;
+  }
+
+  /** Lets all of them drain; resolves when they have ended, or have been ended at the deadline. */
+  async stop(deadlineMs: number): Promise<void> {
+    this.#stopping = true;
+    this.#cancel();
+    const timer = setTimeout(() => this.#killAll(), deadlineMs);
+    for (const member of this.#members) member.stop();
+    await this.#ended();
+    clearTimeout(timer);
+  }
+
+  async kill(): Promise<void> {
+    this.#stopping = true;
+    this.#cancel();
+    this.#killAll();
+    await this.#ended();
+  }
+
+  #told(): readonly Told[] {
+    return [...this.#members].flatMap(({ serving, told }) => (serving && told ? [told] : []));
+  }
+
+  #launch(): Member {
+    cluster.setupPrimary({
+      exec: MAIN,
+      args: ["worker"],
+      serialization: "advanced",
+      stdio: ["ignore", "pipe", "inherit", "ipc"],
+    });
+    const { told, lines } = this.#options;
+    const lost = (member: Member, why: string) => this.#lose(member, why);
+    const member: Member = new Member(cluster.fork(), this.#config, { told, lines, lost });
+    this.#members.add(member);
+    void member.closed.then(() => this.#leaving.delete(member));
+    return member;
+  }
+
+  #lose(member: Member, why: string): void {
+    if (!this.#members.delete(member)) return;
+    this.#leaving.add(member);
+    const { storeCommands = 0, logDropped = 0 } = member.told?.gauges ?? {};
+    this.#past.storeCommands += storeCommands;
+    this.#past.logDropped += logDropped + member.lost;
+    if (this.#stopping || !this.#opened) return;
+    this.#endsMs.push(performance.now());
+    this.#lastWhy = why;
+    const afterMs = this.#pauseMs();
+    const { log } = this.#options;
+    log.error("a worker is lost", { worker: member.number, pid: member.pid, why, afterMs });
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      void this.#replace();
+    }, afterMs);
+    this.#timers.add(timer);
+  }
+
+  async #replace(): Promise<void> {
+    const startMs = performance.now();
+    this.#restarts += 1;
+    const member = this.#launch();
+    // That it cannot start is told where it is lost.
+    const urls = await member.ready.catch(() => undefined);
+    if (urls === undefined) return;
+    this.urls = urls;
+    const startedMs = Math.round(performance.now() - startMs);
+    this.#options.log.info("a worker took the place of one that was lost", {
+      worker: member.number,
+      pid: member.pid,
+      startedMs,
+    });
+  }
+
+  #pauseMs(): number {
+    const over = this.#recentEnds() - ENDS_MAX;
+    return over <= 0 ? 0 : Math.min(BACKOFF_MS * 2 ** (over - 1), BACKOFF_MS_MAX);
+  }
+
+  #recentEnds(): number {
+    const sinceMs = performance.now() - ENDS_WITHIN_MS;
+    this.#endsMs = this.#endsMs.filter((ms) => ms > sinceMs);
+    return this.#endsMs.length;
+  }
+
+  #cancel(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+  }
+
+  #killAll(): void {
+    for (const member of [...this.#members, ...this.#leaving]) member.kill();
+  }
+
+  async #ended(): Promise<void> {
+    await Promise.all([...this.#members, ...this.#leaving].map(({ closed }) => closed));
+  }
+}
