@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { setImmediate as breathe, setTimeout as pause } from "node:timers/promises";
 import type { KeyRecord } from "../core/key.ts";
 import { MISTAKES_MAX } from "./damaged.ts";
 import { RecordReader, recordText } from "./key-records.ts";
@@ -14,6 +14,9 @@ const NEWS_LENGTH_MAX = 65_536;
 const LATE_MS = 2_000;
 /** The whole set may be tens of megabytes. */
 const ALL_LATE_MS = 10_000;
+/** After a cut connection, how long to go on asking whether the change had arrived. */
+const RECONNECT_TRIES = 15;
+const RECONNECT_PAUSE_MS = 200;
 /** No id looks like this: ID_PATTERN has no colon. */
 const VERSION_FIELD = ":version";
 
@@ -60,6 +63,17 @@ export function createRemoteKeys(link: Link, prefix: string): RemoteKeys {
     return String((await orLate(link.send(key, "hget", [key, VERSION_FIELD]), LATE_MS)) ?? "");
   }
 
+  async function versionSoon(): Promise<string> {
+    for (let tried = 1; ; tried++) {
+      try {
+        return await version();
+      } catch (error) {
+        if (tried === RECONNECT_TRIES) throw error;
+        await pause(RECONNECT_PAUSE_MS);
+      }
+    }
+  }
+
   return {
     channel,
     version,
@@ -74,7 +88,8 @@ export function createRemoteKeys(link: Link, prefix: string): RemoteKeys {
         return (await orLate(shared.run(PUT, key, args), ALL_LATE_MS)) === 1;
       } catch (error) {
         // No answer: it may have been executed. The version says so, being ours alone.
-        if (translate(error).executed === "no" || (await version()) !== after.version) throw error;
+        if (translate(error).executed === "no" || (await versionSoon()) !== after.version)
+          throw error;
         return true;
       }
     },

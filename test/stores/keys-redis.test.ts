@@ -9,6 +9,7 @@ import { createMemoryStore } from "../../src/stores/memory.ts";
 import type { KeyStore } from "../../src/stores/store.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
+import { openTcpProxy } from "../support/tcp-proxy.ts";
 import { describeKeyStore } from "./keys-contract.ts";
 import { add, record } from "./keys-record.ts";
 
@@ -119,7 +120,7 @@ describe("Keys in Redis", () => {
     const store = await open(file);
     await add(store, record("k_1"));
     await eventually(() => readFile(file, "utf8"));
-    await mkdir(`${file}.tmp`);
+    await eventually(() => mkdir(`${file}.tmp`));
     await add(store, record("k_2"));
     await eventually(() => assert.equal(told.length, 1));
     await add(store, record("k_3"));
@@ -149,6 +150,39 @@ describe("Keys in Redis", () => {
     const [day] = (await back.look(name, { limits, bans: undefined })).windows;
     assert.equal(day?.used, 0);
     await back.close();
+  });
+
+  it("are changed once, and said to be, when the answer to the change was lost", async () => {
+    await using proxy = await openTcpProxy(server);
+    const url = `redis://${proxy.host}:${proxy.port}`;
+    const address = { kind: "redis", url, shown: url } as const;
+    const store = await openKeysRedis({ address, ...common, watch: false });
+    opened.push(store);
+    await add(store, record("k_0"));
+    let edits = 0;
+    const done = store.change((records) => {
+      edits += 1;
+      proxy.behave({ swallowReplies: true });
+      return { records: [...records, record("k_1")], result: "done" };
+    });
+    await eventually(async () => assert.equal(await redis.hlen(HASH), 3));
+    proxy.behave({});
+    proxy.reset();
+    assert.deepEqual([await done, edits, store.list().length], ["done", 1, 2]);
+  });
+
+  it("are not said to be changed when the change did not arrive", async () => {
+    await using proxy = await openTcpProxy(server);
+    const url = `redis://${proxy.host}:${proxy.port}`;
+    const address = { kind: "redis", url, shown: url } as const;
+    const store = await openKeysRedis({ address, ...common, watch: false });
+    opened.push(store);
+    const failed = store.change((records) => {
+      proxy.reset();
+      return { records: [...records, record("k_1")], result: "done" };
+    });
+    await assert.rejects(failed, /Redis/);
+    assert.equal(await redis.hlen(HASH), 0);
   });
 
   it("stay in use when a record in Redis is damaged, told once, until it is whole", async () => {
@@ -204,7 +238,7 @@ describe("Keys in Redis", () => {
     assert.equal(await redis.hlen(HASH), 0);
   });
 
-  it("reach a gateway within a second whose subscription was cut", async () => {
+  it("reach a gateway by the poll whose subscription was cut", async () => {
     const store = await open();
     const writer = await open(undefined, false);
     for (const client of String(await redis.call("CLIENT", "LIST", "TYPE", "pubsub")).split("\n")) {
@@ -215,7 +249,8 @@ describe("Keys in Redis", () => {
     await add(writer, fresh);
     const doneMs = performance.now();
     await eventually(() => store.find(fresh.digest) !== undefined);
-    assert.ok(performance.now() - doneMs < 1_100, `${performance.now() - doneMs} ms`);
+    // A second by the poll; twice that where the machine is busy.
+    assert.ok(performance.now() - doneMs < 2_000, `${performance.now() - doneMs} ms`);
   });
 
   it("reach other gateways by message, without reading all of them again", async () => {
