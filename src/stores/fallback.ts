@@ -46,6 +46,8 @@ export function createFallback(
   const accounts = new LocalAccounts();
   const storeNow = options.now ?? heart.storeNow;
   let failuresInRow = 0;
+  /** What began the absence tells more than what followed: READONLY, then a connection made anew. */
+  let first: StoreFailure | undefined;
   let beatsMissed = 0;
   let wentMs = storeNow();
   let gatewaysThen = 1;
@@ -54,16 +56,18 @@ export function createFallback(
   let closed = false;
 
   /** The first failure after an answer: an absence begins, with shares of its own. */
-  function begin(): void {
+  function begin(failure: StoreFailure): void {
+    first = failure;
     wentMs = storeNow();
     gatewaysThen = heart.gateways();
     accounts.forget();
   }
 
   function shut(failure: StoreFailure): void {
-    why = failure.message;
+    const { code, message } = first ?? failure;
+    why = message;
     const { onStoreFailure } = options.policy();
-    options.report("error", "store_away", { code: failure.code, why, mode: onStoreFailure });
+    options.report("error", "store_away", { code, why, mode: onStoreFailure });
     tendIn(PROBE_MS);
   }
 
@@ -90,7 +94,7 @@ export function createFallback(
     beatsMissed += 1;
     if (why !== undefined) why = failure.message;
     else if (beatsMissed >= BEATS_MISSED_MAX && !shared.link.clustered) {
-      if (failuresInRow === 0) begin();
+      if (failuresInRow === 0) begin(failure);
       shut(failure);
     }
   }
@@ -103,6 +107,7 @@ export function createFallback(
     const accountsCharged = await settle();
     why = undefined;
     failuresInRow = 0;
+    first = undefined;
     accounts.forget();
     for (const batch of batchesOf(accounts.take(), shared.link.clustered)) {
       charge(batch).catch(() => undefined);
@@ -160,7 +165,7 @@ export function createFallback(
         if (accounts.owes && why === undefined) settle().catch(() => undefined);
         return;
       }
-      if (failuresInRow === 0 && why === undefined) begin();
+      if (failuresInRow === 0 && why === undefined) begin(failure);
       failuresInRow += 1;
       if (failuresInRow >= FAILURES_MAX && why === undefined) shut(failure);
     },

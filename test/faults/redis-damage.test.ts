@@ -1,0 +1,268 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Redis } from "ioredis";
+import type { House } from "../support/house.ts";
+import { eventually } from "../support/poll.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+import {
+  askTimed,
+  changes,
+  dayUsed,
+  isReady,
+  metric,
+  openRedisHouse,
+  readyWithin,
+  startLoad,
+} from "./redis-house.ts";
+
+let server: TestRedis;
+let redis: Redis;
+before(async () => {
+  server = await startRedis();
+  redis = await server.client();
+});
+afterEach(async () => {
+  await redis.config("SET", "maxmemory", "0");
+  await redis.config("SET", "maxmemory-policy", "noeviction");
+  await redis.replicaof("NO", "ONE");
+  await redis.flushall();
+});
+after(() => server.close());
+
+const UNSAFE = "tollgate_store_unsafe_policy";
+
+/** The one key of the store that holds an account. */
+async function keyOf(account: string): Promise<string> {
+  const [key = ""] = await redis.keys(`tg:*:production:${account}`);
+  return key;
+}
+
+/** Asks until the gateway has noticed; every answer meanwhile must be an admission. */
+async function notices(house: House, key: string): Promise<number> {
+  let asked = 0;
+  await eventually(async () => {
+    asked += 1;
+    assert.equal((await askTimed(house, key)).status, 200);
+    return changes(house).includes("store_away");
+  });
+  return asked;
+}
+
+describe("Redis that takes no writes", () => {
+  const cases = [
+    {
+      what: "out of memory",
+      code: "OOM",
+      begin: () => redis.config("SET", "maxmemory", "1"),
+      end: () => redis.config("SET", "maxmemory", "0"),
+    },
+    {
+      what: "a read-only replica",
+      code: "READONLY",
+      begin: () => redis.replicaof("127.0.0.1", 1),
+      end: () => redis.replicaof("NO", "ONE"),
+    },
+  ];
+  for (const { what, code, begin, end } of cases) {
+    it(`(${what}) is away: every request is decided here, charged once when it is over, and told once`, async () => {
+      await using house = await openRedisHouse(server);
+      const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 10_000 } });
+      assert.equal((await askTimed(house, key)).status, 200);
+      await begin();
+      let asked = 1 + (await notices(house, key));
+      const away = house.said.find(({ msg }) => msg === "store_away");
+      assert.equal(away?.code, code);
+      assert.equal((await isReady(house)).status, 503);
+      // Long enough for three probes: none of them may take the store to be back.
+      for (const endMs = performance.now() + 1_600; performance.now() < endMs; asked++) {
+        assert.equal((await askTimed(house, key)).status, 200);
+        await sleep(20);
+      }
+      assert.deepEqual(changes(house), ["store_away"]);
+      await end();
+      await readyWithin(house, 2_000);
+      await eventually(async () => assert.equal(await dayUsed(house, account), asked));
+      await askTimed(house, key);
+      assert.equal(await dayUsed(house, account), asked + 1);
+      assert.deepEqual(changes(house), ["store_away", "store_back"]);
+      await house.law();
+    });
+  }
+});
+
+describe("an eviction policy that drops counters", () => {
+  it("is told once and shown as a metric; noeviction is not", async () => {
+    await using safe = await openRedisHouse(server);
+    await redis.config("SET", "maxmemory-policy", "allkeys-lru");
+    await using unsafe = await openRedisHouse(server);
+    await eventually(async () => assert.equal(await metric(unsafe, UNSAFE), 1));
+    const warnings = unsafe.said.filter(({ msg }) => msg === "store_evicts");
+    assert.equal(warnings.length, 1);
+    assert.deepEqual([warnings[0]?.level, warnings[0]?.maxmemoryPolicy], ["warn", "allkeys-lru"]);
+    assert.equal(await metric(safe, UNSAFE), 0);
+    assert.equal(safe.said.filter(({ msg }) => msg === "store_evicts").length, 0);
+  });
+
+  it("is asked for again soon where the store was away at the start", async () => {
+    await redis.config("SET", "maxmemory-policy", "allkeys-random");
+    const late = await startRedis();
+    await late.kill();
+    await using house = await openRedisHouse(late);
+    assert.equal(await metric(house, UNSAFE), 0);
+    await late.restart();
+    const client = await late.client();
+    await client.config("SET", "maxmemory-policy", "volatile-ttl");
+    await eventually(async () => assert.equal(await metric(house, UNSAFE), 1));
+    await late.close();
+  });
+});
+
+describe("FLUSHALL", () => {
+  it("starts the counters at 0: no refusal, no odd number in a header, no crash", async () => {
+    await using house = await openRedisHouse(server);
+    const { key, account } = await house.issue();
+    for (let i = 0; i < 30; i++) await askTimed(house, key);
+    await redis.flushall();
+    const told = await askTimed(house, key);
+    assert.deepEqual([told.status, told.limit, told.remaining], [200, 60, 59]);
+    assert.equal(await dayUsed(house, account), 1);
+    assert.deepEqual(changes(house), []);
+  });
+
+  it("does not end a ban that a gateway knows of", async () => {
+    const bans = { strikes: 1, within: "10s", grace: "0s", duration: "1h" };
+    const config = { plans: { free: { day: 2 } }, bans };
+    await using house = await openRedisHouse(server, { config });
+    const { key } = await house.issue();
+    await eventually(async () => (await askTimed(house, key)).code === "key_banned");
+    await redis.flushall();
+    for (let i = 0; i < 5; i++) assert.equal((await askTimed(house, key)).code, "key_banned");
+    await sleep(1_200);
+    assert.equal((await askTimed(house, key)).code, "key_banned", "after the next poll too");
+  });
+});
+
+describe("damage to one account", () => {
+  it("(the wrong type) is repaired in place, told, and counted on together", async () => {
+    await using one = await openRedisHouse(server);
+    const { key, account } = await one.issue();
+    await askTimed(one, key);
+    const stored = await keyOf(account);
+    await redis.del(stored);
+    await redis.set(stored, "a text");
+    assert.equal((await askTimed(one, key)).status, 200);
+    assert.equal((await askTimed(one, key)).remaining, 58);
+    assert.equal(await redis.type(stored), "hash");
+    assert.equal(one.said.filter(({ msg }) => msg === "counter_repaired").length, 1);
+    assert.deepEqual(changes(one), []);
+  });
+
+  it("(its time to live is lost) is made good by the next request", async () => {
+    await using house = await openRedisHouse(server);
+    const { key, account } = await house.issue();
+    await askTimed(house, key);
+    const stored = await keyOf(account);
+    await redis.persist(stored);
+    assert.equal(await redis.ttl(stored), -1);
+    await askTimed(house, key);
+    const toMidnight = 86_400 - (Math.floor(Date.now() / 1000) % 86_400);
+    assert.ok((await redis.ttl(stored)) >= toMidnight - 2);
+    assert.equal(await dayUsed(house, account), 2);
+  });
+
+  it("(a window of an impossible future) is moved to now with its count, and told", async () => {
+    await using house = await openRedisHouse(server);
+    const { key, account } = await house.issue();
+    await askTimed(house, key);
+    const futureMs = (Math.floor(Date.now() / 86_400_000) + 400) * 86_400_000;
+    await redis.hset(await keyOf(account), "d", `${futureMs} 40 0`);
+    const told = await askTimed(house, key);
+    assert.deepEqual([told.status, told.remaining], [200, 19]);
+    assert.ok(told.reset * 1_000 <= Date.now() + 86_400_000);
+    assert.equal(house.said.filter(({ msg }) => msg === "counter_repaired").length, 1);
+  });
+});
+
+describe("clocks", () => {
+  it("of gateways an hour apart give the same Reset and one count", async () => {
+    const text = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+    const keys = { [text]: { id: "both" } };
+    await using early = await openRedisHouse(server, { keys, now: () => Date.now() - 3_600_000 });
+    await using late = await openRedisHouse(server, { keys, now: () => Date.now() + 3_600_000 });
+    const told = [];
+    for (let i = 0; i < 64; i++) told.push(await askTimed(i % 2 === 0 ? early : late, text));
+    const admitted = told.filter(({ status }) => status === 200);
+    assert.equal(admitted.length, 60);
+    assert.deepEqual(
+      admitted.map(({ remaining }) => remaining),
+      admitted.map((_, i) => 59 - i),
+    );
+    assert.deepEqual([...new Set(told.map(({ reset }) => reset))].length, 1);
+    assert.equal((told[0]?.reset ?? 0) % 86_400, 0);
+  });
+});
+
+describe("the clock of Redis going back over an edge", () => {
+  it("opens no window that was spent before: what is left of the later one is all there is", async () => {
+    await using house = await openRedisHouse(server);
+    const { key, account } = await house.issue();
+    await askTimed(house, key);
+    const tomorrowMs = (Math.floor(Date.now() / 86_400_000) + 1) * 86_400_000;
+    await redis.hset(await keyOf(account), "d", `${tomorrowMs} 59 0`);
+    const told = [await askTimed(house, key), await askTimed(house, key)];
+    assert.deepEqual(
+      told.map(({ status, remaining, reset }) => [status, remaining, reset * 1_000]),
+      [
+        [200, 0, tomorrowMs + 86_400_000],
+        [429, 0, tomorrowMs + 86_400_000],
+      ],
+    );
+    assert.equal(house.said.filter(({ msg }) => msg === "counter_repaired").length, 0);
+  });
+});
+
+describe("a pause of Redis (CLIENT PAUSE)", () => {
+  it("is an absence like any other: answers go on, and what ran late was charged once", async () => {
+    await using house = await openRedisHouse(server);
+    const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 100_000 } });
+    const load = startLoad(house, [key], 200);
+    await eventually(() => load.told.length > 50);
+    await redis.client("PAUSE", 700);
+    await eventually(() => changes(house).includes("store_back"));
+    const told = await load.stop();
+    assert.deepEqual(
+      told.filter(({ status }) => status !== 200),
+      [],
+    );
+    assert.deepEqual(changes(house), ["store_away", "store_back"]);
+    await readyWithin(house, 2_000);
+    assert.equal(await dayUsed(house, account), told.length, "each of them once");
+  });
+});
+
+describe("an event loop that stalls while Redis is well", () => {
+  it("raises no alarm: every answer is the store's", async () => {
+    await using house = await openRedisHouse(server);
+    const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 100_000 } });
+    await askTimed(house, key);
+    const held = new Int32Array(new SharedArrayBuffer(4));
+    const load = startLoad(house, [key], 300);
+    for (let i = 0; i < 10; i++) {
+      await sleep(20);
+      Atomics.wait(held, 0, 0, 200);
+    }
+    const told = await load.stop();
+    assert.deepEqual(
+      told.filter(({ status }) => status !== 200),
+      [],
+    );
+    assert.equal(
+      await metric(house, 'tollgate_store_unavailable_decisions_total{mode="local"}'),
+      0,
+    );
+    assert.deepEqual(changes(house), []);
+    assert.equal(await dayUsed(house, account), told.length + 1);
+    await house.law();
+  });
+});
