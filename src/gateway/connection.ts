@@ -30,7 +30,9 @@ export class Connection {
     return connection;
   }
 
+  /** Starts the exchange when its turn comes; never, where an answer before it closes. */
   enter(exchange: Exchange, start: (exchange: Exchange) => void): void {
+    if (this.#closing) return;
     if (this.current === undefined) {
       this.current = exchange;
       start(exchange);
@@ -43,7 +45,7 @@ export class Connection {
   leave(exchange: Exchange): void {
     if (this.current !== exchange) return;
     this.current = undefined;
-    if (this.#socket.destroyed) return;
+    if (this.#closing) return;
     const next = this.#queue.shift();
     if (this.#queue.length === AHEAD_MAX - 1) this.#socket.resume();
     if (next !== undefined) {
@@ -52,6 +54,14 @@ export class Connection {
     } else if (this.lastWords !== undefined) {
       this.lastWords();
     }
+  }
+
+  /**
+   * We have said, or cut, our last: what the client sends behind it must not be acted on, for it
+   * would be charged and forwarded without ever being answered (RFC 9112 9.6).
+   */
+  get #closing(): boolean {
+    return this.#socket.destroyed || this.#socket.writableEnded;
   }
 
   /** The exchange that the client's next bytes belong to. */
