@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ask, errorOf, openClient } from "../support/client.ts";
+import { openHouse } from "../support/house.ts";
+import { eventually } from "../support/poll.ts";
+import { onlyValue } from "../support/response.ts";
+
+test("drain, announced: the listener stays open, answers carry Connection: close", async () => {
+  await using house = await openHouse({ config: { limits: { drainDelay: "300ms", drain: "1s" } } });
+  const { key } = await house.issue();
+  await using kept = await openClient(house.port);
+  assert.equal((await kept.ask({ key })).status, 200);
+  const stopped = house.started.stop();
+  const ready = await fetch(`${house.adminUrl}/readyz`);
+  assert.equal(ready.status, 503, "/readyz says so at once");
+  const checks = (await ready.json()) as { checks: { draining: { ok: boolean } } };
+  assert.equal(checks.checks.draining.ok, false);
+  for (const answer of [await ask(house.port, { key }), await kept.ask({ key })]) {
+    assert.equal(answer.status, 200);
+    assert.equal(onlyValue(answer, "Connection"), "close");
+  }
+  assert.equal(await kept.ended, "closed");
+  await stopped;
+  await assert.rejects(ask(house.port, { key }), "no more connections");
+});
+
+test("drain, closed: what runs is served, what comes later on a connection is 503 draining", async () => {
+  await using house = await openHouse({ config: { limits: { drain: "5s" } } });
+  const { key } = await house.issue();
+  let answerNow = () => {};
+  await using kept = await openClient(house.port);
+  assert.equal((await kept.ask({ key })).status, 200);
+  house.backend.answer((_seen, response) => {
+    answerNow = () => void response.end("late");
+  });
+  await using busy = await openClient(house.port);
+  const slow = busy.ask({ key });
+  await eventually(() => house.backend.seen.length === 2);
+  const stopped = house.started.stop();
+  await eventually(async () => {
+    await assert.rejects(ask(house.port, { key }));
+  });
+  const refused = await kept.ask({ key });
+  assert.deepEqual([refused.status, errorOf(refused).code], [503, "draining"]);
+  assert.equal(onlyValue(refused, "Retry-After"), "1");
+  assert.equal(await kept.ended, "closed");
+  answerNow();
+  const served = await slow;
+  assert.deepEqual([served.status, served.body.toString()], [200, "late"]);
+  await stopped;
+  const charged = house.lines.map(({ status, charged }) => `${status}: ${charged}`);
+  assert.deepEqual(new Set(charged), new Set(["200: 1", "503: 0"]));
+});
+
+test("drain: at the deadline what still runs is cut", async () => {
+  await using house = await openHouse({ config: { limits: { drain: "200ms" } } });
+  const { key } = await house.issue();
+  house.backend.answer(() => {});
+  await using client = await openClient(house.port);
+  const slow = client.ask({ key });
+  await eventually(() => house.backend.seen.length === 1);
+  const startMs = performance.now();
+  await Promise.all([house.started.stop(), assert.rejects(slow)]);
+  const tookMs = performance.now() - startMs;
+  assert.ok(tookMs >= 190 && tookMs < 3_000, `${tookMs}`);
+  assert.deepEqual([house.lines[0]?.charged, house.lines[0]?.forwards], [1, 1]);
+});
