@@ -5,12 +5,10 @@ import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import type { Redis } from "ioredis";
 import { openKeysRedis } from "../../src/stores/keys-redis.ts";
-import { createMemoryStore } from "../../src/stores/memory.ts";
 import type { KeyStore } from "../../src/stores/store.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
-import { openTcpProxy } from "../support/tcp-proxy.ts";
-import { describeKeyStore } from "./keys-contract.ts";
+import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { add, record } from "./keys-record.ts";
 
 const HASH = "tg:{0}:keys";
@@ -25,14 +23,6 @@ before(async () => {
 after(async () => {
   await server.close();
   await rm(directory, { recursive: true, force: true });
-});
-
-const common = { prefix: "tg", report: () => {} };
-
-describeKeyStore("Redis with the keys", {
-  open: (watch) => openKeysRedis({ address: server.address, ...common, watch }),
-  clear: async () => void (await redis.flushall()),
-  writerArgs: () => ["redis", server.url],
 });
 
 describe("Keys in Redis", () => {
@@ -61,6 +51,13 @@ describe("Keys in Redis", () => {
   async function close(store: KeyStore): Promise<void> {
     opened.splice(opened.indexOf(store), 1);
     await store.close();
+  }
+  async function openThrough({ host, port }: TcpProxy): Promise<KeyStore> {
+    const url = `redis://${host}:${port}`;
+    const address = { kind: "redis", url, shown: url } as const;
+    const store = await openKeysRedis({ address, prefix: "tg", report: () => {}, watch: false });
+    opened.push(store);
+    return store;
   }
   function copyFile(): string {
     copies += 1;
@@ -135,29 +132,9 @@ describe("Keys in Redis", () => {
     assert.match(await readFile(file, "utf8"), /"k_3"/);
   });
 
-  it("start without a copy from a file that has counters of the memory store", async () => {
-    const file = copyFile();
-    const name = { environment: "production", account: "a" };
-    const memory = await createMemoryStore({ stateFile: file, now: Date.now, report: () => {} });
-    const limits = [{ window: "day", limit: 9 }] as const;
-    void memory.spend(name, { limits, bans: undefined, units: 1 });
-    await memory.close();
-    const store = await open(file);
-    assert.deepEqual([store.ready, store.list()], [true, []]);
-    await add(store, record("k_1"));
-    await close(store);
-    const back = await createMemoryStore({ stateFile: file, now: Date.now, report: () => {} });
-    const [day] = (await back.look(name, { limits, bans: undefined })).windows;
-    assert.equal(day?.used, 0);
-    await back.close();
-  });
-
   it("are changed once, and said to be, when the answer to the change was lost", async () => {
     await using proxy = await openTcpProxy(server);
-    const url = `redis://${proxy.host}:${proxy.port}`;
-    const address = { kind: "redis", url, shown: url } as const;
-    const store = await openKeysRedis({ address, ...common, watch: false });
-    opened.push(store);
+    const store = await openThrough(proxy);
     await add(store, record("k_0"));
     let edits = 0;
     const done = store.change((records) => {
@@ -173,10 +150,7 @@ describe("Keys in Redis", () => {
 
   it("are not said to be changed when the change did not arrive", async () => {
     await using proxy = await openTcpProxy(server);
-    const url = `redis://${proxy.host}:${proxy.port}`;
-    const address = { kind: "redis", url, shown: url } as const;
-    const store = await openKeysRedis({ address, ...common, watch: false });
-    opened.push(store);
+    const store = await openThrough(proxy);
     const failed = store.change((records) => {
       proxy.reset();
       return { records: [...records, record("k_1")], result: "done" };
