@@ -1,5 +1,6 @@
 import { normalize } from "node:path";
 import { formatAddress, isLoopback } from "./address.ts";
+import { checkEdges, checkTls } from "./checks-edges.ts";
 import type { Address } from "./config.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { Findings } from "./mistakes.ts";
@@ -12,10 +13,12 @@ export function checkAcross(draft: Draft, findings: Findings): void {
   checkStore(draft, findings);
   checkAdmin(draft, findings);
   checkListeners(draft, findings);
+  checkTls(draft, findings);
   checkKeyTags(draft.environments, findings);
-  for (const [name, { hosts, upstreams }] of draft.environments) {
-    checkRepeats(hosts, ["environments", name, "hosts"], findings);
-    checkRepeats(upstreams, ["environments", name, "upstreams"], findings);
+  for (const [name, environment] of draft.environments) {
+    checkRepeats(environment.hosts, ["environments", name, "hosts"], findings);
+    checkRepeats(environment.upstreams, ["environments", name, "upstreams"], findings);
+    checkEdges(name, environment, findings);
   }
   if (draft.plans !== undefined && Object.keys(draft.plans).length === 0) {
     findings.misread(["plans"], "a map of at least one plan");

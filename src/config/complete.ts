@@ -1,11 +1,13 @@
 import { dirname, resolve } from "node:path";
+import type { CorsPolicy } from "../core/cors.ts";
 import type { EdgeLimits } from "../core/limits.ts";
 import type { BanPolicy } from "../core/quota.ts";
 import type { Operation } from "../core/route.ts";
 import { type Limit, WINDOWS, type WindowName } from "../core/windows.ts";
-import type { Config, Environment } from "./config.ts";
+import type { CertificateFiles, Config, Environment } from "./config.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { LimitOverrides } from "./limits.ts";
+import type { Authorities } from "./pem.ts";
 
 type Rest = {
   /** Absolute. */
@@ -13,10 +15,11 @@ type Rest = {
   readonly hash: string;
   /** By environment; none for those without a description. */
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
+  readonly authorities: ReadonlyMap<string, Authorities>;
 };
 
 /** A draft without mistakes as the configuration: units in names, paths absolute, all filled in. */
-export function complete(draft: Draft, { file, hash, operations }: Rest): Config {
+export function complete(draft: Draft, { file, hash, operations, authorities }: Rest): Config {
   const folder = dirname(file);
   const keys = sound(draft.keys);
   const limits = sound(draft.limits);
@@ -26,6 +29,8 @@ export function complete(draft: Draft, { file, hash, operations }: Rest): Config
       name,
       limits: overridden,
       operations: operations.get(name),
+      authorities: authorities.get(name),
+      folder,
     });
   });
   const [unauthenticated] = limitsOf(sound(draft.unauthenticated));
@@ -59,19 +64,41 @@ type Around = {
   readonly name: string;
   readonly limits: Required<LimitOverrides>;
   readonly operations: readonly Operation[] | undefined;
+  readonly authorities: Authorities | undefined;
+  readonly folder: string;
 };
 
-function environmentOf(draft: EnvironmentDraft, { name, limits, operations }: Around): Environment {
+function environmentOf(draft: EnvironmentDraft, around: Around): Environment {
+  const { operations, limits } = around;
   return {
-    name,
+    name: around.name,
     listen: sound(draft.listen),
     hosts: sound(draft.hosts),
     keyTag: sound(draft.keyTag),
     routes: { basePath: sound(draft.basePath), operations },
     upstreams: sound(draft.upstreams),
     upstreamHost: sound(draft.upstreamHost),
+    upstreamTls: { ca: around.authorities, serverName: sound(draft.upstreamTls).serverName },
+    healthCheck: healthCheckOf(draft.healthCheck),
+    tls: certificateOf(draft.tls, around.folder),
+    cors: corsPolicyOf(draft.cors),
     limits: edgeLimitsOf(limits),
   };
+}
+
+function healthCheckOf(check: EnvironmentDraft["healthCheck"]): Environment["healthCheck"] {
+  return check === undefined ? undefined : { path: check.path, everyMs: check.every };
+}
+
+function certificateOf(tls: EnvironmentDraft["tls"], folder: string): CertificateFiles | undefined {
+  if (tls === undefined) return undefined;
+  return { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) };
+}
+
+function corsPolicyOf(cors: EnvironmentDraft["cors"]): CorsPolicy | undefined {
+  if (cors === undefined) return undefined;
+  const { maxAge, ...rest } = cors;
+  return { ...rest, maxAgeSeconds: Math.floor(maxAge / 1000) };
 }
 
 function edgeLimitsOf(limits: Required<LimitOverrides>): EdgeLimits {

@@ -1,3 +1,4 @@
+import type { CorsPolicy } from "../core/cors.ts";
 import type { EdgeLimits } from "../core/limits.ts";
 import type { BanPolicy } from "../core/quota.ts";
 import type { RouteTable } from "../core/route.ts";
@@ -49,8 +50,20 @@ export type Environment = {
   /** Origins, no path: "http://127.0.0.1:9001". */
   readonly upstreams: readonly string[];
   readonly upstreamHost: "upstream" | "client";
+  readonly upstreamTls: {
+    /** Trusted in place of the system's authorities: the file, and what it held when it was read. */
+    readonly ca: { readonly path: string; readonly text: string } | undefined;
+    readonly serverName: string | undefined;
+  };
+  /** Asked of each upstream. */
+  readonly healthCheck: { readonly path: string; readonly everyMs: number } | undefined;
+  /** Absolute paths, PEM; undefined: the listener is plain. What is in them is read where it is used. */
+  readonly tls: CertificateFiles | undefined;
+  readonly cors: CorsPolicy | undefined;
   readonly limits: EdgeLimits;
 };
+
+export type CertificateFiles = { readonly cert: string; readonly key: string };
 
 /** One mistake, at its place: printed as `FILE:LINE:COL: message`. Lines and columns from 1. */
 export type Mistake = {

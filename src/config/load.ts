@@ -7,6 +7,7 @@ import type { Loaded, Mistake } from "./config.ts";
 import { type Draft, readDraft } from "./draft.ts";
 import { Findings } from "./mistakes.ts";
 import { readDescription } from "./openapi.ts";
+import { readPems } from "./pem.ts";
 import type { Variables } from "./substitute.ts";
 import { type ReadText, readTextFile } from "./text-file.ts";
 import { readTree, type Tree } from "./tree.ts";
@@ -34,19 +35,22 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
   const draft = readDraft(findings);
   checkAcross(draft, findings);
   const described = await readDescriptions(draft, findings);
+  const authorities = await readPems(draft, findings, dirname(resolve(file)));
 
   const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
   if (all.length > 0) return { ok: false, mistakes: inOrder(all, file) };
+  const pems = [...authorities.values()];
   const config = complete(draft, {
     file: resolve(file),
-    hash: hashOf(source.text, tree, described.texts),
+    hash: hashOf(source.text, tree, [...described.texts, ...pems.map(({ text }) => text)]),
     operations: described.operations,
+    authorities,
   });
   return {
     ok: true,
     config,
     warnings: inOrder([...findings.warnings, ...described.warnings], file),
-    files: [resolve(file), ...described.files],
+    files: [resolve(file), ...described.files, ...pems.map(({ path }) => path)],
   };
 }
 
@@ -87,10 +91,10 @@ async function readDescriptions(draft: Draft, findings: Findings): Promise<Descr
   return { operations, texts, files, mistakes, warnings };
 }
 
-/** In force is the same exactly when file, substitutions and descriptions are. */
-function hashOf(text: string, { substitutions }: Tree, descriptions: readonly string[]): string {
+/** In force is the same exactly when file, substitutions, descriptions and authorities are. */
+function hashOf(text: string, { substitutions }: Tree, beside: readonly string[]): string {
   const replaced = [...substitutions].sort(([a], [b]) => (a < b ? -1 : 1));
-  const parts = JSON.stringify([text, replaced, descriptions]);
+  const parts = JSON.stringify([text, replaced, beside]);
   return createHash("sha256").update(parts).digest("hex");
 }
 

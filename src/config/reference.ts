@@ -35,6 +35,9 @@ These are mistakes too:
 - One address for two environments whose \`hosts\` do not tell them apart, or for an environment and
   the admin listener; an address beside one that includes it, such as \`0.0.0.0:8080\` and
   \`127.0.0.1:8080\`. Port 0 takes any free port and is never shared.
+- \`tls\` in one of two environments that share an address and not in the other; a certificate or key
+  that cannot be read, or that do not belong together.
+- \`cors\` with \`credentials: true\` for the origins \`"*"\`, or with \`"*"\` beside others.
 - The same \`keyTag\` twice; the same host or upstream twice in one list; one file for \`keys\` and
   \`stateFile\`.
 
@@ -45,7 +48,7 @@ These are mistakes too:
 
 Saving the file, SIGHUP or \`POST /api/reload\` reads everything again and swaps it whole; a file with
 a mistake changes nothing. A reload is refused that changes \`store\`, \`storePrefix\`, \`keys\`,
-\`stateFile\`, \`workers\`, the \`listen\` of an environment or of \`admin\`, or drops a plan that working
+\`stateFile\`, \`workers\`, the \`listen\` of an environment or of \`admin\`, or whether a listener has \`tls\`, or drops a plan that working
 keys have (or makes it \`custom\` while they have no limits of their own). An environment may come or go
 only on an address that another one has open.
 `;
@@ -82,6 +85,11 @@ export function configurationReference(): string {
   const sections = [
     section("The file", "", top),
     section("environments.NAME", describe(propertiesOf(root).environments), rowsOf(environment)),
+    ...rowsOf(environment).flatMap(({ key, schema }) => {
+      const map = key === "limits" ? undefined : mapIn(schema);
+      const title = `environments.NAME.${key}`;
+      return map === undefined ? [] : [section(title, describe(schema), rowsOf(map))];
+    }),
     section("plans.NAME", describe(propertiesOf(root).plans), rowsOf(mapIn(plans) ?? {})),
     ...rowsOf(root)
       .filter(({ key }) => key !== "environments" && key !== "plans")
@@ -123,7 +131,9 @@ function mapIn(schema: JsonSchema): JsonSchema | undefined {
 function takes(schema: JsonSchema): string {
   if (typeof schema.title === "string") return inCell(schema.title);
   if (schema.type === "array") return `a list, each ${takes(schema.items as JsonSchema)}`;
-  return mapIn(schema) === undefined ? inCell(String(schema.type)) : "a map, as `limits`";
+  if (mapIn(schema) === undefined) return inCell(String(schema.type));
+  const isLimits = propertiesOf(mapIn(schema) ?? {}).headerBytes !== undefined;
+  return isLimits ? "a map, as `limits`" : "a map, see below";
 }
 
 function defaultOf({ schema, isRequired }: Row): string {

@@ -27,6 +27,7 @@ export function refuseReload(
   return [
     ...settings.filter((reason) => reason !== undefined),
     ...listenerChanges(from, to),
+    ...tlsChanges(from, to),
     ...planChanges(to, inUse(records, nowMs)),
   ];
 }
@@ -83,6 +84,18 @@ function listenerChanges(from: Config, to: Config): string[] {
     );
   }
   return reasons;
+}
+
+/** A listener that is open speaks TLS or does not; which certificate it shows may change. */
+function tlsChanges(from: Config, to: Config): string[] {
+  return to.environments.flatMap(({ name, listen, tls }) => {
+    const before =
+      from.environments.find((one) => one.name === name) ??
+      from.environments.find((one) => formatAddress(one.listen) === formatAddress(listen));
+    if (before === undefined || (before.tls === undefined) === (tls === undefined)) return [];
+    const what = tls === undefined ? "take tls from" : "give tls to";
+    return [`Cannot ${what} environments.${name} by a reload: restart the gateway to change it`];
+  });
 }
 
 /** Port 0 is another free port each time. */

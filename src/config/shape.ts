@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { WINDOWS } from "../core/windows.ts";
+import { cors, healthCheck, tls, upstreamTls } from "./edges.ts";
 import { optional, required } from "./fields.ts";
 import { limits, overrides } from "./limits.ts";
 import * as kind from "./scalars.ts";
@@ -72,6 +73,19 @@ export const environmentShape = z.strictObject(
       "upstream",
       "Which Host the backend sees: its own, or the one the client sent.",
     ),
+    upstreamTls: optional(upstreamTls, {}, "How https upstreams are verified."),
+    healthCheck: healthCheck.optional().meta({
+      description:
+        "Asks every upstream for a path: two failures in a row take it out, one success brings it back, and the last one in service stays. Without it nothing is asked.",
+    }),
+    tls: tls.optional().meta({
+      description:
+        "Makes the listener HTTPS, 1.1 only; all environments of one listener have it or none. The files are read again when they change.",
+    }),
+    cors: cors.optional().meta({
+      description:
+        "Lets pages of other origins call: preflights are answered here, uncharged. Without it the backend's own fields pass.",
+    }),
     limits: optional(overrides, {}, "What differs here from the `limits` of all environments."),
   },
   "a map that describes an environment",

@@ -28,11 +28,16 @@ export function shownConfig(config: Config): unknown {
 }
 
 function shownEnvironment({ name: _, listen, routes, ...rest }: Environment): unknown {
+  const { upstreamTls, tls, cors, healthCheck } = rest;
   const operations = routes.operations?.map(({ segments: _, ...operation }) => operation);
   return {
     listen: formatAddress(listen),
     basePath: routes.basePath,
     ...rest,
+    upstreamTls: { ...upstreamTls, ca: upstreamTls.ca?.path },
+    healthCheck: healthCheck ?? "off",
+    tls: tls ?? "off",
+    cors: cors ?? "off",
     operations: operations ?? "all",
   };
 }

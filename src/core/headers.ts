@@ -1,3 +1,4 @@
+import { CORS_FIELDS } from "./cors.ts";
 import type { Head } from "./framing.ts";
 import { retryAfterSeconds, type Standing } from "./standing.ts";
 import { continueTrace } from "./trace.ts";
@@ -171,6 +172,16 @@ export function responseFields(
     fields.push(raw[2 * i] as string, raw[2 * i + 1] as string);
   }
   return fields;
+}
+
+/** A deprecated operation is announced by its description alone: two dates would be none. */
+const ANNOUNCED: ReadonlySet<string> = new Set(["deprecation", "sunset"]);
+const BOTH: ReadonlySet<string> = new Set([...ANNOUNCED, ...CORS_FIELDS]);
+
+/** Fields of the backend that the gateway answers for where it announces an end, or does CORS. */
+export function replacedFields(by: { announced: boolean; cors: boolean }): ReadonlySet<string> {
+  if (by.cors) return by.announced ? BOTH : CORS_FIELDS;
+  return by.announced ? ANNOUNCED : NONE;
 }
 
 /** Spec 8.1 and 8.2: the three fields, of one window; Reset is Unix seconds, rounded up. */

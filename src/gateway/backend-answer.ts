@@ -24,18 +24,9 @@ export function judgeResponse(status: number, raw: readonly string[]): string | 
   return undefined;
 }
 
-const LOST = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "ECONNABORTED"]);
-const UNREACHABLE = new Set([
-  ...LOST,
-  "ECONNREFUSED",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "ETIMEDOUT",
-  "EADDRNOTAVAIL",
-  "EMFILE",
-  "UND_ERR_CONNECT_TIMEOUT",
+const LOST = new Set([
+  ...["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "ECONNABORTED"],
+  ...["ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
 ]);
 
 function codeOf(error: Error): string {
@@ -47,11 +38,21 @@ export function isConnectionLoss(error: Error): boolean {
   return LOST.has(codeOf(error)) && !/^bad /.test(error.message);
 }
 
-/** Names of errors go to the log; the client learns the code of contract 4 only. */
-export function refusalFor(error: Error, answering: boolean): Refusal {
+const NOT_SENDABLE = "UND_ERR_INVALID_ARG";
+
+/** There was no connection to be had, for a reason that lies with the backend or on the way to it. */
+export function isUnreached(error: Error): boolean {
+  return codeOf(error) !== NOT_SENDABLE;
+}
+
+/**
+ * Names of errors go to the log, such as why a certificate is not accepted; the client learns the
+ * code of contract 4 only. `started`: there was a connection; `answering`: bytes had come over it.
+ */
+export function refusalFor(error: Error, started: boolean, answering: boolean): Refusal {
   const code = codeOf(error);
-  if (code === "UND_ERR_INVALID_ARG") return { code: "bad_request", why: "a field value" };
-  const unreachable = UNREACHABLE.has(code) && !answering && !/^bad /.test(error.message);
+  if (code === NOT_SENDABLE) return { code: "bad_request", why: "a field value" };
+  const unreachable = !started || (isConnectionLoss(error) && !answering);
   return { code: unreachable ? "upstream_unreachable" : "upstream_invalid", why: code };
 }
 

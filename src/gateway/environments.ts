@@ -47,6 +47,9 @@ function servedOf(
     connectionsMax: limits.upstreamConnections,
     connectTimeoutMs: limits.connectTimeoutMs,
     headerBytesMax: limits.headerBytes,
+    ca: environment.upstreamTls.ca?.text,
+    serverName: environment.upstreamTls.serverName,
+    healthCheck: environment.healthCheck,
     elapsed,
   };
   const same = before !== undefined && sameOptions(before.upstreams, options);
@@ -59,6 +62,7 @@ function servedOf(
     limits,
     upstreams: same ? before.upstreams : new Upstreams(options),
     upstreamHost: environment.upstreamHost,
+    cors: environment.cors,
     plans: config.plans,
     bans: config.bans,
     rateLimitFields: config.rateLimitFields,
@@ -66,12 +70,7 @@ function servedOf(
 }
 
 function sameOptions({ options }: Upstreams, next: Upstreams["options"]): boolean {
-  return (
-    options.connectionsMax === next.connectionsMax &&
-    options.connectTimeoutMs === next.connectTimeoutMs &&
-    options.headerBytesMax === next.headerBytesMax &&
-    options.origins.join(" ") === next.origins.join(" ")
-  );
+  return JSON.stringify(options) === JSON.stringify(next);
 }
 
 /** The backends that were served and are no longer. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { CorsPolicy } from "../core/cors.ts";
 import type { Head } from "../core/framing.ts";
 import { type KeyRecord, maskKeys } from "../core/key.ts";
 import type { Refusal, RefusalCode } from "../core/refusal.ts";
@@ -44,6 +45,8 @@ export class Exchange {
   path: string;
   served: Served | undefined;
   found: Found | undefined;
+  /** Of the environment, as soon as it is known which one the answer comes from. */
+  cors: CorsPolicy | undefined;
   key: KeyRecord | undefined;
   standing: Standing | undefined;
   /** The RateLimit-Policy field, where the configuration asks for it. */
@@ -64,6 +67,8 @@ export class Exchange {
   forwarding: Forwarding | undefined;
   /** Set where the socket was handed over for an upgrade: then this request is its last. */
   upgrade: Upgrade | undefined;
+  /** Its response says `Connection: close`: what comes behind it is nobody's request. */
+  last = false;
   /** The backend's 101 has gone out. */
   tunnelled = false;
   /** What the client's later bytes turned out to be, where nobody was there to be told. */

@@ -2,16 +2,16 @@ import type { Dispatcher } from "undici";
 import { hasBody } from "../core/framing.ts";
 import { responseFields } from "../core/headers.ts";
 import type { Refusal } from "../core/refusal.ts";
+import { Attempts } from "./attempts.ts";
 import * as backend from "./backend-answer.ts";
 import type { Forwarding } from "./exchange.ts";
 import { lingerOnClose } from "./linger.ts";
 import { type Admitted, outgoingFields } from "./outgoing.ts";
-import { commonFields, sendRefusal } from "./reply.ts";
+import { commonFields, replacedFor, sendRefusal } from "./reply.ts";
 import { RequestBody } from "./request-body.ts";
-import type { Lane } from "./upstreams.ts";
+import type { Lane } from "./upstreams-lane.ts";
 
 const EARLY_HINTS_MAX = 8;
-const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
 /** Sends the request to a backend and its response to the client, both as they come. */
 export function forward(admitted: Admitted): void {
@@ -20,6 +20,7 @@ export function forward(admitted: Admitted): void {
 
 class Forward implements Forwarding, Dispatcher.DispatchHandler {
   readonly #admitted: Admitted;
+  readonly #attempts = new Attempts();
   #lane: Lane | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #body: RequestBody | undefined;
@@ -43,14 +44,19 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   start(): void {
-    const { gateway, exchange, served, head } = this.#admitted;
+    const { exchange, served, head } = this.#admitted;
     exchange.forwarding = this;
     if (hasBody(head)) {
       this.#body = new RequestBody(exchange, served.limits.bodyBytes);
       if (exchange.asksToContinue) exchange.response.writeContinue();
     }
+    this.#takeLane();
+  }
+
+  #takeLane(): void {
+    const { gateway, exchange, served } = this.#admitted;
     exchange.wait("connection", gateway.elapsed());
-    this.#stopWaiting = served.upstreams.take((lane) => this.#dispatch(lane));
+    this.#stopWaiting = served.upstreams.take((lane) => this.#dispatch(lane), this.#attempts);
   }
 
   #dispatch(lane: Lane): void {
@@ -60,17 +66,18 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
       return;
     }
     const { head, target } = this.#admitted;
-    this.#reusedLane = lane.reused;
+    this.#controller = undefined;
     this.#sent = false;
     const headers = outgoingFields(this.#admitted);
     const method = head.method as Dispatcher.HttpMethod;
-    lane.client.dispatch({ path: target, method, headers, body: this.#body ?? null }, this);
+    lane.send({ path: target, method, headers, body: this.#body ?? null }, this);
   }
 
   // What the library tells, in order.
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    this.#reusedLane = this.#lane?.reused === true;
     const { gateway, exchange } = this.#admitted;
     if (this.#settled) controller.abort(new Error("the exchange is over"));
     else if (this.#body !== undefined) exchange.wait("upload", gateway.elapsed());
@@ -125,18 +132,19 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     this.#settle();
     this.#releaseLane();
     const { response } = this.#admitted.exchange;
-    if (this.#whole === undefined) response.end();
-    else response.end(this.#whole.toString("latin1"), "latin1");
+    response.end(this.#whole?.toString("latin1") ?? "", "latin1");
   }
 
   onResponseError(_controller: unknown, error: Error): void {
-    if (this.#retry(error)) return;
-    const failure = this.#failure ?? backend.refusalFor(error, this.#answering);
-    if (this.#lane !== undefined && failure.code.startsWith("upstream")) {
-      this.#admitted.served.upstreams.failed(this.#lane);
-    }
+    const isAgain = this.#mayGoAgain(error);
+    const started = this.#controller !== undefined;
+    const failure = this.#failure ?? backend.refusalFor(error, started, this.#answering);
+    // A connection that died of old age says nothing of the backend.
+    const isBackends = failure.code.startsWith("upstream") && !(isAgain && started);
+    if (this.#lane !== undefined && isBackends) this.#admitted.served.upstreams.failed(this.#lane);
     this.#releaseLane();
-    this.#end(failure);
+    if (isAgain) this.#takeLane();
+    else this.#end(failure);
   }
 
   // What the gateway tells: a wait that took too long, a client that is wrong or gone.
@@ -192,23 +200,24 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     if (lane !== undefined) this.#admitted.served.upstreams.release(lane);
   }
 
-  /** GET and HEAD, once, when a reused connection died before any byte of a response (edge.md). */
-  #retry(error: Error): boolean {
-    const { exchange, head } = this.#admitted;
-    if (!this.#reusedLane || this.#answering || !backend.isConnectionLoss(error)) return false;
-    if (!RETRIED.has(head.method) || this.#settled || this.#failure !== undefined) return false;
-    if (this.#lane === undefined || exchange.forwards > 1) return false;
-    this.#controller = undefined;
-    this.#lane.answered = 0;
-    this.#dispatch(this.#lane);
-    return true;
+  #mayGoAgain(error: Error): boolean {
+    const lane = this.#lane;
+    const { served, head } = this.#admitted;
+    if (lane === undefined || this.#settled || this.#failure !== undefined) return false;
+    return this.#attempts.again(served.upstreams, {
+      error,
+      lane,
+      method: head.method,
+      started: this.#controller !== undefined,
+      reused: this.#reusedLane,
+      answering: this.#answering,
+    });
   }
 
   #countForward(): void {
-    if (this.#sent) return;
-    this.#sent = true;
     const { exchange } = this.#admitted;
-    exchange.forwards = exchange.forwards === 0 ? 1 : 2;
+    if (!this.#sent) exchange.forwards = exchange.forwards === 0 ? 1 : 2;
+    this.#sent = true;
   }
 
   /** 103 passes to HTTP/1.1 clients, at most 8 a response; 102 is dropped (edge.md). */
@@ -216,14 +225,14 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     const { exchange, head } = this.#admitted;
     if (status !== 103 || head.version !== "1.1" || this.#earlyHints >= EARLY_HINTS_MAX) return;
     this.#earlyHints += 1;
-    exchange.response.writeInformation(status, responseFields(raw, { replaced: NONE, status }));
+    const replaced = replacedFor(exchange);
+    exchange.response.writeInformation(status, responseFields(raw, { replaced, status }));
   }
 
   #sendHead(status: number, raw: readonly string[]): void {
     const { gateway, exchange, served, standing } = this.#admitted;
     const { response, request } = exchange;
-    const replaced = exchange.found?.operation?.lifecycle.deprecated ? ANNOUNCED : NONE;
-    const fields = responseFields(raw, { replaced, status });
+    const fields = responseFields(raw, { replaced: replacedFor(exchange), status });
     fields.push(...commonFields(exchange, standing));
     if (gateway.draining !== "no" || !request.complete) {
       fields.push("Connection", "close");
@@ -239,7 +248,3 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     });
   }
 }
-
-const NONE: ReadonlySet<string> = new Set();
-/** A deprecated operation is announced by its description alone: two dates would be none. */
-const ANNOUNCED: ReadonlySet<string> = new Set(["deprecation", "sunset"]);

@@ -1,3 +1,4 @@
+import type { CorsPolicy } from "../core/cors.ts";
 import type { EdgeLimits } from "../core/limits.ts";
 import type { BanPolicy } from "../core/quota.ts";
 import type { RouteTable } from "../core/route.ts";
@@ -18,6 +19,7 @@ export type Served = {
   readonly limits: EdgeLimits;
   readonly upstreams: Upstreams;
   readonly upstreamHost: "upstream" | "client";
+  readonly cors: CorsPolicy | undefined;
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
   readonly bans: BanPolicy | undefined;
   readonly rateLimitFields: "off" | "policy";

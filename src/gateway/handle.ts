@@ -1,10 +1,11 @@
+import { isPreflight } from "../core/cors.ts";
 import { judgeRoute } from "../core/route.ts";
 import { authenticate } from "./authenticate.ts";
 import type { Exchange } from "./exchange.ts";
 import { forward } from "./forward.ts";
 import type { Gateway, Served } from "./gateway.ts";
 import { receive } from "./receive.ts";
-import { sendRefusal, sendServerOptions } from "./reply.ts";
+import { sendPreflight, sendRefusal, sendServerOptions } from "./reply.ts";
 import { spend } from "./spend.ts";
 import { upgrade } from "./upgrade.ts";
 
@@ -22,6 +23,7 @@ export async function handle(
   if (!received.ok) return sendRefusal(gateway, exchange, received.refusal);
   const { served, head, target, found } = received.value;
   if (target.whole === "*") return sendServerOptions(gateway, exchange);
+  if (served.cors !== undefined && isPreflight(head)) return sendPreflight(gateway, exchange);
 
   const consumer = authenticate(gateway, served, head);
   if (!consumer.ok) return sendRefusal(gateway, exchange, consumer.refusal);

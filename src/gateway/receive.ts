@@ -24,6 +24,8 @@ export function receive(
   serves: readonly Served[],
   exchange: Exchange,
 ): Judged<Received> {
+  // Where one environment is all there is, even a head that cannot be read is answered for it.
+  if (serves.length === 1) exchange.cors = serves[0]?.cors;
   if (gateway.draining === "closed") return refuse("draining");
   const { request } = exchange;
   const raw = {
@@ -43,6 +45,7 @@ export function receive(
   const served = serves.find((one) => isFor(one, head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
   exchange.served = served;
+  exchange.cors = served.cors;
   // Which environment's limits hold is known only now that its host is.
   const sized = serves.length > 1 ? judgeSize(raw, served.limits) : judged;
   if (!sized.ok) return sized;

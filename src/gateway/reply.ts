@@ -1,5 +1,6 @@
+import { corsFields, preflightFields } from "../core/cors.ts";
 import { hasBody } from "../core/framing.ts";
-import { rateLimitFields, retryAfterField } from "../core/headers.ts";
+import { rateLimitFields, replacedFields, retryAfterField } from "../core/headers.ts";
 import { lifecycleFields } from "../core/lifecycle.ts";
 import { errorBody, type Refusal, type RefusalCode, statusOf } from "../core/refusal.ts";
 import type { Standing } from "../core/standing.ts";
@@ -67,12 +68,30 @@ export async function sendServerOptions(gateway: Gateway, exchange: Exchange): P
   exchange.response.end();
 }
 
+/** A preflight is a browser's question, and no call of the API: no key, no charge. */
+export async function sendPreflight(gateway: Gateway, exchange: Exchange): Promise<void> {
+  const { cors, request, response } = exchange;
+  const { standing } = await standingFor(gateway, exchange, "not_found");
+  const fields = ["Cache-Control", "no-store", ...commonFields(exchange, standing)];
+  if (cors !== undefined) fields.push(...preflightFields(cors, request.headers.origin));
+  response.writeHead(204, fields);
+  response.end();
+}
+
+/** The backend's fields that ours take the place of. */
+export function replacedFor({ found, cors }: Exchange): ReadonlySet<string> {
+  const announced = found?.operation?.lifecycle.deprecated === true;
+  return replacedFields({ announced, cors: cors !== undefined });
+}
+
 /** Our fields of every response with a head: the three of spec 8.1, the id, and the lifecycle. */
 export function commonFields(exchange: Exchange, standing: Standing): string[] {
   const fields = ["X-Request-Id", exchange.id, ...rateLimitFields(standing)];
   if (exchange.policy !== undefined) fields.push("RateLimit-Policy", exchange.policy);
   const lifecycle = exchange.found?.operation?.lifecycle;
   if (lifecycle !== undefined) fields.push(...lifecycleFields(lifecycle));
+  const { cors, request } = exchange;
+  if (cors !== undefined) fields.push(...corsFields(cors, request.headers.origin));
   return fields;
 }
 

@@ -75,6 +75,8 @@ class Tunnel implements Forwarding, OpenTunnel {
     const to = {
       target: upstream.origin,
       connectTimeout: options.connectTimeoutMs,
+      ...(options.ca === undefined ? {} : { ca: options.ca }),
+      ssl: { minVersion: "TLSv1.2", servername: options.serverName },
     };
     proxy.ws(request, client as unknown as Socket, Buffer.alloc(0), to, (error) =>
       this.#failed(error),
@@ -158,7 +160,7 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   #failed(error: Error): void {
     const { exchange } = this.#admitted;
-    const failure = backend.refusalFor(error, this.#answering);
+    const failure = backend.refusalFor(error, exchange.forwards > 0, this.#answering);
     if (!exchange.tunnelled) this.#fail(failure);
     else exchange.why ??= `the backend's connection: ${failure.why}`;
   }

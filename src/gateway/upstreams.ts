@@ -1,77 +1,26 @@
-import { buildConnector, Client } from "undici";
+import { Lane, Upstream, type UpstreamsOptions } from "./upstreams-lane.ts";
+import { probeDue } from "./upstreams-probe.ts";
 
-export type UpstreamsOptions = {
-  readonly origins: readonly string[];
-  /** Connections to each upstream, at most. */
-  readonly connectionsMax: number;
-  readonly connectTimeoutMs: number;
-  readonly headerBytesMax: number;
-  /** The monotonic clock, in milliseconds. */
-  readonly elapsed: () => number;
-};
-
-/** Below the idle time of common backends (5 s and up), so that we are the first to close. */
-const KEEP_ALIVE_MS = 4_000;
 const FAILURES_MAX = 5;
 const OUT_MS = 10_000;
+const FAILED_PROBES_MAX = 2;
 
-/**
- * One connection to a backend, for one request at a time. Knowing the connection is what makes a
- * safe retry possible: only a reused one can have died of old age. A lane whose connection died
- * connects anew with its next request.
- */
-export class Lane {
-  readonly client: Client;
-  readonly upstream: Upstream;
-  /** Responses on the present connection: 0 means that it is new. */
-  answered = 0;
+/** Which lane a request would rather have, after it has been tried already. */
+export type Wish = {
+  /** A connection that carried no request yet: it cannot have died of old age. */
+  readonly fresh: boolean;
+  /** These could not be reached for this request. */
+  readonly unreached: ReadonlySet<Upstream>;
+  /** Only when there is no other: its connection died just now. */
+  readonly shunned: Upstream | undefined;
+};
 
-  constructor(upstream: Upstream, options: UpstreamsOptions) {
-    this.upstream = upstream;
-    this.client = new Client(upstream.origin, {
-      pipelining: 1,
-      allowH2: false,
-      connect: { timeout: options.connectTimeoutMs },
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      keepAliveMaxTimeout: KEEP_ALIVE_MS,
-      // Time limits are the gateway's own: the library's are coarse, and a timer each.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxHeaderSize: 4 * options.headerBytesMax,
-    });
-    this.client.on("connect", () => {
-      this.answered = 0;
-    });
-  }
-
-  get reused(): boolean {
-    return this.answered > 0;
-  }
-}
-
-type Waiter = { readonly onLane: (lane: Lane) => void };
-
-/** One backend: its lanes, who waits for one, and whether it is in service. */
-export class Upstream {
-  readonly origin: string;
-  readonly idle: Lane[] = [];
-  readonly waiters = new Set<Waiter>();
-  lanes = 0;
-  pending = 0;
-  failuresInRow = 0;
-  /** On the monotonic clock: when the next probe is due; undefined while in service. */
-  outUntilMs: number | undefined;
-  probing = false;
-
-  constructor(origin: string) {
-    this.origin = origin;
-  }
-}
+const ANY: Wish = { fresh: false, unreached: new Set(), shunned: undefined };
 
 /**
  * The backends of one environment (edge.md, Request out): least pending requests first; five
- * failures in a row take one out for 10 s, then one probe decides; the last one in service is never
- * taken out.
+ * failures in a row take one out for 10 s, then one probe decides; two failed health checks take one
+ * out, and the next good one brings it back; the last one in service is never taken out.
  */
 export class Upstreams {
   readonly options: UpstreamsOptions;
@@ -80,26 +29,34 @@ export class Upstreams {
 
   constructor(options: UpstreamsOptions) {
     this.options = options;
-    this.all = options.origins.map((origin) => new Upstream(origin));
+    this.all = options.origins.map((origin) => new Upstream(origin, options));
+    if (options.healthCheck === undefined) return;
+    for (const upstream of this.all) upstream.probeAtMs = options.elapsed();
   }
 
   /**
    * Gives a lane of the least pending backend, at once or when one is free. The returned function
    * gives up waiting; it does nothing once there is a lane.
    */
-  take(onLane: (lane: Lane) => void): () => void {
-    const upstream = this.#leastPending();
+  take(onLane: (lane: Lane) => void, wish: Wish = ANY): () => void {
+    const upstream = this.#leastPending(wish) ?? (this.all[0] as Upstream);
     upstream.pending += 1;
     const lane = upstream.idle.pop() ?? this.#newLane(upstream);
     if (lane !== undefined) {
+      if (wish.fresh) lane.renew();
       onLane(lane);
       return nothing;
     }
-    const waiter = { onLane };
+    const waiter = { onLane, fresh: wish.fresh };
     upstream.waiters.add(waiter);
     return () => {
       if (upstream.waiters.delete(waiter)) upstream.pending -= 1;
     };
+  }
+
+  /** Whether there is a backend in service that was not found unreachable already. */
+  hasOther(unreached: ReadonlySet<Upstream>): boolean {
+    return this.#leastPending({ ...ANY, unreached }) !== undefined;
   }
 
   /** Gives a lane back, after its response ended or failed. */
@@ -109,9 +66,10 @@ export class Upstreams {
     const [waiter] = upstream.waiters;
     if (waiter !== undefined) {
       upstream.waiters.delete(waiter);
+      if (waiter.fresh) lane.renew();
       waiter.onLane(lane);
     } else if (this.#closed) {
-      void lane.client.close();
+      void lane.close();
     } else {
       upstream.idle.push(lane);
     }
@@ -119,7 +77,7 @@ export class Upstreams {
 
   /** The backend for a tunnel, which opens a connection of its own; pending until `done`. */
   pick(): Upstream {
-    const upstream = this.#leastPending();
+    const upstream = this.#leastPending(ANY) ?? (this.all[0] as Upstream);
     upstream.pending += 1;
     return upstream;
   }
@@ -129,52 +87,75 @@ export class Upstreams {
   }
 
   succeeded({ upstream }: Pick<Lane, "upstream">): void {
+    if (upstream.failuresInRow === 0) return;
     upstream.failuresInRow = 0;
+    if (!upstream.out && this.options.healthCheck === undefined) upstream.probeAtMs = undefined;
   }
 
   failed({ upstream }: Pick<Lane, "upstream">): void {
     upstream.failuresInRow += 1;
-    if (upstream.failuresInRow < FAILURES_MAX || upstream.outUntilMs !== undefined) return;
-    const inService = this.all.filter(({ outUntilMs }) => outUntilMs === undefined);
-    if (inService.length > 1) upstream.outUntilMs = this.options.elapsed() + OUT_MS;
-  }
-
-  /** Probes the backends whose time out is over; called by the sweep, a few times a second. */
-  probe(nowMs: number): void {
-    for (const upstream of this.all) {
-      if (upstream.outUntilMs === undefined || upstream.probing || upstream.outUntilMs > nowMs) {
-        continue;
-      }
-      upstream.probing = true;
-      tryConnect(upstream.origin, this.options.connectTimeoutMs, (connected) => {
-        upstream.probing = false;
-        upstream.outUntilMs = connected ? undefined : this.options.elapsed() + OUT_MS;
-        if (connected) upstream.failuresInRow = FAILURES_MAX - 1;
-      });
+    if (upstream.failuresInRow < FAILURES_MAX || upstream.out) return;
+    this.#takeOut(upstream);
+    // One that must stay in service is probed too: without requests nothing else would clear it.
+    if (upstream.out || upstream.failuresInRow === FAILURES_MAX) {
+      upstream.probeAtMs = this.options.elapsed() + OUT_MS;
     }
   }
 
-  /** Which backends are in service; one that was never tried is. */
+  /** Starts the probes that are due; called a few times a second. */
+  probe(): void {
+    if (this.#closed) return;
+    for (const upstream of this.all) {
+      probeDue(upstream, this.options, (wentWell) => this.#probed(upstream, wentWell));
+    }
+  }
+
+  /** Which backends are in service and answer, as far as is known: one that was never tried is. */
   health(): { readonly origin: string; readonly up: boolean }[] {
-    return this.all.map(({ origin, outUntilMs, failuresInRow }) => {
-      return { origin, up: outUntilMs === undefined && failuresInRow < FAILURES_MAX };
+    return this.all.map(({ origin, out, failuresInRow, failedProbes }) => {
+      const failing = failuresInRow >= FAILURES_MAX || failedProbes >= FAILED_PROBES_MAX;
+      return { origin, up: !out && !failing };
     });
   }
 
   /** Closes idle connections now, and busy ones when their response has ended. */
   async close(): Promise<void> {
     this.#closed = true;
+    for (const { endProbe } of this.all) endProbe?.();
     const idle = this.all.flatMap((upstream) => upstream.idle.splice(0));
-    await Promise.allSettled(idle.map(({ client }) => client.close()));
+    await Promise.allSettled(idle.map((lane) => lane.close()));
   }
 
-  #leastPending(): Upstream {
+  #probed(upstream: Upstream, wentWell: boolean): void {
+    const { healthCheck, elapsed } = this.options;
+    const ejected = upstream.failuresInRow >= FAILURES_MAX;
+    const nextMs = healthCheck?.everyMs ?? OUT_MS;
+    if (wentWell) {
+      upstream.failedProbes = 0;
+      upstream.out = false;
+      // On trial: the next failure takes it out again.
+      if (ejected) upstream.failuresInRow = FAILURES_MAX - 1;
+    } else if (healthCheck !== undefined) {
+      upstream.failedProbes += 1;
+      if (upstream.failedProbes >= FAILED_PROBES_MAX) this.#takeOut(upstream);
+    }
+    const wanted = healthCheck !== undefined || !wentWell;
+    upstream.probeAtMs = wanted ? elapsed() + nextMs : undefined;
+  }
+
+  #takeOut(upstream: Upstream): void {
+    const inService = this.all.filter(({ out }) => !out);
+    if (inService.length > 1) upstream.out = true;
+  }
+
+  #leastPending({ unreached, shunned }: Wish): Upstream | undefined {
     let least: Upstream | undefined;
     for (const upstream of this.all) {
-      if (upstream.outUntilMs !== undefined) continue;
-      if (least === undefined || upstream.pending < least.pending) least = upstream;
+      if (upstream.out || unreached.has(upstream)) continue;
+      const isBetter = upstream !== shunned && upstream.pending < (least?.pending ?? 0);
+      if (least === undefined || least === shunned || isBetter) least = upstream;
     }
-    return least ?? (this.all[0] as Upstream);
+    return least;
   }
 
   #newLane(upstream: Upstream): Lane | undefined {
@@ -185,12 +166,3 @@ export class Upstreams {
 }
 
 function nothing(): void {}
-
-/** A bare connection says that a backend is back, and no backend sees a request it cannot explain. */
-function tryConnect(origin: string, timeoutMs: number, done: (connected: boolean) => void): void {
-  const { protocol, hostname, port, host } = new URL(origin);
-  buildConnector({ timeout: timeoutMs })({ protocol, hostname, port, host }, (error, socket) => {
-    socket?.destroy();
-    done(error === null);
-  });
-}

@@ -49,6 +49,10 @@ describe("loadConfig fills in", () => {
         routes: { basePath: "/v1", operations: undefined },
         upstreams: ["http://127.0.0.1:9001"],
         upstreamHost: "upstream",
+        upstreamTls: { ca: undefined, serverName: undefined },
+        healthCheck: undefined,
+        tls: undefined,
+        cors: undefined,
         limits: {
           headerBytes: 16 * 1024,
           headerCount: 100,

@@ -1,0 +1,95 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { resolve } from "node:path";
+import type { Draft } from "./draft.ts";
+import type { Findings } from "./mistakes.ts";
+import { dotted, type Path } from "./path.ts";
+import { type ReadText, readTextFile } from "./text-file.ts";
+
+const BYTES_MAX = 1024 ** 2;
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+export type Authorities = { readonly path: string; readonly text: string };
+
+/**
+ * Reads the PEM files that the environments name: every one must be there and be what it is for.
+ * Gives the authorities of upstreams by environment; a private key is looked at and let go, and
+ * nothing of it is told.
+ */
+export async function readPems(
+  { environments }: Draft,
+  findings: Findings,
+  folder: string,
+): Promise<ReadonlyMap<string, Authorities>> {
+  const authorities = new Map<string, Authorities>();
+  for (const [name, { tls, upstreamTls }] of environments) {
+    const start = ["environments", name];
+    if (tls !== undefined) {
+      const cert = await readPem([...start, "tls", "cert"], resolve(folder, tls.cert), findings);
+      const key = await readPem([...start, "tls", "key"], resolve(folder, tls.key), findings);
+      checkPair(cert, key, [...start, "tls"], findings);
+    }
+    if (upstreamTls?.ca !== undefined) {
+      const path = resolve(folder, upstreamTls.ca);
+      const text = await readPem([...start, "upstreamTls", "ca"], path, findings);
+      if (
+        text !== undefined &&
+        holdsCertificates(text, [...start, "upstreamTls", "ca"], findings)
+      ) {
+        authorities.set(name, { path, text });
+      }
+    }
+  }
+  return authorities;
+}
+
+async function readPem(path: Path, file: string, findings: Findings): Promise<string | undefined> {
+  const read: ReadText = await readTextFile(file, BYTES_MAX);
+  if (read.ok) return read.text;
+  const shown = findings.tree.isSubstituted(path) ? "" : ` ${file}`;
+  findings.mistake(path, `Cannot read the file${shown} of ${dotted(path)}: ${read.why}`);
+  return undefined;
+}
+
+function checkPair(
+  cert: string | undefined,
+  key: string | undefined,
+  path: Path,
+  findings: Findings,
+): void {
+  const isSound = cert !== undefined && holdsCertificates(cert, [...path, "cert"], findings);
+  if (key === undefined) return;
+  const privateKey = attempt(() => createPrivateKey(key));
+  if (privateKey === undefined) {
+    findings.mistake(
+      [...path, "key"],
+      `Cannot use the file of ${dotted([...path, "key"])}: it holds no private key as PEM without a passphrase`,
+    );
+    return;
+  }
+  if (!isSound || new X509Certificate(cert).checkPrivateKey(privateKey)) return;
+  findings.mistake(
+    [...path, "key"],
+    `Cannot use ${dotted([...path, "key"])}: the key does not belong to the certificate in tls.cert; name a pair`,
+  );
+}
+
+function holdsCertificates(text: string, path: Path, findings: Findings): boolean {
+  const blocks = text.match(CERTIFICATE) ?? [];
+  const bad = blocks.findIndex((one) => attempt(() => new X509Certificate(one)) === undefined);
+  if (blocks.length > 0 && bad === -1) return true;
+  const why =
+    blocks.length === 0
+      ? "it holds no certificate as PEM"
+      : `its certificate ${bad + 1} is damaged`;
+  findings.mistake(path, `Cannot use the file of ${dotted(path)}: ${why}`);
+  return false;
+}
+
+/** The system's own words about a key are kept from everyone: they may quote what they read. */
+function attempt<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
+  }
+}

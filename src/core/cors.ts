@@ -1,0 +1,89 @@
+/** Which pages of other origins may call an environment, and how (the Fetch standard, 3.2). */
+export type CorsPolicy = {
+  /** As browsers write them; `"*"` alone: any. */
+  readonly origins: readonly string[];
+  readonly methods: readonly string[];
+  /** Request fields that pages may set. */
+  readonly headers: readonly string[];
+  /** Response fields that pages may read, besides those of the gateway. */
+  readonly expose: readonly string[];
+  readonly credentials: boolean;
+  readonly maxAgeSeconds: number;
+};
+
+/** What the gateway itself says to clients, pages included. */
+const OURS = [
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Reset",
+  "RateLimit-Policy",
+  "Retry-After",
+  "Deprecation",
+  "Sunset",
+  "Link",
+  "X-API-Stability",
+  "X-Request-Id",
+];
+
+/** The backend's fields that are replaced where the gateway answers for CORS. */
+export const CORS_FIELDS: ReadonlySet<string> = new Set([
+  "access-control-allow-origin",
+  "access-control-allow-credentials",
+  "access-control-allow-headers",
+  "access-control-allow-methods",
+  "access-control-allow-private-network",
+  "access-control-expose-headers",
+  "access-control-max-age",
+]);
+
+type Asked = {
+  readonly method: string;
+  readonly names: readonly string[];
+};
+
+/** A browser asks whether a page may send a request that it could not send without CORS. */
+export function isPreflight({ method, names }: Asked): boolean {
+  return (
+    method === "OPTIONS" &&
+    names.includes("origin") &&
+    names.includes("access-control-request-method")
+  );
+}
+
+/**
+ * The CORS fields of any response to a page, refusals included, flat. Where the answer depends on
+ * the origin, Vary says so, also to those who get no other field (Fetch, 3.2.5).
+ */
+export function corsFields(policy: CorsPolicy, origin: string | undefined): string[] {
+  const allowed = allowedOrigin(policy, origin);
+  const fields = varyFields(policy);
+  if (allowed === undefined) return fields;
+  fields.push("Access-Control-Allow-Origin", allowed);
+  if (policy.credentials) fields.push("Access-Control-Allow-Credentials", "true");
+  fields.push("Access-Control-Expose-Headers", [...OURS, ...policy.expose].join(", "));
+  return fields;
+}
+
+/** The further fields of the answer to a preflight; none for an origin that is not allowed. */
+export function preflightFields(policy: CorsPolicy, origin: string | undefined): string[] {
+  if (allowedOrigin(policy, origin) === undefined) return [];
+  return [
+    "Access-Control-Allow-Methods",
+    policy.methods.join(", "),
+    "Access-Control-Allow-Headers",
+    policy.headers.join(", "),
+    "Access-Control-Max-Age",
+    String(policy.maxAgeSeconds),
+  ];
+}
+
+/** Compared byte for byte, as the Fetch standard wants it; "null" is nobody's name. */
+function allowedOrigin({ origins }: CorsPolicy, origin: string | undefined): string | undefined {
+  if (origin === undefined) return undefined;
+  if (origins.includes("*")) return "*";
+  return origins.includes(origin) ? origin : undefined;
+}
+
+function varyFields({ origins }: CorsPolicy): string[] {
+  return origins.includes("*") ? [] : ["Vary", "Origin"];
+}
