@@ -4,6 +4,8 @@ import { fileURLToPath } from "node:url";
 import { fitsEngines } from "./cli/engines.ts";
 import type { Parent, ProcessDoor } from "./cli/terminal.ts";
 
+const PARENT_POLL_MS = 250;
+
 /** The process: argv, environment, exit codes, signals. Nothing else touches `process`. */
 const { version, engines } = JSON.parse(
   readFileSync(new URL("../package.json", import.meta.url), "utf8"),
@@ -57,6 +59,9 @@ function door(): ProcessDoor {
       for (const signal of ["SIGTERM", "SIGINT"] as const) {
         process.on(signal, () => listener(signal));
       }
+      if (process.env.npm_lifecycle_event !== undefined) {
+        onParentGone(() => listener("SIGTERM"));
+      }
     },
     onHangUp: (listener) => {
       process.on("SIGHUP", listener);
@@ -71,6 +76,19 @@ function door(): ProcessDoor {
     },
     parent: process.connected ? parentDoor() : undefined,
   };
+}
+
+/**
+ * Under npm the parent is a shell, which dies of the signal that npm hands on to it and tells nobody:
+ * what it started would go on for ever.
+ */
+function onParentGone(listener: () => void): void {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    listener();
+  }, PARENT_POLL_MS).unref();
 }
 
 function parentDoor(): Parent {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -10,7 +10,8 @@ import { eventually } from "../support/poll.ts";
 import { type Running, runTollgate, startTollgate } from "../support/processes.ts";
 import { type Folder, freePorts, jsonOf, openFolder, runVerb, writeConfig } from "./kit.ts";
 
-const shell = promisify(execFile);
+const run = promisify(execFile);
+const MAIN = join(import.meta.dirname, "../../src/main.ts");
 
 /** A configuration as the shipped one, on free ports: five listeners, all of them known. */
 async function demoConfig(folder: Folder) {
@@ -55,7 +56,7 @@ describe("npm start", () => {
     assert.equal(lines.length, 5);
     const limits: string[] = [];
     for (const line of lines) {
-      const { stdout } = await shell("sh", ["-c", `${line} -s`]);
+      const { stdout } = await run("sh", ["-c", `${line} -s`]);
       assert.match(stdout, /^HTTP\/1\.1 200 OK\r\n/);
       limits.push(/^X-RateLimit-Limit: (\d+)/im.exec(stdout)?.[1] ?? "");
       assert.ok(Array.isArray(JSON.parse(stdout.split("\r\n\r\n")[1] ?? "")));
@@ -79,7 +80,7 @@ describe("npm start", () => {
     await using again = await startDemo(file);
     assert.doesNotMatch(again.stdout(), /pets_(live|test)_/);
     assert.match(again.stdout(), /keys create --env production --plan free/);
-    const { stdout } = await shell("sh", ["-c", `${lines[0]} -s`]);
+    const { stdout } = await run("sh", ["-c", `${lines[0]} -s`]);
     assert.match(stdout, /^X-RateLimit-Remaining: \d+/im);
     const listed = jsonOf<{ id: string }[]>(
       await runVerb(["keys", "list", "--json", "--config", file]),
@@ -112,6 +113,25 @@ describe("npm start", () => {
     interrupted.child.kill("SIGINT");
     assert.equal((await interrupted.exited).code, 0);
     assert.deepEqual(group.filter(runs), []);
+  });
+
+  it("ends when the shell that npm put in between is gone, and tells nobody", async () => {
+    await using folder = await openFolder();
+    const { file } = await demoConfig(folder);
+    const command = `"${process.execPath}" "${MAIN}" demo --config "${file}"; true`;
+    const env = { PATH: process.env.PATH ?? "", npm_lifecycle_event: "start" };
+    const shell = spawn("sh", ["-c", command], { env, stdio: ["ignore", "pipe", "inherit"] });
+    let said = "";
+    shell.stdout.on("data", (piece) => {
+      said += piece;
+    });
+    await eventually(() => assert.match(said, /"msg":"serving"/), { withinMs: 20_000 });
+    const [demo = 0] = await childrenOf(shell.pid ?? 0);
+    const all = [demo, ...(await childrenOf(demo))];
+    assert.equal(all.length, 3);
+    shell.kill("SIGTERM");
+    await allGone(all);
+    assert.match(said, /"msg":"draining"/);
   });
 
   it("says in one line which port and setting is in use, with 1, and leaves nothing", async () => {
