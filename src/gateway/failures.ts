@@ -7,7 +7,8 @@ import { addressGroup } from "./address.ts";
 /** The library holds a timer for each key, so addresses share this many slots: it stays bounded. */
 const SLOTS = 65_536;
 
-const SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400, month: 2_592_000 } as const;
+/** The library sets a timer for the window, and Node's end at 2^31 ms: a month is 24 days here. */
+const SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400, month: 24 * 86_400 } as const;
 
 /** Where an address stands with its failed authentications. */
 export type Failures = { readonly standing: Standing; readonly over: boolean };
