@@ -1,6 +1,6 @@
 import { type FSWatcher, watch } from "node:fs";
 import { stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { basename, dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** A save is over when the file has stayed the same for this long: editors write in several steps. */
@@ -56,9 +56,13 @@ export function watchFiles(onSave: () => void): Watch {
       const prints = await printsOf(next);
       seen = new Map([...prints].map(([file, print]) => [file, seen.get(file) ?? print]));
       files = next;
+      const names = new Set(next.map((file) => basename(file)));
       for (const folder of new Set(next.map((file) => dirname(file)))) {
         try {
-          const watcher = watch(folder, { persistent: false }, () => void look());
+          // A log or a state file beside them changes all the time.
+          const watcher = watch(folder, { persistent: false }, (_event, name) => {
+            if (name === null || names.has(name)) void look();
+          });
           watchers.push(watcher.on("error", () => {}));
         } catch {
           // The poll still sees it: there may be no watches left, or no such folder any more.
