@@ -20,6 +20,7 @@ const PROBLEMS = {
   request_timeout: 408,
   conflict: 409,
   reload_refused: 409,
+  reload_incomplete: 500,
   body_too_large: 413,
   unsupported_media_type: 415,
   expectation_failed: 417,

@@ -29,6 +29,8 @@ export type Reloaded =
       readonly ok: false;
       readonly mistakes: readonly Mistake[];
       readonly reasons?: readonly string[];
+      /** The new one is in force, but not in every process: those that cannot are replaced. */
+      readonly partly?: true;
     };
 
 /** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */
@@ -106,7 +108,11 @@ async function reload({ deps, members }: Call): Promise<Answer> {
   if (!nothing.ok) return nothing.answer;
   const reloaded = await deps.reload();
   if (reloaded.ok) return json(200, { hash: reloaded.hash });
-  const { mistakes, reasons = [] } = reloaded;
+  const { mistakes, reasons = [], partly } = reloaded;
+  if (partly) {
+    const message = `The new configuration is not in force everywhere yet: ${reasons.join("; ")}`;
+    return problem("reload_incomplete", message, { more: { reasons } });
+  }
   if (reasons.length > 0) {
     const message = `The old configuration stays in force: ${reasons.join("; ")}`;
     return problem("reload_refused", message, { more: { reasons } });

@@ -138,11 +138,13 @@ class Supervisor implements Started {
     quotas.forget();
     counting.configured(config, this.#now());
     const reasons = await team.reload(config);
-    if (reasons.length > 0) {
-      this.#failed(reasons);
-      return { ok: false, mistakes: [], reasons };
-    }
     this.#lastReloadFailed = undefined;
+    if (reasons.length > 0) {
+      for (const why of reasons)
+        this.#options.log.error("configuration not everywhere yet", { why });
+      counting.reloaded("failure");
+      return { ok: false, mistakes: [], reasons, partly: true };
+    }
     counting.reloaded("success");
     this.#options.log.info("configuration reloaded", { hash: config.hash });
     return { ok: true, hash: config.hash };

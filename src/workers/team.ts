@@ -57,9 +57,8 @@ export class Team {
    */
   async open(): Promise<void> {
     try {
-      this.urls = await this.#launch().ready;
-      const rest = Array.from({ length: this.#options.count - 1 }, () => this.#launch().ready);
-      await Promise.all(rest);
+      await this.#serve();
+      await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#serve()));
       this.#opened = true;
     } catch (error) {
       await this.kill();
@@ -178,25 +177,21 @@ export class Team {
     log.error("a worker is lost", { worker: member.number, pid: member.pid, why, afterMs });
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
-      void this.#replace();
+      this.#restarts += 1;
+      // That it cannot start is told where it is lost.
+      this.#serve().catch(() => {});
     }, afterMs);
     this.#timers.add(timer);
   }
 
-  async #replace(): Promise<void> {
+  /** Starts one; rejects, in words, when it cannot serve. */
+  async #serve(): Promise<void> {
     const startMs = performance.now();
-    this.#restarts += 1;
     const member = this.#launch();
-    // That it cannot start is told where it is lost.
-    const urls = await member.ready.catch(() => undefined);
-    if (urls === undefined) return;
-    this.urls = urls;
+    this.urls = await member.ready;
     const startedMs = Math.round(performance.now() - startMs);
-    this.#options.log.info("a worker took the place of one that was lost", {
-      worker: member.number,
-      pid: member.pid,
-      startedMs,
-    });
+    const { number, pid } = member;
+    this.#options.log.info("a worker serves", { worker: number, pid, startedMs });
   }
 
   #pauseMs(): number {

@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { eventually } from "../support/poll.ts";
+import { runTollgate } from "../support/processes.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+import { get, issueKeys, openCrew, openFolder, startLoad } from "./kit.ts";
+
+const PATH = "/v1/animals";
+let redis: TestRedis;
+let keys: string[];
+before(async () => {
+  redis = await startRedis();
+  keys = await issueKeys(redis, 12);
+});
+after(() => redis.close());
+
+function nextKey(): string {
+  return keys.pop() ?? assert.fail("more keys are wanted than were issued");
+}
+
+describe("a gateway of three processes", () => {
+  it("admits exactly the limit of 500 requests at once, and its counts are the sum", async () => {
+    await using crew = await openCrew(redis, { limit: 200 });
+    const client = await redis.client();
+    const gateways = () => client.zcard("tg:{0}:gateways");
+    await eventually(async () => assert.equal(await gateways(), 3, "the one that watches is none"));
+    for (let round = 0; round < 4; round++) {
+      const key = nextKey();
+      const all = Array.from({ length: 500 }, () => get(crew.url + PATH, key));
+      const outcomes = await Promise.all(all);
+      const statuses = outcomes.map(({ status }) => status);
+      assert.equal(statuses.filter((status) => status === 200).length, 200);
+      assert.equal(statuses.filter((status) => status === 429).length, 300);
+    }
+    assert.equal(crew.backend.seen.length, 800);
+    assert.equal(await crew.metric("tollgate_http_requests_total"), 2_000);
+    assert.equal(await crew.metric("tollgate_charged_total"), 800);
+    assert.equal(await crew.metric("tollgate_http_request_duration_seconds_count"), 2_000);
+    await eventually(() => {
+      const requests = crew.gateway.lines().filter(({ msg }) => msg === "request");
+      assert.equal(requests.length, 2_000, "each request has its whole line");
+      assert.equal(new Set(requests.map(({ id }) => id)).size, 2_000);
+    });
+    assert.equal(await crew.metric("tollgate_workers"), 3);
+    await crew.gateway.stop();
+    assert.equal(await gateways(), 0);
+  });
+
+  it("replaces one that is killed under load, while the others serve", async (t) => {
+    await using crew = await openCrew(redis);
+    const load = startLoad(crew.url + PATH, nextKey(), 16);
+    await eventually(() => load.outcomes.length > 200);
+    const [victim] = crew.pids();
+    const killedMs = performance.now();
+    process.kill(victim as number, "SIGKILL");
+    await eventually(() => {
+      assert.equal(crew.pids().length, 3);
+      assert.ok(!crew.pids().includes(victim as number));
+    });
+    const replacedMs = performance.now() - killedMs;
+    const soFar = load.outcomes.length;
+    await eventually(() => load.outcomes.length > soFar + 200);
+    const outcomes = await load.end();
+    const failed = outcomes.filter(({ status }) => status !== 200);
+    assert.ok(failed.length <= 16, `${failed.length} failed: at most one for each connection`);
+    for (const { code, endedMs } of failed) {
+      assert.ok(["ECONNRESET", "CUT", "EPIPE"].includes(String(code)), `it failed with ${code}`);
+      assert.ok(endedMs - killedMs < 1_000, "none fails later");
+    }
+    t.diagnostic(
+      `replaced in ${replacedMs.toFixed()} ms; ${failed.length} requests were in flight`,
+    );
+    assert.ok(replacedMs < 3_000, `replaced in ${replacedMs} ms`);
+    assert.equal(await crew.metric("tollgate_worker_restarts_total"), 1);
+  });
+
+  it("keeps the counts of those that died, and is not ready while more and more do", async () => {
+    await using crew = await openCrew(redis);
+    const key = nextKey();
+    await Promise.all(Array.from({ length: 60 }, () => get(crew.url + PATH, key)));
+    assert.equal(await crew.metric("tollgate_http_requests_total"), 60);
+    const commands = await crew.metric("tollgate_store_commands_total");
+    assert.ok(commands > 0);
+
+    const lost = () => crew.gateway.lines().filter(({ msg }) => msg === "a worker is lost");
+    for (let ends = 2; ends <= 6; ends += 2) {
+      assert.equal((await crew.ready()).status, 200);
+      for (const pid of crew.pids().slice(0, 2)) process.kill(pid, "SIGKILL");
+      await eventually(() => lost().length === ends);
+      if (ends < 6) await eventually(() => crew.pids().length === 3, { withinMs: 15_000 });
+    }
+    assert.deepEqual(
+      lost().map(({ afterMs }) => afterMs),
+      [0, 0, 0, 0, 0, 1_000],
+    );
+    const { status, checks } = await crew.ready();
+    assert.equal(status, 503);
+    assert.match(checks.workers?.why ?? "", /^6 ended within a minute, the last one: .*SIGKILL/);
+    assert.equal((await get(crew.url + PATH, key)).status, 200, "those that live serve");
+    assert.equal(await crew.metric("tollgate_http_requests_total"), 61);
+    assert.ok((await crew.metric("tollgate_store_commands_total")) >= commands);
+    assert.equal(await crew.metric("tollgate_http_requests_in_flight"), 0);
+  });
+
+  it("drains all of them under load and loses no request that it took", async () => {
+    await using crew = await openCrew(redis, {}, async (_seen, response, _request, whole) => {
+      await whole;
+      setTimeout(() => response.end("ok"), 20);
+    });
+    const load = startLoad(crew.url + PATH, nextKey(), 24);
+    await eventually(() => load.outcomes.length > 100);
+    crew.gateway.child.kill("SIGTERM");
+    const { code } = await crew.gateway.exited;
+    assert.equal(code, 0);
+    const outcomes = await load.end();
+    const answered = outcomes.filter(({ status }) => status === 200).length;
+    assert.equal(answered, crew.backend.seen.length);
+    const lines = crew.gateway.lines().filter(({ msg }) => msg === "request");
+    assert.equal(lines.filter(({ forwards }) => forwards === 1).length, answered);
+    const refused = lines.filter(({ status }) => status === 503);
+    assert.equal(refused.length, outcomes.filter(({ status }) => status === 503).length);
+  });
+
+  it("ends with its port in use, in one line that names port and setting", async () => {
+    await using crew = await openCrew(redis);
+    await using folder = await openFolder(redis, crew.backend.origin);
+    const listen = new URL(crew.url).host;
+    await folder.write({ listen });
+    const { code, stderr } = await runTollgate(["start", "--config", folder.file]);
+    assert.equal(code, 1);
+    assert.equal(
+      stderr,
+      `Cannot listen on ${listen} (environments.production.listen): the port is in use by another process. Stop that process or change environments.production.listen\n`,
+    );
+  });
+});
+
+describe("the workers of a gateway", () => {
+  it("leave signals to the process that watches, and end with it when it is killed", async () => {
+    await using crew = await openCrew(redis, {}, async (_seen, response, _request, whole) => {
+      await whole;
+      setTimeout(() => response.end("ok"), 1_000);
+    });
+    for (const pid of crew.pids()) {
+      process.kill(pid, "SIGTERM");
+      process.kill(pid, "SIGINT");
+      process.kill(pid, "SIGHUP");
+    }
+    const slow = get(crew.url + PATH, nextKey());
+    await eventually(() => crew.backend.seen.length === 1);
+    // Resolves when all have closed the output that they share with it.
+    await crew.gateway.kill();
+    assert.equal((await slow).status, 200, "what was under way is answered first");
+    const { code } = await get(crew.url + PATH, keys[0] ?? "");
+    assert.equal(code, "ECONNREFUSED");
+  });
+
+  it("end at once with a second signal", async () => {
+    await using crew = await openCrew(redis, { drain: "60s" }, () => {});
+    const slow = get(crew.url + PATH, nextKey());
+    await eventually(() => crew.backend.seen.length === 1);
+    crew.gateway.child.kill("SIGTERM");
+    await crew.gateway.line(({ msg }) => msg === "draining");
+    await eventually(async () => (await crew.ready()).checks.draining?.ok === false);
+    crew.gateway.child.kill("SIGINT");
+    assert.equal((await crew.gateway.exited).code, 130);
+    assert.equal((await slow).status, 0);
+  });
+
+  it("serve on while nobody reads the log, and what is dropped is counted", async () => {
+    await using crew = await openCrew(redis);
+    const key = nextKey();
+    crew.gateway.child.stdout?.pause();
+    const path = `${PATH}/${"a".repeat(7_000)}`;
+    const load = startLoad(crew.url + path, key, 8);
+    await eventually(async () => (await crew.metric("tollgate_log_dropped_total")) > 100, {
+      withinMs: 30_000,
+      everyMs: 200,
+    });
+    const outcomes = await load.end();
+    assert.deepEqual([...new Set(outcomes.map(({ status }) => status))], [200]);
+    crew.gateway.child.kill("SIGTERM");
+    await eventually(async () => (await get(crew.url + PATH, key)).code === "ECONNREFUSED");
+    crew.gateway.child.stdout?.resume();
+    assert.equal((await crew.gateway.exited).code, 0);
+  });
+
+  it("are no verb for people", async () => {
+    const { code, stderr } = await runTollgate(["worker"]);
+    assert.equal(code, 64);
+    assert.match(stderr, /^Unknown verb "worker"/);
+  });
+});
