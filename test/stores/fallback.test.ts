@@ -25,7 +25,7 @@ afterEach(async () => {
   proxy.behave({});
   await proxy.listen().catch(() => undefined);
   await redis.config("SET", "maxmemory", "0");
-  await redis.call("ACL", "SETUSER", "default", "allkeys");
+  await redis.call("ACL", "SETUSER", "default", "allkeys", "allcommands");
   await redis.flushall();
 });
 after(async () => {
@@ -135,6 +135,17 @@ describe("what was admitted here", () => {
     await eventually(() => house.gate.health().ok);
     assert.deepEqual(await counted(), { m: 15, d: 15 });
     assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+  });
+
+  it("is never charged again after a right was missing in the middle of the charge", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    await redis.call("ACL", "SETUSER", "default", "-pexpire");
+    assert.equal(await admit(house.store, 4), 4, "Redis counted, then refused");
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await eventually(() => house.gate.health().ok);
+    await admit(house.store, 1);
+    assert.deepEqual(await counted(), { m: 6, d: 6 });
   });
 
   it("is never charged twice when the charge itself got no answer", async () => {

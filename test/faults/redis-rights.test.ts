@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { it } from "node:test";
+import { eventually } from "../support/poll.ts";
+import { startRedis } from "../support/redis.ts";
+import { openTcpProxy } from "../support/tcp-proxy.ts";
+import { askTimed, changes, dayUsed, metric, openRedisHouse, readyWithin } from "./redis-house.ts";
+
+it("a user with the rights that docs/operations.md lists can do all that a gateway does, and no right is missing", async () => {
+  const text = await readFile(new URL("../../docs/operations.md", import.meta.url), "utf8");
+  const rule = /^ACL SETUSER tollgate (.*)$/m.exec(text)?.[1];
+  assert.ok(rule, "the line is there");
+  const server = await startRedis();
+  const proxy = await openTcpProxy(server);
+  try {
+    const admin = await server.client();
+    await admin.call(
+      "ACL",
+      "SETUSER",
+      "tollgate",
+      ...rule.replace("PASSWORD", "s3cret").split(" "),
+    );
+    await admin.call("ACL", "SETUSER", "default", "resetpass", ">other");
+    await admin.config("SET", "maxmemory-policy", "allkeys-lru");
+    await using house = await openRedisHouse(proxy, {
+      config: {
+        store: `redis://tollgate:s3cret@127.0.0.1:${proxy.port}`,
+        keys: "redis",
+        plans: { free: { second: 1, day: 60 } },
+        bans: { strikes: 1, within: "1m", grace: "0s", duration: "1h" },
+      },
+    });
+    const { key, account, id } = await house.issue();
+    await eventually(async () => (await askTimed(house, key)).code === "key_banned");
+    assert.equal((await house.admin("/api/bans")).status, 200);
+    const lifted = await house.admin(`/api/bans/${account}`, { method: "DELETE", body: "{}" });
+    assert.equal(lifted.status, 200, await lifted.text());
+    assert.ok((await dayUsed(house, account)) >= 1);
+    const stored = (await admin.keys(`tg:*:production:${account}`))[0] ?? "";
+    await admin.del(stored);
+    await admin.set(stored, "not a hash");
+    await eventually(async () => (await askTimed(house, key)).status === 200, { everyMs: 300 });
+
+    await proxy.refuse();
+    await eventually(async () => {
+      assert.ok([200, 429].includes((await askTimed(house, key)).status));
+      return changes(house).includes("store_away");
+    });
+    await admin.set(stored, "not a hash");
+    await proxy.listen();
+    await readyWithin(house, 3_000);
+    // The keys have a connection of their own, which may come back a moment later.
+    const rotate = () => house.admin(`/api/keys/${id}/rotate`, { method: "POST", body: "{}" });
+    await eventually(async () => (await rotate()).ok, { everyMs: 100 });
+    await eventually(async () =>
+      assert.equal(await metric(house, "tollgate_store_unsafe_policy"), 1),
+    );
+    await eventually(() => assert.deepEqual(changes(house), ["store_away", "store_back"]));
+
+    const denied = (await admin.call("ACL", "LOG")) as unknown[][];
+    assert.deepEqual(
+      denied.map((each) => each[each.indexOf("object") + 1]),
+      [],
+      "nothing was refused",
+    );
+    const said = JSON.stringify([...house.said, ...house.lines]);
+    assert.ok(!said.includes("s3cret"), "the password is in no line");
+  } finally {
+    await proxy.close();
+    await server.close();
+  }
+});

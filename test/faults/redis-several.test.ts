@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import type { House } from "../support/house.ts";
+import { eventually } from "../support/poll.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { askTimed, dayUsed, isReady, openRedisHouse, readyWithin } from "./redis-house.ts";
+
+const LIMIT = 60;
+const GATEWAYS = 3;
+const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+
+let server: TestRedis;
+let proxy: TcpProxy;
+before(async () => {
+  server = await startRedis();
+  proxy = await openTcpProxy(server);
+});
+afterEach(async () => {
+  await proxy.listen().catch(() => undefined);
+  await (await server.client()).flushall();
+});
+after(async () => {
+  await proxy.close();
+  await server.close();
+});
+
+/** Gateways of one store and one account, each of which knows by heartbeat that there are three. */
+async function openThree() {
+  const houses: House[] = [];
+  for (let i = 0; i < GATEWAYS; i++) {
+    houses.push(await openRedisHouse(proxy, { keys: { [KEY]: { id: "shared" } } }));
+  }
+  const redis = await server.client();
+  const [seconds] = await redis.time();
+  const beatenMs = (Number(seconds) + 1) * 1_000;
+  const beaten = () => redis.zcount("tg:{0}:gateways", beatenMs, "+inf");
+  await eventually(async () => assert.equal(await beaten(), GATEWAYS));
+  return {
+    houses,
+    cut: async () => {
+      await proxy.refuse();
+      for (const house of houses) {
+        await eventually(async () => assert.equal((await isReady(house)).status, 503));
+      }
+    },
+    heal: async () => {
+      await proxy.listen();
+      for (const house of houses) await readyWithin(house, 3_000);
+    },
+    [Symbol.asyncDispose]: async () => {
+      for (const house of houses) await house[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** How many of more than all are admitted, and what the first answer said of the limit. */
+async function drain(house: House): Promise<{ admitted: number; limit: number }> {
+  let [admitted, limit] = [0, 0];
+  for (let i = 0; i <= LIMIT; i++) {
+    const told = await askTimed(house, KEY);
+    if (told.status === 200) admitted += 1;
+    else assert.deepEqual([told.status, told.code], [429, "rate_limited"]);
+    if (i === 0) limit = told.limit;
+  }
+  return { admitted, limit };
+}
+
+describe("three gateways while Redis is away", () => {
+  it("that knew the count admit at most the limit + 2, by their shares, and it is all charged", async (t) => {
+    await using three = await openThree();
+    const { houses } = three;
+    const known = [0, 0, 0];
+    for (let i = 0; i < 30; i++) {
+      const told = await askTimed(houses[i % GATEWAYS] as House, KEY);
+      known[i % GATEWAYS] = LIMIT - told.remaining;
+    }
+    await three.cut();
+    const told = await Promise.all(houses.map(drain));
+    const shares = known.map((used) => Math.ceil((LIMIT - used) / GATEWAYS));
+    assert.deepEqual(
+      told.map(({ admitted }) => admitted),
+      shares,
+    );
+    assert.deepEqual(
+      told.map(({ limit }) => limit),
+      shares,
+    );
+    const all = 30 + shares.reduce((sum, share) => sum + share, 0);
+    t.diagnostic(`${all} admitted of ${LIMIT}, bound ${LIMIT + GATEWAYS - 1}`);
+    assert.ok(all >= LIMIT && all <= LIMIT + GATEWAYS - 1, `${all}`);
+    await three.heal();
+    const [first] = houses;
+    await eventually(async () => assert.equal(await dayUsed(first as House, "shared"), all));
+    for (const house of houses) assert.equal((await drain(house)).admitted, 0);
+  });
+
+  it("that knew nothing admit at most the limit + (the limit + 2)", async (t) => {
+    await using three = await openThree();
+    const other = await openRedisHouse(server, { keys: { [KEY]: { id: "shared" } } });
+    assert.equal((await drain(other)).admitted, LIMIT);
+    await other[Symbol.asyncDispose]();
+    await three.cut();
+    const told = await Promise.all(three.houses.map(drain));
+    assert.ok(told.every(({ admitted, limit }) => admitted === limit));
+    const all = LIMIT + told.reduce((sum, { admitted }) => sum + admitted, 0);
+    t.diagnostic(`${all} admitted of ${LIMIT}, bound ${2 * LIMIT + GATEWAYS - 1}`);
+    assert.ok(all <= 2 * LIMIT + GATEWAYS - 1, `${all}`);
+    await three.heal();
+    const [first] = three.houses;
+    await eventually(async () => assert.equal(await dayUsed(first as House, "shared"), all));
+  });
+});
