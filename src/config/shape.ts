@@ -162,7 +162,7 @@ export const shape = z.strictObject(
     onStoreFailure: optional(
       kind.oneOf(["local", "deny", "allow"]),
       "local",
-      "While the store is away: count a share of each limit here, answer 503, or forward uncounted.",
+      "While the store is away: admit a share of each limit, answer 503, or forward all and charge it later.",
     ),
     expectedGateways: optional(
       kind.whole({ from: 1, to: 10_000 }),
