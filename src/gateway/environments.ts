@@ -1,4 +1,5 @@
 import type { Address, Config, Environment } from "../config/config.ts";
+import { Certificate } from "./certificate.ts";
 import type { Served } from "./gateway.ts";
 import { Upstreams } from "./upstreams.ts";
 
@@ -11,7 +12,7 @@ export type Listening = {
 
 /**
  * What a configuration serves, by listening address. Backends that stay the same keep their
- * connections: they are taken over from `previous`.
+ * connections: they are taken over from `previous`. Throws in words when a certificate is no good.
  */
 export function environmentsOf(
   config: Config,
@@ -63,10 +64,23 @@ function servedOf(
     upstreams: same ? before.upstreams : new Upstreams(options),
     upstreamHost: environment.upstreamHost,
     cors: environment.cors,
+    certificate: certificateOf(environment, before),
     plans: config.plans,
     bans: config.bans,
     rateLimitFields: config.rateLimitFields,
   };
+}
+
+function certificateOf({ name, tls }: Environment, before: Served | undefined) {
+  if (tls === undefined) return undefined;
+  const kept = before?.certificate;
+  if (kept?.files.cert === tls.cert && kept.files.key === tls.key) return kept;
+  try {
+    return new Certificate(tls);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Error(`Cannot use environments.${name}.tls: ${why}`);
+  }
 }
 
 function sameOptions({ options }: Upstreams, next: Upstreams["options"]): boolean {

@@ -6,6 +6,7 @@ import type { Limit } from "../core/windows.ts";
 import type { Log, RequestLine } from "../log.ts";
 import type { KeyStore, QuotaStore } from "../stores/store.ts";
 import type { TrustedProxies } from "./address.ts";
+import type { Certificate } from "./certificate.ts";
 import type { FailureAllowance } from "./failures.ts";
 import type { Upstreams } from "./upstreams.ts";
 
@@ -20,6 +21,8 @@ export type Served = {
   readonly upstreams: Upstreams;
   readonly upstreamHost: "upstream" | "client";
   readonly cors: CorsPolicy | undefined;
+  /** Where the listener speaks TLS. */
+  readonly certificate: Certificate | undefined;
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
   readonly bans: BanPolicy | undefined;
   readonly rateLimitFields: "off" | "policy";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Address } from "../config/config.ts";
 import type { EdgeLimits } from "../core/limits.ts";
@@ -14,12 +14,13 @@ import { largest } from "./largest.ts";
 import { answerParserError } from "./parser-error.ts";
 import { sendRefusal } from "./reply.ts";
 import { Sweep } from "./sweep.ts";
+import { createEdgeServer, renewCertificate } from "./tls.ts";
 import { Tunnels } from "./tunnels.ts";
 
 /** One listening address and the environments behind it. */
 export type Listener = {
   readonly url: string;
-  /** Replaces the environments, with their limits, for every later request. */
+  /** Replaces the environments, with their limits and certificates, for all that comes later. */
   serve(serves: readonly Served[]): void;
   /** Takes no more connections. */
   stopListening(): void;
@@ -63,14 +64,15 @@ export async function openListener(
       Connection.of(request.socket).enter(exchange, start);
     };
 
-  const server = createServer({
+  const options = {
     // A missing Host is ours to refuse, in our words.
     requireHostHeader: false,
     optimizeEmptyRequests: true,
     // Without this the time limits of the server mean nothing before 30 s (edge.md).
     connectionsCheckingInterval: 1_000,
-    shouldUpgradeCallback: (request) => nonceOf(request) !== undefined,
-  });
+    shouldUpgradeCallback: (request: IncomingMessage) => nonceOf(request) !== undefined,
+  };
+  const server = createEdgeServer(gateway, options, () => current);
   server.on("request", accept(false));
   server.on("checkContinue", accept(true));
   server.on("checkExpectation", accept(false));
@@ -94,10 +96,11 @@ export async function openListener(
   sweep.start();
 
   return {
-    url: urlOf(server, address),
+    url: urlOf(server, address, serves),
     serve(next) {
       current = next;
       limit(server, next);
+      renewCertificate(server, next);
     },
     stopListening: () => stopListening(server),
     active: () => sweep.active,
@@ -176,8 +179,9 @@ function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void 
   sendRefusal(gateway, exchange, { code: "internal_error" }).catch(() => exchange.socket.destroy());
 }
 
-function urlOf(server: Server, { host }: Address): string {
+function urlOf(server: Server, { host }: Address, [first]: readonly Served[]): string {
+  const scheme = first?.certificate === undefined ? "http" : "https";
   const bound = server.address();
   const port = typeof bound === "object" && bound !== null ? bound.port : 0;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

@@ -31,7 +31,7 @@ export function outgoingFields({ gateway, exchange, served, head, account, plan 
     random: (randomUUID() + randomUUID()).replaceAll("-", "").slice(0, 48),
     peer: exchange.peer,
     peerIsTrusted: gateway.isTrusted(exchange.peer),
-    scheme: "http",
+    scheme: served.certificate === undefined ? "http" : "https",
   });
   if (served.upstreamHost === "client") fields.push("Host", head.host);
   if (head.contentLength !== undefined) fields.push("Content-Length", String(head.contentLength));

@@ -2,15 +2,19 @@ import type { Config } from "../config/config.ts";
 import { environmentsOf, type Listening, retired } from "./environments.ts";
 import type { Gateway } from "./gateway.ts";
 import { type Listener, openListener } from "./listener.ts";
+import { Upkeep } from "./upkeep.ts";
 
 /** The public listeners of a gateway and the environments behind them, as the configuration says. */
 export class Serving {
   readonly #gateway: Gateway;
   readonly #listeners = new Map<string, Listener>();
+  readonly #upkeep: Upkeep;
   #listening: readonly Listening[] = [];
 
   constructor(gateway: Gateway) {
     this.#gateway = gateway;
+    const served = () => this.#listening.flatMap(({ serves }) => serves);
+    this.#upkeep = new Upkeep(gateway, served, () => this.#tellListeners());
   }
 
   /** One entry for each environment, by name. */
@@ -46,8 +50,9 @@ export class Serving {
     const before = this.#listening;
     const next = environmentsOf(config, this.#gateway.elapsed, before);
     await this.#open(next);
-    for (const { key, serves } of next) this.#listeners.get(key)?.serve(serves);
     this.#listening = next;
+    this.#tellListeners();
+    this.#upkeep.start();
     for (const { key } of before) {
       if (!next.some((one) => one.key === key)) void this.#close(key);
     }
@@ -57,8 +62,13 @@ export class Serving {
   /** Lets what is under way end, for at most `deadlineMs`, then closes every connection. */
   async close(deadlineMs: number): Promise<void> {
     await Promise.all([...this.#listeners.values()].map((one) => one.close(deadlineMs)));
+    this.#upkeep.stop();
     const served = this.#listening.flatMap(({ serves }) => serves);
     await Promise.allSettled(served.map(({ upstreams }) => upstreams.close()));
+  }
+
+  #tellListeners(): void {
+    for (const { key, serves } of this.#listening) this.#listeners.get(key)?.serve(serves);
   }
 
   async #open(next: readonly Listening[]): Promise<void> {
