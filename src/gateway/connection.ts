@@ -43,9 +43,9 @@ export class Connection {
   }
 
   leave(exchange: Exchange): void {
-    if (this.current !== exchange) return;
+    // The last one of a connection stays the current one: no upgrade may follow it either.
+    if (this.current !== exchange || this.#closing) return;
     this.current = undefined;
-    if (this.#closing) return;
     const next = this.#queue.shift();
     if (this.#queue.length === AHEAD_MAX - 1) this.#socket.resume();
     if (next !== undefined) {
