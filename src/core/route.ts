@@ -39,16 +39,62 @@ export function findRoute(table: RouteTable, method: string, path: string): Foun
   if (operations === undefined) {
     return { operation: undefined, template: `${basePath}/*`, allow: UNDESCRIBED };
   }
+  const { literal, templated } = indexOf(operations);
+  const found = literal.get(path) ?? fitting(templated, path);
+  if (found === undefined) return NOTHING;
+  const { template, methods, allow } = found;
+  const operation = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined);
+  return { operation, template, allow };
+}
+
+/** All operations of one path. */
+type Path = {
+  readonly template: string;
+  readonly segments: Operation["segments"];
+  readonly methods: Map<string, Operation>;
+  readonly allow: string[];
+};
+
+type Index = { readonly literal: Map<string, Path>; readonly templated: Path[] };
+
+const indexes = new WeakMap<readonly Operation[], Index>();
+
+/**
+ * Paths without a parameter by their text, the others with the fewest parameters first: OpenAPI 3.1
+ * matches a concrete path before a templated one.
+ */
+function indexOf(operations: readonly Operation[]): Index {
+  let index = indexes.get(operations);
+  if (index === undefined) {
+    const paths = new Map<string, Path>();
+    for (const operation of operations) {
+      const { template, segments, method } = operation;
+      const path = paths.get(template) ?? { template, segments, methods: new Map(), allow: [] };
+      paths.set(template, path);
+      path.methods.set(method, operation);
+    }
+    for (const path of paths.values()) path.allow.push(...allowed([...path.methods.keys()]));
+    const all = [...paths.values()];
+    const literal = new Map(all.filter(isLiteral).map((path) => [path.template, path]));
+    const templated = all.filter((path) => !isLiteral(path)).sort((a, b) => holes(a) - holes(b));
+    index = { literal, templated };
+    indexes.set(operations, index);
+  }
+  return index;
+}
+
+function holes({ segments }: Path): number {
+  return segments.filter((part) => part === undefined).length;
+}
+
+function isLiteral(path: Path): boolean {
+  return holes(path) === 0;
+}
+
+function fitting(paths: readonly Path[], path: string): Path | undefined {
+  if (paths.length === 0) return undefined;
   const segments = path.split("/");
-  const rows = mostLiteral(operations.filter((row) => fits(row.segments, segments)));
-  const [first] = rows;
-  if (first === undefined) return NOTHING;
-  const wanted = method === "HEAD" && !rows.some((row) => row.method === "HEAD") ? "GET" : method;
-  return {
-    operation: rows.find((row) => row.method === wanted),
-    template: first.template,
-    allow: allowed(rows),
-  };
+  return paths.find((candidate) => fits(candidate.segments, segments));
 }
 
 /** No such path: 404. Known path, other method: 405. Past its sunset: 410. Scope: 403. */
@@ -85,18 +131,8 @@ function fits(pattern: readonly (string | undefined)[], segments: readonly strin
   );
 }
 
-/** OpenAPI 3.1, Path Templating: a concrete path is matched before a templated one. */
-function mostLiteral(rows: readonly Operation[]): readonly Operation[] {
-  if (rows.length < 2) return rows;
-  const parameters = (row: Operation) => row.segments.filter((part) => part === undefined).length;
-  const fewest = Math.min(...rows.map(parameters));
-  const [best] = rows.filter((row) => parameters(row) === fewest);
-  return rows.filter((row) => row.template === best?.template);
-}
-
 /** HEAD is allowed wherever GET is. */
-function allowed(rows: readonly Operation[]): readonly string[] {
-  const methods = rows.map((row) => row.method);
+function allowed(methods: string[]): readonly string[] {
   const get = methods.indexOf("GET");
   if (get !== -1 && !methods.includes("HEAD")) methods.splice(get + 1, 0, "HEAD");
   return methods;

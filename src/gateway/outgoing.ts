@@ -1,9 +1,9 @@
-import { randomUUID } from "node:crypto";
 import type { Head } from "../core/framing.ts";
 import { requestFields } from "../core/headers.ts";
 import type { Standing } from "../core/standing.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Gateway, Served } from "./gateway.ts";
+import { traceDigits } from "./trace-ids.ts";
 
 /** An exchange that got this far: its head was judged, its key accepted, its quota charged. */
 export type Admitted = {
@@ -28,7 +28,7 @@ export function outgoingFields({ gateway, exchange, served, head, account, plan 
     requestId: exchange.id,
     account,
     plan,
-    random: (randomUUID() + randomUUID()).replaceAll("-", "").slice(0, 48),
+    random: traceDigits(),
     peer: exchange.peer,
     peerIsTrusted: gateway.isTrusted(exchange.peer),
     scheme: served.certificate === undefined ? "http" : "https",
