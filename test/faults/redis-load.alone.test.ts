@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { after, afterEach, before, describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { House } from "../support/house.ts";
@@ -41,7 +42,9 @@ type Phases = { readonly before: Told[]; readonly during: Told[]; readonly after
 async function underLoad(
   t: TestContext,
   { away, back, awayMs }: { away: () => unknown; back: () => unknown; awayMs: number },
-): Promise<Phases & { house: House; account: string; backMs: number; used: number }> {
+): Promise<
+  Phases & { house: House; account: string; backMs: number; used: number; stallMs: number }
+> {
   const house = await openRedisHouse(proxy);
   t.after(() => house[Symbol.asyncDispose]());
   const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 5_000_000 } });
@@ -49,6 +52,8 @@ async function underLoad(
   await eventually(() => load.told.length > 100);
   const warmMs = performance.now();
   await sleep(1_500);
+  const stalls = monitorEventLoopDelay({ resolution: 5 });
+  stalls.enable();
   const awayAtMs = performance.now();
   await away();
   await sleep(awayMs);
@@ -60,6 +65,7 @@ async function underLoad(
   await eventually(async () => (await isReady(house)).status === 200);
   await sleep(300);
   const told = await load.stop();
+  stalls.disable();
   const between = (fromMs: number, toMs: number) => {
     return told.filter(({ atMs }) => atMs >= fromMs && atMs < toMs);
   };
@@ -74,11 +80,15 @@ async function underLoad(
     "no 500, and no 429 by error",
   );
   const used = await dayUsed(house, account);
-  return { ...phases, house, account, backMs, used };
+  return { ...phases, house, account, backMs, used, stallMs: stalls.max / 1e6 };
 }
 
 /** Compared with the same machine in the same run: it may be busy with other things. */
-function assertUnharmed(t: TestContext, name: string, { before, during, after }: Phases): void {
+function assertUnharmed(
+  t: TestContext,
+  name: string,
+  { before, during, after, stallMs }: Phases & { stallMs: number },
+): void {
   const slowest = (told: readonly Told[]) => Math.max(...told.map(({ tookMs }) => tookMs));
   const median = (told: readonly Told[]) =>
     percentile(
@@ -91,7 +101,7 @@ function assertUnharmed(t: TestContext, name: string, { before, during, after }:
       `median ${median(during).toFixed(2)} ms (${median(before).toFixed(2)} before)`,
   );
   assert.ok(before.length > 500 && during.length > 500, `${before.length}, ${during.length}`);
-  assert.ok(then <= base + BECAUSE_MS, `${then} ms, ${base} before`);
+  assert.ok(then <= base + stallMs + BECAUSE_MS, `${then} ms, ${base} before, ${stallMs} stalled`);
   const [firstMs = 0] = during.map(({ atMs }) => atMs);
   const settled = during.filter(({ atMs }) => atMs > firstMs + 400).map(({ tookMs }) => tookMs);
   const [waits, usual] = [
@@ -101,7 +111,10 @@ function assertUnharmed(t: TestContext, name: string, { before, during, after }:
       0.95,
     ),
   ];
-  assert.ok(waits <= usual + 15, `nobody waits for the store: p95 ${waits} ms, ${usual} before`);
+  assert.ok(
+    waits <= usual + stallMs + 15,
+    `nobody waits for the store: p95 ${waits} ms, ${usual} before`,
+  );
 }
 
 describe("a gateway under load", () => {
@@ -114,7 +127,7 @@ describe("a gateway under load", () => {
         await sleep(1_000);
         acceptedAt.push(proxy.accepted());
       },
-      awayMs: 2_000,
+      awayMs: 1_200,
       back: async () => {
         acceptedAt.push(proxy.accepted());
         await server.restart();
@@ -122,10 +135,12 @@ describe("a gateway under load", () => {
     });
     assertUnharmed(t, "killed", run);
     t.diagnostic(`shared counting ${Math.round(run.backMs)} ms after Redis answered`);
-    assert.ok(run.backMs < 1_500, `${run.backMs} ms`);
+    // On a machine that is busy with other things, as late as any answer was before.
+    const lateMs = Math.max(...run.before.map(({ tookMs }) => tookMs));
+    assert.ok(run.backMs < 1_500 + lateMs, `${run.backMs} ms`);
     assert.deepEqual(changes(run.house), ["store_away", "store_back"], "one line per change");
     const attempts = (acceptedAt[2] ?? 0) - (acceptedAt[1] ?? 0);
-    assert.ok(attempts <= 2 * (2_000 / 500) + 2, `${attempts} attempts of 2 connections in 2 s`);
+    assert.ok(attempts <= 2 * (1_200 / 500) + 3, `${attempts} attempts of 2 connections in 1.2 s`);
     // Redis kept nothing: what was admitted without it is charged, once, with all that came later.
     const owed = run.during.length + run.after.length;
     assert.ok(run.used <= owed && run.used > owed - 300, `${run.used} of ${owed}`);
@@ -139,7 +154,7 @@ describe("a gateway under load", () => {
         sent = await server.calls("evalsha");
         server.stop();
       },
-      awayMs: 2_500,
+      awayMs: 1_600,
       back: async () => {
         server.cont();
         await sleep(5);

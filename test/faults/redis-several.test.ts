@@ -32,8 +32,11 @@ async function openThree() {
     houses.push(await openRedisHouse(proxy, { keys: { [KEY]: { id: "shared" } } }));
   }
   const redis = await server.client();
-  const [seconds] = await redis.time();
-  const beatenMs = (Number(seconds) + 1) * 1_000;
+  const there = () => redis.zcard("tg:{0}:gateways");
+  await eventually(async () => assert.equal(await there(), GATEWAYS));
+  // More than a beat later, each has seen the others and was answered.
+  const [seconds, micros] = await redis.time();
+  const beatenMs = Number(seconds) * 1_000 + Math.ceil(Number(micros) / 1_000) + 1_200;
   const beaten = () => redis.zcount("tg:{0}:gateways", beatenMs, "+inf");
   await eventually(async () => assert.equal(await beaten(), GATEWAYS));
   return {
