@@ -66,8 +66,17 @@ export async function runTollgate(
 
 /** Starts node itself, as the tests run on it, with any arguments. */
 export function startNode(args: readonly string[], options: RunOptions = {}): Running {
+  return startProgram(process.execPath, args, options);
+}
+
+/** Starts any program, with the same environment and the same ends. */
+export function startProgram(
+  program: string,
+  args: readonly string[],
+  options: RunOptions = {},
+): Running {
   const { PATH = "", HOME = "", TMPDIR = "" } = process.env;
-  const child = spawn(process.execPath, args, {
+  const child = spawn(program, args, {
     cwd: options.cwd ?? ROOT,
     env: { PATH, HOME, ...(TMPDIR && { TMPDIR }), ...options.env },
     stdio: "pipe",
