@@ -19,6 +19,8 @@ export type Failed = {
   readonly answering: boolean;
 };
 
+type Again = "aged" | "unreached" | undefined;
+
 /** Where a request has been tried, and what that means for the next try. */
 export class Attempts implements Wish {
   fresh = false;
@@ -26,21 +28,23 @@ export class Attempts implements Wish {
   readonly unreached = new Set<Upstream>();
 
   /**
-   * Whether the request may go out again (edge.md, Request out). A backend that could not be
-   * connected to has seen nothing, so any request may go to another one. One that was sent is sent
-   * again only as GET or HEAD, once, on a new connection, when a reused one died before any byte of
-   * a response.
+   * Whether the request may go out again (edge.md, Request out), and why. `unreached`: a backend that
+   * could not be connected to has seen nothing, so any request may go to another one. `aged`: a
+   * connection that had carried responses died before any byte of this one; then once, and on a new
+   * connection: any request that was not sent yet, and GET and HEAD that were.
    */
-  again(upstreams: Upstreams, { error, lane, method, ...was }: Failed): boolean {
-    if (!was.started) {
-      if (!isUnreached(error)) return false;
-      this.unreached.add(lane.upstream);
-      return this.unreached.size < UNREACHED_MAX && upstreams.hasOther(this.unreached);
+  again(upstreams: Upstreams, { error, lane, method, ...was }: Failed): Again {
+    const { started } = was;
+    const isOld = started ? was.reused : lane.reused;
+    if (isOld && !this.fresh && !was.answering && isConnectionLoss(error)) {
+      if (started && !RETRIED.has(method)) return undefined;
+      this.fresh = true;
+      this.shunned = lane.upstream;
+      return "aged";
     }
-    if (this.fresh || !was.reused || was.answering || !RETRIED.has(method)) return false;
-    if (!isConnectionLoss(error)) return false;
-    this.fresh = true;
-    this.shunned = lane.upstream;
-    return true;
+    if (started || !isUnreached(error)) return undefined;
+    this.unreached.add(lane.upstream);
+    const isLeft = this.unreached.size < UNREACHED_MAX && upstreams.hasOther(this.unreached);
+    return isLeft ? "unreached" : undefined;
   }
 }

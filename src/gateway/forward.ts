@@ -136,15 +136,15 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: unknown, error: Error): void {
-    const isAgain = this.#mayGoAgain(error);
+    const again = this.#again(error);
     const started = this.#controller !== undefined;
     const failure = this.#failure ?? backend.refusalFor(error, started, this.#answering);
     // A connection that died of old age says nothing of the backend.
-    const isBackends = failure.code.startsWith("upstream") && !(isAgain && started);
+    const isBackends = failure.code.startsWith("upstream") && again !== "aged";
     if (this.#lane !== undefined && isBackends) this.#admitted.served.upstreams.failed(this.#lane);
     this.#releaseLane();
-    if (isAgain) this.#takeLane();
-    else this.#end(failure);
+    if (again === undefined) this.#end(failure);
+    else this.#takeLane();
   }
 
   // What the gateway tells: a wait that took too long, a client that is wrong or gone.
@@ -200,10 +200,10 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     if (lane !== undefined) this.#admitted.served.upstreams.release(lane);
   }
 
-  #mayGoAgain(error: Error): boolean {
+  #again(error: Error) {
     const lane = this.#lane;
     const { served, head } = this.#admitted;
-    if (lane === undefined || this.#settled || this.#failure !== undefined) return false;
+    if (lane === undefined || this.#settled || this.#failure !== undefined) return;
     return this.#attempts.again(served.upstreams, {
       error,
       lane,
@@ -233,18 +233,17 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     const { gateway, exchange, served, standing } = this.#admitted;
     const { response, request } = exchange;
     const fields = responseFields(raw, { replaced: replacedFor(exchange), status });
+    exchange.last ||= gateway.draining !== "no" || !request.complete;
     fields.push(...commonFields(exchange, standing));
-    if (gateway.draining !== "no" || !request.complete) {
-      fields.push("Connection", "close");
-      lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
-    }
+    if (exchange.last) lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
     exchange.source = "backend";
     exchange.wait("download", gateway.elapsed());
     this.#wholeBytes = backend.smallLength(raw);
     response.writeHead(status, fields);
     // A body that is at hand takes the head along; one that is yet to come must not hold it back.
     queueMicrotask(() => {
-      if (this.#whole === undefined) response.flushHeaders();
+      // Not flushHeaders(), which would write the bytes of fields as UTF-8.
+      if (this.#whole === undefined && !response.writableEnded) response.write("", "latin1");
     });
   }
 }

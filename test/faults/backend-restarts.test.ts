@@ -1,0 +1,205 @@
+import assert from "node:assert/strict";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { describe, it } from "node:test";
+import { openBackend } from "../support/backend.ts";
+import { ask, errorOf, openClient } from "../support/client.ts";
+import { type House, openHouse, type Upstream } from "../support/house.ts";
+import { eventually } from "../support/poll.ts";
+
+const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+/** 100,000 on demand: TOLLGATE_GETS=100000. */
+const GETS = Number(process.env.TOLLGATE_GETS ?? 5_000);
+const LIMIT = 10_000_000;
+const KEYS = {
+  [KEY]: {
+    limits: [
+      { window: "minute", limit: LIMIT },
+      { window: "day", limit: LIMIT },
+    ],
+  },
+} as const;
+
+type Plain = Upstream & {
+  readonly seen: string[];
+  readonly server: Server;
+  readonly idle: Set<Socket>;
+};
+
+/** Says nothing of how long it keeps connections, so the gateway cannot know; counts requests. */
+async function openPlain(port = 0, seen: string[] = []): Promise<Plain> {
+  const idle = new Set<Socket>();
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
+    const { socket } = request;
+    idle.delete(socket);
+    seen.push(request.url ?? "");
+    response.writeHead(200, { "Content-Length": 2 }).end("[]", () => idle.add(socket));
+  });
+  server.on("connection", (socket) => socket.once("close", () => idle.delete(socket)));
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen(port, "127.0.0.1", resolve);
+  });
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const close = () => {
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeAllConnections();
+    return closed;
+  };
+  return { origin, seen, server, idle, close };
+}
+
+function every(ms: number, work: () => void): Disposable {
+  const timer = setInterval(work, ms);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+}
+
+/** So many GETs over `clients` connections; gives the statuses that were not 200. */
+async function getMany(house: House, count: number, clients = 16): Promise<number[]> {
+  let left = count;
+  const others: number[] = [];
+  const work = async () => {
+    await using client = await openClient(house.port);
+    while (left > 0) {
+      left -= 1;
+      const { status } = await client.ask({ key: KEY, path: `/v1/pets?n=${left}` });
+      if (status !== 200) others.push(status);
+    }
+  };
+  await Promise.all(Array.from({ length: clients }, work));
+  return others;
+}
+
+describe("a backend that closes idle connections", () => {
+  it(`fails none of ${GETS} GETs when it closes all of them every second, or every 20 ms`, async () => {
+    for (const everyMs of [1_000, 20]) {
+      const backend = await openPlain();
+      await using house = await openHouse({ upstream: backend, keys: KEYS });
+      using _ = every(everyMs, () => {
+        for (const socket of backend.idle) socket.destroy();
+      });
+      assert.deepEqual(await getMany(house, GETS / 2), []);
+      await house.law({ connectionsFailed: true });
+    }
+  });
+
+  it(`fails none of ${GETS / 2} GETs when it closes them at random, right after an answer or later`, async () => {
+    const backend = await openPlain();
+    await using house = await openHouse({ upstream: backend, keys: KEYS });
+    let turn = 0;
+    using _ = every(1, () => {
+      for (const socket of backend.idle) {
+        turn = (turn * 1_103_515_245 + 12_345) % 2 ** 31;
+        if (turn % 7 === 0) socket.resetAndDestroy();
+      }
+    });
+    assert.deepEqual(await getMany(house, GETS / 2), []);
+    await house.law({ connectionsFailed: true });
+    const retried = house.lines.filter(({ forwards }) => forwards === 2);
+    assert.ok(retried.every(({ method, status }) => method === "GET" && status === 200));
+  });
+
+  it("fails a POST that met a dead connection, and never sends it twice", async () => {
+    const sockets: Socket[] = [];
+    await using backend = await openBackend((_seen, response, request) => {
+      sockets.push(request.socket);
+      response.writeHead(200, { "Content-Length": 2 }).end("[]");
+    });
+    await using house = await openHouse({ backend, keys: KEYS });
+    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    backend.answer((_seen, _response, request) => void request.socket.destroy());
+    const posted = await ask(house.port, { key: KEY, method: "POST", body: "{}" });
+    assert.equal(posted.status, 502);
+    assert.equal(backend.seen.length, 2);
+    await house.law({ connectionsFailed: true });
+  });
+
+  it("does not retry a GET that a new connection lost: it did not die of old age", async () => {
+    await using backend = await openBackend((_seen, _response, request) => {
+      request.socket.destroy();
+    });
+    await using house = await openHouse({ backend, keys: KEYS });
+    assert.equal((await ask(house.port, { key: KEY })).status, 502);
+    assert.equal(backend.seen.length, 1);
+    await eventually(() => assert.equal(house.lines[0]?.forwards, 1));
+  });
+});
+
+describe("a backend that is away", () => {
+  const gone = "http://127.0.0.1:1";
+
+  it("costs no request where there is another one, not even a POST: it has seen nothing", async () => {
+    const backend = await openBackend();
+    await using house = await openHouse({
+      backend,
+      environment: { upstreams: [gone, backend.origin] },
+      keys: KEYS,
+    });
+    for (let i = 0; i < 12; i++) {
+      const wanted = { key: KEY, method: "POST", body: '{"name":"Rex"}' };
+      assert.equal((await ask(house.port, wanted)).status, 200);
+    }
+    assert.deepEqual(
+      backend.seen.map(({ body }) => body.toString()),
+      Array(12).fill('{"name":"Rex"}'),
+    );
+    await house.law();
+    const ready = await house.admin("/readyz");
+    assert.equal(ready.status, 503);
+    assert.match(await ready.text(), /down: http:\/\/127\.0\.0\.1:1"/);
+    const metrics = await (await house.admin("/metrics")).text();
+    assert.match(metrics, /upstream_up\{env="production",upstream="http:\/\/127\.0\.0\.1:1"\} 0/);
+    assert.match(metrics, new RegExp(`upstream_up\\{[^}]*"${backend.origin}"\\} 1`));
+  });
+
+  it("is 502 at once when none is left, and every one of them was tried", async () => {
+    await using house = await openHouse({
+      environment: { upstreams: [gone, "http://127.0.0.1:2"] },
+      keys: KEYS,
+    });
+    for (let i = 0; i < 12; i++) {
+      const startMs = performance.now();
+      const response = await ask(house.port, { key: KEY });
+      assert.ok(performance.now() - startMs < 500);
+      assert.equal(response.status, 502);
+      assert.equal(errorOf(response).code, "upstream_unreachable");
+    }
+    await eventually(() => assert.equal(house.lines.length, 12));
+    assert.ok(house.lines.every(({ charged, forwards }) => charged === 1 && forwards === 0));
+    await house.law();
+  });
+});
+
+describe("a backend that restarts gracefully", () => {
+  it("loses no GET under load while another one serves", async () => {
+    const seen: string[] = [];
+    let one = await openPlain(0, seen);
+    const two = await openPlain(0, seen);
+    await using house = await openHouse({
+      upstream: { origin: one.origin, seen, close: async () => {} },
+      environment: { upstreams: [one.origin, two.origin] },
+      keys: KEYS,
+    });
+    let stop = false;
+    const failed: number[] = [];
+    const load = (async () => {
+      while (!stop) failed.push(...(await getMany(house, 200)));
+    })();
+    const port = Number(new URL(one.origin).port);
+    for (let round = 0; round < 3; round++) {
+      const closed = new Promise<void>((resolve) => one.server.close(() => resolve()));
+      using _ = every(5, () => {
+        for (const socket of one.idle) socket.destroy();
+      });
+      await closed;
+      const before = seen.length;
+      await eventually(() => seen.length > before + 200);
+      one = await openPlain(port, seen);
+    }
+    stop = true;
+    await load;
+    assert.deepEqual(failed, []);
+    await house.law({ connectionsFailed: true });
+    await one.close();
+    await two.close();
+  });
+});
