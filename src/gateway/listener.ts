@@ -44,6 +44,12 @@ export async function openListener(
   const tunnels = new Tunnels(gateway);
   let current = serves;
 
+  /**
+   * Requests with an Upgrade that are served without. Node's parser stops at their end, and what
+   * came in the same piece is lost: where the next request would begin is not known any more.
+   */
+  const declined = new WeakSet<IncomingMessage>();
+
   const start = (exchange: Exchange) => {
     sweep.add(exchange);
     handle(gateway, current, exchange).catch((error: unknown) =>
@@ -60,6 +66,7 @@ export async function openListener(
         asksToContinue,
       });
       exchange.upgrade = upgrade;
+      exchange.last = declined.has(request);
       response.once("close", () => ended(gateway, sweep, exchange));
       Connection.of(request.socket).enter(exchange, start);
     };
@@ -70,7 +77,11 @@ export async function openListener(
     optimizeEmptyRequests: true,
     // Without this the time limits of the server mean nothing before 30 s (edge.md).
     connectionsCheckingInterval: 1_000,
-    shouldUpgradeCallback: (request: IncomingMessage) => nonceOf(request) !== undefined,
+    shouldUpgradeCallback: (request: IncomingMessage) => {
+      if (nonceOf(request) !== undefined) return true;
+      declined.add(request);
+      return false;
+    },
   };
   const server = createEdgeServer(gateway, options, () => current);
   server.on("request", accept(false));

@@ -46,11 +46,11 @@ export async function sendRefusal(
     String(Buffer.byteLength(body)),
     "Cache-Control",
     "no-store",
-    ...commonFields(exchange, standing),
     ...refusalFields(gateway, exchange, refusal.code, standing, over),
   ];
-  if (over || mustClose(gateway, exchange, refusal.code)) {
-    fields.push("Connection", "close");
+  exchange.last ||= over || mustClose(gateway, exchange, refusal.code);
+  fields.push(...commonFields(exchange, standing));
+  if (exchange.last) {
     const bytesMax = exchange.served?.limits.bodyBytes ?? DISCARD_BYTES_MAX;
     lingerOnClose(exchange.socket, exchange.request, bytesMax);
   }
@@ -87,6 +87,7 @@ export function replacedFor({ found, cors }: Exchange): ReadonlySet<string> {
 /** Our fields of every response with a head: the three of spec 8.1, the id, and the lifecycle. */
 export function commonFields(exchange: Exchange, standing: Standing): string[] {
   const fields = ["X-Request-Id", exchange.id, ...rateLimitFields(standing)];
+  if (exchange.last) fields.push("Connection", "close");
   if (exchange.policy !== undefined) fields.push("RateLimit-Policy", exchange.policy);
   const lifecycle = exchange.found?.operation?.lifecycle;
   if (lifecycle !== undefined) fields.push(...lifecycleFields(lifecycle));

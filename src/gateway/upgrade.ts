@@ -140,7 +140,8 @@ class Tunnel implements Forwarding, OpenTunnel {
     exchange.wait("download", gateway.elapsed());
     const { response } = exchange;
     response.writeHead(status, answerFields(this.#admitted, rawHeaders, status));
-    response.flushHeaders();
+    // Flushes the head as the bytes that it is: flushHeaders() would make UTF-8 of it.
+    response.write("", "latin1");
     const progresses = () => {
       exchange.progressMs = gateway.elapsed();
     };
