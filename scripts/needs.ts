@@ -3,12 +3,35 @@ import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
 /** A program that the tests start for real, and the package that brings it. */
-type Need = { readonly program: string; readonly debian: string; readonly brew: string };
+type Need = {
+  readonly program: string;
+  /** Other names of a program that does as well. */
+  readonly or?: readonly string[];
+  readonly debian: string;
+  readonly brew: string;
+  /** Not for the suite as a whole: without it the tests that want it fail, saying so. */
+  readonly ofFewTests?: true;
+};
+
+/** Browsers that run without a screen, the smallest first. */
+export const BROWSERS = [
+  "chromium-headless-shell",
+  "chromium",
+  "google-chrome",
+  "chromium-browser",
+];
 
 const NEEDS: readonly Need[] = [
   { program: "redis-server", debian: "redis-server", brew: "redis" },
   { program: "redis-cli", debian: "redis-tools", brew: "redis" },
   { program: "openssl", debian: "openssl", brew: "openssl" },
+  {
+    program: "chromium-headless-shell",
+    or: BROWSERS,
+    debian: "chromium-headless-shell",
+    brew: "chromium",
+    ofFewTests: true,
+  },
 ];
 
 /** Runs one command; true when it ended well. */
@@ -25,10 +48,13 @@ export type Machine = {
  * with `sudo -n`, Homebrew elsewhere. Gives undefined when all is there, else one line for people.
  */
 export function fulfilNeeds(machine: Machine): string | undefined {
-  const before = NEEDS.filter(({ program }) => !machine.has(program));
-  if (before.length === 0) return undefined;
-  install(machine, before);
-  const missing = NEEDS.filter(({ program }) => !machine.has(program));
+  const isMissing = ({ program, or = [] }: Need) => ![program, ...or].some(machine.has);
+  const before = NEEDS.filter(isMissing);
+  // By themselves: a package that a system does not have must not keep the others out.
+  for (const group of [before.filter(isForAll), before.filter((need) => !isForAll(need))]) {
+    if (group.length > 0) install(machine, group);
+  }
+  const missing = NEEDS.filter((need) => isForAll(need) && isMissing(need));
   if (missing.length === 0) return undefined;
 
   const programs = missing.map(({ program }) => program).join(", ");
@@ -38,6 +64,10 @@ export function fulfilNeeds(machine: Machine): string | undefined {
     `The tests need ${programs}, and installing failed: ` +
     `run "apt-get install ${debian}" (Debian) or "brew install ${brew}" (macOS), then again.`
   );
+}
+
+function isForAll({ ofFewTests }: Need): boolean {
+  return ofFewTests !== true;
 }
 
 function install({ has, run, root }: Machine, missing: readonly Need[]): void {

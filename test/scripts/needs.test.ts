@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { fulfilNeeds } from "../../scripts/needs.ts";
 
+const ESSENTIAL = ["redis-server", "redis-cli", "openssl"];
+const BROWSER = "chromium-headless-shell";
+
 /** A machine in memory: installing for real would change the one that the tests run on. */
 function machine(programs: readonly string[], { root = true, works = true, stale = false } = {}) {
   const there = new Set(programs);
@@ -12,7 +15,7 @@ function machine(programs: readonly string[], { root = true, works = true, stale
     if (args.includes("update")) fresh = true;
     if (!works || !fresh) return false;
     if (args.includes("install")) {
-      for (const program of ["redis-server", "redis-cli", "openssl"]) there.add(program);
+      for (const program of args.includes(BROWSER) ? [BROWSER] : ESSENTIAL) there.add(program);
     }
     return true;
   };
@@ -20,30 +23,43 @@ function machine(programs: readonly string[], { root = true, works = true, stale
 }
 
 const INSTALL = "apt-get install -y --no-install-recommends redis-server redis-tools openssl";
+const INSTALL_BROWSER = `apt-get install -y --no-install-recommends ${BROWSER}`;
 
 describe("the programs that the tests need", () => {
   it("are left alone where they are there", () => {
-    const { ran, ...rest } = machine(["redis-server", "redis-cli", "openssl", "apt-get"]);
+    const { ran, ...rest } = machine([...ESSENTIAL, BROWSER, "apt-get"]);
     assert.equal(fulfilNeeds(rest), undefined);
     assert.deepEqual(ran, []);
+    const other = machine([...ESSENTIAL, "google-chrome", "apt-get"]);
+    assert.equal(fulfilNeeds(other), undefined);
+    assert.deepEqual(other.ran, [], "another browser does as well");
   });
 
   it("are installed by root, and only those that are missing", () => {
     const { ran, ...rest } = machine(["apt-get", "openssl"]);
     assert.equal(fulfilNeeds(rest), undefined);
-    assert.deepEqual(ran, [INSTALL.replace(" openssl", "")]);
+    assert.deepEqual(ran, [INSTALL.replace(" openssl", ""), INSTALL_BROWSER]);
   });
 
   it("are installed through sudo by anyone else, once the package lists are fresh", () => {
     const { ran, ...rest } = machine(["apt-get"], { root: false, stale: true });
     assert.equal(fulfilNeeds(rest), undefined);
-    assert.deepEqual(ran, [`sudo -n ${INSTALL}`, "sudo -n apt-get update", `sudo -n ${INSTALL}`]);
+    assert.deepEqual(ran, [
+      ...[`sudo -n ${INSTALL}`, "sudo -n apt-get update", `sudo -n ${INSTALL}`],
+      `sudo -n ${INSTALL_BROWSER}`,
+    ]);
   });
 
   it("come from Homebrew where there is no apt", () => {
     const { ran, ...rest } = machine(["brew"]);
     assert.equal(fulfilNeeds(rest), undefined);
-    assert.deepEqual(ran, ["brew install redis openssl"]);
+    assert.deepEqual(ran, ["brew install redis openssl", "brew install chromium"]);
+  });
+
+  it("do not hold up the suite where only the browser cannot be had: its tests fail and say so", () => {
+    const { ran, ...rest } = machine([...ESSENTIAL, "apt-get"], { works: false });
+    assert.equal(fulfilNeeds(rest), undefined);
+    assert.deepEqual(ran, [INSTALL_BROWSER, "apt-get update"]);
   });
 
   it("are named in one line, with what to do, where nothing helps", () => {
