@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask, errorOf, openClient, rateOf, type Wanted } from "../support/client.ts";
+import { ask, errorOf, openClient, rateOf, untilRefused, type Wanted } from "../support/client.ts";
 import { openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { freePort, startRedis } from "../support/redis.ts";
@@ -238,7 +238,7 @@ test("5 503 store_unavailable: the account's last known state, else limit and li
 });
 
 test("5 503 draining: the three fields, Retry-After: 1 and Connection: close", async () => {
-  const other = await openHouse();
+  await using other = await openHouse({ config: { limits: { drain: "10s" } } });
   const { key } = await other.issue();
   await using fresh = await openClient(other.port);
   await using busy = await openClient(other.port);
@@ -249,6 +249,7 @@ test("5 503 draining: the three fields, Retry-After: 1 and Connection: close", a
   const slow = busy.ask({ key });
   await eventually(() => other.backend.seen.length === 1);
   const stopped = other.started.stop();
+  await untilRefused(other.port);
   const refused = await fresh.ask({ key });
   told({ status: 503, code: "draining" }, refused);
   assert.equal(rateOf(refused).limit, 60);
@@ -259,7 +260,6 @@ test("5 503 draining: the three fields, Retry-After: 1 and Connection: close", a
   assert.equal(served.status, 200, "what was under way is served");
   assert.equal(onlyValue(served, "Connection"), "close");
   await stopped;
-  await other[Symbol.asyncDispose]();
 });
 
 test("5 what the parser answers has none of them, no X-Request-Id and no request line", async () => {

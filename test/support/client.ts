@@ -122,6 +122,15 @@ export function requestBytes(wanted: Wanted): Buffer {
   return Buffer.concat([head([...lines, `Content-Length: ${content.length}`]), content]);
 }
 
+/** Resolves once no more connections are taken; sends nothing on those that still are. */
+export async function untilRefused(port: number): Promise<void> {
+  await eventually(async () => {
+    const client = await openClient(port).catch(() => undefined);
+    await client?.[Symbol.asyncDispose]();
+    return client === undefined;
+  });
+}
+
 /** The three fields of spec 8.1; fails where one is not there exactly once, as a whole number. */
 export function rateOf(response: RawResponse) {
   const whole = (name: string) => {
