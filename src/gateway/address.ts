@@ -1,9 +1,32 @@
 import { BlockList, isIP } from "node:net";
 
-/** IPv4-mapped IPv6 is IPv4: else all IPv4 clients behind one socket family would share a bucket. */
+/**
+ * An address in one spelling as far as it matters: IPv4-mapped IPv6 is IPv4, in whatever letters and
+ * digits, or all IPv4 clients behind one socket family would share a bucket; without a zone, which
+ * is a name of this machine's and no part of the address (RFC 4007 11).
+ */
 export function plainAddress(address: string | undefined): string {
-  if (address === undefined) return "";
-  return address.startsWith("::ffff:") && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
+  if (address === undefined || !address.includes(":")) return address ?? "";
+  const [plain = ""] = address.split("%");
+  if (!/ffff:/i.test(plain) || isIP(plain) !== 6) return plain;
+  const words = wordsOf(plain);
+  const isMapped = words.slice(0, 5).every((word) => word === 0) && words[5] === 0xffff;
+  const bytes = words.slice(6).flatMap((word) => [word >> 8, word & 0xff]);
+  return isMapped ? bytes.join(".") : plain;
+}
+
+/** The eight words of an IPv6 address. */
+function wordsOf(address: string): number[] {
+  const [head = "", tail] = address.split("::");
+  const read = (part: string) => {
+    return part.split(":").flatMap((word) => {
+      if (word === "") return [];
+      const [a = 0, b = 0, c = 0, d = 0] = word.split(".").map(Number);
+      return word.includes(".") ? [a * 256 + b, c * 256 + d] : [Number.parseInt(word, 16)];
+    });
+  };
+  const [left, right] = [read(head), read(tail ?? "")];
+  return [...left, ...Array(Math.max(0, 8 - left.length - right.length)).fill(0), ...right];
 }
 
 export type TrustedProxies = (address: string) => boolean;
@@ -52,10 +75,6 @@ function withoutPort(member: string): string {
 /** Whose failures count together: an IPv4 address, or an IPv6 /64, of which one client has many. */
 export function addressGroup(address: string): string {
   if (isIP(address) !== 6) return address;
-  const [head = "", tail] = address.split("%")[0]?.split("::") ?? [];
-  const left = head === "" ? [] : head.split(":");
-  const right = tail === undefined || tail === "" ? [] : tail.split(":");
-  const zeros = tail === undefined ? [] : Array(8 - left.length - right.length).fill("0");
-  const groups = [...left, ...zeros, ...right].slice(0, 4);
-  return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(":")}::/64`;
+  const words = wordsOf(address.split("%")[0] ?? "").slice(0, 4);
+  return `${words.map((word) => word.toString(16)).join(":")}::/64`;
 }

@@ -50,9 +50,7 @@ describe("loadConfig fills in", () => {
         upstreams: ["http://127.0.0.1:9001"],
         upstreamHost: "upstream",
         upstreamTls: { ca: undefined, serverName: undefined },
-        healthCheck: undefined,
-        tls: undefined,
-        cors: undefined,
+        ...{ healthCheck: undefined, tls: undefined, cors: undefined },
         limits: {
           headerBytes: 16 * 1024,
           headerCount: 100,

@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { refuseReload } from "../../src/config/reload.ts";
+import { shownConfig } from "../../src/config/shown.ts";
+import { type Authority, openAuthority } from "../support/certificates.ts";
+import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";
+
+let authority: Authority;
+before(() => {
+  authority = openAuthority();
+});
+after(() => authority[Symbol.dispose]());
+
+function withEdge(edge: string): string {
+  return `${ENVIRONMENTS.replace(" }\n", `, ${edge} }\n`)}${PLANS}`;
+}
+
+const TLS = "tls: { cert: ./edge.pem, key: ./edge.key }";
+
+describe("the certificate of an environment", () => {
+  it("is read and checked, and only its paths are in the configuration", async () => {
+    const { cert, key } = authority.issue(["DNS:a.test"]);
+    const files = { "tollgate.yaml": withEdge(TLS), "edge.pem": cert, "edge.key": key };
+    const loaded = await loadFiles(files);
+    assert.ok(loaded.ok, told(loaded).join("\n"));
+    assert.match(loaded.config.environments[0]?.tls?.cert ?? "", /^\/.*\/edge\.pem$/);
+    assert.doesNotMatch(JSON.stringify([loaded, shownConfig(loaded.config)]), /BEGIN|PRIVATE/);
+  });
+
+  it("must go with its key", async () => {
+    const [one, two] = [authority.issue(["DNS:a.test"]), authority.issue(["DNS:a.test"])];
+    const files = { "tollgate.yaml": withEdge(TLS), "edge.pem": one.cert, "edge.key": two.key };
+    const [mistake, ...others] = told(await loadFiles(files));
+    assert.match(mistake ?? "", /tls\.key: the key does not belong to the certificate/);
+    assert.deepEqual(others, []);
+  });
+
+  it("must be whole", async () => {
+    const { cert, key } = authority.issue(["DNS:a.test"]);
+    const damaged = cert.replace(/\n[A-Za-z0-9+/]{20}/, "\nAAAAAAAAAAAAAAAAAAAA");
+    const files = { "tollgate.yaml": withEdge(TLS), "edge.pem": damaged, "edge.key": key };
+    assert.match(
+      told(await loadFiles(files)).join("\n"),
+      /tls\.cert: its certificate 1 is damaged/,
+    );
+  });
+
+  it("can neither come nor go by a reload", async () => {
+    const plain = await loadLines("");
+    const [environment] = plain.environments;
+    assert.ok(environment);
+    const tls = { cert: "/a.pem", key: "/a.key" };
+    const secure = { ...plain, environments: [{ ...environment, tls }] };
+    const renewed = {
+      ...plain,
+      environments: [{ ...environment, tls: { ...tls, cert: "/b.pem" } }],
+    };
+    const refusals = (from: typeof plain, to: typeof plain) => refuseReload({ from, to }, [], 0);
+    assert.match(refusals(plain, secure).join(), /give tls to environments\.production/);
+    assert.match(refusals(secure, plain).join(), /take tls from environments\.production/);
+    assert.deepEqual(refusals(secure, renewed), []);
+  });
+});
+
+describe("the authorities of upstreams", () => {
+  it("are read with the configuration: a save of them reloads, and the hash tells them apart", async () => {
+    const text = withEdge("upstreamTls: { ca: ./ca.pem, serverName: pets.internal }");
+    const load = (ca: string) => loadFiles({ "tollgate.yaml": text, "ca.pem": ca });
+    const one = await load(authority.ca);
+    assert.ok(one.ok, told(one).join("\n"));
+    assert.equal(one.files.filter((file) => file.endsWith("/ca.pem")).length, 1);
+    const [environment] = one.config.environments;
+    assert.equal(environment?.upstreamTls.ca?.text, authority.ca);
+    assert.equal(environment?.upstreamTls.serverName, "pets.internal");
+    assert.equal(one.warnings.length, 1, "none of the upstreams is https");
+    const two = await load(`${authority.ca}${authority.ca}`);
+    assert.ok(two.ok);
+    assert.notEqual(one.config.hash, two.config.hash);
+  });
+});
+
+describe("healthCheck and cors", () => {
+  it("are complete once read", async () => {
+    const edge =
+      'healthCheck: { path: /up }, cors: { origins: ["HTTPS://App.Test:443"], maxAge: 90s }';
+    const [environment] = (await loadLines(withEdge(edge))).environments;
+    assert.deepEqual(environment?.healthCheck, { path: "/up", everyMs: 5_000 });
+    assert.deepEqual(environment?.cors, {
+      origins: ["https://app.test"],
+      methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+      headers: ["Authorization", "Content-Type", "X-Request-Id"],
+      expose: [],
+      credentials: false,
+      maxAgeSeconds: 90,
+    });
+  });
+
+  it("take origins of apps and extensions as they are", async () => {
+    const edge = 'cors: { origins: ["capacitor://localhost", "chrome-extension://abcdef"] }';
+    const [environment] = (await loadLines(withEdge(edge))).environments;
+    assert.deepEqual(environment?.cors?.origins, [
+      "capacitor://localhost",
+      "chrome-extension://abcdef",
+    ]);
+  });
+});
