@@ -58,7 +58,8 @@ function parseAny(bytes: Buffer, closed: boolean): Parsed {
   for (let heads = 1; heads < 16 && (best.problem !== undefined || best.rest.length > 0); heads++) {
     const methods = [1, 2, 4, 8].map((bit) => ((heads & bit) > 0 ? "HEAD" : "GET"));
     const parsed = parseResponses(bytes, { closed, methods });
-    if (parsed.problem === undefined && parsed.rest.length < best.rest.length) best = parsed;
+    if (parsed.problem !== undefined) continue;
+    if (best.problem !== undefined || parsed.rest.length < best.rest.length) best = parsed;
   }
   return best;
 }

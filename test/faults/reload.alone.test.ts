@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { test } from "node:test";
+import { samplesOf } from "../admin/scrape.ts";
+import { openBackend } from "../support/backend.ts";
+import { openHouse } from "../support/house.ts";
+import { startLoad } from "../support/load.ts";
+import { eventually } from "../support/poll.ts";
+import { KEY, openServed, type Served } from "../support/served.ts";
+
+const RELOADS = 200;
+const MEBIBYTE = 1024 ** 2;
+
+async function metrics({ adminUrl }: Served): Promise<Map<string, number>> {
+  return new Map(samplesOf(await (await fetch(`${adminUrl}/metrics`)).text()));
+}
+
+test(`${RELOADS} reloads, good and bad in turn, at 500 rps: no failed request, counts unchanged, memory flat`, async (t) => {
+  await using backend = await openBackend();
+  // A small heap is full soon, and then flat: else it would grow for as long as it may.
+  const env = { NODE_OPTIONS: "--max-old-space-size=48 --max-semi-space-size=2" };
+  await using served = await openServed({ upstreams: [backend.origin], run: { env } });
+  const load = startLoad(`${served.url}/v1/pets`, KEY, 500);
+  const resident: number[] = [];
+  const startMs = performance.now();
+  for (let i = 0; i < RELOADS; i++) {
+    // Every other one is half a file, as an editor leaves it, or has a mistake.
+    const plans = { vectors: { minute: 10 ** 9, month: 10 ** 9 - i }, free: { minute: 60 + i } };
+    if (i % 2 === 0) await served.rewrite({ plans });
+    else await writeFile(served.file, i % 4 === 1 ? "plans: {" : "plans: { free: 0 }\n");
+    const response = await fetch(`${served.adminUrl}/api/reload`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+    });
+    assert.equal(response.status, i % 2 === 0 ? 200 : 422, await response.text());
+    if (i % 10 === 9)
+      resident.push((await metrics(served)).get("process_resident_memory_bytes") ?? 0);
+  }
+  await served.rewrite({});
+  const went = await load.stop();
+  const seconds = (performance.now() - startMs) / 1_000;
+  assert.deepEqual(
+    went.filter((one) => !("status" in one) || one.status !== 200),
+    [],
+  );
+  assert.ok(went.length > 500, `${went.length} requests`);
+  await eventually(() => assert.equal(served.lines.length, went.length));
+  assert.equal(await served.counted(), went.length, "each is counted once, through all reloads");
+  assert.equal(backend.seen.length, went.length);
+
+  const early = Math.max(...resident.slice(3, 8));
+  const late = Math.min(...resident.slice(-5));
+  const grown = (late - early) / MEBIBYTE;
+  t.diagnostic(
+    `${went.length} requests in ${seconds.toFixed(1)} s (${(went.length / seconds).toFixed(0)} rps), ` +
+      `resident ${grown.toFixed(1)} MiB later`,
+  );
+  assert.ok(grown < 25, `${grown} MiB more`);
+  const told = await metrics(served);
+  assert.ok((told.get('tollgate_config_reloads_total{result="failure"}') ?? 0) >= RELOADS / 2);
+  const mistake = served.said.find(({ level }) => level === "error");
+  assert.match(String(mistake?.msg), /tollgate\.yaml:\d+:\d+: /, "file and line are told");
+});
+
+test("a changed plan keeps its counts: Remaining is max(0, new limit - used) from the next request on", async () => {
+  await using house = await openHouse();
+  const { key } = await house.issue();
+  const remaining = async () => Number((await house.ask(key)).headers.get("x-ratelimit-remaining"));
+  const limit = async (day: number) => {
+    await house.rewrite({ plans: { free: { day }, enterprise: "custom" } });
+    const reloaded = await house.started.reload();
+    assert.ok(reloaded.ok, JSON.stringify(reloaded));
+  };
+  await limit(10);
+  for (const left of [9, 8, 7, 6]) assert.equal(await remaining(), left);
+  await limit(100);
+  assert.equal(await remaining(), 95);
+  await limit(6);
+  assert.equal(await remaining(), 0);
+  const over = await house.ask(key);
+  assert.deepEqual([over.status, over.headers.get("x-ratelimit-limit")], [429, "6"]);
+  await limit(3);
+  const under = await house.ask(key);
+  assert.deepEqual([under.status, under.headers.get("x-ratelimit-remaining")], [429, "0"]);
+  await limit(8);
+  assert.equal(await remaining(), 1);
+  await house.law();
+});
