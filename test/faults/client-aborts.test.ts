@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { openBackend } from "../support/backend.ts";
+import { ask, openClient } from "../support/client.ts";
+import { openHouse } from "../support/house.ts";
+import { eventually } from "../support/poll.ts";
+import { ACCOUNT, KEY } from "../support/served.ts";
+
+const limits = [{ window: "day", limit: 10 ** 6 }] as const;
+let open = 0;
+const backend = await openBackend((_seen, _response, request) => {
+  open += 1;
+  request.socket.once("close", () => {
+    open -= 1;
+  });
+});
+const keys = { [KEY]: { plan: "enterprise", id: ACCOUNT, limits } };
+const house = await openHouse({ backend, keys });
+after(() => house[Symbol.asyncDispose]());
+
+test("a client that goes away before the answer: its request at the backend ends at once, 499", async (t) => {
+  const took: number[] = [];
+  for (let i = 0; i < 5; i++) {
+    const client = await openClient(house.port);
+    client.write(`GET /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\n\r\n`);
+    await eventually(() => assert.equal(open, 1), { everyMs: 1 });
+    const startMs = performance.now();
+    client.socket.destroy();
+    await eventually(() => assert.equal(open, 0), { everyMs: 1 });
+    took.push(performance.now() - startMs);
+  }
+  t.diagnostic(
+    `${Math.min(...took).toFixed(1)} ms at best, ${Math.max(...took).toFixed(1)} at worst`,
+  );
+  assert.ok(Math.min(...took) < 50, `${took}`);
+  await eventually(() => assert.equal(house.lines.at(-1)?.status, 499));
+  assert.equal(house.lines.at(-1)?.charged, 1, "the charge is kept");
+});
+
+test("1,000 of them leave no connection to the backend behind, and the next request is served", async () => {
+  for (let round = 0; round < 10; round++) {
+    const clients = await Promise.all(Array.from({ length: 100 }, () => openClient(house.port)));
+    for (const [i, client] of clients.entries()) {
+      const body = i % 2 === 0 ? "" : "Content-Length: 99\r\n";
+      const method = i % 2 === 0 ? "GET" : "POST";
+      const head = `${method} /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\n`;
+      client.write(`${head}${body}\r\n`);
+    }
+    // Some before the gateway has read them, some at the backend.
+    if (round % 2 === 0) await eventually(() => open >= 50, { everyMs: 2 });
+    for (const [i, client] of clients.entries()) {
+      if (i % 3 === 0) client.socket.resetAndDestroy();
+      else client.socket.destroy();
+    }
+    await eventually(() => assert.equal(open, 0));
+  }
+  backend.answer((_seen, response) => {
+    response.end("{}");
+  });
+  assert.equal((await ask(house.port, { key: KEY })).status, 200);
+  await house.law({ connectionsFailed: true });
+  assert.deepEqual(
+    house.said.filter(({ level }) => level === "error"),
+    [],
+  );
+});

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { openBackend } from "../support/backend.ts";
+import { ask } from "../support/client.ts";
+import { openHouse } from "../support/house.ts";
+import { eventually } from "../support/poll.ts";
+import { ACCOUNT, KEY, openServed } from "../support/served.ts";
+
+/** No file may grow over 512 bytes: to whoever writes one, the same as a disk that is full. */
+const FULL = ["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh"];
+
+async function create(adminUrl: string): Promise<Response> {
+  const body = JSON.stringify({ environment: "production", plan: "free", name: "x".repeat(100) });
+  const headers = { "Content-Type": "application/json" };
+  return fetch(`${adminUrl}/api/keys`, { method: "POST", headers, body });
+}
+
+test("a full disk: serving goes on, the old files stay whole, no key is half-issued, and it ends", async () => {
+  await using backend = await openBackend();
+  await using served = await openServed({ upstreams: [backend.origin], under: FULL });
+  const keysFile = join(served.directory, "keys.json");
+  const before = await readFile(keysFile, "utf8");
+  const answers: number[] = [];
+  for (let i = 0; i < 6; i++) {
+    const response = await create(served.adminUrl);
+    answers.push(response.status);
+    const { key } = (await response.json()) as { key?: string };
+    const works = key === undefined ? 401 : (await ask(served.port, { key })).status;
+    assert.equal(works, response.status === 201 ? 200 : 401);
+    assert.equal((await ask(served.port, { key: KEY })).status, 200, "a good key works on");
+  }
+  const refused = answers.filter((status) => status !== 201);
+  assert.ok(refused.length >= 3 && refused.every((status) => status >= 500), `${answers}`);
+  const after = await readFile(keysFile, "utf8");
+  const { keys } = JSON.parse(after) as { keys: unknown[] };
+  assert.equal(keys.length, 1 + answers.length - refused.length, "whole, with what was told");
+  assert.ok(after.startsWith(before.slice(0, 20)));
+  assert.equal(await served.counted(ACCOUNT), 6);
+  const { code, stderr } = await served.running.stop();
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+  const state = await readFile(join(served.directory, "state.json"), "utf8").catch(() => "{}");
+  assert.equal(typeof JSON.parse(state), "object", "never half a state file");
+});
+
+test("a key file that is half written, empty or gone: the last good keys work on, told, and it heals", async () => {
+  await using house = await openHouse({ keys: { [KEY]: { plan: "pro", id: ACCOUNT } } });
+  const file = join(house.directory, "keys.json");
+  const whole = await readFile(file, "utf8");
+  const complaints = () => house.said.filter(({ level }) => level === "error" || level === "warn");
+  for (const broken of [whole.slice(0, whole.length >> 1), "", "{}", "null"]) {
+    const from = complaints().length;
+    await writeFile(file, broken);
+    await eventually(() => assert.ok(complaints().length > from), { withinMs: 10_000 });
+    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    const unknown = KEY.replace("Smuggle", "Snuggle");
+    assert.equal((await ask(house.port, { key: unknown })).status, 401, "nor is anything open");
+    await writeFile(file, whole);
+    await eventually(async () => {
+      const { checks } = (await (await house.admin("/readyz")).json()) as {
+        checks: { keys: { ok: boolean } };
+      };
+      assert.ok(checks.keys.ok);
+    });
+  }
+  assert.ok(!JSON.stringify(complaints()).includes(KEY));
+  await house.law();
+});

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { samplesOf } from "../admin/scrape.ts";
+import { openBackend } from "../support/backend.ts";
+import { ask, openClient, requestBytes } from "../support/client.ts";
+import { eventually } from "../support/poll.ts";
+import { KEY, openServed, type Served } from "../support/served.ts";
+
+async function dropped({ adminUrl }: Served): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  return new Map(samplesOf(text)).get("tollgate_log_dropped_total") ?? Number.NaN;
+}
+
+/** Each line is a little over 2 KiB: 16 connections of 300 fill more than the pipe and 8 MiB. */
+async function fillTheLog({ port }: Served): Promise<number> {
+  const request = requestBytes({ path: `/v1/${"x".repeat(2_040)}` });
+  const connection = async () => {
+    await using client = await openClient(port);
+    for (let i = 0; i < 12; i++) {
+      client.write(Buffer.concat(Array<Buffer>(25).fill(request)));
+      for (const { status } of await client.responses(Array<string>(25).fill("GET"), 30_000)) {
+        assert.equal(status, 401);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: 16 }, connection));
+  return 16 * 300;
+}
+
+test("a log that nobody reads: 8 MiB wait, the rest is dropped and counted, nobody waits, and it ends", async (t) => {
+  await using backend = await openBackend();
+  await using served = await openServed({ upstreams: [backend.origin] });
+  served.running.child.stdout?.pause();
+  const lines = await fillTheLog(served);
+  const lost = await eventually(async () => {
+    const count = await dropped(served);
+    assert.ok(count > 0, `${count} dropped`);
+    return count;
+  });
+  assert.ok(lost < lines, "what fits is kept");
+  const tookMs: number[] = [];
+  for (let i = 0; i < 20; i++) {
+    const startMs = performance.now();
+    assert.equal((await ask(served.port, { key: KEY })).status, 200);
+    tookMs.push(performance.now() - startMs);
+  }
+  const medianMs = tookMs.sort((a, b) => a - b)[10] ?? Number.NaN;
+  t.diagnostic(`${lost} of ${lines} lines dropped; then ${medianMs.toFixed(1)} ms a request`);
+  assert.ok(medianMs < 100, `${medianMs} ms`);
+  assert.equal(await served.counted(), 20);
+  assert.equal(backend.seen.length, 20);
+
+  const startMs = performance.now();
+  const exited = new Promise<number | null>((resolve) =>
+    served.running.child.once("exit", resolve),
+  );
+  served.running.child.kill("SIGTERM");
+  assert.equal(await exited, 0);
+  assert.ok(performance.now() - startMs < 10_000, "the drain, and 2 s for the last lines");
+});
+
+test("a log whose reader went away: it goes on, every line is counted, and it ends with 0", async () => {
+  await using backend = await openBackend();
+  await using served = await openServed({ upstreams: [backend.origin] });
+  served.running.child.stdout?.destroy();
+  for (let i = 0; i < 5; i++) assert.equal((await ask(served.port, { key: KEY })).status, 200);
+  await eventually(async () => assert.ok((await dropped(served)) >= 4));
+  for (let i = 0; i < 5; i++) assert.equal((await ask(served.port, { key: KEY })).status, 200);
+  assert.equal(await served.counted(), 10);
+  const { code } = await served.running.stop();
+  assert.equal(code, 0);
+});
