@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { openBackend } from "../support/backend.ts";
+import { ask } from "../support/client.ts";
+import { openHouse } from "../support/house.ts";
+import { eventually } from "../support/poll.ts";
+
+const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+type Fields = { readonly rawHeaders: readonly string[] };
+const isProbe = ({ rawHeaders }: Fields) => rawHeaders.includes("tollgate-health");
+
+describe("a health check through a whole gateway", () => {
+  it("sends no request to an ill backend, brings it back, and is no request of a client", async () => {
+    let ill = true;
+    const sick = await openBackend((seen, response) => {
+      const status = ill && isProbe(seen) ? 503 : 200;
+      response.writeHead(status, { "Content-Type": "application/json" }).end("[]");
+    });
+    await using well = await openBackend();
+    await using house = await openHouse({
+      backend: sick,
+      environment: {
+        upstreams: [sick.origin, well.origin],
+        healthCheck: { path: "/up", every: "100ms" },
+      },
+      keys: { [KEY]: {} },
+    });
+    const asked = () => sick.seen.filter((one) => !isProbe(one)).length;
+    const isReady = async () => (await house.admin("/readyz")).status === 200;
+
+    await eventually(async () => assert.equal(await isReady(), false));
+    const before = asked();
+    for (let i = 0; i < 6; i++) assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    assert.equal(asked(), before);
+
+    ill = false;
+    await eventually(async () => assert.equal(await isReady(), true));
+    for (let i = 0; i < 6; i++) assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    await eventually(() => assert.equal(house.lines.length, 12));
+    const forwards = house.lines.reduce((sum, line) => sum + line.forwards, 0);
+    const served = asked() + well.seen.filter((one) => !isProbe(one)).length;
+    assert.equal(served, forwards, "the law of contract 4, without probes");
+    assert.equal(sick.seen.find(isProbe)?.target, "/up");
+  });
+
+  it("is not sent where none is configured", async () => {
+    await using house = await openHouse({ keys: { [KEY]: {} } });
+    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    await house.law();
+    assert.equal(house.backend.seen.length, 1);
+    assert.equal(house.backend.connections(), 1);
+  });
+
+  it("goes on after a reload that changes it, and stops after one that takes it away", async () => {
+    await using backend = await openBackend();
+    await using house = await openHouse({
+      backend,
+      environment: { healthCheck: { path: "/one", every: "100ms" } },
+    });
+    const probes = (target: string) => backend.seen.filter((one) => one.target === target).length;
+    const environment = (more: object) => ({
+      production: { listen: "127.0.0.1:0", keyTag: "live", upstreams: [backend.origin], ...more },
+    });
+    await eventually(() => probes("/one") > 1);
+    const healthCheck = { path: "/two", every: "100ms" };
+    await house.rewrite({ environments: environment({ healthCheck }) });
+    assert.equal((await house.started.reload()).ok, true);
+    const ones = probes("/one");
+    await eventually(() => probes("/two") > 3);
+    assert.ok(probes("/one") <= ones + 1, "one may have been on its way");
+    await house.rewrite({ environments: environment({}) });
+    assert.equal((await house.started.reload()).ok, true);
+    const twos = probes("/two");
+    // Four periods in which a probe would have come.
+    await sleep(400);
+    assert.ok(probes("/two") <= twos + 1);
+  });
+});
