@@ -10,7 +10,7 @@ import type { RawResponse } from "../support/response.ts";
 
 const MIB = 1024 ** 2;
 const house = await openHouse({
-  environment: { limits: { bodyBytes: "64MiB", idleTimeout: "1s" } },
+  environment: { limits: { bodyBytes: "64MiB", idleTimeout: "2s" } },
 });
 after(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
