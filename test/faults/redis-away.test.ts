@@ -74,19 +74,21 @@ describe("a share of the limit", () => {
   it("is what the headers tell and what is admitted; the rest is 429 with Retry-After", async () => {
     await using house = await openRedisHouse(proxy, { config: { expectedGateways: 4 } });
     const { key, account } = await house.issue();
-    for (let i = 0; i < 20; i++) await askTimed(house, key);
+    // On a busy machine a call may be late, and that request decided here: told is of the store.
+    const { remaining: left } = await eventually(async () => {
+      const told = await askTimed(house, key);
+      return told.limit === 60 && told.remaining <= 40 && told;
+    });
+    const share = Math.ceil(left / 4);
     await proxy.refuse();
     await eventually(async () => (await isReady(house)).status === 503);
     const told = [];
-    for (let i = 0; i < 12; i++) told.push(await askTimed(house, key));
+    for (let i = 0; i < share + 2; i++) told.push(await askTimed(house, key));
     assert.deepEqual(
       told.map(({ status, limit, remaining }) => [status, limit, remaining]),
-      [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
-        .map((left) => [200, 10, left])
-        .concat([
-          [429, 10, 0],
-          [429, 10, 0],
-        ]),
+      Array.from({ length: share + 2 }, (_, i) => {
+        return i < share ? [200, share, share - 1 - i] : [429, share, 0];
+      }),
     );
     const refused = await house.ask(key);
     assert.equal(((await refused.json()) as { code: string }).code, "rate_limited");
@@ -94,8 +96,8 @@ describe("a share of the limit", () => {
     assert.ok(Math.abs(Number(refused.headers.get("retry-after")) - toMidnight) <= 2);
     await proxy.listen();
     await readyWithin(house, 3_000);
-    assert.equal((await askTimed(house, key)).remaining, 60 - 20 - 10 - 1);
-    assert.equal(await dayUsed(house, account), 31);
+    assert.equal((await askTimed(house, key)).remaining, left - share - 1);
+    assert.equal(await dayUsed(house, account), 60 - (left - share - 1));
     await house.law();
   });
 });

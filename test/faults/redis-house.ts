@@ -13,7 +13,14 @@ export function openRedisHouse(
   { port }: { readonly port: number },
   { config, ...options }: HouseOptions = {},
 ): Promise<House> {
-  return openHouse({ ...options, config: { store: `redis://127.0.0.1:${port}`, plans: { free: { day: 60 }, enterprise: "custom" }, ...config } });
+  return openHouse({
+    ...options,
+    config: {
+      store: `redis://127.0.0.1:${port}`,
+      plans: { free: { day: 60 }, enterprise: "custom" },
+      ...config,
+    },
+  });
 }
 
 export type Told = {
@@ -116,7 +123,11 @@ export async function metric(house: House, name: string): Promise<number> {
 
 /** Units of the day that the store has counted for an account. */
 export async function dayUsed(house: House, account: string): Promise<number> {
-  const response = await house.admin(`/api/usage/${account}`);
+  const response = await eventually(async () => {
+    const asked = await house.admin(`/api/usage/${account}`);
+    assert.equal(asked.status, 200, "the store answers a look within its 50 ms");
+    return asked;
+  });
   const { windows } = (await response.json()) as { windows: { window: string; used: number }[] };
   return windows.find(({ window }) => window === "day")?.used ?? Number.NaN;
 }

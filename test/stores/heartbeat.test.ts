@@ -104,7 +104,8 @@ describe("the store's now", () => {
       clock.mock.restore();
       const [seconds, micros] = await redis.time();
       const storeMs = Number(seconds) * 1000 + Number(micros) / 1000;
-      assert.ok(Math.abs(verdict.nowMs - storeMs) < 250, `${verdict.nowMs - storeMs} ms off`);
+      // An answer may be read late on a busy machine; an hour it is not.
+      assert.ok(Math.abs(verdict.nowMs - storeMs) < 5_000, `${verdict.nowMs - storeMs} ms off`);
       await redis.flushall();
     }
   });

@@ -1,28 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
-import { type Ask, decide, NEW_ACCOUNT, type Verdict } from "../../src/core/quota.ts";
-import type { Limit } from "../../src/core/windows.ts";
+import type { Ask } from "../../src/core/quota.ts";
 import { LocalAccounts, shareOf, type Terms } from "../../src/stores/local-accounts.ts";
+import { asking, DAY_START, MINUTE, NOON, name, terms, toldBy } from "./local-kit.ts";
 import { account } from "./redis-kit.ts";
-
-const NOON = Date.UTC(2026, 6, 15, 12);
-const MINUTE = 60_000;
-const DAY_START = Date.UTC(2026, 6, 15);
-const name = account("a");
-
-function asking(...limits: Limit[]): Ask {
-  return { limits, bans: undefined, units: 1 };
-}
-
-/** What the store last told, when `used` units had been charged to all windows at `nowMs`. */
-function toldBy(ask: Ask, used: number, nowMs: number): Verdict {
-  return decide(NEW_ACCOUNT, { ...ask, units: used }, nowMs).verdict;
-}
-
-function terms(more: Partial<Terms> = {}): Terms {
-  return { nowMs: NOON, wentMs: NOON, gateways: 1, last: undefined, owed: true, ...more };
-}
 
 /** How many of so many requests are admitted. */
 function admitted(accounts: LocalAccounts, ask: Ask, given: Terms, requests = 1_000): number {
@@ -198,71 +179,5 @@ describe("memory", () => {
     assert.equal(accounts.decide(account("n0"), ask, terms()).granted, 1);
     const owing = accounts.take().map(({ name: { account: id } }) => id);
     assert.deepEqual(owing, ["n3", "n4", "n0"]);
-  });
-});
-
-describe("the bound of contract 8", () => {
-  const absence = fc.record({
-    limit: fc.integer({ min: 1, max: 60 }),
-    known: fc.integer({ min: 0, max: 60 }),
-    gateways: fc.integer({ min: 1, max: 9 }),
-    turns: fc.array(fc.nat({ max: 8 }), { maxLength: 200 }),
-  });
-
-  /** Units counted in a window: those of the store, and of gateways that ask in any order. */
-  function counted(
-    {
-      limit,
-      known,
-      gateways,
-      turns,
-    }: { limit: number; known: number; gateways: number; turns: number[] },
-    knows: (gateway: number) => boolean,
-  ) {
-    const used = Math.min(known, limit);
-    const ask = asking({ window: "minute", limit });
-    const all = Array.from({ length: gateways }, () => new LocalAccounts());
-    const last = toldBy(ask, used, NOON);
-    const one = (gateway: number) => {
-      const given = terms({ gateways, last: knows(gateway) ? last : undefined });
-      return (all[gateway] as LocalAccounts).decide(name, ask, given).granted;
-    };
-    let sum = used;
-    for (const turn of turns) sum += one(turn % gateways);
-    const some = sum;
-    for (let g = 0; g < gateways; g++) for (let i = 0; i <= limit; i++) sum += one(g);
-    return { some, most: sum };
-  }
-
-  it("is limit + G - 1 where every gateway knew the count, in any order of requests", () => {
-    fc.assert(
-      fc.property(absence, (run) => {
-        const { some, most } = counted(run, () => true);
-        const bound = run.limit + run.gateways - 1;
-        assert.ok(some <= most && most <= bound, `${most} of ${bound}`);
-        assert.ok(most >= run.limit, `${most}: what was left is not given away`);
-      }),
-      { numRuns: 500 },
-    );
-  });
-
-  it("is limit + (limit + G - 1) where none did, and never more where only some did", () => {
-    fc.assert(
-      fc.property(absence, fc.nat(), (run, knowing) => {
-        const bound = run.limit + run.limit + run.gateways - 1;
-        for (const knows of [() => false, (gateway: number) => (knowing >> gateway) % 2 === 1]) {
-          assert.ok(counted(run, knows).most <= bound);
-        }
-      }),
-      { numRuns: 500 },
-    );
-  });
-
-  it("is reached: no smaller one would be true", () => {
-    const run = { limit: 10, known: 1, gateways: 8, turns: [] };
-    assert.equal(counted(run, () => true).most, 1 + 8 * 2);
-    assert.equal(10 + 8 - 1, 17);
-    const full = { limit: 9, known: 9, gateways: 8, turns: [] };
-    assert.equal(counted(full, () => false).most, 9 + 9 + 8 - 1);
   });
 });

@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Redis } from "ioredis";
+import { eventually } from "../support/poll.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+import {
+  askTimed,
+  changes,
+  dayUsed,
+  metric,
+  openRedisHouse,
+  readyWithin,
+  startLoad,
+} from "./redis-house.ts";
+
+let server: TestRedis;
+let redis: Redis;
+before(async () => {
+  server = await startRedis();
+  redis = await server.client();
+});
+afterEach(async () => {
+  await redis.flushall();
+});
+after(() => server.close());
+
+/** The one key of the store that holds an account. */
+async function keyOf(account: string): Promise<string> {
+  const [key = ""] = await redis.keys(`tg:*:production:${account}`);
+  return key;
+}
+
+describe("clocks", () => {
+  it("of gateways an hour apart give the same Reset and one count", async () => {
+    const text = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+    const keys = { [text]: { id: "both" } };
+    await using early = await openRedisHouse(server, { keys, now: () => Date.now() - 3_600_000 });
+    await using late = await openRedisHouse(server, { keys, now: () => Date.now() + 3_600_000 });
+    const told = [];
+    for (let i = 0; i < 64; i++) told.push(await askTimed(i % 2 === 0 ? early : late, text));
+    const admitted = told.filter(({ status }) => status === 200);
+    assert.equal(admitted.length, 60);
+    assert.deepEqual(
+      admitted.map(({ remaining }) => remaining),
+      admitted.map((_, i) => 59 - i),
+    );
+    assert.deepEqual([...new Set(told.map(({ reset }) => reset))].length, 1);
+    assert.equal((told[0]?.reset ?? 0) % 86_400, 0);
+  });
+});
+
+describe("the clock of Redis going back over an edge", () => {
+  it("opens no window that was spent before: what is left of the later one is all there is", async () => {
+    await using house = await openRedisHouse(server);
+    const { key, account } = await house.issue();
+    await askTimed(house, key);
+    const tomorrowMs = (Math.floor(Date.now() / 86_400_000) + 1) * 86_400_000;
+    await redis.hset(await keyOf(account), "d", `${tomorrowMs} 59 0`);
+    const told = [await askTimed(house, key), await askTimed(house, key)];
+    assert.deepEqual(
+      told.map(({ status, remaining, reset }) => [status, remaining, reset * 1_000]),
+      [
+        [200, 0, tomorrowMs + 86_400_000],
+        [429, 0, tomorrowMs + 86_400_000],
+      ],
+    );
+    assert.equal(house.said.filter(({ msg }) => msg === "counter_repaired").length, 0);
+  });
+});
+
+describe("a pause of Redis (CLIENT PAUSE)", () => {
+  it("is an absence like any other: answers go on, and what ran late was charged once", async () => {
+    await using house = await openRedisHouse(server);
+    const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 100_000 } });
+    const load = startLoad(house, [key], 200);
+    await eventually(() => load.told.length > 50);
+    await redis.client("PAUSE", 700);
+    await eventually(() => changes(house).includes("store_back"));
+    const told = await load.stop();
+    assert.deepEqual(
+      told.filter(({ status }) => status !== 200),
+      [],
+    );
+    assert.deepEqual(changes(house), ["store_away", "store_back"]);
+    await readyWithin(house, 2_000);
+    assert.equal(await dayUsed(house, account), told.length, "each of them once");
+  });
+});
+
+describe("an event loop that stalls while Redis is well", () => {
+  it("raises no alarm: every answer is the store's", async () => {
+    await using house = await openRedisHouse(server);
+    const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 100_000 } });
+    await askTimed(house, key);
+    const held = new Int32Array(new SharedArrayBuffer(4));
+    const load = startLoad(house, [key], 300);
+    for (let i = 0; i < 10; i++) {
+      await sleep(20);
+      Atomics.wait(held, 0, 0, 200);
+    }
+    const told = await load.stop();
+    assert.deepEqual(
+      told.filter(({ status }) => status !== 200),
+      [],
+    );
+    assert.equal(
+      await metric(house, 'tollgate_store_unavailable_decisions_total{mode="local"}'),
+      0,
+    );
+    assert.deepEqual(changes(house), []);
+    assert.equal(await dayUsed(house, account), told.length + 1);
+    await house.law();
+  });
+});
