@@ -4,6 +4,7 @@ import { responseFields } from "../core/headers.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { Attempts } from "./attempts.ts";
 import * as backend from "./backend-answer.ts";
+import { streamed } from "./collect.ts";
 import type { Forwarding } from "./exchange.ts";
 import { lingerOnClose } from "./linger.ts";
 import { type Admitted, outgoingFields } from "./outgoing.ts";
@@ -114,6 +115,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
       this.#whole = chunk;
       return;
     }
+    streamed(chunk.length);
     if (exchange.response.write(chunk)) return;
     controller.pause();
     if (this.#listensToDrain) return;

@@ -1,4 +1,5 @@
 import { Readable } from "node:stream";
+import { streamed } from "./collect.ts";
 import type { Exchange } from "./exchange.ts";
 
 /**
@@ -31,6 +32,7 @@ export class RequestBody extends Readable {
 
   #take(chunk: Buffer): void {
     this.#bytesLeft -= chunk.length;
+    streamed(chunk.length);
     if (this.destroyed) return;
     if (this.#bytesLeft < 0) {
       this.#exchange.breaks({ code: "body_too_large", why: "the body went on past the limit" });
