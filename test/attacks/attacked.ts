@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import type { Seen } from "../support/backend.ts";
+import { type House, type HouseOptions, openHouse } from "../support/house.ts";
+import { ACCOUNT, KEY } from "../support/served.ts";
+
+/** More than any attack here needs: what is tested is the attack, and not the quota. */
+const LIMITS = [{ window: "month", limit: 10 ** 9 }] as const;
+
+/** A gateway with one key that nothing exhausts, and an allowance that no attack uses up. */
+export function openAttacked({ keys, config, ...options }: HouseOptions = {}): Promise<House> {
+  return openHouse({
+    keys: { [KEY]: { plan: "enterprise", id: ACCOUNT, limits: LIMITS }, ...keys },
+    config: { unauthenticated: { minute: 10 ** 9 }, ...config },
+    ...options,
+  });
+}
+
+/** The values of one field as the backend saw them, the name in any case. */
+export function fieldOf({ rawHeaders }: Seen, name: string): string[] {
+  return rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name);
+}
+
+export function namesOf({ rawHeaders }: Seen): string[] {
+  return rawHeaders.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
+}
+
+export function lastSeen({ backend }: House): Seen {
+  return backend.seen.at(-1) as Seen;
+}
+
+/** The law of contract 4, and that nothing came of it that nobody expected. */
+export async function lawHolds(house: House): Promise<void> {
+  await house.law();
+  assert.deepEqual(
+    house.said.filter(({ level }) => level === "error"),
+    [],
+  );
+}
