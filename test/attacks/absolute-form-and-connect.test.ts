@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { ask, errorOf, openClient } from "../support/client.ts";
+import { valuesOf } from "../support/response.ts";
+import { KEY } from "../support/served.ts";
+import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
+
+const house = await openAttacked();
+after(() => house[Symbol.asyncDispose]());
+
+const REFUSED = [
+  ...[
+    "http://evil.test/v1/pets",
+    "https://gw.test/v1/pets",
+    "file:///etc/passwd",
+    "ftp://gw.test/v1/pets",
+  ],
+  ...[
+    "http://gw.test:81/v1/pets",
+    "http://user@gw.test/v1/pets",
+    "http://gw.test@evil.test/v1/pets",
+  ],
+  ...[
+    "http://[/v1/pets",
+    "http://a:99999/",
+    "http://",
+    "http:///v1/pets",
+    "http:/v1/pets",
+    "http:gw.test",
+  ],
+  ...["*", "v1/pets", "gw.test:80", "?a=b", "//gw.test/v1/pets", "http://gw.test//v1/pets"],
+];
+
+for (const path of REFUSED) {
+  test(`GET ${path} is 400 and reaches nobody`, async () => {
+    const before = house.backend.seen.length;
+    assert.equal(errorOf(await ask(house.port, { key: KEY, path })).code, "bad_request");
+    assert.equal(house.backend.seen.length, before);
+  });
+}
+
+for (const path of [
+  "http://gw.test/v1/pets?a=b",
+  "HTTP://GW.TEST/v1/pets?a=b",
+  "http://gw.test:80/v1/pets?a=b",
+]) {
+  test(`GET ${path}, of this host, is forwarded in origin-form`, async () => {
+    assert.equal((await ask(house.port, { key: KEY, path })).status, 200);
+    assert.equal(lastSeen(house).target, "/v1/pets?a=b");
+    assert.deepEqual(fieldOf(lastSeen(house), "x-forwarded-host"), ["gw.test"]);
+  });
+}
+
+test("CONNECT is 405 and closed, with a key and without, and never a tunnel", async () => {
+  for (const target of ["evil.test:443", "127.0.0.1:1", "/v1/pets", "*"]) {
+    await using client = await openClient(house.port);
+    client.write(
+      `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\nAuthorization: Bearer ${KEY}\r\n\r\n`,
+    );
+    client.write("GET /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n");
+    const [answer] = await client.responses(["GET"]);
+    assert.ok(answer?.status === 405 || answer?.status === 400, `${answer?.status}`);
+    await client.ended;
+    assert.equal(client.waiting().length, 0);
+  }
+});
+
+test("TRACE is 405 with Allow, and reflects nothing", async () => {
+  const answer = await ask(house.port, { key: KEY, method: "TRACE" });
+  assert.equal(errorOf(answer).code, "method_not_allowed");
+  assert.ok((valuesOf(answer, "Allow")[0] ?? "").includes("GET"));
+  assert.ok(!answer.body.toString().includes(KEY));
+});
+
+test("OPTIONS * is answered here, without a key and at no cost", async () => {
+  const before = house.backend.seen.length;
+  const answer = await ask(house.port, { method: "OPTIONS", path: "*" });
+  assert.equal(answer.status, 204);
+  assert.equal(house.backend.seen.length, before);
+});
+
+test("the law holds after all of it", () => lawHolds(house));
