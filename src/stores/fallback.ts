@@ -1,6 +1,6 @@
 import type { Ask } from "../core/quota.ts";
 import type { Gate } from "./batch.ts";
-import { createHeartbeat } from "./heartbeat.ts";
+import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
 import { lateCharge } from "./late-charge.ts";
 import { LocalAccounts, type Owed, type Terms } from "./local-accounts.ts";
 import { orLate, type StoreFailure, translate } from "./redis-failure.ts";
@@ -42,60 +42,126 @@ export function createFallback(
   store: Pick<QuotaStore, "lastKnown">,
   options: FallbackOptions,
 ): Fallback {
-  const heart = createHeartbeat(shared, options.prefix);
-  const accounts = new LocalAccounts();
-  const storeNow = options.now ?? heart.storeNow;
-  let failuresInRow = 0;
+  return new Breaker(shared, store, options);
+}
+
+class Breaker implements Fallback {
+  readonly #shared: SharedStore;
+  readonly #store: Pick<QuotaStore, "lastKnown">;
+  readonly #options: FallbackOptions;
+  readonly #heart: Heartbeat;
+  readonly #accounts = new LocalAccounts();
+  readonly #now: () => number;
+  #failuresInRow = 0;
+  #beatsMissed = 0;
   /** What began the absence tells more than what followed: READONLY, then a connection made anew. */
-  let first: StoreFailure | undefined;
-  let beatsMissed = 0;
-  let wentMs = storeNow();
-  let gatewaysThen = 1;
-  let why: string | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let closed = false;
+  #first: StoreFailure | undefined;
+  #wentMs: number;
+  #gatewaysThen = 1;
+  /** Why the store is away; undefined while it is not. */
+  #why: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(shared: SharedStore, store: Pick<QuotaStore, "lastKnown">, options: FallbackOptions) {
+    this.#shared = shared;
+    this.#store = store;
+    this.#options = options;
+    this.#heart = createHeartbeat(shared, options.prefix);
+    this.#now = options.now ?? this.#heart.storeNow;
+    this.#wentMs = this.#now();
+    void shared.link.tried.then(() => this.#start());
+  }
+
+  shut(): boolean {
+    return this.#why !== undefined;
+  }
+
+  decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer {
+    switch (this.#options.policy().onStoreFailure) {
+      case "deny":
+        return { unavailable: true };
+      case "allow": {
+        const verdict = this.#accounts.admit(name, ask, this.#terms(name, failure));
+        return { verdict, unspent: 0, admitted: true, by: "local" };
+      }
+      case "local": {
+        const verdict = this.#accounts.decide(name, ask, this.#terms(name, failure));
+        return { verdict, unspent: 0, admitted: verdict.granted > 0, by: "local" };
+      }
+    }
+  }
+
+  called(failure: StoreFailure | undefined): void {
+    if (failure === undefined) {
+      this.#failuresInRow = 0;
+      if (this.#accounts.owes && !this.shut()) this.#settle().catch(() => undefined);
+      return;
+    }
+    if (this.#failuresInRow === 0 && !this.shut()) this.#begin(failure);
+    this.#failuresInRow += 1;
+    if (this.#failuresInRow >= FAILURES_MAX && !this.shut()) this.#shut(failure);
+  }
+
+  health(): { readonly ok: boolean; readonly why?: string } {
+    return this.#why === undefined ? { ok: true } : { ok: false, why: this.#why };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    if (!this.shut()) await this.#settle().catch(() => undefined);
+    await this.#heart.leave();
+  }
+
+  #start(): void {
+    if (this.#closed) return;
+    const { ok, why } = this.#shared.link.health();
+    if (!ok && !this.shut()) this.#shut(translate(new Error(why ?? "no connection")));
+    else void this.#tend();
+  }
 
   /** The first failure after an answer: an absence begins, with shares of its own. */
-  function begin(failure: StoreFailure): void {
-    first = failure;
-    wentMs = storeNow();
-    gatewaysThen = heart.gateways();
-    accounts.forget();
+  #begin(failure: StoreFailure): void {
+    this.#first = failure;
+    this.#wentMs = this.#now();
+    this.#gatewaysThen = this.#heart.gateways();
+    this.#accounts.forget();
   }
 
-  function shut(failure: StoreFailure): void {
-    const { code, message } = first ?? failure;
-    why = message;
-    const { onStoreFailure } = options.policy();
-    options.report("error", "store_away", { code, why, mode: onStoreFailure });
-    tendIn(PROBE_MS);
+  #shut(failure: StoreFailure): void {
+    const { code, message: why } = this.#first ?? failure;
+    this.#why = why;
+    const { onStoreFailure: mode } = this.#options.policy();
+    this.#options.report("error", "store_away", { code, why, mode });
+    this.#tendIn(PROBE_MS);
   }
 
-  function tendIn(ms: number): void {
-    clearTimeout(timer);
-    if (!closed) timer = setTimeout(() => void tend(), ms).unref();
+  #tendIn(ms: number): void {
+    clearTimeout(this.#timer);
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#tend(), ms).unref();
   }
 
   /** Beats, and opens when that worked while shut. */
-  async function tend(): Promise<void> {
-    const probing = why !== undefined;
+  async #tend(): Promise<void> {
+    const probing = this.shut();
     try {
-      await heart.beat(probing ? LATE_MS : BEAT_LATE_MS);
-      beatsMissed = 0;
-      if (probing) await open();
+      await this.#heart.beat(probing ? LATE_MS : BEAT_LATE_MS);
+      this.#beatsMissed = 0;
+      if (probing) await this.#open();
     } catch (error) {
-      missed(translate(error));
+      this.#missed(translate(error));
     }
-    tendIn(why === undefined ? BEAT_MS : PROBE_MS);
+    this.#tendIn(this.shut() ? PROBE_MS : BEAT_MS);
   }
 
   /** On a Cluster the heartbeat is in one part: the other parts may well answer. */
-  function missed(failure: StoreFailure): void {
-    beatsMissed += 1;
-    if (why !== undefined) why = failure.message;
-    else if (beatsMissed >= BEATS_MISSED_MAX && !shared.link.clustered) {
-      if (failuresInRow === 0) begin(failure);
-      shut(failure);
+  #missed(failure: StoreFailure): void {
+    this.#beatsMissed += 1;
+    if (this.shut()) this.#why = failure.message;
+    else if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.#shared.link.clustered) {
+      if (this.#failuresInRow === 0) this.#begin(failure);
+      this.#shut(failure);
     }
   }
 
@@ -103,98 +169,53 @@ export function createFallback(
    * Charges what is owed so far, then lets requests through. What was admitted meanwhile is sent
    * ahead of them on the same connection, so that they are decided with all of it counted.
    */
-  async function open(): Promise<void> {
-    const accountsCharged = await settle();
-    why = undefined;
-    failuresInRow = 0;
-    first = undefined;
-    accounts.forget();
-    for (const batch of batchesOf(accounts.take(), shared.link.clustered)) {
-      charge(batch).catch(() => undefined);
-    }
-    options.report("info", "store_back", { accountsCharged });
+  async #open(): Promise<void> {
+    const accountsCharged = await this.#settle();
+    this.#why = undefined;
+    this.#failuresInRow = 0;
+    this.#first = undefined;
+    this.#accounts.forget();
+    for (const batch of this.#takeOwed()) this.#charge(batch).catch(() => undefined);
+    this.#options.report("info", "store_back", { accountsCharged });
   }
 
-  async function settle(): Promise<number> {
-    const batches = batchesOf(accounts.take(), shared.link.clustered);
+  async #settle(): Promise<number> {
+    const batches = this.#takeOwed();
     for (const [i, batch] of batches.entries()) {
       try {
-        await charge(batch);
+        await this.#charge(batch);
       } catch (error) {
-        accounts.restore(batches.slice(i + 1).flat());
+        this.#accounts.restore(batches.slice(i + 1).flat());
         throw error;
       }
     }
     return batches.reduce((sum, batch) => sum + batch.length, 0);
   }
 
+  #takeOwed(): Owed[][] {
+    return batchesOf(this.#accounts.take(), this.#shared.link.clustered);
+  }
+
   /** A call without an answer may have been executed: it is never sent again. */
-  async function charge(batch: readonly Owed[]): Promise<void> {
+  async #charge(batch: readonly Owed[]): Promise<void> {
     try {
-      const counts = await orLate(lateCharge(shared, batch, options.now), CHARGE_LATE_MS);
-      for (const [i, owed] of batch.entries()) accounts.charged(owed, counts[i] ?? []);
+      const charging = lateCharge(this.#shared, batch, this.#options.now);
+      const counts = await orLate(charging, CHARGE_LATE_MS);
+      for (const [i, owed] of batch.entries()) this.#accounts.charged(owed, counts[i] ?? []);
     } catch (error) {
-      if (translate(error).executed === "no") accounts.restore(batch);
+      if (translate(error).executed === "no") this.#accounts.restore(batch);
       throw error;
     }
   }
 
-  function terms(name: AccountName, failure: StoreFailure | undefined): Terms {
+  #terms(name: AccountName, failure: StoreFailure | undefined): Terms {
     return {
-      nowMs: storeNow(),
-      wentMs,
-      gateways: Math.max(options.policy().expectedGateways, gatewaysThen),
-      last: store.lastKnown(name),
+      nowMs: this.#now(),
+      wentMs: this.#wentMs,
+      gateways: Math.max(this.#options.policy().expectedGateways, this.#gatewaysThen),
+      last: this.#store.lastKnown(name),
       owed: failure === undefined || failure.executed === "no",
     };
-  }
-
-  void shared.link.tried.then(() => {
-    if (closed) return;
-    const { ok, why: reason } = shared.link.health();
-    if (!ok && why === undefined) shut(translate(new Error(reason ?? "no connection")));
-    else void tend();
-  });
-
-  return {
-    shut: () => why !== undefined,
-    decide: (name, ask, failure) => decideHere(name, ask, failure),
-    called: (failure) => {
-      if (failure === undefined) {
-        failuresInRow = 0;
-        if (accounts.owes && why === undefined) settle().catch(() => undefined);
-        return;
-      }
-      if (failuresInRow === 0 && why === undefined) begin(failure);
-      failuresInRow += 1;
-      if (failuresInRow >= FAILURES_MAX && why === undefined) shut(failure);
-    },
-    health: () => (why === undefined ? { ok: true } : { ok: false, why }),
-    close: async () => {
-      closed = true;
-      clearTimeout(timer);
-      if (why === undefined) await settle().catch(() => undefined);
-      await heart.leave();
-    },
-  };
-
-  function decideHere(
-    name: AccountName,
-    ask: Ask,
-    failure: StoreFailure | undefined,
-  ): Answer | NoAnswer {
-    switch (options.policy().onStoreFailure) {
-      case "deny":
-        return { unavailable: true };
-      case "allow": {
-        const verdict = accounts.admit(name, ask, terms(name, failure));
-        return { verdict, unspent: 0, admitted: true, by: "local" };
-      }
-      case "local": {
-        const verdict = accounts.decide(name, ask, terms(name, failure));
-        return { verdict, unspent: 0, admitted: verdict.granted > 0, by: "local" };
-      }
-    }
   }
 }
 
