@@ -1,10 +1,28 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { it } from "node:test";
+import type { House } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis.ts";
-import { openTcpProxy } from "../support/tcp-proxy.ts";
+import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { askTimed, changes, dayUsed, metric, openRedisHouse, readyWithin } from "./redis-house.ts";
+
+/** Takes the store away for as long as it needs to be noticed, with something owed to it. */
+async function away(
+  house: House,
+  proxy: TcpProxy,
+  key: string,
+  meanwhile: () => Promise<unknown>,
+): Promise<void> {
+  await proxy.refuse();
+  await eventually(async () => {
+    assert.ok([200, 429].includes((await askTimed(house, key)).status));
+    return changes(house).includes("store_away");
+  });
+  await meanwhile();
+  await proxy.listen();
+  await readyWithin(house, 3_000);
+}
 
 it("a user with the rights that docs/operations.md lists can do all that a gateway does, and no right is missing", async () => {
   const text = await readFile(new URL("../../docs/operations.md", import.meta.url), "utf8");
@@ -41,14 +59,7 @@ it("a user with the rights that docs/operations.md lists can do all that a gatew
     await admin.set(stored, "not a hash");
     await eventually(async () => (await askTimed(house, key)).status === 200, { everyMs: 300 });
 
-    await proxy.refuse();
-    await eventually(async () => {
-      assert.ok([200, 429].includes((await askTimed(house, key)).status));
-      return changes(house).includes("store_away");
-    });
-    await admin.set(stored, "not a hash");
-    await proxy.listen();
-    await readyWithin(house, 3_000);
+    await away(house, proxy, key, () => admin.set(stored, "not a hash"));
     // The keys have a connection of their own, which may come back a moment later.
     const rotate = () => house.admin(`/api/keys/${id}/rotate`, { method: "POST", body: "{}" });
     await eventually(async () => (await rotate()).ok, { everyMs: 100 });

@@ -35,57 +35,109 @@ export type TcpProxy = AsyncDisposable & {
   close(): Promise<void>;
 };
 
+type Way = "asked" | "answered";
 type Pair = { readonly client: Socket; readonly target: Socket; left: number };
 
 /** How much one direction holds back before it stops reading. */
 const HELD_BYTES_MAX = 1_048_576;
 
 /** A TCP proxy on a port of loopback that does damage: between gateway and store, or backend. */
-export async function openTcpProxy(target: { port: number; host?: string }): Promise<TcpProxy> {
-  const pairs = new Set<Pair>();
-  const bytes = { asked: 0, answered: 0 };
-  let damage: Damage = {};
-  let accepted = 0;
+export async function openTcpProxy(target: Target): Promise<TcpProxy> {
+  const proxy = new DamagingProxy(target);
+  await proxy.listen();
+  return proxy;
+}
 
-  const server = createServer({ noDelay: true }, (client) => {
-    accepted += 1;
-    const host = target.host ?? "127.0.0.1";
-    const pair = { client, target: connect({ port: target.port, host, noDelay: true }), left: 0 };
-    pair.left = damage.cutAfterBytes ?? Number.POSITIVE_INFINITY;
-    pairs.add(pair);
+type Target = { readonly port: number; readonly host?: string };
+
+class DamagingProxy implements TcpProxy {
+  readonly host = "127.0.0.1";
+  port = 0;
+  readonly #target: Target;
+  readonly #server = createServer({ noDelay: true }, (client) => this.#accept(client));
+  readonly #pairs = new Set<Pair>();
+  readonly #bytes = { asked: 0, answered: 0 };
+  #damage: Damage = {};
+  #accepted = 0;
+
+  constructor(target: Target) {
+    this.#target = target;
+  }
+
+  accepted = () => this.#accepted;
+  open = () => this.#pairs.size;
+  bytes = () => ({ ...this.#bytes });
+
+  behave(damage: Damage): void {
+    this.#damage = damage;
+    for (const pair of this.#pairs) pair.left = damage.cutAfterBytes ?? Number.POSITIVE_INFINITY;
+  }
+
+  reset(): void {
+    for (const pair of this.#pairs) this.#reset(pair);
+  }
+
+  async refuse(): Promise<void> {
+    const closed = this.#server.listening ? once(this.#server, "close") : undefined;
+    this.#server.close();
+    this.reset();
+    await closed;
+  }
+
+  async listen(): Promise<void> {
+    this.#server.listen(this.port, this.host);
+    await once(this.#server, "listening");
+    this.port = (this.#server.address() as AddressInfo).port;
+  }
+
+  close(): Promise<void> {
+    return this.refuse();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.refuse();
+  }
+
+  #accept(client: Socket): void {
+    this.#accepted += 1;
+    const { port, host = "127.0.0.1" } = this.#target;
+    const left = this.#damage.cutAfterBytes ?? Number.POSITIVE_INFINITY;
+    const pair = { client, target: connect({ port, host, noDelay: true }), left };
+    this.#pairs.add(pair);
     for (const socket of [pair.client, pair.target]) {
       socket.on("error", () => undefined);
-      socket.once("close", () => end(pair));
+      socket.once("close", () => this.#end(pair));
     }
-    pass(pair, "asked");
-    pass(pair, "answered");
-  });
+    this.#pass(pair, "asked");
+    this.#pass(pair, "answered");
+  }
 
-  function end(pair: Pair): void {
-    pairs.delete(pair);
+  #end(pair: Pair): void {
+    this.#pairs.delete(pair);
     for (const socket of [pair.client, pair.target]) {
       if (!socket.destroyed) socket.destroy();
     }
   }
 
-  function reset(pair: Pair): void {
-    pairs.delete(pair);
+  #reset(pair: Pair): void {
+    this.#pairs.delete(pair);
     pair.client.resetAndDestroy();
     pair.target.resetAndDestroy();
   }
 
   /** Carries one direction of a connection, piece by piece and in order. */
-  function pass(pair: Pair, way: "asked" | "answered"): void {
+  #pass(pair: Pair, way: Way): void {
     const [from, to] = way === "asked" ? [pair.client, pair.target] : [pair.target, pair.client];
     let held = 0;
     let tail = Promise.resolve();
     from.on("data", (piece: Buffer) => {
       const cameMs = performance.now();
-      bytes[way] += piece.length;
+      this.#bytes[way] += piece.length;
       held += piece.length;
       if (held > HELD_BYTES_MAX) from.pause();
       tail = tail.then(async () => {
-        await carry(pair, way, to, piece, cameMs);
+        await this.#delay(to, piece, cameMs);
+        this.#deliver(pair, way, to, piece);
         held -= piece.length;
         if (from.isPaused() && held <= HELD_BYTES_MAX) from.resume();
       });
@@ -95,53 +147,22 @@ export async function openTcpProxy(target: { port: number; host?: string }): Pro
     });
   }
 
-  async function carry(
-    pair: Pair,
-    way: "asked" | "answered",
-    to: Socket,
-    piece: Buffer,
-    cameMs: number,
-  ): Promise<void> {
-    while (damage.blackHole && !to.destroyed) await sleep(5);
-    const waitMs = cameMs + (damage.latencyMs ?? 0) - performance.now();
+  async #delay(to: Socket, piece: Buffer, cameMs: number): Promise<void> {
+    while (this.#damage.blackHole && !to.destroyed) await sleep(5);
+    const { latencyMs = 0, bytesPerSecond } = this.#damage;
+    const waitMs = cameMs + latencyMs - performance.now();
     if (waitMs > 0) await sleep(waitMs);
-    if (damage.bytesPerSecond) await sleep((piece.length / damage.bytesPerSecond) * 1_000);
-    if (to.destroyed) return;
-    if (way === "asked") return void to.write(piece);
-    if (damage.swallowReplies) return;
-    to.write(piece.subarray(0, Math.min(piece.length, pair.left)));
-    pair.left -= piece.length;
-    if (pair.left <= 0) setImmediate(() => reset(pair));
+    if (bytesPerSecond) await sleep((piece.length / bytesPerSecond) * 1_000);
   }
 
-  const listen = async (port: number) => {
-    server.listen(port, "127.0.0.1");
-    await once(server, "listening");
-  };
-  await listen(0);
-  const { port } = server.address() as AddressInfo;
-  const refuse = async () => {
-    const closed = server.listening ? once(server, "close") : undefined;
-    server.close();
-    for (const pair of pairs) reset(pair);
-    await closed;
-  };
-  return {
-    host: "127.0.0.1",
-    port,
-    accepted: () => accepted,
-    open: () => pairs.size,
-    bytes: () => ({ ...bytes }),
-    behave: (next) => {
-      damage = next;
-      for (const pair of pairs) pair.left = next.cutAfterBytes ?? Number.POSITIVE_INFINITY;
-    },
-    reset: () => {
-      for (const pair of pairs) reset(pair);
-    },
-    refuse,
-    listen: () => listen(port),
-    close: refuse,
-    [Symbol.asyncDispose]: refuse,
-  };
+  #deliver(pair: Pair, way: Way, to: Socket, piece: Buffer): void {
+    if (to.destroyed) return;
+    if (way === "asked") {
+      to.write(piece);
+    } else if (!this.#damage.swallowReplies) {
+      to.write(piece.subarray(0, Math.min(piece.length, pair.left)));
+      pair.left -= piece.length;
+      if (pair.left <= 0) setImmediate(() => this.#reset(pair));
+    }
+  }
 }
