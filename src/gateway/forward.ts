@@ -227,24 +227,23 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     const { exchange, head } = this.#admitted;
     if (status !== 103 || head.version !== "1.1" || this.#earlyHints >= EARLY_HINTS_MAX) return;
     this.#earlyHints += 1;
-    const replaced = replacedFor(exchange);
-    exchange.response.writeInformation(status, responseFields(raw, { replaced, status }));
+    const fields = responseFields(raw, { replaced: replacedFor(exchange), status });
+    exchange.response.writeInformation(status, fields);
   }
 
   #sendHead(status: number, raw: readonly string[]): void {
     const { gateway, exchange, served, standing } = this.#admitted;
     const { response, request } = exchange;
-    const fields = responseFields(raw, { replaced: replacedFor(exchange), status });
     exchange.last ||= gateway.draining !== "no" || !request.complete;
-    fields.push(...commonFields(exchange, standing));
+    const theirs = responseFields(raw, { replaced: replacedFor(exchange), status });
     if (exchange.last) lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
     exchange.source = "backend";
     exchange.wait("download", gateway.elapsed());
     this.#wholeBytes = backend.smallLength(raw);
-    response.writeHead(status, fields);
-    // A body that is at hand takes the head along; one that is yet to come must not hold it back.
+    response.writeHead(status, [...theirs, ...commonFields(exchange, standing)]);
+    // A body at hand takes the head along; one yet to come must not hold it back. flushHeaders()
+    // would write the bytes of fields as UTF-8.
     queueMicrotask(() => {
-      // Not flushHeaders(), which would write the bytes of fields as UTF-8.
       if (this.#whole === undefined && !response.writableEnded) response.write("", "latin1");
     });
   }

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Address } from "../config/config.ts";
 import type { EdgeLimits } from "../core/limits.ts";
@@ -17,20 +17,6 @@ import { Sweep } from "./sweep.ts";
 import { createEdgeServer, renewCertificate } from "./tls.ts";
 import { Tunnels } from "./tunnels.ts";
 
-/** One listening address and the environments behind it. */
-export type Listener = {
-  readonly url: string;
-  /** Replaces the environments, with their limits and certificates, for all that comes later. */
-  serve(serves: readonly Served[]): void;
-  /** Takes no more connections. */
-  stopListening(): void;
-  /** Resolves when no exchange is under way, or at the deadline; then ends every connection. */
-  close(deadlineMs: number): Promise<void>;
-  /** Exchanges under way, tunnels among them. */
-  active(): number;
-  tunnels(): number;
-};
-
 /**
  * Opens a public listener. Rejects with Node's own error when the address cannot be had; the caller
  * knows the setting to name. Port 0 takes any free port.
@@ -40,94 +26,150 @@ export async function openListener(
   address: Address,
   serves: readonly Served[],
 ): Promise<Listener> {
-  const sweep = new Sweep(gateway);
-  const tunnels = new Tunnels(gateway);
-  let current = serves;
+  const listener = new Listener(gateway, address, serves);
+  await listener.listen();
+  return listener;
+}
 
+/** One listening address and the environments behind it. */
+export class Listener {
+  readonly #gateway: Gateway;
+  readonly #address: Address;
+  readonly #sweep: Sweep;
+  readonly #tunnels: Tunnels;
+  readonly #server: Server;
+  #serves: readonly Served[];
   /**
    * Requests with an Upgrade that are served without. Node's parser stops at their end, and what
    * came in the same piece is lost: where the next request would begin is not known any more.
    */
-  const declined = new WeakSet<IncomingMessage>();
+  readonly #declined = new WeakSet<IncomingMessage>();
 
-  const start = (exchange: Exchange) => {
-    sweep.add(exchange);
-    handle(gateway, current, exchange).catch((error: unknown) =>
-      unexpected(gateway, exchange, error),
-    );
-  };
-  const accept =
-    (asksToContinue: boolean, upgrade?: Upgrade) =>
-    (request: IncomingMessage, response: ServerResponse) => {
-      const exchange = new Exchange(request, response, {
-        id: randomUUID(),
-        startedMs: gateway.elapsed(),
-        peer: plainAddress(request.socket.remoteAddress),
-        asksToContinue,
-      });
-      exchange.upgrade = upgrade;
-      exchange.last = declined.has(request);
-      response.once("close", () => ended(gateway, sweep, exchange));
-      Connection.of(request.socket).enter(exchange, start);
+  constructor(gateway: Gateway, address: Address, serves: readonly Served[]) {
+    this.#gateway = gateway;
+    this.#address = address;
+    this.#sweep = new Sweep(gateway);
+    this.#tunnels = new Tunnels(gateway);
+    this.#serves = serves;
+    this.#server = createEdgeServer(gateway, this.#options(), () => this.#serves);
+    this.#hear();
+    limit(this.#server, serves);
+  }
+
+  async listen(): Promise<void> {
+    const { host, port } = this.#address;
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once("error", reject);
+      this.#server.listen({ host, port }, () => resolve());
+    });
+    this.#sweep.start();
+  }
+
+  get url(): string {
+    return urlOf(this.#server, this.#address, this.#serves);
+  }
+
+  /** Exchanges under way, tunnels among them. */
+  active(): number {
+    return this.#sweep.active;
+  }
+
+  tunnels(): number {
+    return this.#tunnels.size;
+  }
+
+  /** Replaces the environments, with their limits and certificates, for all that comes later. */
+  serve(serves: readonly Served[]): void {
+    this.#serves = serves;
+    limit(this.#server, serves);
+    renewCertificate(this.#server, serves);
+  }
+
+  /** Takes no more connections. */
+  stopListening(): void {
+    stopListening(this.#server);
+  }
+
+  /** Resolves when no exchange is under way, or at the deadline; then ends every connection. */
+  async close(deadlineMs: number): Promise<void> {
+    stopListening(this.#server);
+    await this.#sweep.idle(deadlineMs);
+    if (this.#tunnels.size > 0) {
+      this.#tunnels.closeAll(1001, "the gateway is going away");
+      await this.#sweep.idle(FAREWELL_MS);
+    }
+    this.#sweep.stop();
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  #options(): ServerOptions {
+    return {
+      // A missing Host is ours to refuse, in our words.
+      requireHostHeader: false,
+      optimizeEmptyRequests: true,
+      // Without this the time limits of the server mean nothing before 30 s (edge.md).
+      connectionsCheckingInterval: 1_000,
+      shouldUpgradeCallback: (request) => {
+        if (nonceOf(request) !== undefined) return true;
+        this.#declined.add(request);
+        return false;
+      },
     };
+  }
 
-  const options = {
-    // A missing Host is ours to refuse, in our words.
-    requireHostHeader: false,
-    optimizeEmptyRequests: true,
-    // Without this the time limits of the server mean nothing before 30 s (edge.md).
-    connectionsCheckingInterval: 1_000,
-    shouldUpgradeCallback: (request: IncomingMessage) => {
-      if (nonceOf(request) !== undefined) return true;
-      declined.add(request);
-      return false;
-    },
-  };
-  const server = createEdgeServer(gateway, options, () => current);
-  server.on("request", accept(false));
-  server.on("checkContinue", accept(true));
-  server.on("checkExpectation", accept(false));
-  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    answerParserError(error, socket, largest(current));
-  });
-  server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
-    const upgrade = { nonce: nonceOf(request) ?? "", tunnels };
-    accept(false, upgrade)(request, takeOver(request, socket, early));
-  });
-  server.on("connect", (_request: IncomingMessage, socket: Socket) => {
-    // Node hands it over without anyone to hear its errors.
-    socket.on("error", () => undefined);
-    answerParserError(Object.assign(new Error("CONNECT"), { code: "CONNECT" }), socket, undefined);
-  });
-  limit(server, serves);
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host: address.host, port: address.port }, () => resolve());
-  });
-  sweep.start();
+  #hear(): void {
+    const server = this.#server;
+    server.on("request", (request, response) => this.#accept(request, response));
+    server.on("checkContinue", (request, response) => this.#accept(request, response, true));
+    server.on("checkExpectation", (request, response) => this.#accept(request, response));
+    server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+      answerParserError(error, socket, largest(this.#serves));
+    });
+    server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
+      const upgrade = { nonce: nonceOf(request) ?? "", tunnels: this.#tunnels };
+      this.#accept(request, takeOver(request, socket, early), false, upgrade);
+    });
+    server.on("connect", (_request: IncomingMessage, socket: Socket) => {
+      // Node hands it over without anyone to hear its errors.
+      socket.on("error", () => undefined);
+      const error = Object.assign(new Error("CONNECT"), { code: "CONNECT" });
+      answerParserError(error, socket, undefined);
+    });
+  }
 
-  return {
-    url: urlOf(server, address, serves),
-    serve(next) {
-      current = next;
-      limit(server, next);
-      renewCertificate(server, next);
-    },
-    stopListening: () => stopListening(server),
-    active: () => sweep.active,
-    tunnels: () => tunnels.size,
-    async close(deadlineMs) {
-      stopListening(server);
-      await sweep.idle(deadlineMs);
-      if (tunnels.size > 0) {
-        tunnels.closeAll(1001, "the gateway is going away");
-        await sweep.idle(FAREWELL_MS);
-      }
-      sweep.stop();
-      server.close();
-      server.closeAllConnections();
-    },
+  #accept(
+    request: IncomingMessage,
+    response: ServerResponse,
+    asksToContinue = false,
+    upgrade?: Upgrade,
+  ): void {
+    const exchange = new Exchange(request, response, {
+      id: randomUUID(),
+      startedMs: this.#gateway.elapsed(),
+      peer: plainAddress(request.socket.remoteAddress),
+      asksToContinue,
+    });
+    exchange.upgrade = upgrade;
+    exchange.last = this.#declined.has(request);
+    response.once("close", () => this.#ended(exchange));
+    Connection.of(request.socket).enter(exchange, this.#start);
+  }
+
+  readonly #start = (exchange: Exchange): void => {
+    this.#sweep.add(exchange);
+    handle(this.#gateway, this.#serves, exchange).catch((error: unknown) => {
+      unexpected(this.#gateway, exchange, error);
+    });
   };
+
+  #ended(exchange: Exchange): void {
+    if (!exchange.response.writableFinished) exchange.forwarding?.gone();
+    this.#sweep.delete(exchange);
+    const { elapsed, onRequest } = this.#gateway;
+    onRequest(exchange.line(statusOf(exchange), elapsed()));
+    Connection.of(exchange.socket).leave(exchange);
+  }
 }
 
 /** For the last words of tunnels to arrive: a little more than we linger for them. */
@@ -167,15 +209,6 @@ function limit(server: Server, serves: readonly Served[]): void {
 /** Room for a target and fields that are each at their limit, so that ours is the answer. */
 function parserBytesMax({ headerBytes, urlBytes }: EdgeLimits): number {
   return headerBytes + urlBytes + 1_024;
-}
-
-function ended(gateway: Gateway, sweep: Sweep, exchange: Exchange): void {
-  const { response } = exchange;
-  const finished = response.writableFinished;
-  if (!finished) exchange.forwarding?.gone();
-  sweep.delete(exchange);
-  gateway.onRequest(exchange.line(statusOf(exchange), gateway.elapsed()));
-  Connection.of(exchange.socket).leave(exchange);
 }
 
 function statusOf({ response, tunnelled }: Exchange): number {
