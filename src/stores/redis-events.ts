@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { orLate, type StoreFailure, translate } from "./redis-failure.ts";
+import type { Link } from "./redis-link.ts";
 import { PUBLISH } from "./redis-script.ts";
 import type { SharedStore } from "./redis-shared.ts";
 
@@ -34,85 +35,132 @@ const TOLD_MAX = 500;
  * counted in the store, and is published with it. Once a second the number is read: whoever missed
  * one (no subscription, or one that hangs) forgets all that it knows, and subscribes anew.
  */
-export function createEvents({ shared, prefix, forget, probed }: EventsOptions): Events {
-  const { link } = shared;
-  const origin = randomUUID();
-  const channel = `${prefix}:events`;
-  const versionKey = `${prefix}:{0}:version`;
-  let seen: number | undefined;
-  let missed: number | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let closed = false;
-
-  const subscription = link.subscribe(channel, {
-    message: (text) => {
-      const [number, from, ...ids] = text.split(" ");
-      const version = Number(number);
-      if (!Number.isSafeInteger(version) || ids.length === 0) return;
-      // Behind a gap there was something else: what, is not known.
-      const gap = seen !== undefined && version > seen + 1;
-      seen = Math.max(seen ?? 0, version);
-      if (missed !== undefined && version >= missed) missed = undefined;
-      if (gap || (ids[0] === "*" && from !== origin)) forget(undefined);
-      else if (from !== origin) for (const id of ids) forget(id);
+export function createEvents(options: EventsOptions): Events {
+  const place = {
+    origin: randomUUID(),
+    channel: `${options.prefix}:events`,
+    versionKey: `${options.prefix}:{0}:version`,
+  };
+  const hearing = new Hearing(options, place);
+  const telling = new Telling(options.shared, place);
+  return {
+    publish: (id) => telling.send(id),
+    tell: (id) => telling.soon(id),
+    close: () => {
+      hearing.close();
+      telling.close();
     },
-    up: () => void poll(),
-    down: () => undefined,
-  });
+  };
+}
 
-  async function poll(): Promise<void> {
+/** `origin` names this gateway, whose own changes are no news to it. */
+type Place = { readonly origin: string; readonly channel: string; readonly versionKey: string };
+
+/** What others tell, and once a second whether something was missed. */
+class Hearing {
+  readonly #link: Link;
+  readonly #place: Place;
+  readonly #forget: Forget;
+  readonly #probed: EventsOptions["probed"];
+  readonly #subscription: { restart(): void };
+  #seen: number | undefined;
+  #missed: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor({ shared: { link }, forget, probed }: EventsOptions, place: Place) {
+    this.#link = link;
+    this.#place = place;
+    this.#forget = forget;
+    this.#probed = probed;
+    this.#subscription = link.subscribe(place.channel, {
+      message: (text) => this.#hear(text),
+      up: () => void this.#poll(),
+      down: () => undefined,
+    });
+    void link.tried.then(() => this.#poll()).finally(() => this.#pollLater());
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #hear(text: string): void {
+    const { origin } = this.#place;
+    const [number, from, ...ids] = text.split(" ");
+    const version = Number(number);
+    if (!Number.isSafeInteger(version) || ids.length === 0) return;
+    // Behind a gap there was something else: what, is not known.
+    const gap = this.#seen !== undefined && version > this.#seen + 1;
+    this.#seen = Math.max(this.#seen ?? 0, version);
+    if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
+    if (gap || (ids[0] === "*" && from !== origin)) this.#forget(undefined);
+    else if (from !== origin) for (const id of ids) this.#forget(id);
+  }
+
+  async #poll(): Promise<void> {
+    const { versionKey } = this.#place;
     try {
-      const text = await orLate(link.send(versionKey, "get", [versionKey]), POLL_MS);
+      const text = await orLate(this.#link.send(versionKey, "get", [versionKey]), POLL_MS);
       const version = Number(text ?? 0);
-      if (missed !== undefined) subscription.restart();
-      missed = undefined;
+      if (this.#missed !== undefined) this.#subscription.restart();
+      this.#missed = undefined;
       // A smaller number is of a store that was emptied: what was known of it holds until its time.
-      if (seen !== undefined && version > seen) {
-        missed = version;
-        forget(undefined);
+      if (this.#seen !== undefined && version > this.#seen) {
+        this.#missed = version;
+        this.#forget(undefined);
       }
-      seen = version;
-      probed(undefined);
+      this.#seen = version;
+      this.#probed(undefined);
     } catch (error) {
-      probed(translate(error));
+      this.#probed(translate(error));
     }
   }
 
-  function next(): void {
-    if (closed) return;
-    timer = setTimeout(() => void poll().finally(next), POLL_MS).unref();
+  #pollLater(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => {
+      void this.#poll().finally(() => this.#pollLater());
+    }, POLL_MS).unref();
   }
-  void link.tried.then(poll).finally(next);
+}
 
-  const told = new Set<string>();
-  let telling: NodeJS.Timeout | undefined;
+/** What this gateway tells the others. */
+class Telling {
+  readonly #shared: SharedStore;
+  readonly #place: Place;
+  readonly #told = new Set<string>();
+  #pause: NodeJS.Timeout | undefined;
 
-  async function send(what: string): Promise<void> {
-    const run = shared.run(PUBLISH, versionKey, [channel, `${origin} ${what}`]);
+  constructor(shared: SharedStore, place: Place) {
+    this.#shared = shared;
+    this.#place = place;
+  }
+
+  async send(what: string): Promise<void> {
+    const { channel, origin, versionKey } = this.#place;
+    const run = this.#shared.run(PUBLISH, versionKey, [channel, `${origin} ${what}`]);
     await orLate(run, ADMIN_LATE_MS);
   }
 
-  /** What was told while it waited goes when the pause is over. */
-  function tellNow(): void {
-    telling = undefined;
-    if (told.size === 0) return;
-    const what = told.size > TOLD_MAX ? "*" : [...told].join(" ");
-    told.clear();
-    telling = setTimeout(tellNow, TELL_PAUSE_MS).unref();
-    // Whoever misses it learns from the store, at the account's next strike at the latest.
-    send(what).catch(() => undefined);
+  soon(id: string): void {
+    this.#told.add(id);
+    if (this.#pause === undefined) this.#tell();
   }
 
-  return {
-    publish: send,
-    tell: (id) => {
-      told.add(id);
-      if (telling === undefined) tellNow();
-    },
-    close: () => {
-      closed = true;
-      clearTimeout(timer);
-      clearTimeout(telling);
-    },
-  };
+  close(): void {
+    clearTimeout(this.#pause);
+  }
+
+  /** What was told while it waited goes when the pause is over. */
+  #tell(): void {
+    this.#pause = undefined;
+    if (this.#told.size === 0) return;
+    const what = this.#told.size > TOLD_MAX ? "*" : [...this.#told].join(" ");
+    this.#told.clear();
+    this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
+    // Whoever misses it learns from the store, at the account's next strike at the latest.
+    this.send(what).catch(() => undefined);
+  }
 }

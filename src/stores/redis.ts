@@ -1,15 +1,15 @@
 import type { ConnectionOptions } from "node:tls";
-import type { Verdict } from "../core/quota.ts";
+import type { Ask, Verdict } from "../core/quota.ts";
 import { Batch, type Gate } from "./batch.ts";
 import { findBans } from "./redis-bans.ts";
 import { connectRedis, type RedisAddress } from "./redis-connect.ts";
-import { createEvents } from "./redis-events.ts";
-import { watchEviction } from "./redis-eviction.ts";
+import { createEvents, type Events } from "./redis-events.ts";
+import { type Eviction, watchEviction } from "./redis-eviction.ts";
 import { orLate, type StoreFailure } from "./redis-failure.ts";
 import type { Link } from "./redis-link.ts";
 import { bucketOf, LIFT } from "./redis-script.ts";
 import { createSharedStore, type SharedStore } from "./redis-shared.ts";
-import type { AccountName, QuotaStore, Report } from "./store.ts";
+import type { AccountBan, AccountName, QuotaStore, Report } from "./store.ts";
 
 export type RedisStoreOptions = {
   readonly address: RedisAddress;
@@ -46,89 +46,136 @@ const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]
  * a store that is away does not keep a gateway from starting. It connects by itself from then on.
  */
 export async function createRedisStore(options: RedisStoreOptions): Promise<QuotaStore> {
-  const { address, prefix, report, now, lateMs } = options;
-  const connected = connectRedis(options);
-  let commands = 0;
-  const link: Link = {
-    ...connected,
-    send: (key, command, args) => {
-      commands += 1;
-      return connected.send(key, command, args);
-    },
-  };
-  const shared = createSharedStore(link, prefix, { clock: now, lateMs });
-  let failure: StoreFailure | undefined;
-  let gate: StandIn = DENY;
-
-  const batch = new Batch({
-    call: (asks) => shared.decide(asks),
-    laneOf: (name) => (link.clustered ? bucketOf(name) : 0),
-    clock: now,
-    gate: {
-      shut: () => gate.shut(),
-      decide: (name, ask, why) => gate.decide(name, ask, why),
-      called: (why) => {
-        note(why);
-        gate.called(why);
-      },
-    },
-    onVerdict: (name, verdict) => {
-      if (verdict.repaired) report("warn", "counter_repaired", { ...name, store: address.shown });
-      if (earned(verdict)) events.tell(idOf(name));
-    },
-  });
-
-  const events = createEvents({
-    shared,
-    prefix,
-    forget: (id) => batch.forget(id === undefined ? undefined : nameOf(id)),
-    probed: (why) => {
-      if (why !== undefined || !OF_WRITES.has(failure?.code ?? "")) note(why);
-    },
-  });
-
-  const eviction = watchEviction(link, address.shown, report);
-
-  function note(next: StoreFailure | undefined): void {
-    failure = next;
-  }
-
-  const store: QuotaStore = {
-    spend: (name, ask) => batch.spend(name, ask),
-    lastKnown: (name) => batch.lastKnown(name),
-    forget: (name) => batch.forget(name),
-    look: async (name, ask) => {
-      const [outcome] = await shared.decide([{ name, ask: { ...ask, units: 0 } }]);
-      if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
-      return outcome;
-    },
-    bans: () => findBans(link, prefix, now),
-    liftBan: async (name) => {
-      const clockMs = now ? now() : -1;
-      const lifted = await orLate(shared.run(LIFT, shared.keyOf(name), [clockMs]), ADMIN_LATE_MS);
-      batch.forget(name);
-      await events.publish(idOf(name));
-      return lifted === 1;
-    },
-    commands: () => commands,
-    unsafePolicy: () => eviction.unsafe(),
-    health: () => {
-      const way = link.health();
-      // One that stands in has a heartbeat that writes, and knows better than the last call.
-      const known = gate.health?.() ?? { ok: failure === undefined, why: failure?.message ?? "" };
-      return known.ok || !way.ok ? way : known;
-    },
-    close: async () => {
-      events.close();
-      eviction.stop();
-      batch.close();
-      await gate.close?.();
-      await link.close();
-    },
-  };
-  gate = options.gate?.(shared, store) ?? DENY;
+  const link = new CountedLink(connectRedis(options));
+  const store = new RedisStore(link, options);
   await link.tried;
   return store;
+}
+
+/** A link that counts the commands of this store. */
+class CountedLink implements Link {
+  readonly #link: Link;
+  readonly clustered: boolean;
+  readonly tried: Promise<void>;
+  sent = 0;
+
+  constructor(link: Link) {
+    this.#link = link;
+    this.clustered = link.clustered;
+    this.tried = link.tried;
+  }
+
+  send: Link["send"] = (key, name, args) => {
+    this.sent += 1;
+    return this.#link.send(key, name, args);
+  };
+  masters: Link["masters"] = () => this.#link.masters();
+  subscribe: Link["subscribe"] = (channel, subscriber) => this.#link.subscribe(channel, subscriber);
+  health: Link["health"] = () => this.#link.health();
+  close: Link["close"] = () => this.#link.close();
+}
+
+class RedisStore implements QuotaStore {
+  readonly #link: CountedLink;
+  readonly #options: RedisStoreOptions;
+  readonly #shared: SharedStore;
+  readonly #batch: Batch;
+  readonly #events: Events;
+  readonly #eviction: Eviction;
+  readonly #gate: StandIn;
+  #failure: StoreFailure | undefined;
+
+  constructor(link: CountedLink, options: RedisStoreOptions) {
+    const { address, prefix, report, now, lateMs } = options;
+    this.#link = link;
+    this.#options = options;
+    this.#shared = createSharedStore(link, prefix, { clock: now, lateMs });
+    this.#batch = new Batch({
+      call: (asks) => this.#shared.decide(asks),
+      laneOf: (name) => (link.clustered ? bucketOf(name) : 0),
+      clock: now,
+      gate: {
+        shut: () => this.#gate.shut(),
+        decide: (name, ask, why) => this.#gate.decide(name, ask, why),
+        called: (why) => {
+          this.#failure = why;
+          this.#gate.called(why);
+        },
+      },
+      onVerdict: (name, verdict) => this.#told(name, verdict),
+    });
+    this.#events = createEvents({
+      shared: this.#shared,
+      prefix,
+      forget: (id) => this.#batch.forget(id === undefined ? undefined : nameOf(id)),
+      probed: (why) => {
+        if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
+      },
+    });
+    this.#eviction = watchEviction(link, address.shown, report);
+    this.#gate = options.gate?.(this.#shared, this) ?? DENY;
+  }
+
+  spend(name: AccountName, ask: Ask): ReturnType<QuotaStore["spend"]> {
+    return this.#batch.spend(name, ask);
+  }
+
+  lastKnown(name: AccountName): Verdict | undefined {
+    return this.#batch.lastKnown(name);
+  }
+
+  forget(name?: AccountName): void {
+    this.#batch.forget(name);
+  }
+
+  async look(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {
+    const [outcome] = await this.#shared.decide([{ name, ask: { ...ask, units: 0 } }]);
+    if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
+    return outcome;
+  }
+
+  bans(): Promise<AccountBan[]> {
+    return findBans(this.#link, this.#options.prefix, this.#options.now);
+  }
+
+  async liftBan(name: AccountName): Promise<boolean> {
+    const clockMs = this.#options.now?.() ?? -1;
+    const run = this.#shared.run(LIFT, this.#shared.keyOf(name), [clockMs]);
+    const lifted = await orLate(run, ADMIN_LATE_MS);
+    this.#batch.forget(name);
+    await this.#events.publish(idOf(name));
+    return lifted === 1;
+  }
+
+  commands(): number {
+    return this.#link.sent;
+  }
+
+  unsafePolicy(): boolean {
+    return this.#eviction.unsafe();
+  }
+
+  health(): { readonly ok: boolean; readonly why?: string } {
+    const way = this.#link.health();
+    const why = this.#failure;
+    // One that stands in has a heartbeat that writes, and knows better than the last call.
+    const known = this.#gate.health?.() ?? { ok: why === undefined, why: why?.message ?? "" };
+    return known.ok || !way.ok ? way : known;
+  }
+
+  async close(): Promise<void> {
+    this.#events.close();
+    this.#eviction.stop();
+    this.#batch.close();
+    await this.#gate.close?.();
+    await this.#link.close();
+  }
+
+  #told(name: AccountName, verdict: Verdict): void {
+    const { address, report } = this.#options;
+    if (verdict.repaired) report("warn", "counter_repaired", { ...name, store: address.shown });
+    if (earned(verdict)) this.#events.tell(idOf(name));
+  }
 }
 
 /** The verdict of the very request that earned the ban, so that one gateway tells the others. */
