@@ -33,71 +33,87 @@ export type Client = AsyncDisposable & {
   readonly open: () => boolean;
 };
 
+/** Resolves once connected; rejects when the connection is refused. */
 export async function openClient(port: number): Promise<Client> {
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
-  let bytes: Buffer = Buffer.alloc(0);
-  let closed = false;
-  let tell: () => void = () => {};
   socket.setNoDelay(true);
   await new Promise<void>((resolve, reject) => {
     socket.once("connect", resolve).once("error", reject);
   });
-  const ended = new Promise<"closed" | "reset">((resolve) => {
-    const end = (how: "closed" | "reset") => {
-      closed = true;
-      resolve(how);
-      tell();
-    };
-    socket.once("end", () => end("closed"));
-    socket.on("error", () => end("reset"));
-    socket.once("close", () => end("closed"));
-  });
-  socket.on("data", (chunk: Buffer) => {
-    bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk]);
-    tell();
-  });
+  return new Connected(socket);
+}
 
-  async function responses(methods: readonly string[], withinMs = 10_000) {
+class Connected implements Client {
+  readonly socket: Socket;
+  readonly ended: Promise<"closed" | "reset">;
+  #bytes: Buffer = Buffer.alloc(0);
+  #closed = false;
+  /** Wakes whoever waits for more to come. */
+  #wake: () => void = () => {};
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    this.ended = new Promise((resolve) => {
+      const end = (how: "closed" | "reset") => {
+        this.#closed = true;
+        resolve(how);
+        this.#wake();
+      };
+      socket.once("end", () => end("closed"));
+      socket.on("error", () => end("reset"));
+      socket.once("close", () => end("closed"));
+    });
+    socket.on("data", (chunk: Buffer) => {
+      this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]);
+      this.#wake();
+    });
+  }
+
+  waiting = () => this.#bytes;
+  open = () => !this.#closed;
+
+  async ask(wanted: Wanted = {}): Promise<RawResponse> {
+    this.socket.write(requestBytes(wanted));
+    const [response] = await this.responses([wanted.method ?? "GET"]);
+    return response as RawResponse;
+  }
+
+  write(data: string | Uint8Array): void {
+    this.socket.write(typeof data === "string" ? Buffer.from(data, "latin1") : data);
+  }
+
+  async responses(methods: readonly string[], withinMs = 10_000): Promise<readonly RawResponse[]> {
     const endMs = performance.now() + withinMs;
     for (;;) {
-      const parsed = parseResponses(bytes, { methods, closed });
+      const parsed = parseResponses(this.#bytes, { methods, closed: this.#closed });
       if (parsed.problem !== undefined) throw new Error(parsed.problem);
       if (parsed.responses.length >= methods.length) {
-        bytes = parsed.rest;
+        this.#bytes = parsed.rest;
         return parsed.responses;
       }
       const leftMs = endMs - performance.now();
-      if (closed || leftMs <= 0) {
-        const why = closed ? "the connection ended" : `nothing more came in ${withinMs} ms`;
+      if (this.#closed || leftMs <= 0) {
+        const why = this.#closed ? "the connection ended" : `nothing more came in ${withinMs} ms`;
         throw new Error(`${parsed.responses.length} of ${methods.length} responses: ${why}`);
       }
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, leftMs);
-        tell = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
+      await this.#more(leftMs);
     }
   }
-  return {
-    socket,
-    ask: async (wanted = {}) => {
-      socket.write(requestBytes(wanted));
-      const [response] = await responses([wanted.method ?? "GET"]);
-      return response as RawResponse;
-    },
-    write: (data) => {
-      socket.write(typeof data === "string" ? Buffer.from(data, "latin1") : data);
-    },
-    responses,
-    waiting: () => bytes,
-    ended,
-    open: () => !closed,
-    [Symbol.asyncDispose]: async () => {
-      socket.destroy();
-    },
-  };
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.socket.destroy();
+  }
+
+  /** Resolves when something came or the connection ended; at the latest after `withinMs`. */
+  #more(withinMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, withinMs);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
 }
 
 /** The same over a connection of its own. */

@@ -87,14 +87,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     await writeFile(join(directory, name), content);
   }
 
-  const lines: RequestLine[] = [];
-  const said: Record<string, unknown>[] = [];
-  const log = createLog({ write: (line) => sort(line, lines, said) }, "debug");
-  const load = () => loadConfig(file, {});
-  const loaded = await load();
-  assert.ok(loaded.ok, JSON.stringify(loaded));
-  const now = options.now === undefined ? {} : { now: options.now };
-  const started = await start(loaded.config, { log, load, ...now });
+  const { started, lines, said } = await startFrom(file, options);
   const url = started.urls.production ?? "";
   const adminUrl = started.adminUrl ?? "";
 
@@ -134,6 +127,19 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     },
   };
   return house;
+}
+
+/** Starts what the file says, and sorts its log: request lines, and all others. */
+async function startFrom(file: string, options: Pick<HouseOptions, "now">) {
+  const lines: RequestLine[] = [];
+  const said: Record<string, unknown>[] = [];
+  const log = createLog({ write: (line) => sort(line, lines, said) }, "debug");
+  const load = () => loadConfig(file, {});
+  const loaded = await load();
+  assert.ok(loaded.ok, JSON.stringify(loaded));
+  const now = options.now === undefined ? {} : { now: options.now };
+  const started = await start(loaded.config, { log, load, ...now });
+  return { started, lines, said };
 }
 
 function recordsOf({ keys = {} }: HouseOptions): KeyRecord[] {

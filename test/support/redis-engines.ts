@@ -88,20 +88,7 @@ const SLOTS = 16_384;
 
 /** A Cluster of masters that share the slots evenly. */
 export async function startCluster(masters = 3): Promise<TestCluster> {
-  const nodes = await Promise.all(
-    Array.from({ length: masters }, async () => {
-      const bus = String(await freePort());
-      const args = [
-        "--cluster-enabled",
-        "yes",
-        "--cluster-port",
-        bus,
-        "--cluster-node-timeout",
-        "2000",
-      ];
-      return { bus, server: await startRedis({ args }) };
-    }),
-  );
+  const nodes = await Promise.all(Array.from({ length: masters }, () => startNode()));
   const clients = await Promise.all(nodes.map(({ server }) => server.client()));
   const ownerOf = (slot: number) => Math.floor((slot * masters) / SLOTS);
   for (const [i, redis] of clients.entries()) {
@@ -113,53 +100,70 @@ export async function startCluster(masters = 3): Promise<TestCluster> {
     if (i > 0 && first)
       await redis.call("CLUSTER", "MEET", "127.0.0.1", first.server.port, first.bus);
   }
+  await allMet(clients);
+  const servers = nodes.map(({ server }) => server);
+  const url = `redis+cluster://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
+  return {
+    address: { kind: "cluster", url, shown: url },
+    nodes: servers,
+    clients,
+    ownerOf,
+    move: async (slot, to, between) => {
+      const from = ownerOf(slot);
+      const [source, target, port] = [clients[from], clients[to], servers[to]?.port];
+      if (source === undefined || target === undefined) {
+        throw new RangeError(`Cannot move to ${to}`);
+      }
+      await moveSlot(slot, { source, target, port: Number(port), between });
+    },
+    close: async () => {
+      await Promise.all(servers.map((server) => server.close()));
+    },
+  };
+}
+
+async function startNode(): Promise<{ readonly bus: string; readonly server: TestRedis }> {
+  const bus = String(await freePort());
+  const ours = ["--cluster-enabled", "yes", "--cluster-port", bus];
+  return { bus, server: await startRedis({ args: [...ours, "--cluster-node-timeout", "2000"] }) };
+}
+
+/** Resolves once every node knows all the others, and that all slots are taken. */
+async function allMet(clients: readonly Redis[]): Promise<void> {
   await eventually(
     async () => {
       for (const redis of clients) {
         const info = String(await redis.call("CLUSTER", "INFO"));
-        if (!info.includes("cluster_state:ok") || !info.includes(`cluster_size:${masters}`))
-          return false;
+        if (!info.includes("cluster_state:ok")) return false;
+        if (!info.includes(`cluster_size:${clients.length}`)) return false;
       }
       return true;
     },
     { withinMs: 20_000 },
   );
-  const ids = await Promise.all(
-    clients.map(async (redis) => String(await redis.call("CLUSTER", "MYID"))),
-  );
-  const hosts = nodes.map(({ server }) => `127.0.0.1:${server.port}`).join(",");
+}
 
-  async function move(slot: number, to: number, between: () => Promise<void>): Promise<void> {
-    const from = ownerOf(slot);
-    const [source, target, port] = [clients[from], clients[to], nodes[to]?.server.port];
-    if (source === undefined || target === undefined) throw new RangeError(`Cannot move to ${to}`);
-    await target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", String(ids[from]));
-    await source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", String(ids[to]));
-    await between();
-    for (;;) {
-      const keys = (await source.call("CLUSTER", "GETKEYSINSLOT", slot, 1)) as string[];
-      if (keys[0] === undefined) break;
-      await source.call("MIGRATE", "127.0.0.1", Number(port), keys[0], 0, 5_000);
-      await between();
-    }
-    for (const redis of [target, source]) {
-      await redis.call("CLUSTER", "SETSLOT", slot, "NODE", String(ids[to]));
-    }
+type Move = {
+  readonly source: Redis;
+  readonly target: Redis;
+  /** Of the target. */
+  readonly port: number;
+  readonly between: () => Promise<void>;
+};
+
+async function moveSlot(slot: number, { source, target, port, between }: Move): Promise<void> {
+  const [from, to] = [await source.call("CLUSTER", "MYID"), await target.call("CLUSTER", "MYID")];
+  await target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", String(from));
+  await source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", String(to));
+  await between();
+  for (;;) {
+    const keys = (await source.call("CLUSTER", "GETKEYSINSLOT", slot, 1)) as string[];
+    if (keys[0] === undefined) break;
+    await source.call("MIGRATE", "127.0.0.1", port, keys[0], 0, 5_000);
     await between();
   }
-
-  return {
-    address: {
-      kind: "cluster",
-      url: `redis+cluster://${hosts}`,
-      shown: `redis+cluster://${hosts}`,
-    },
-    nodes: nodes.map(({ server }) => server),
-    clients,
-    ownerOf,
-    move,
-    close: async () => {
-      await Promise.all(nodes.map(({ server }) => server.close()));
-    },
-  };
+  for (const redis of [target, source]) {
+    await redis.call("CLUSTER", "SETSLOT", slot, "NODE", String(to));
+  }
+  await between();
 }
