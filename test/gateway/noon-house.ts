@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { errorOf } from "../support/client.ts";
+import { type House, openHouse } from "../support/house.ts";
+import { onlyValue, type RawResponse } from "../support/response.ts";
+
+export const NOON = Date.UTC(2026, 5, 1, 12);
+export const NOON_SECONDS = NOON / 1_000;
+/** A key whose plan no configuration has. */
+export const GHOST = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+
+const API = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /pets:
+    get: { operationId: list, responses: {} }
+    post: { operationId: create, requestBody: {}, responses: {} }
+  /old:
+    get:
+      operationId: old
+      deprecated: true
+      x-deprecated-since: "2026-01-01"
+      x-sunset: "2026-12-01"
+      x-successor: /v1/pets
+      responses: {}
+  /gone:
+    get: { operationId: gone, deprecated: true, x-deprecated-since: "2025-01-01", x-sunset: "2026-01-01", responses: {} }
+  /beta:
+    get: { operationId: beta, x-stability-level: beta, x-requires-scope: true, responses: {} }
+`;
+
+/** A gateway at noon, for ever, with operations in every stage of their life. */
+export function openNoonHouse(): Promise<House> {
+  return openHouse({
+    now: () => NOON,
+    files: { "api.yaml": API },
+    api: "./api.yaml",
+    keys: { [GHOST]: { plan: "ghost" } },
+    environment: { hosts: ["gw.test"], limits: { bodyBytes: "1KiB", responseTimeout: "200ms" } },
+    config: { unauthenticated: { minute: 1000 } },
+  });
+}
+
+export type Told = { readonly status: number; readonly code?: string };
+
+/** The status, and for a refusal its Error body; the request has an id in any case. */
+export function told({ status, code }: Told, answer: RawResponse): void {
+  assert.equal(answer.status, status, answer.body.toString());
+  if (code !== undefined) {
+    assert.equal(errorOf(answer).code, code);
+    assert.equal(onlyValue(answer, "Content-Type"), "application/json");
+    assert.equal(onlyValue(answer, "Cache-Control"), "no-store");
+  }
+  assert.match(onlyValue(answer, "X-Request-Id"), /^[0-9a-f-]{36}$/);
+}
