@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { randomInt } from "node:crypto";
+import { after, before, test } from "node:test";
+import { formKey } from "../../src/core/key.ts";
+import { openClient, requestBytes } from "../support/client.ts";
+import { type House, openHouse } from "../support/house.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+
+const GUESSES = 5_000;
+const BATCH = 100;
+
+let server: TestRedis;
+let house: House;
+before(async () => {
+  server = await startRedis();
+  const config = { store: server.url, keys: "redis", unauthenticated: { minute: 30 } };
+  house = await openHouse({ config });
+});
+after(async () => {
+  await house[Symbol.asyncDispose]();
+  await server.close();
+});
+
+/** Of all commands but the ones that tick by themselves: heartbeats, polls, what a connection says. */
+async function decisions(): Promise<number> {
+  let sum = 0;
+  for (const command of ["evalsha", "eval", "hgetall", "hget", "hmget", "mget"]) {
+    sum += await server.calls(command);
+  }
+  return sum;
+}
+
+test(`${GUESSES} well-formed keys that nobody has cost Redis no command`, async (t) => {
+  const startMs = performance.now();
+  const before = await decisions();
+  let sent = 0;
+  // Past the allowance each answer ends its connection: the guesser has to come again.
+  while (sent < GUESSES) {
+    const guesses = Array.from({ length: BATCH }, async () => {
+      await using client = await openClient(house.port);
+      client.write(requestBytes({ key: formKey("pets", "live", randomInt) }));
+      const [answer] = await client.responses(["GET"]);
+      assert.equal(answer?.status, 401);
+    });
+    await Promise.all(guesses);
+    sent += BATCH;
+  }
+  const cost = (await decisions()) - before;
+  const seconds = (performance.now() - startMs) / 1_000;
+  t.diagnostic(`${sent} guesses in ${seconds.toFixed(1)} s, ${cost} commands`);
+  // What ticks once a second may be a read too.
+  assert.ok(cost <= 3 * (seconds + 2), `${cost} commands for ${sent} guesses`);
+});
+
+test("a good key of the same address is neither refused nor closed for it", async () => {
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  for (let i = 0; i < 10; i++) assert.equal((await client.ask({ key })).status, 200);
+  await house.law();
+});
