@@ -1,19 +1,18 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
-import { connect, createServer } from "node:net";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import { promisify } from "node:util";
 import { parseAddress } from "../../src/stores/redis-connect.ts";
+import { openAuthority } from "../support/certificates.ts";
 import { eventually } from "../support/poll.ts";
 import { freePort, startRedis } from "../support/redis.ts";
+import { openTcpProxy } from "../support/tcp-proxy.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 
 const PASSWORD = "p@ss:w/rd";
 const QUOTED = encodeURIComponent(PASSWORD);
 
-/** What a gateway's user may do, and nothing else: docs/operations.md lists the same. */
+/** What counting needs, and nothing else: a part of what docs/operations.md lists. */
 const LEAST = [
   "~tg:*",
   "&tg:events",
@@ -132,38 +131,27 @@ describe("a store with a password", () => {
 
 describe("a store behind TLS", () => {
   it("is trusted by its certificate, and refused without", async (t) => {
-    const scratch = await server(t);
-    const [key, cert] = [join(scratch.dir, "key.pem"), join(scratch.dir, "cert.pem")];
-    const subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"];
-    const make = [
-      "req",
-      "-x509",
-      "-newkey",
-      "ec",
-      "-pkeyopt",
-      "ec_paramgen_curve:prime256v1",
-      "-nodes",
-    ];
-    await promisify(execFile)("openssl", [
-      ...make,
-      "-days",
-      "1",
-      "-keyout",
-      key,
-      "-out",
-      cert,
-      ...subject,
-    ]);
+    using authority = openAuthority();
+    const { cert, key } = authority.issue(["IP:127.0.0.1"]);
+    const [certFile, keyFile] = [join(authority.folder, "cert"), join(authority.folder, "key")];
+    await Promise.all([writeFile(certFile, cert), writeFile(keyFile, key)]);
     const port = await freePort();
-    const args = ["--tls-port", String(port), "--tls-cert-file", cert, "--tls-key-file", key];
+    const args = [
+      "--tls-port",
+      String(port),
+      "--tls-cert-file",
+      certFile,
+      "--tls-key-file",
+      keyFile,
+    ];
     const redis = await startRedis({
-      args: [...args, "--tls-auth-clients", "no", "--tls-ca-cert-file", cert],
+      args: [...args, "--tls-auth-clients", "no", "--tls-ca-cert-file", authority.caFile],
       port,
       tls: true,
     });
     t.after(() => redis.close());
     const url = `rediss://127.0.0.1:${port}`;
-    const { store } = await opened(t, url, { tls: { ca: await readFile(cert) } });
+    const { store } = await opened(t, url, { tls: { ca: authority.ca } });
     assert.equal((await spend(store, account("tls"), perDay(1))).admitted, true);
     const stranger = await opened(t, url);
     assert.deepEqual(await stranger.store.spend(account("tls"), perDay(1)), { unavailable: true });
@@ -234,25 +222,12 @@ describe("a store that is away", () => {
 
   it("is never sent anything twice when the connection breaks before the answer", async (t) => {
     const redis = await server(t);
-    let swallow = false;
-    const proxy = createServer((inner) => {
-      const outer = connect(redis.port, "127.0.0.1");
-      for (const each of [inner, outer]) each.on("error", () => each.destroy());
-      inner.on("data", (bytes) => outer.write(bytes));
-      outer.on("data", (bytes) => {
-        if (swallow) inner.destroy();
-        else inner.write(bytes);
-      });
-      inner.on("close", () => outer.destroy());
-    }).listen(0, "127.0.0.1");
-    await new Promise((resolve) => proxy.once("listening", resolve));
-    t.after(() => proxy.close());
-    const { port } = proxy.address() as { port: number };
-    const { store, failures } = await opened(t, `redis://127.0.0.1:${port}`);
+    await using proxy = await openTcpProxy(redis);
+    const { store, failures } = await opened(t, `redis://127.0.0.1:${proxy.port}`);
     await spend(store, account("once"), perDay(99));
-    swallow = true;
+    proxy.behave({ cutAfterBytes: 0 });
     assert.deepEqual(await store.spend(account("once"), perDay(99)), { unavailable: true });
-    swallow = false;
+    proxy.behave({});
     assert.equal(failures[0]?.executed, "unknown");
     await eventually(() => store.health().ok);
     const { verdict } = await spend(store, account("once"), perDay(99));
