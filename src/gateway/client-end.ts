@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { Frames } from "../core/websocket.ts";
+import { streamed } from "./collect.ts";
 
 /**
  * The client's end of a tunnel, as http-proxy-3 sees it. That library writes to what it is given,
@@ -62,6 +63,7 @@ export class ClientEnd extends Duplex {
   override _write(chunk: Buffer | string, _encoding: string, done: () => void): void {
     // The head is the library's only text; fields are bytes, and go on as they came.
     const bytes = typeof chunk === "string" ? Buffer.from(chunk, "latin1") : chunk;
+    streamed(bytes.length);
     if (this.#open) this.#frames.pass(bytes);
     this.#open = true;
     if (this.#socket.write(bytes)) done();
@@ -79,6 +81,7 @@ export class ClientEnd extends Duplex {
   }
 
   readonly #take = (chunk: Buffer): void => {
+    streamed(chunk.length);
     if (!this.push(chunk)) this.#socket.pause();
   };
 }

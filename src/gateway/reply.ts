@@ -84,7 +84,10 @@ export function replacedFor({ found, cors }: Exchange): ReadonlySet<string> {
   return replacedFields({ announced, cors: cors !== undefined });
 }
 
-/** Our fields of every response with a head: the three of spec 8.1, the id, and the lifecycle. */
+/**
+ * Our fields of every response with a head: the three of spec 8.1, the id, the lifecycle, and the
+ * end of the connection.
+ */
 export function commonFields(exchange: Exchange, standing: Standing): string[] {
   const fields = ["X-Request-Id", exchange.id, ...rateLimitFields(standing)];
   if (exchange.last) fields.push("Connection", "close");

@@ -37,6 +37,9 @@ function answersWith(text: string | ((nonce: string) => string)): void {
 
 const SWITCH = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n";
 
+const agreed = (nonce: string, more = "") =>
+  `${SWITCH}Upgrade: websocket\r\nSec-WebSocket-Accept: ${acceptFor(nonce)}\r\n${more}\r\n`;
+
 async function handshake() {
   await using client = await openClient(house.port);
   const answer = await client.ask({ key, fields: handshakeOf() });
@@ -106,25 +109,10 @@ const WRONG: readonly (readonly [name: string, answer: string | ((nonce: string)
     "with the accept of another key",
     `${SWITCH}Upgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n`,
   ],
-  [
-    "with two accepts",
-    (nonce) => {
-      const accept = `Sec-WebSocket-Accept: ${acceptFor(nonce)}\r\n`;
-      return `${SWITCH}Upgrade: websocket\r\n${accept}${accept}\r\n`;
-    },
-  ],
-  [
-    "to h2c",
-    (nonce) => `${SWITCH}Upgrade: h2c\r\nSec-WebSocket-Accept: ${acceptFor(nonce)}\r\n\r\n`,
-  ],
+  ["with two accepts", (nonce) => agreed(nonce, `Sec-WebSocket-Accept: ${acceptFor(nonce)}\r\n`)],
+  ["to h2c", (nonce) => agreed(nonce).replace("websocket", "h2c")],
   ["to nothing", "HTTP/1.1 101 Switching Protocols\r\n\r\n"],
-  [
-    "with too many fields",
-    (nonce) => {
-      const accept = `Sec-WebSocket-Accept: ${acceptFor(nonce)}\r\n`;
-      return `${SWITCH}Upgrade: websocket\r\n${accept}${"X-Many: 1\r\n".repeat(100)}\r\n`;
-    },
-  ],
+  ["with too many fields", (nonce) => agreed(nonce, "X-Many: 1\r\n".repeat(100))],
   ["that is no HTTP", "SSH-2.0-OpenSSH\r\n\r\n"],
   ["with status 099", "HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n"],
   ["with status 600", "HTTP/1.1 600 Odd\r\nContent-Length: 0\r\n\r\n"],
@@ -174,9 +162,7 @@ test("what a client sends early reaches the backend after the 101, and not befor
   serve = (socket, nonce) => {
     setTimeout(() => {
       before = backend.received.at(-1)?.bytes().toString("latin1") ?? "";
-      socket.write(
-        `${SWITCH}Upgrade: websocket\r\nSec-WebSocket-Accept: ${acceptFor(nonce)}\r\n\r\n`,
-      );
+      socket.write(agreed(nonce));
     }, 150);
   };
   await using client = await openClient(house.port);
@@ -205,9 +191,7 @@ test("what a client sends early to a backend that refuses is never forwarded", a
 test("a backend that resets an open tunnel ends the client's side, within 100 ms or so", async () => {
   let reset: () => void = () => undefined;
   serve = (socket, nonce) => {
-    socket.write(
-      `${SWITCH}Upgrade: websocket\r\nSec-WebSocket-Accept: ${acceptFor(nonce)}\r\n\r\n`,
-    );
+    socket.write(agreed(nonce));
     reset = () => socket.resetAndDestroy();
   };
   await using client = await openSocket(`${house.url}/v1/feed`, { key });
@@ -223,9 +207,7 @@ test("a client that resets while it waits, or in the tunnel, takes the backend's
     serve = (socket, nonce) => {
       gone.push(new Promise((resolve) => socket.once("close", () => resolve())));
       if (!opens) return;
-      socket.write(
-        `${SWITCH}Upgrade: websocket\r\nSec-WebSocket-Accept: ${acceptFor(nonce)}\r\n\r\n`,
-      );
+      socket.write(agreed(nonce));
     };
     const before = gone.length;
     const client = await openClient(house.port);

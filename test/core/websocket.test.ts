@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import {
+  acceptFor,
+  asksForWebSocket,
+  closeFrame,
+  Frames,
+  judgeHandshake,
+  wrongSwitch,
+} from "../../src/core/websocket.ts";
+
+/** The example of RFC 6455 1.3. */
+const NONCE = "dGhlIHNhbXBsZSBub25jZQ==";
+const ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+
+const GOOD = {
+  Connection: "keep-alive, Upgrade",
+  Upgrade: "WebSocket",
+  "Sec-WebSocket-Version": "13",
+  "Sec-WebSocket-Key": NONCE,
+};
+
+function headWith(changes: Readonly<Record<string, string>> = {}, method = "GET", version = "1.1") {
+  const rawHeaders = Object.entries({ ...GOOD, ...changes })
+    .filter(([, value]) => value !== "")
+    .flat();
+  return { method, url: "/", version, rawHeaders };
+}
+
+test("the accept is that of the example in RFC 6455 1.3", () => {
+  assert.equal(acceptFor(NONCE), ACCEPT);
+});
+
+test("a good handshake gives its key; Content-Length: 0 is no body", () => {
+  assert.deepEqual(judgeHandshake(headWith()), { ok: true, value: { key: NONCE } });
+  assert.equal(judgeHandshake(headWith({ "Content-Length": "0" })).ok, true);
+});
+
+const BAD: Readonly<Record<string, ReturnType<typeof headWith>>> = {
+  POST: headWith({}, "POST"),
+  "a length": headWith({ "Content-Length": "1" }),
+  "a coding": headWith({ "Transfer-Encoding": "chunked" }),
+  "version 14": headWith({ "Sec-WebSocket-Version": "14" }),
+  "no version": headWith({ "Sec-WebSocket-Version": "" }),
+  "no key": headWith({ "Sec-WebSocket-Key": "" }),
+  "a key one short": headWith({ "Sec-WebSocket-Key": NONCE.slice(1) }),
+  "a key one long": headWith({ "Sec-WebSocket-Key": `A${NONCE}` }),
+  "two keys": { ...headWith(), rawHeaders: [...headWith().rawHeaders, "sec-websocket-key", NONCE] },
+  "two upgrades": { ...headWith(), rawHeaders: [...headWith().rawHeaders, "upgrade", "h2c"] },
+};
+
+for (const [name, head] of Object.entries(BAD)) {
+  test(`a handshake with ${name} asks for a WebSocket, and is refused`, () => {
+    assert.equal(asksForWebSocket(head), true);
+    assert.deepEqual(judgeHandshake(head).ok, false);
+  });
+}
+
+const NONE: Readonly<Record<string, ReturnType<typeof headWith>>> = {
+  h2c: headWith({ Upgrade: "h2c" }),
+  "no Upgrade": headWith({ Upgrade: "" }),
+  "no Connection": headWith({ Connection: "" }),
+  "another Connection": headWith({ Connection: "keep-alive, upgrades" }),
+  "HTTP/1.0": headWith({}, "GET", "1.0"),
+};
+
+for (const [name, head] of Object.entries(NONE)) {
+  test(`a request with ${name} asks for no WebSocket`, () => {
+    assert.equal(asksForWebSocket(head), false);
+    assert.equal(judgeHandshake(head).ok, false);
+  });
+}
+
+test("a 101 must switch to WebSocket, once, with the accept of this key, once", () => {
+  const good = ["Upgrade", "websocket", "Sec-WebSocket-Accept", ACCEPT];
+  assert.equal(wrongSwitch(good, NONCE), undefined);
+  assert.match(wrongSwitch(good.slice(2), NONCE) ?? "", /something else/);
+  assert.match(wrongSwitch(["Upgrade", "h2c", ...good.slice(2)], NONCE) ?? "", /something else/);
+  assert.match(wrongSwitch([...good, ...good.slice(0, 2)], NONCE) ?? "", /something else/);
+  assert.match(wrongSwitch(good.slice(0, 2), NONCE) ?? "", /Accept/);
+  assert.match(wrongSwitch([...good, ...good.slice(2)], NONCE) ?? "", /Accept/);
+  assert.match(wrongSwitch(good, `B${NONCE.slice(1)}`) ?? "", /Accept/);
+});
+
+/** A frame as RFC 6455 5.2 has it, with the shortest length that fits. */
+function frameOf({ opcode, length, masked }: { opcode: number; length: number; masked: boolean }) {
+  const mask = masked ? 0x80 : 0;
+  const head = [0x80 | opcode];
+  if (length < 126) head.push(mask | length);
+  else if (length < 65_536) head.push(mask | 126, length >> 8, length & 0xff);
+  else
+    head.push(
+      mask | 127,
+      0,
+      0,
+      0,
+      0,
+      length >>> 24,
+      (length >> 16) & 0xff,
+      (length >> 8) & 0xff,
+      length & 0xff,
+    );
+  return Buffer.concat([
+    Buffer.from(head),
+    Buffer.alloc(masked ? 4 : 0),
+    Buffer.alloc(length, 0x88),
+  ]);
+}
+
+const FRAME = fc.record({
+  opcode: fc.constantFrom(0, 1, 2, 9, 10),
+  length: fc.oneof(fc.constantFrom(0, 1, 125, 126, 127, 65_535, 65_536), fc.nat(300)),
+  masked: fc.boolean(),
+});
+
+test("a close may follow exactly where a frame has ended, however the bytes are cut", () => {
+  fc.assert(
+    fc.property(fc.array(FRAME, { maxLength: 6 }), fc.array(fc.nat()), (frames, cuts) => {
+      const pieces = frames.map(frameOf);
+      const bytes = Buffer.concat(pieces);
+      const ends = new Set([0]);
+      let end = 0;
+      for (const { length } of pieces) {
+        end += length;
+        ends.add(end);
+      }
+      const at = cuts.map((cut) => (bytes.length === 0 ? 0 : cut % (bytes.length + 1)));
+      const stops = [...new Set([...at, ...ends, bytes.length])].sort((a, b) => a - b);
+      const followed = new Frames();
+      let from = 0;
+      for (const stop of stops) {
+        followed.pass(bytes.subarray(from, stop));
+        from = stop;
+        assert.equal(followed.mayClose, ends.has(stop), `at ${stop} of ${bytes.length}`);
+      }
+    }),
+  );
+});
+
+test("behind a close of the backend nothing may follow", () => {
+  const frames = new Frames();
+  frames.pass(Uint8Array.of(0x88, 0));
+  assert.equal(frames.mayClose, false);
+});
+
+test("our close is an unmasked frame with the status", () => {
+  assert.deepEqual([...closeFrame(1001)], [0x88, 2, 0x03, 0xe9]);
+  assert.deepEqual([...closeFrame(1008)], [0x88, 2, 0x03, 0xf0]);
+});
