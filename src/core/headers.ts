@@ -50,7 +50,7 @@ export type Identity = {
 };
 
 /** What the gateway calls itself in Via: RFC 9110 7.6.3 allows a pseudonym. */
-export const PSEUDONYM = "tollgate";
+const PSEUDONYM = "tollgate";
 /** Gateways in a row are fine; a request that comes by more often than this goes in circles. */
 const PASSES_MAX = 3;
 

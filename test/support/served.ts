@@ -48,7 +48,7 @@ export type Served = AsyncDisposable & {
 /** The plan `vectors` is never exhausted by a test: its month is what `counted` tells. */
 const PLANS = { vectors: { minute: 10 ** 9, month: 10 ** 9 }, free: { minute: 60, day: 1000 } };
 
-export function configOfServed(options: ServedOptions): Record<string, unknown> {
+function configOfServed(options: ServedOptions): Record<string, unknown> {
   const { upstreams, api = PETS, limits = {} } = options;
   const production = { listen: "127.0.0.1:0", basePath: "/v1", keyTag: "live", upstreams };
   return {
