@@ -122,7 +122,8 @@ export function requestFields(head: Head, identity: Identity): string[] {
     }
   }
 
-  const trace = continueTrace(traceparents, identity.random);
+  const received = { parents: traceparents, states: tracestates };
+  const { traceparent, tracestate } = continueTrace(received, identity.random);
   fields.push("X-Consumer-Id", identity.account, "X-Consumer-Plan", identity.plan);
   fields.push("X-Request-Id", identity.requestId);
   if (clientRequestId !== undefined && isPlain(clientRequestId)) {
@@ -132,8 +133,8 @@ export function requestFields(head: Head, identity: Identity): string[] {
   fields.push("X-Forwarded-For", forwardedFor.join(", "));
   fields.push("X-Forwarded-Proto", scheme, "X-Forwarded-Host", host);
   vias.push(`${head.version} ${PSEUDONYM}`);
-  fields.push("Via", vias.join(", "), "traceparent", trace.traceparent);
-  if (trace.continued && tracestates.length > 0) fields.push("tracestate", tracestates.join(","));
+  fields.push("Via", vias.join(", "), "traceparent", traceparent);
+  if (tracestate !== undefined) fields.push("tracestate", tracestate);
   return fields;
 }
 

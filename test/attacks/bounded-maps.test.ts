@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Tally } from "../../src/admin/tally.ts";
+import { createFailureAllowance } from "../../src/gateway/failures.ts";
+import { Memory } from "../../src/stores/known.ts";
+
+const MEBIBYTE = 1024 ** 2;
+
+/** The longest of so many steps, in milliseconds: a sweep over all there is would stand out. */
+function slowest(count: number, step: (i: number) => void): number {
+  let worstMs = 0;
+  for (let i = 0; i < count; i += 1_000) {
+    const startMs = performance.now();
+    for (let j = i; j < i + 1_000; j++) step(j);
+    worstMs = Math.max(worstMs, performance.now() - startMs);
+  }
+  return worstMs;
+}
+
+test("1,000,000 accounts leave what is remembered at its bound, without a sweep", (t) => {
+  const memory = new Memory<number>();
+  const worstMs = slowest(1_000_000, (i) => memory.set(`production:account-${i}`, i));
+  t.diagnostic(`${memory.size} remembered; 1,000 of them took ${worstMs.toFixed(1)} ms at most`);
+  assert.ok(memory.size <= 200_000, `${memory.size}`);
+  assert.equal(memory.get("production:account-999999"), 999_999, "the latest is there");
+  assert.ok(worstMs < 200, `${worstMs} ms`);
+});
+
+test("1,000,000 labels leave a table of metrics at its bound, with a true sum", () => {
+  const tally = new Tally(["name"], 1_000, () => ({ count: 0 }));
+  slowest(1_000_000, (i) => {
+    tally.cell(`label-${i}`).count += 1;
+  });
+  const cells = [...tally.entries()].map(([, { count }]) => count);
+  assert.ok(cells.length <= 1_001, `${cells.length}`);
+  assert.equal(
+    cells.reduce((sum, count) => sum + count, 0),
+    1_000_000,
+  );
+});
+
+test("200,000 addresses that fail share as many slots as there are, and no more", async () => {
+  const failures = createFailureAllowance({ window: "second", limit: 5 });
+  const before = process.memoryUsage().rss;
+  for (let i = 0; i < 200_000; i++) {
+    await failures.failed(`10.${i & 255}.${(i >> 8) & 255}.${i >> 16}`, 0);
+  }
+  const grown = (process.memoryUsage().rss - before) / MEBIBYTE;
+  assert.ok(grown < 120, `${grown} MiB`);
+});
