@@ -1,8 +1,10 @@
+import { flushCompileCache } from "node:module";
 import type { Config, Loaded } from "../config/config.ts";
 import { drainTimes } from "../config/drain.ts";
 import { createLog, type Log } from "../log.ts";
 import { startOne } from "../start.ts";
 import { type Channel, openChannel } from "../workers/channel.ts";
+import { removeCompileCache } from "../workers/compile-cache.ts";
 import type { ToWorker } from "../workers/messages.ts";
 import type { One } from "../workers/told.ts";
 import { type LogPipe, openLogPipe } from "./log-pipe.ts";
@@ -12,7 +14,7 @@ import { DONE, FAILED, fail, type Terminal, WRONG_USAGE } from "./terminal.ts";
 const TELL_MS = 500;
 const CRASH_DRAIN_MS = 5_000;
 /** After the drain's deadline; the process that watches waits a little longer. */
-const LAST_LINES_MS = 1_000;
+const LAST_LINES_MS = 500;
 
 /** One process of several: everything but the admin listener, as the one that started it says. */
 export async function runWorker(terminal: Terminal): Promise<number> {
@@ -84,6 +86,8 @@ class Service {
       await this.#channel.tell({ cannot: error instanceof Error ? error.message : String(error) });
       return this.#leave(FAILED);
     }
+    // For those that are started later: a process that is killed would leave nothing.
+    flushCompileCache();
     await this.#tell();
     await this.#channel.tell({ serving: this.#one.urls });
     setInterval(() => void this.#tell(), TELL_MS).unref();
@@ -102,7 +106,8 @@ class Service {
 
   /** Nobody watches any more: end as if told to; at once where that was said already. */
   #onGone(): void {
-    if (this.#stopping) this.#terminal.process.kill();
+    const removed = removeCompileCache(this.#terminal.env);
+    if (this.#stopping) void removed.then(() => this.#terminal.process.kill());
     else void this.#stop(DONE);
   }
 

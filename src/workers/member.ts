@@ -77,15 +77,12 @@ export class Member {
     return this.#lines.lost;
   }
 
-  /** Puts a configuration in force there, once it serves. Never rejects. */
+  /** Puts a configuration in force there, once it serves. Rejects when there is no answer. */
   async reload(config: Config): Promise<Reloaded> {
-    try {
-      await this.ready;
-      const answer = await this.#ask((id) => ({ reload: config, id }), RELOAD_MS_MAX);
-      return "reloaded" in answer ? answer.reloaded : refused("it answered something else");
-    } catch (error) {
-      return refused(error instanceof Error ? error.message : String(error));
-    }
+    await this.ready;
+    const answer = await this.#ask((id) => ({ reload: config, id }), RELOAD_MS_MAX);
+    if ("reloaded" in answer) return answer.reloaded;
+    throw new Error("it answered something else");
   }
 
   /** Brings `told` up to date; gives up after `withinMs`. Never rejects. */
@@ -110,6 +107,7 @@ export class Member {
       this.#serving = true;
       this.#onServing(message.serving);
     } else if ("cannot" in message) {
+      this.#onCannot(new Error(message.cannot));
       this.#isLost(message.cannot);
     } else if ("failing" in message) {
       this.#isLost(`it failed: ${message.failing}`);
@@ -155,11 +153,7 @@ export class Member {
   #isLost(why: string): void {
     if (this.#lost) return;
     this.#lost = true;
-    this.#onCannot(new Error(why));
+    this.#onCannot(new Error(`A worker could not start: ${why}`));
     this.#heard.lost(this, why);
   }
-}
-
-function refused(reason: string): Reloaded {
-  return { ok: false, mistakes: [], reasons: [reason] };
 }

@@ -12,6 +12,7 @@ import { cannotListen } from "../gateway/serving.ts";
 import type { Started, StartOptions } from "../start.ts";
 import { openKeyStore, openQuotaStore } from "../stores/open.ts";
 import type { KeyStore, QuotaStore, Report } from "../stores/store.ts";
+import { type CompileCache, openCompileCache } from "./compile-cache.ts";
 import { LAST_WORDS_MS, Team } from "./team.ts";
 import { worstCheck } from "./told.ts";
 
@@ -40,15 +41,18 @@ export async function startWorkers(
     const quotas = await openQuotaStore(config, { now, report });
     closers.push(() => quotas.close());
     const counting = createCounting();
+    const cache = await openCompileCache();
+    closers.push(() => cache.close());
     const team = new Team(config, {
       count,
+      variables: cache.variables,
       log: options.log,
       told: ({ counted }) => addCounted(counting, counted),
       lines: (lines) => options.relay?.(lines),
     });
     closers.push(() => team.kill());
     await team.open();
-    const supervisor = new Supervisor(config, options, { keys, quotas, counting, team });
+    const supervisor = new Supervisor(config, options, { keys, quotas, counting, team, cache });
     await supervisor.openAdmin();
     return supervisor;
   } catch (error) {
@@ -62,6 +66,7 @@ type Parts = {
   readonly quotas: QuotaStore;
   readonly counting: Counting;
   readonly team: Team;
+  readonly cache: CompileCache;
 };
 
 class Supervisor implements Started {
@@ -133,11 +138,15 @@ class Supervisor implements Started {
       return next;
     }
     const { config } = next;
+    const { taken, reasons } = await team.reload(config);
+    if (!taken) {
+      this.#failed(reasons);
+      return { ok: false, mistakes: [], reasons };
+    }
     this.#config = config;
     this.#options.log.setLevel(config.log.level);
     quotas.forget();
     counting.configured(config, this.#now());
-    const reasons = await team.reload(config);
     this.#lastReloadFailed = undefined;
     if (reasons.length > 0) {
       for (const why of reasons)
@@ -187,10 +196,11 @@ class Supervisor implements Started {
   }
 
   async #stopOnce(): Promise<void> {
-    const { team, quotas, keys } = this.#parts;
+    const { team, quotas, keys, cache } = this.#parts;
     this.#draining = true;
     const { delayMs, drainMs } = drainTimes(this.#config);
     await team.stop(delayMs + drainMs + LAST_WORDS_MS);
+    await cache.close();
     await this.#admin?.close();
     await quotas.close();
     await keys.close();

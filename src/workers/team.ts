@@ -1,6 +1,5 @@
 import cluster from "node:cluster";
 import { fileURLToPath } from "node:url";
-import type { Reloaded } from "../admin/api.ts";
 import type { Check, Checks } from "../admin/health.ts";
 import type { Config } from "../config/config.ts";
 import { drainTimes } from "../config/drain.ts";
@@ -14,7 +13,7 @@ const ENDS_MAX = 5;
 const ENDS_WITHIN_MS = 60_000;
 const BACKOFF_MS = 1_000;
 /** Beyond the drain's own deadline, which each process keeps by itself. */
-export const LAST_WORDS_MS = 1_500;
+export const LAST_WORDS_MS = 750;
 const BACKOFF_MS_MAX = 30_000;
 
 export type TeamOptions = {
@@ -22,7 +21,15 @@ export type TeamOptions = {
   readonly log: Log;
   readonly told: (told: Told) => void;
   readonly lines: (lines: string) => void;
+  /** Added to the environment of each process. */
+  readonly variables: Readonly<Record<string, string>>;
 };
+
+/**
+ * How far a configuration came: not `taken`, nothing has changed, for these reasons; taken, it is in
+ * force but for those that the reasons name.
+ */
+export type Spread = { readonly taken: boolean; readonly reasons: readonly string[] };
 
 /** The processes that serve: as many as are wanted, each one that ends replaced. */
 export class Team {
@@ -107,24 +114,37 @@ export class Team {
   }
 
   /**
-   * Puts a configuration in force in all of them, and in all that are started from now on. Gives
-   * what went wrong, by process; such a one is replaced by one with the new configuration.
+   * Puts a configuration in force in all of them, and in all that are started from now on. One goes
+   * first: what it refuses, none of the others is asked to take. One that gives no answer is
+   * replaced by one with the new configuration.
    */
-  async reload(config: Config): Promise<readonly string[]> {
-    this.#config = config;
-    const reasons: string[] = [];
-    const one = async (member: Member) => {
-      const answer: Reloaded = await member.reload(config);
-      if (answer.ok || !this.#members.has(member)) return;
-      const why = (answer.reasons ?? []).join("; ");
-      reasons.push(`worker ${member.number} did not take the new configuration: ${why}`);
-      this.#lose(member, "it did not take the new configuration");
-      member.stop();
-      const { delayMs, drainMs } = drainTimes(config);
-      setTimeout(() => member.kill(), delayMs + drainMs + LAST_WORDS_MS).unref();
+  async reload(config: Config): Promise<Spread> {
+    const late: string[] = [];
+    const one = async (member: Member): Promise<readonly string[]> => {
+      try {
+        const answer = await member.reload(config);
+        return answer.ok ? [] : (answer.reasons ?? []);
+      } catch (error) {
+        if (!this.#members.has(member)) return [];
+        late.push(`worker ${member.number}: ${error instanceof Error ? error.message : error}`);
+        this.#retire(member, config);
+        return [];
+      }
     };
-    await Promise.all([...this.#members].map(one));
-    return reasons;
+    const [first] = this.#members;
+    const refused = first === undefined ? [] : await one(first);
+    if (refused.length > 0) return { taken: false, reasons: refused };
+    this.#config = config;
+    const others = [...this.#members].filter((member) => member !== first);
+    // What the first has taken, another can refuse only for what it alone knows, for a moment.
+    const answers = await Promise.all(
+      others.map(async (member) => {
+        const reasons = await one(member);
+        if (reasons.length > 0) this.#retire(member, config);
+        return reasons.map((reason) => `worker ${member.number}: ${reason}`);
+      }),
+    );
+    return { taken: true, reasons: [...late, ...answers.flat()] };
   }
 
   /** Lets all of them drain; resolves when they have ended, or have been ended at the deadline. */
@@ -144,6 +164,14 @@ export class Team {
     await this.#ended();
   }
 
+  /** Another takes its place now; it lets go of what is under way, or is made to. */
+  #retire(member: Member, config: Config): void {
+    this.#lose(member, "it did not take the new configuration");
+    member.stop();
+    const { delayMs, drainMs } = drainTimes(config);
+    setTimeout(() => member.kill(), delayMs + drainMs + LAST_WORDS_MS).unref();
+  }
+
   #told(): readonly Told[] {
     return [...this.#members].flatMap(({ serving, told }) => (serving && told ? [told] : []));
   }
@@ -155,9 +183,9 @@ export class Team {
       serialization: "advanced",
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
-    const { told, lines } = this.#options;
+    const { told, lines, variables } = this.#options;
     const lost = (member: Member, why: string) => this.#lose(member, why);
-    const member: Member = new Member(cluster.fork(), this.#config, { told, lines, lost });
+    const member: Member = new Member(cluster.fork(variables), this.#config, { told, lines, lost });
     this.#members.add(member);
     void member.closed.then(() => this.#leaving.delete(member));
     return member;

@@ -33,6 +33,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
 const OPENERS: Readonly<Record<string, RegExp>> = {
   "start.ts": /^cli\/(serve|demo|worker)/,
   "workers/channel.ts": /^cli\/worker/,
+  "workers/compile-cache.ts": /^cli\/worker/,
   "workers/messages.ts": /^cli\/worker/,
   "workers/told.ts": /^cli\/worker/,
   "stores/open.ts": /^cli\/(accounts-stored|keys-ring|demo)/,

@@ -29,6 +29,7 @@ export type Change = {
   readonly limit?: number;
   readonly drain?: string;
   readonly listen?: string;
+  readonly onStoreFailure?: "local" | "deny";
 };
 
 export type Folder = AsyncDisposable & {
@@ -48,8 +49,10 @@ export async function openFolder(redis: TestRedis, upstream: string): Promise<Fo
 }
 
 function configText({ url }: TestRedis, upstream: string, change: Change): string {
-  const { workers = 3, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
+  const { workers = 2, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
+  const { onStoreFailure = "local" } = change;
   return `store: ${url}
+onStoreFailure: ${onStoreFailure}
 keys: redis
 stateFile: ./state.json
 workers: ${workers}

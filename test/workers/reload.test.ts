@@ -14,10 +14,15 @@ before(async () => {
 });
 after(() => redis.close());
 
-/** The limit that each of many connections is told, whoever takes it. */
-async function limitsSeen({ url }: Crew, key: string): Promise<number[]> {
-  const all = await Promise.all(Array.from({ length: 40 }, () => get(url + PATH, key)));
-  return [...new Set(all.map(({ limit }) => limit))];
+/**
+ * Every connection is told this limit, whoever takes it. Tried again: where Redis gets no processor
+ * for 50 ms, a limit is for that moment the share of one process (contract 8).
+ */
+async function allTold(limit: number, { url }: Crew, key: string): Promise<void> {
+  await eventually(async () => {
+    const all = await Promise.all(Array.from({ length: 40 }, () => get(url + PATH, key)));
+    assert.deepEqual([...new Set(all.map((outcome) => outcome.limit))], [limit]);
+  });
 }
 
 describe("a reload of several processes", () => {
@@ -29,19 +34,19 @@ describe("a reload of several processes", () => {
     await crew.rewrite({ limit: 200_000 });
     const good = await crew.reload();
     assert.equal(good.status, 200, JSON.stringify(good.body));
-    assert.deepEqual(await limitsSeen(crew, key), [200_000]);
+    await allTold(200_000, crew, key);
 
     const text = await readFile(crew.file, "utf8");
     await crew.rewrite(text.replace("month: 200000", "month: no"));
     const bad = await crew.reload();
     assert.equal(bad.body.code, "config_invalid");
-    assert.deepEqual(await limitsSeen(crew, key), [200_000]);
+    await allTold(200_000, crew, key);
 
-    await crew.rewrite({ limit: 300_000, workers: 2 });
+    await crew.rewrite({ limit: 300_000, workers: 3 });
     const refused = await crew.reload();
     assert.equal(refused.body.code, "reload_refused");
-    assert.match(String(refused.body.message), /Cannot change workers from 3 to 2/);
-    assert.deepEqual(await limitsSeen(crew, key), [200_000]);
+    assert.match(String(refused.body.message), /Cannot change workers from 2 to 3/);
+    await allTold(200_000, crew, key);
     assert.match((await crew.ready()).checks.config?.why ?? "", /^not reloaded: Cannot change/);
 
     const outcomes = await load.end();
@@ -50,18 +55,17 @@ describe("a reload of several processes", () => {
 
   it("holds for one that is started later, whatever is in the file by then", async () => {
     const [key = ""] = keys;
-    await using crew = await openCrew(redis, { limit: 100_000 });
-    await crew.rewrite({ limit: 200_000 });
+    await using crew = await openCrew(redis, { workers: 3, limit: 100_000 });
+    await crew.rewrite({ workers: 3, limit: 200_000 });
     assert.equal((await crew.reload()).status, 200);
     await crew.rewrite("plans: broken");
-    for (const pid of crew.pids().slice(0, 2)) {
-      process.kill(pid, "SIGKILL");
-      await eventually(() => crew.pids().length === 3 && !crew.pids().includes(pid));
-    }
-    const [survivor] = crew.pids();
-    process.kill(survivor as number, "SIGKILL");
-    await eventually(() => crew.pids().length === 3 && !crew.pids().includes(survivor as number));
-    assert.deepEqual(await limitsSeen(crew, key), [200_000]);
+    const dead = crew.pids().slice(0, 2);
+    for (const pid of dead) process.kill(pid, "SIGKILL");
+    await eventually(() => {
+      const alive = crew.pids();
+      assert.ok(alive.length === 3 && !alive.some((pid) => dead.includes(pid)));
+    });
+    await allTold(200_000, crew, key);
   });
 
   it("replaces one that does not take it, and says so", async () => {
@@ -73,10 +77,10 @@ describe("a reload of several processes", () => {
     assert.equal(status, 500);
     assert.match(
       String(body.message),
-      /not in force everywhere yet: worker \d+ did not take .*: it did not answer in time$/,
+      /not in force everywhere yet: worker \d+: it did not answer in time$/,
     );
-    await eventually(() => crew.pids().length === 3 && !crew.pids().includes(stuck as number));
-    assert.deepEqual(await limitsSeen(crew, key), [100_000]);
+    await eventually(() => crew.pids().length === 2 && !crew.pids().includes(stuck as number));
+    await allTold(100_000, crew, key);
     assert.equal((await crew.reload()).status, 200);
   });
 });

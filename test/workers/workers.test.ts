@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { openBackend } from "../support/backend.ts";
 import { eventually } from "../support/poll.ts";
 import { runTollgate } from "../support/processes.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
@@ -10,7 +11,7 @@ let redis: TestRedis;
 let keys: string[];
 before(async () => {
   redis = await startRedis();
-  keys = await issueKeys(redis, 12);
+  keys = await issueKeys(redis, 30);
 });
 after(() => redis.close());
 
@@ -18,64 +19,44 @@ function nextKey(): string {
   return keys.pop() ?? assert.fail("more keys are wanted than were issued");
 }
 
-describe("a gateway of three processes", () => {
+describe("a gateway of several processes", () => {
   it("admits exactly the limit of 500 requests at once, and its counts are the sum", async () => {
-    await using crew = await openCrew(redis, { limit: 200 });
+    // Where Redis gets no processor for 50 ms nobody is to decide in its place: such a round is void.
+    await using crew = await openCrew(redis, { workers: 3, limit: 200, onStoreFailure: "deny" });
     const client = await redis.client();
     const gateways = () => client.zcard("tg:{0}:gateways");
     await eventually(async () => assert.equal(await gateways(), 3, "the one that watches is none"));
-    for (let round = 0; round < 4; round++) {
+    let [rounds, exact, admitted] = [0, 0, 0];
+    while (exact < 3) {
+      rounds += 1;
       const key = nextKey();
       const all = Array.from({ length: 500 }, () => get(crew.url + PATH, key));
-      const outcomes = await Promise.all(all);
-      const statuses = outcomes.map(({ status }) => status);
-      assert.equal(statuses.filter((status) => status === 200).length, 200);
-      assert.equal(statuses.filter((status) => status === 429).length, 300);
+      const statuses = (await Promise.all(all)).map(({ status }) => status);
+      const of = (wanted: number) => statuses.filter((status) => status === wanted).length;
+      assert.equal(of(200) + of(429) + of(503), 500);
+      assert.ok(of(200) <= 200, `${of(200)} were admitted`);
+      admitted += of(200);
+      if (of(503) > 0) continue;
+      assert.equal(of(200), 200);
+      exact += 1;
     }
-    assert.equal(crew.backend.seen.length, 800);
-    assert.equal(await crew.metric("tollgate_http_requests_total"), 2_000);
-    assert.equal(await crew.metric("tollgate_charged_total"), 800);
-    assert.equal(await crew.metric("tollgate_http_request_duration_seconds_count"), 2_000);
+    const requests = 500 * rounds;
+    assert.equal(crew.backend.seen.length, admitted);
+    assert.equal(await crew.metric("tollgate_http_requests_total"), requests);
+    assert.equal(await crew.metric("tollgate_charged_total"), admitted);
+    assert.equal(await crew.metric("tollgate_http_request_duration_seconds_count"), requests);
     await eventually(() => {
-      const requests = crew.gateway.lines().filter(({ msg }) => msg === "request");
-      assert.equal(requests.length, 2_000, "each request has its whole line");
-      assert.equal(new Set(requests.map(({ id }) => id)).size, 2_000);
+      const lines = crew.gateway.lines().filter(({ msg }) => msg === "request");
+      assert.equal(lines.length, requests, "each request has its whole line");
+      assert.equal(new Set(lines.map(({ id }) => id)).size, requests);
     });
     assert.equal(await crew.metric("tollgate_workers"), 3);
     await crew.gateway.stop();
     assert.equal(await gateways(), 0);
   });
 
-  it("replaces one that is killed under load, while the others serve", async (t) => {
-    await using crew = await openCrew(redis);
-    const load = startLoad(crew.url + PATH, nextKey(), 16);
-    await eventually(() => load.outcomes.length > 200);
-    const [victim] = crew.pids();
-    const killedMs = performance.now();
-    process.kill(victim as number, "SIGKILL");
-    await eventually(() => {
-      assert.equal(crew.pids().length, 3);
-      assert.ok(!crew.pids().includes(victim as number));
-    });
-    const replacedMs = performance.now() - killedMs;
-    const soFar = load.outcomes.length;
-    await eventually(() => load.outcomes.length > soFar + 200);
-    const outcomes = await load.end();
-    const failed = outcomes.filter(({ status }) => status !== 200);
-    assert.ok(failed.length <= 16, `${failed.length} failed: at most one for each connection`);
-    for (const { code, endedMs } of failed) {
-      assert.ok(["ECONNRESET", "CUT", "EPIPE"].includes(String(code)), `it failed with ${code}`);
-      assert.ok(endedMs - killedMs < 1_000, "none fails later");
-    }
-    t.diagnostic(
-      `replaced in ${replacedMs.toFixed()} ms; ${failed.length} requests were in flight`,
-    );
-    assert.ok(replacedMs < 3_000, `replaced in ${replacedMs} ms`);
-    assert.equal(await crew.metric("tollgate_worker_restarts_total"), 1);
-  });
-
   it("keeps the counts of those that died, and is not ready while more and more do", async () => {
-    await using crew = await openCrew(redis);
+    await using crew = await openCrew(redis, { workers: 3 });
     const key = nextKey();
     await Promise.all(Array.from({ length: 60 }, () => get(crew.url + PATH, key)));
     assert.equal(await crew.metric("tollgate_http_requests_total"), 60);
@@ -122,9 +103,9 @@ describe("a gateway of three processes", () => {
   });
 
   it("ends with its port in use, in one line that names port and setting", async () => {
-    await using crew = await openCrew(redis);
-    await using folder = await openFolder(redis, crew.backend.origin);
-    const listen = new URL(crew.url).host;
+    await using taken = await openBackend();
+    await using folder = await openFolder(redis, taken.origin);
+    const listen = new URL(taken.origin).host;
     await folder.write({ listen });
     const { code, stderr } = await runTollgate(["start", "--config", folder.file]);
     assert.equal(code, 1);
