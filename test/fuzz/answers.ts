@@ -20,7 +20,8 @@ export function judgeAnswers({ bytes, ended, sent, mayBeSilent }: Came): Sent {
   // Open behind a 100, the rest is still awaited.
   const isAwaited = mayBeSilent || (bytes.length > 0 && ended === "open");
   const isSilent = responses.length === 0 && problem === undefined && !isAwaited;
-  if (isSilent && /[^\r\n]/.test(sent.toString("latin1"))) {
+  // "PRI *" without a version is HTTP/2 to the parser, which hangs up by itself.
+  if (isSilent && !/^[\r\n]*(?:PRI |$)/.test(sent.toString("latin1"))) {
     wrong.push({ kind: "silent", why: `no answer, ${ended}` });
   }
   return {
