@@ -1,19 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type Account, type BanPolicy, decide, NEW_ACCOUNT } from "../../src/core/quota.ts";
+import { type Account, decide, NEW_ACCOUNT } from "../../src/core/quota.ts";
 import { refusalAt, retryAfterSeconds } from "../../src/core/standing.ts";
 import type { Limit } from "../../src/core/windows.ts";
+import { DEFAULT_BANS } from "../support/default-bans.ts";
 
-/** Contract 2, `bans`, as it comes. */
-const BANS: BanPolicy = {
-  strikes: 20,
-  withinMs: 60_000,
-  graceMs: 1_000,
-  durationMs: 60_000,
-  factor: 4,
-  maxMs: 86_400_000,
-  forgetAfterMs: 86_400_000,
-};
 const FREE: readonly Limit[] = [
   { window: "minute", limit: 60 },
   { window: "day", limit: 1_000 },
@@ -39,7 +30,7 @@ class Simulated {
 
   /** Asks; undefined when admitted, else the seconds of Retry-After. */
   ask(nowMs: number): number | undefined {
-    const ask = { limits: this.#limits, bans: BANS, units: 1 };
+    const ask = { limits: this.#limits, bans: DEFAULT_BANS, units: 1 };
     const { account, verdict } = decide(this.account, ask, nowMs);
     this.account = account;
     if (verdict.ban !== undefined) this.bannedMs ??= nowMs;

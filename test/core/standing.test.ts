@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { type Account, type BanPolicy, decide, type Verdict } from "../../src/core/quota.ts";
+import { type Account, decide, type Verdict } from "../../src/core/quota.ts";
 import {
   admittedStanding,
   refusalAt,
@@ -9,19 +9,11 @@ import {
   untouchedStanding,
 } from "../../src/core/standing.ts";
 import type { Limit, WindowName } from "../../src/core/windows.ts";
+import { DEFAULT_BANS } from "../support/default-bans.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const MINUTE_END = NOON + 60_000;
 const DAY_END = Date.UTC(2026, 6, 16);
-const BANS: BanPolicy = {
-  strikes: 20,
-  withinMs: 60_000,
-  graceMs: 1_000,
-  durationMs: 60_000,
-  factor: 4,
-  maxMs: 86_400_000,
-  forgetAfterMs: 86_400_000,
-};
 
 function verdict(
   windows: readonly (readonly [WindowName, used: number, limit: number, resetMs: number])[],
@@ -218,7 +210,7 @@ function obeying({ minute, day, banMs }: Refusing, nowMs: number): void {
         ? undefined
         : { untilMs: nowMs + banMs, lengthMs: banMs, window: "minute", offences: 1 },
   };
-  const ask = { limits, bans: BANS, units: 1 };
+  const ask = { limits, bans: DEFAULT_BANS, units: 1 };
   const refused = decide(account, ask, nowMs);
   assert.equal(refused.verdict.granted, 0);
   const refusal = refusalAt(refused.verdict, nowMs);

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../support/poll.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
-import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { proxiedRedisOfFile } from "../support/redis-of-file.ts";
 import {
   askTimed,
   changes,
@@ -14,21 +13,7 @@ import {
   readyWithin,
 } from "./redis-house.ts";
 
-let server: TestRedis;
-let proxy: TcpProxy;
-before(async () => {
-  server = await startRedis();
-  proxy = await openTcpProxy(server);
-});
-afterEach(async () => {
-  proxy.behave({});
-  await proxy.listen().catch(() => undefined);
-  await (await server.client()).flushall();
-});
-after(async () => {
-  await proxy.close();
-  await server.close();
-});
+const { redis, proxy } = await proxiedRedisOfFile();
 
 const LOCAL = 'tollgate_store_unavailable_decisions_total{mode="local"}';
 
@@ -173,10 +158,8 @@ describe("a reply that is lost with its connection", () => {
   }
 
   async function dayUsedIn(account: string): Promise<number> {
-    const client = await server.client();
-    const [key = ""] = await client.keys(`tg:*:production:${account}`);
-    const text = await client.hget(key, "d");
-    client.disconnect();
+    const [key = ""] = await redis.keys(`tg:*:production:${account}`);
+    const text = await redis.hget(key, "d");
     return Number(text?.split(" ")[1]);
   }
 

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Redis } from "ioredis";
 import { eventually } from "../support/poll.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
+import { redisOfFile } from "../support/redis-of-file.ts";
 import {
   askTimed,
   changes,
@@ -14,16 +13,7 @@ import {
   startLoad,
 } from "./redis-house.ts";
 
-let server: TestRedis;
-let redis: Redis;
-before(async () => {
-  server = await startRedis();
-  redis = await server.client();
-});
-afterEach(async () => {
-  await redis.flushall();
-});
-after(() => server.close());
+const { server, redis } = await redisOfFile();
 
 /** The one key of the store that holds an account. */
 async function keyOf(account: string): Promise<string> {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Redis } from "ioredis";
 import type { House } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
+import { startRedis } from "../support/redis.ts";
+import { redisOfFile } from "../support/redis-of-file.ts";
 import {
   askTimed,
   changes,
@@ -15,19 +15,12 @@ import {
   readyWithin,
 } from "./redis-house.ts";
 
-let server: TestRedis;
-let redis: Redis;
-before(async () => {
-  server = await startRedis();
-  redis = await server.client();
-});
 afterEach(async () => {
   await redis.config("SET", "maxmemory", "0");
   await redis.config("SET", "maxmemory-policy", "noeviction");
   await redis.replicaof("NO", "ONE");
-  await redis.flushall();
 });
-after(() => server.close());
+const { server, redis } = await redisOfFile();
 
 const UNSAFE = "tollgate_store_unsafe_policy";
 

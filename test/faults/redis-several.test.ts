@@ -1,29 +1,15 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { House } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
-import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { proxiedRedisOfFile } from "../support/redis-of-file.ts";
 import { askTimed, dayUsed, isReady, openRedisHouse, readyWithin } from "./redis-house.ts";
 
 const LIMIT = 60;
 const GATEWAYS = 3;
 const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 
-let server: TestRedis;
-let proxy: TcpProxy;
-before(async () => {
-  server = await startRedis();
-  proxy = await openTcpProxy(server);
-});
-afterEach(async () => {
-  await proxy.listen().catch(() => undefined);
-  await (await server.client()).flushall();
-});
-after(async () => {
-  await proxy.close();
-  await server.close();
-});
+const { server, redis, proxy } = await proxiedRedisOfFile();
 
 /** Gateways of one store and one account, each of which knows by heartbeat that there are three. */
 async function openThree() {
@@ -31,7 +17,6 @@ async function openThree() {
   for (let i = 0; i < GATEWAYS; i++) {
     houses.push(await openRedisHouse(proxy, { keys: { [KEY]: { id: "shared" } } }));
   }
-  const redis = await server.client();
   const there = () => redis.zcard("tg:{0}:gateways");
   await eventually(async () => assert.equal(await there(), GATEWAYS));
   // More than a beat later, each has seen the others and was answered.

@@ -1,21 +1,12 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type House, type HouseOptions, openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { runTollgate } from "../support/processes.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
+import { redisOfFile } from "../support/redis-of-file.ts";
 
-let server: TestRedis;
-before(async () => {
-  server = await startRedis();
-});
-afterEach(async () => {
-  const client = await server.client();
-  await client.flushall();
-  client.disconnect();
-});
-after(() => server.close());
+const { server } = await redisOfFile();
 
 /** Strikes 100 ms apart, five of them in ten seconds; a ban of a second, then of four. */
 const BANS = {

@@ -1,25 +1,18 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
-import type { Redis } from "ioredis";
+import { afterEach, describe, it } from "node:test";
 import type { Ask } from "../../src/core/quota.ts";
 import { accountKey } from "../../src/stores/redis-script.ts";
 import type { Answer, QuotaStore } from "../../src/stores/store.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
-import { account, BANS, open, perDay, spend } from "./redis-kit.ts";
+import { DEFAULT_BANS } from "../support/default-bans.ts";
+import { redisOfFile } from "../support/redis-of-file.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
 
-let server: TestRedis;
-let redis: Redis;
 let opened: QuotaStore[] = [];
-before(async () => {
-  server = await startRedis();
-  redis = await server.client();
-});
 afterEach(async () => {
   await Promise.all(opened.map((store) => store.close()));
   opened = [];
-  await redis.flushall();
 });
-after(() => server.close());
+const { server, redis } = await redisOfFile();
 
 async function openHere(): Promise<QuotaStore> {
   const { store } = await open(server.address);
@@ -95,8 +88,8 @@ describe("requests that wait", () => {
     );
     const off = await Promise.all([
       spend(store, account("p"), perDay(2, undefined)),
-      spend(store, account("p"), perDay(2, BANS)),
-      spend(store, account("p"), perDay(2, { ...BANS, strikes: 3 })),
+      spend(store, account("p"), perDay(2, DEFAULT_BANS)),
+      spend(store, account("p"), perDay(2, { ...DEFAULT_BANS, strikes: 3 })),
     ]);
     assert.deepEqual(
       off.map(({ admitted }) => admitted),
@@ -165,7 +158,7 @@ describe("a flood", () => {
 
   it("without any grace, where each refusal may be a strike, costs no more, and is banned", async () => {
     const store = await openHere();
-    const ask = perDay(1, { ...BANS, graceMs: 0, strikes: 5 });
+    const ask = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 5 });
     await exhaust(store, 1, ask);
     const { perSecond } = await flood(store, 1_000, 1, ask);
     assert.ok(perSecond <= 20, `${perSecond} calls a second`);
@@ -175,7 +168,7 @@ describe("a flood", () => {
 
   it("that earns a thousand bans costs no more, their telling included", async () => {
     const store = await openHere();
-    const ask = perDay(1, { ...BANS, graceMs: 0, strikes: 1 });
+    const ask = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 1 });
     await exhaust(store, 1_000, ask);
     const { perSecond, passed } = await flood(store, 2_000, 1_000, ask);
     assert.equal(passed, 0);
@@ -185,7 +178,7 @@ describe("a flood", () => {
 
   it("goes on making strikes when what is known is forgotten meanwhile", async () => {
     const store = await openHere();
-    const ask = perDay(1, { ...BANS, graceMs: 0, strikes: 3 });
+    const ask = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 3 });
     await exhaust(store, 1, ask);
     for (let i = 0; i < 12; i++) {
       const answer = spend(store, account("x0"), ask);

@@ -1,68 +1,18 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Redis } from "ioredis";
-import type { Ask } from "../../src/core/quota.ts";
-import { accountKey } from "../../src/stores/redis-script.ts";
-import type { QuotaStore } from "../../src/stores/store.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
-import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
-import { openFallback } from "./fallback-kit.ts";
+import { proxiedRedisOfFile } from "../support/redis-of-file.ts";
+import { admit, BOTH, counted, leave, openFallback } from "./fallback-kit.ts";
 import { account, perDay } from "./redis-kit.ts";
 
-let server: TestRedis;
-let redis: Redis;
-let proxy: TcpProxy;
-before(async () => {
-  server = await startRedis();
-  redis = await server.client();
-  proxy = await openTcpProxy(server);
-});
 afterEach(async () => {
-  proxy.behave({});
-  await proxy.listen().catch(() => undefined);
   await redis.config("SET", "maxmemory", "0");
   await redis.call("ACL", "SETUSER", "default", "allkeys", "allcommands");
-  await redis.flushall();
 });
-after(async () => {
-  await proxy.close();
-  await server.close();
-});
+const { redis, proxy } = await proxiedRedisOfFile();
 
 const name = account("a");
-const BOTH: Ask = {
-  limits: [
-    { window: "minute", limit: 60 },
-    { window: "day", limit: 1000 },
-  ],
-  bans: undefined,
-  units: 1,
-};
-
-/** What the store has counted, by field of the account's hash. */
-async function counted(id = "a"): Promise<Record<string, number>> {
-  const fields = await redis.hgetall(accountKey("tg", account(id)));
-  return Object.fromEntries(
-    Object.entries(fields).map(([field, text]) => [field, Number(text.split(" ")[1])]),
-  );
-}
-
-async function admit(store: QuotaStore, requests: number, ask: Ask = BOTH, id = "a") {
-  let admitted = 0;
-  for (let i = 0; i < requests; i++) {
-    const answer = await store.spend(account(id), ask);
-    if (!("unavailable" in answer) && answer.admitted) admitted += 1;
-  }
-  return admitted;
-}
-
-/** Refuses connections, and waits until the gateway knows that it has none. */
-async function leave(store: QuotaStore): Promise<void> {
-  await proxy.refuse();
-  await eventually(() => !store.health().ok);
-}
 
 describe("the store that stays away", () => {
   it("is not waited for by requests that were waiting when that became known", async () => {
@@ -133,24 +83,24 @@ describe("what a gateway does meanwhile", () => {
   it("deny: gives no answer, and charges nothing later", async () => {
     await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
     await admit(house.store, 1);
-    await leave(house.store);
+    await leave(proxy, house.store);
     for (let i = 0; i < 10; i++) {
       assert.deepEqual(await house.store.spend(name, BOTH), { unavailable: true });
     }
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
-    assert.deepEqual(await counted(), { m: 1, d: 1 });
+    assert.deepEqual(await counted(redis), { m: 1, d: 1 });
   });
 
   it("allow: admits all, counts it, and charges it later", async () => {
     await using house = await openFallback(proxy, { policy: { onStoreFailure: "allow" } });
     const ask = perDay(5, undefined);
     await admit(house.store, 2, ask);
-    await leave(house.store);
+    await leave(proxy, house.store);
     assert.equal(await admit(house.store, 20, ask), 20);
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
-    await eventually(async () => assert.deepEqual(await counted(), { d: 22 }));
+    await eventually(async () => assert.deepEqual(await counted(redis), { d: 22 }));
     assert.equal(await admit(house.store, 1, ask), 0);
   });
 
@@ -162,7 +112,7 @@ describe("what a gateway does meanwhile", () => {
       },
     };
     await using house = await openFallback(proxy, { policy });
-    await leave(house.store);
+    await leave(proxy, house.store);
     assert.equal(await admit(house.store, 1), 0);
     mode = "local";
     assert.equal(await admit(house.store, 1), 1);

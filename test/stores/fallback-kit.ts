@@ -1,8 +1,13 @@
+import type { Redis } from "ioredis";
+import type { Ask } from "../../src/core/quota.ts";
 import { createFallback, type Fallback } from "../../src/stores/fallback.ts";
 import { createRedisStore } from "../../src/stores/redis.ts";
+import { accountKey } from "../../src/stores/redis-script.ts";
 import type { SharedStore } from "../../src/stores/redis-shared.ts";
 import type { FailurePolicy, QuotaStore } from "../../src/stores/store.ts";
-import type { Told } from "./redis-kit.ts";
+import { eventually } from "../support/poll.ts";
+import type { TcpProxy } from "../support/tcp-proxy.ts";
+import { account, type Told } from "./redis-kit.ts";
 
 export type FallbackHouse = AsyncDisposable & {
   readonly store: QuotaStore;
@@ -54,4 +59,38 @@ export async function openFallback(
     changes: () => told.map(({ message }) => message).filter((each) => each.startsWith("store_")),
     [Symbol.asyncDispose]: () => store.close(),
   };
+}
+
+/** Sixty a minute and a thousand a day, without bans. */
+export const BOTH: Ask = {
+  limits: [
+    { window: "minute", limit: 60 },
+    { window: "day", limit: 1000 },
+  ],
+  bans: undefined,
+  units: 1,
+};
+
+/** What the store has counted, by field of the account's hash. */
+export async function counted(redis: Redis, id = "a"): Promise<Record<string, number>> {
+  const fields = await redis.hgetall(accountKey("tg", account(id)));
+  return Object.fromEntries(
+    Object.entries(fields).map(([field, text]) => [field, Number(text.split(" ")[1])]),
+  );
+}
+
+/** Asks for so many requests, one after the other; gives how many were admitted. */
+export async function admit(store: QuotaStore, requests: number, ask: Ask = BOTH, id = "a") {
+  let admitted = 0;
+  for (let i = 0; i < requests; i++) {
+    const answer = await store.spend(account(id), ask);
+    if (!("unavailable" in answer) && answer.admitted) admitted += 1;
+  }
+  return admitted;
+}
+
+/** Refuses connections, and waits until the gateway knows that it has none. */
+export async function leave(proxy: TcpProxy, store: QuotaStore): Promise<void> {
+  await proxy.refuse();
+  await eventually(() => !store.health().ok);
 }

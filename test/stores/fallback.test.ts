@@ -1,85 +1,35 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Redis } from "ioredis";
-import type { Ask } from "../../src/core/quota.ts";
 import { StoreFailure } from "../../src/stores/redis-failure.ts";
-import { accountKey } from "../../src/stores/redis-script.ts";
 import type { SharedStore } from "../../src/stores/redis-shared.ts";
-import type { QuotaStore } from "../../src/stores/store.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
-import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
-import { openFallback } from "./fallback-kit.ts";
+import { proxiedRedisOfFile } from "../support/redis-of-file.ts";
+import { admit, BOTH, counted, leave, openFallback } from "./fallback-kit.ts";
 import { account, perDay, spend } from "./redis-kit.ts";
 
-let server: TestRedis;
-let redis: Redis;
-let proxy: TcpProxy;
-before(async () => {
-  server = await startRedis();
-  redis = await server.client();
-  proxy = await openTcpProxy(server);
-});
 afterEach(async () => {
-  proxy.behave({});
-  await proxy.listen().catch(() => undefined);
   await redis.config("SET", "maxmemory", "0");
   await redis.call("ACL", "SETUSER", "default", "allkeys", "allcommands");
-  await redis.flushall();
 });
-after(async () => {
-  await proxy.close();
-  await server.close();
-});
+const { redis, proxy } = await proxiedRedisOfFile();
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const name = account("a");
-const BOTH: Ask = {
-  limits: [
-    { window: "minute", limit: 60 },
-    { window: "day", limit: 1000 },
-  ],
-  bans: undefined,
-  units: 1,
-};
-
-/** What the store has counted, by field of the account's hash. */
-async function counted(id = "a"): Promise<Record<string, number>> {
-  const fields = await redis.hgetall(accountKey("tg", account(id)));
-  return Object.fromEntries(
-    Object.entries(fields).map(([field, text]) => [field, Number(text.split(" ")[1])]),
-  );
-}
-
-async function admit(store: QuotaStore, requests: number, ask: Ask = BOTH, id = "a") {
-  let admitted = 0;
-  for (let i = 0; i < requests; i++) {
-    const answer = await store.spend(account(id), ask);
-    if (!("unavailable" in answer) && answer.admitted) admitted += 1;
-  }
-  return admitted;
-}
-
-/** Refuses connections, and waits until the gateway knows that it has none. */
-async function leave(store: QuotaStore): Promise<void> {
-  await proxy.refuse();
-  await eventually(() => !store.health().ok);
-}
 
 describe("what was admitted here", () => {
   it("is charged once to its own windows when the store is back, and decided there from then on", async () => {
     let nowMs = NOON + 59_000;
     await using house = await openFallback(proxy, { now: () => nowMs });
     await admit(house.store, 10);
-    await leave(house.store);
+    await leave(proxy, house.store);
     assert.equal(await admit(house.store, 100), 50, "what was left of the minute");
     nowMs = NOON + 60_000;
     assert.equal(await admit(house.store, 7), 7, "of the next minute");
-    assert.deepEqual(await counted(), { m: 10, d: 10 });
+    assert.deepEqual(await counted(redis), { m: 10, d: 10 });
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
-    await eventually(async () => assert.deepEqual(await counted(), { m: 7, d: 67 }));
+    await eventually(async () => assert.deepEqual(await counted(redis), { m: 7, d: 67 }));
     const { by, verdict } = await spend(house.store, name, BOTH);
     assert.equal(by, "store");
     assert.deepEqual(
@@ -97,10 +47,10 @@ describe("what was admitted here", () => {
     await admit(house.store, 1);
     await redis.config("SET", "maxmemory", "1");
     assert.equal(await admit(house.store, 3), 3);
-    assert.equal((await counted()).d, 1, "OOM: nothing was executed");
+    assert.equal((await counted(redis)).d, 1, "OOM: nothing was executed");
     await redis.config("SET", "maxmemory", "0");
     assert.equal(await admit(house.store, 1), 1);
-    await eventually(async () => assert.equal((await counted()).d, 5));
+    await eventually(async () => assert.equal((await counted(redis)).d, 5));
     assert.deepEqual(house.changes(), [], "three failures are no absence");
   });
 
@@ -116,24 +66,24 @@ describe("what was admitted here", () => {
       asked += 1;
       return (await spend(house.store, name, BOTH)).by === "store";
     });
-    await eventually(async () => assert.equal((await counted()).d, asked));
+    await eventually(async () => assert.equal((await counted(redis)).d, asked));
     await admit(house.store, 1);
-    assert.equal((await counted()).d, asked + 1);
+    assert.equal((await counted(redis)).d, asked + 1);
   });
 
   it("is owed again after a charge that was refused", async () => {
     await using house = await openFallback(proxy);
     await admit(house.store, 1);
-    await leave(house.store);
+    await leave(proxy, house.store);
     assert.equal(await admit(house.store, 9), 9);
     await redis.call("ACL", "SETUSER", "default", "resetkeys", "~tg:{0}:gateways");
     await proxy.listen();
     await eventually(() => /permission/.test(house.gate.health().why ?? ""));
     assert.equal(await admit(house.store, 5), 5);
     await redis.call("ACL", "SETUSER", "default", "allkeys");
-    await eventually(async () => assert.equal((await counted()).d, 15));
+    await eventually(async () => assert.equal((await counted(redis)).d, 15));
     await eventually(() => house.gate.health().ok);
-    assert.deepEqual(await counted(), { m: 15, d: 15 });
+    assert.deepEqual(await counted(redis), { m: 15, d: 15 });
     assert.deepEqual(house.changes(), ["store_away", "store_back"]);
   });
 
@@ -145,7 +95,7 @@ describe("what was admitted here", () => {
     await redis.call("ACL", "SETUSER", "default", "allcommands");
     await eventually(() => house.gate.health().ok);
     await admit(house.store, 1);
-    assert.deepEqual(await counted(), { m: 6, d: 6 });
+    assert.deepEqual(await counted(redis), { m: 6, d: 6 });
   });
 
   it("is never charged twice when the charge itself got no answer", async () => {
@@ -164,20 +114,20 @@ describe("what was admitted here", () => {
     });
     await using house = await openFallback(proxy, { through: losing });
     await admit(house.store, 1);
-    await leave(house.store);
+    await leave(proxy, house.store);
     assert.equal(await admit(house.store, 9), 9);
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
     assert.equal(lost, 1, "the charge was sent once");
     await admit(house.store, 1);
-    assert.deepEqual(await counted(), { m: 11, d: 11 });
+    assert.deepEqual(await counted(redis), { m: 11, d: 11 });
   });
 
   it("is exactly what was left, when one gateway that knew the count goes through an outage under load", async () => {
     await using house = await openFallback(proxy);
     const ask = perDay(2_000, undefined);
     let [admitted, running] = [await admit(house.store, 500, ask), true];
-    await leave(house.store);
+    await leave(proxy, house.store);
     const load = Array.from({ length: 16 }, async () => {
       while (running) {
         const answer = await spend(house.store, name, ask);
@@ -192,18 +142,18 @@ describe("what was admitted here", () => {
     running = false;
     await Promise.all(load);
     assert.equal(admitted, 2_000);
-    assert.deepEqual(await counted(), { d: 2_000 });
+    assert.deepEqual(await counted(redis), { d: 2_000 });
   });
 
   it("is known in a second absence, of which no answer told before it began", async () => {
     await using house = await openFallback(proxy);
     const ask = perDay(60, undefined);
     await admit(house.store, 10, ask);
-    await leave(house.store);
+    await leave(proxy, house.store);
     assert.equal(await admit(house.store, 30, ask), 30);
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
-    await leave(house.store);
+    await leave(proxy, house.store);
     assert.equal(await admit(house.store, 60, ask), 20);
   });
 });
@@ -216,7 +166,7 @@ describe("a second absence in one window", () => {
     assert.equal(await admit(house.store, 1, ask), 1);
     await redis.config("SET", "maxmemory", "0");
     assert.equal(await admit(house.store, 58, ask), 58);
-    await leave(house.store);
+    await leave(proxy, house.store);
     assert.equal(await admit(house.store, 60, ask), 1);
   });
 });

@@ -1,21 +1,13 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
-import type { Redis } from "ioredis";
+import { describe, it } from "node:test";
 import type { QuotaStore } from "../../src/stores/store.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
+import { redisOfFile } from "../support/redis-of-file.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
 import { type FallbackHouse, openFallback } from "./fallback-kit.ts";
 import { account, perDay, spend } from "./redis-kit.ts";
 
-let server: TestRedis;
-let redis: Redis;
-before(async () => {
-  server = await startRedis();
-  redis = await server.client();
-});
-afterEach(() => redis.flushall());
-after(() => server.close());
+const { server, redis } = await redisOfFile();
 
 const GATEWAYS = "tg:{0}:gateways";
 const ask = perDay(60, undefined);

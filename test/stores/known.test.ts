@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { Ask, Ban, Verdict } from "../../src/core/quota.ts";
 import { type Known, know, Memory, refuses, verdictSince } from "../../src/stores/known.ts";
-import { BANS } from "./redis-kit.ts";
+import { DEFAULT_BANS } from "../support/default-bans.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const TRIP = { sentMs: 1_000, receivedMs: 1_004 };
@@ -13,7 +13,7 @@ const ASK: Ask = {
     { window: "minute", limit: 60 },
     { window: "day", limit: 1_000 },
   ],
-  bans: BANS,
+  bans: DEFAULT_BANS,
   units: 1,
 };
 

@@ -4,22 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { after, afterEach, before, describe, it } from "node:test";
-import type { Ask, BanPolicy, Verdict } from "../../src/core/quota.ts";
+import type { Ask, Verdict } from "../../src/core/quota.ts";
 import { createMemoryStore, type MemoryStoreOptions } from "../../src/stores/memory.ts";
 import type { QuotaStore } from "../../src/stores/store.ts";
+import { DEFAULT_BANS } from "../support/default-bans.ts";
 import { eventually } from "../support/poll.ts";
 import { startNode } from "../support/processes.ts";
 
 const START = Date.UTC(2026, 6, 15, 12, 30, 10);
-const BANS: BanPolicy = {
-  strikes: 1,
-  withinMs: 60_000,
-  graceMs: 1_000,
-  durationMs: 60_000,
-  factor: 4,
-  maxMs: 86_400_000,
-  forgetAfterMs: 3_600_000,
-};
+const BANS = { ...DEFAULT_BANS, strikes: 1, forgetAfterMs: 3_600_000 };
 const ASK: Ask = {
   limits: [
     { window: "minute", limit: 3 },

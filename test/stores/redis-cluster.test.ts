@@ -3,9 +3,10 @@ import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { accountKey, bucketOf, crc16 } from "../../src/stores/redis-script.ts";
 import type { QuotaStore } from "../../src/stores/store.ts";
+import { DEFAULT_BANS } from "../support/default-bans.ts";
 import { eventually } from "../support/poll.ts";
 import { startCluster, type TestCluster } from "../support/redis-engines.ts";
-import { account, BANS, open, perDay, spend } from "./redis-kit.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
 
 describe("Redis Cluster", () => {
   let cluster: TestCluster;
@@ -49,7 +50,7 @@ describe("Redis Cluster", () => {
   it("lists and lifts bans of every node, and tells the other gateways", async (t) => {
     const [one, other] = [await open(cluster.address), await open(cluster.address)];
     t.after(() => Promise.all([one.store.close(), other.store.close()]));
-    const ask = perDay(1, { ...BANS, strikes: 1, graceMs: 0 });
+    const ask = perDay(1, { ...DEFAULT_BANS, strikes: 1, graceMs: 0 });
     const names = Array.from({ length: 12 }, (_, i) => `ban${String(i).padStart(2, "0")}`);
     for (const name of names) {
       await eventually(

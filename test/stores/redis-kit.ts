@@ -5,19 +5,9 @@ import { createRedisStore, type RedisStoreOptions } from "../../src/stores/redis
 import type { RedisAddress } from "../../src/stores/redis-connect.ts";
 import type { StoreFailure } from "../../src/stores/redis-failure.ts";
 import type { AccountName, Answer, NoAnswer, QuotaStore } from "../../src/stores/store.ts";
+import { DEFAULT_BANS } from "../support/default-bans.ts";
 
-/** The policy of contract 2. */
-export const BANS: BanPolicy = {
-  strikes: 20,
-  withinMs: 60_000,
-  graceMs: 1_000,
-  durationMs: 60_000,
-  factor: 4,
-  maxMs: 86_400_000,
-  forgetAfterMs: 86_400_000,
-};
-
-export function perDay(limit: number, bans: BanPolicy | undefined = BANS): Ask {
+export function perDay(limit: number, bans: BanPolicy | undefined = DEFAULT_BANS): Ask {
   return { limits: [{ window: "day", limit }], bans, units: 1 };
 }
 

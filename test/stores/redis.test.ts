@@ -1,25 +1,18 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
-import type { Redis } from "ioredis";
+import { afterEach, describe, it } from "node:test";
 import { accountKey, DECIDE } from "../../src/stores/redis-script.ts";
 import type { QuotaStore } from "../../src/stores/store.ts";
+import { DEFAULT_BANS } from "../support/default-bans.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
-import { account, BANS, open, perDay, spend } from "./redis-kit.ts";
+import { redisOfFile } from "../support/redis-of-file.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
 
-let server: TestRedis;
-let redis: Redis;
 let opened: QuotaStore[] = [];
-before(async () => {
-  server = await startRedis();
-  redis = await server.client();
-});
 afterEach(async () => {
   await Promise.all(opened.map((store) => store.close()));
   opened = [];
-  await redis.flushall();
 });
-after(() => server.close());
+const { server, redis } = await redisOfFile();
 
 async function openHere(more: Parameters<typeof open>[1] = {}) {
   const all = await open(server.address, more);
@@ -51,7 +44,7 @@ describe("an account in Redis", () => {
       { window: "minute", limit: 1000 },
       { window: "day", limit: 100_000 },
     ] as const;
-    await spend(store, name, { limits, bans: BANS, units: 1 });
+    await spend(store, name, { limits, bans: DEFAULT_BANS, units: 1 });
     const key = accountKey("tg", name);
     assert.deepEqual(await redis.keys("*"), [key]);
     const bytes = Number(await redis.memory("USAGE", key));
@@ -74,7 +67,11 @@ describe("an account in Redis", () => {
     const { store } = await openHere();
     const name = account("plan");
     await spend(store, name, perDay(10));
-    await spend(store, name, { limits: [{ window: "second", limit: 9 }], bans: BANS, units: 1 });
+    await spend(store, name, {
+      limits: [{ window: "second", limit: 9 }],
+      bans: DEFAULT_BANS,
+      units: 1,
+    });
     const toMidnightMs = 86_400_000 - (Date.now() % 86_400_000);
     assert.ok((await redis.pttl(accountKey("tg", name))) >= toMidnightMs);
     assert.equal((await spend(store, name, perDay(10))).verdict.windows[0]?.used, 2);
@@ -138,7 +135,7 @@ describe("an account in Redis", () => {
 });
 
 describe("bans in Redis", () => {
-  const strict = { ...BANS, strikes: 1, graceMs: 0 };
+  const strict = { ...DEFAULT_BANS, strikes: 1, graceMs: 0 };
 
   async function earn(store: QuotaStore, name: string): Promise<void> {
     const ask = perDay(1, strict);
