@@ -38,6 +38,15 @@ describe("the house", () => {
     );
   });
 
+  it("lists every decision", () => {
+    const index = read("docs/decisions/README.md");
+    const pages = globSync("*.md", { cwd: join(ROOT, "docs/decisions") });
+    assert.deepEqual(
+      pages.filter((page) => page !== "README.md" && !index.includes(`](${page})`)),
+      [],
+    );
+  });
+
   it("names no registry and no place on one machine, in any text", () => {
     const texts = globSync(["*.{json,md,yaml}", "{docs,config}/**/*.{json,md,yaml}", ".ci/*"], {
       cwd: ROOT,
