@@ -10,7 +10,7 @@ import {
   Tally,
 } from "./tally.ts";
 
-/** At most this many series a metric (reliability.md, Metrics leak), the overflow included. */
+/** At most this many series a metric, the overflow included: clients must not fill a scrape. */
 export const SERIES_MAX = 1_000;
 /** A histogram has a series for each bucket, and +Inf, sum and count. */
 const HISTOGRAMS_MAX = Math.floor(SERIES_MAX / (DURATION_BUCKETS.length + 3));

@@ -44,7 +44,7 @@ const STRIKE_PAUSE_MS = 70;
 const ALL = "*";
 
 /**
- * Requests that wait are decided together (design.md, "Batching"): while calls are under way, asks
+ * Requests that wait are decided together (docs/architecture.md): while calls are under way, asks
  * gather, and the next call carries all of them. Refusals that the last answer foretells cost no
  * call; those that could be strikes travel along, or in calls of their own that are paced.
  */

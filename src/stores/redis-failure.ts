@@ -78,7 +78,7 @@ export function unreachable(why: string, executed: "no" | "unknown" = "no"): Sto
 /**
  * Rejects when `ms` have passed and a full poll phase after that brought no answer. Timers run
  * before sockets are read, so an answer that waits in the socket behind a stalled event loop is
- * still found in time (design.md, "Store away").
+ * still found in time.
  */
 export function orLate<T>(answer: Promise<T>, ms: number): Promise<T> {
   return new Promise((resolve, reject) => {

@@ -53,7 +53,7 @@ export function crc16(text: string): number {
   return crc;
 }
 
-/** Which of the 16 groups of keys an account is in, for ever: design.md, "The decision". */
+/** Which of the 16 groups of keys an account is in, for ever (docs/decisions/one-hash-per-account.md). */
 export function bucketOf({ environment, account }: AccountName): number {
   return crc16(`${environment}:${account}`) % BUCKETS;
 }

@@ -22,7 +22,7 @@ const ASK_MS_MAX = 500;
 export type SupervisorOptions = StartOptions & { readonly version: string };
 
 /**
- * A gateway of several processes (issue 3.6). This one serves no request: it starts the others,
+ * A gateway of several processes. This one serves no request: it starts the others,
  * replaces those that end, reads the configuration for all, and answers on the admin listener.
  * Rejects like `start`, with no process left behind.
  */

@@ -10,7 +10,7 @@ import { eventually } from "../support/poll.ts";
 import { KEY, openServed, type Served } from "../support/served.ts";
 
 const MB = 1_000_000;
-/** reliability.md 2.2 says 1 GB: `TOLLGATE_STREAM_MB=1000` for that. */
+/** `TOLLGATE_STREAM_MB=1000` for 1 GB. */
 const STREAM_BYTES = Number(process.env.TOLLGATE_STREAM_MB ?? 300) * MB;
 const PIECE = Buffer.alloc(64 * 1024, "x");
 
@@ -130,9 +130,8 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and requests go on", 
 });
 
 /**
- * reliability.md says 100 MB: 256 of the readers have a response under way, of which the client
- * library holds some 200 kB each in whole pieces of 64 KiB, so we hold 100 to 150
- * (docs/decisions/tunnels-and-streams.md).
+ * 256 of the readers have a response under way, of which the client library holds some 200 kB each in
+ * whole pieces of 64 KiB, so we hold 100 to 150 MB (docs/decisions/tunnels-and-streams.md).
  */
 test("2.3 slow reader: 1,000 of 10 MB hold at most 200 MB, and are cut after idleTimeout", async (t) => {
   await using backend = await openPipes();

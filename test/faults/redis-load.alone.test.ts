@@ -33,7 +33,7 @@ after(async () => {
   await server.close();
 });
 
-/** Because of a fault no request may take longer than this (issue 3; design.md, Targets). */
+/** Because of a fault no request may take longer than this. */
 const BECAUSE_MS = 150;
 const PER_SECOND = 1_000;
 
