@@ -22,9 +22,9 @@ const ASK_MS_MAX = 500;
 export type SupervisorOptions = StartOptions & { readonly version: string };
 
 /**
- * A gateway of several processes. This one serves no request: it starts the others,
- * replaces those that end, reads the configuration for all, and answers on the admin listener.
- * Rejects like `start`, with no process left behind.
+ * A gateway of several processes. This one serves no request: it starts the others, replaces those
+ * that end, reads the configuration for all, and answers on the admin listener. Rejects like `start`,
+ * with no process left behind.
  */
 export async function startWorkers(
   config: Config,
