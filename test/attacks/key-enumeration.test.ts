@@ -6,7 +6,7 @@ import { openClient, requestBytes } from "../support/client.ts";
 import { type House, openHouse } from "../support/house.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 
-const GUESSES = 5_000;
+const GUESSES = 2_000;
 const BATCH = 100;
 
 let server: TestRedis;

@@ -30,7 +30,7 @@ test("a case is the same for the same seed and number, and another for others", 
 });
 
 test("a request at the backend that no line tells of is a finding, and so is a bad byte", async () => {
-  await using target = await openTarget();
+  await using target = await openTarget(300);
   const request = "GET /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n";
   await fetch(`${target.backend.origin}/v1/pets`);
   assert.deepEqual(

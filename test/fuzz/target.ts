@@ -32,7 +32,8 @@ const QUIET_MS = 30;
 const NOTHING_MS = 250;
 const GIVEN_UP_MS = 6_000;
 
-export async function openTarget(): Promise<Target> {
+/** `settleMs`: how long what was sent may take to be in the log and counted. */
+export async function openTarget(settleMs = 3_000): Promise<Target> {
   const backend = await openStrictBackend();
   const served = await openServed({ upstreams: [backend.origin], limits: LIMITS });
   let [linesFrom, seenFrom, problemsFrom] = [0, 0, 0];
@@ -47,7 +48,7 @@ export async function openTarget(): Promise<Target> {
       await eventually(() => served.lines.some((line) => line.id === id));
       const wrong = await eventually(() => holds(served, backend, [linesFrom, seenFrom]), {
         everyMs: 100,
-        withinMs: 3_000,
+        withinMs: settleMs,
       }).catch(
         (error: Error) => (error.cause as Broken).wrong ?? [{ kind: "law", why: String(error) }],
       );
