@@ -6,8 +6,8 @@ import { openBackend } from "../support/backend.ts";
 import { ask, errorOf, openClient } from "../support/client.ts";
 import { type House, openHouse, type Upstream } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
+import { KEY } from "../support/served.ts";
 
-const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 /** 100,000 on demand: TOLLGATE_GETS=100000. */
 const GETS = Number(process.env.TOLLGATE_GETS ?? 5_000);
 const LIMIT = 10_000_000;

@@ -5,8 +5,8 @@ import { openBackend } from "../support/backend.ts";
 import { ask } from "../support/client.ts";
 import { openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
+import { KEY } from "../support/served.ts";
 
-const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 type Fields = { readonly rawHeaders: readonly string[] };
 const isProbe = ({ rawHeaders }: Fields) => rawHeaders.includes("tollgate-health");
 

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../support/poll.ts";
 import { redisOfFile } from "../support/redis-of-file.ts";
+import { KEY } from "../support/served.ts";
 import {
   askTimed,
   changes,
@@ -23,12 +24,11 @@ async function keyOf(account: string): Promise<string> {
 
 describe("clocks", () => {
   it("of gateways an hour apart give the same Reset and one count", async () => {
-    const text = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
-    const keys = { [text]: { id: "both" } };
+    const keys = { [KEY]: { id: "both" } };
     await using early = await openRedisHouse(server, { keys, now: () => Date.now() - 3_600_000 });
     await using late = await openRedisHouse(server, { keys, now: () => Date.now() + 3_600_000 });
     const told = [];
-    for (let i = 0; i < 64; i++) told.push(await askTimed(i % 2 === 0 ? early : late, text));
+    for (let i = 0; i < 64; i++) told.push(await askTimed(i % 2 === 0 ? early : late, KEY));
     const admitted = told.filter(({ status }) => status === 200);
     assert.equal(admitted.length, 60);
     assert.deepEqual(

@@ -3,11 +3,11 @@ import { describe, it } from "node:test";
 import type { House } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { proxiedRedisOfFile } from "../support/redis-of-file.ts";
+import { KEY } from "../support/served.ts";
 import { askTimed, dayUsed, isReady, openRedisHouse, readyWithin } from "./redis-house.ts";
 
 const LIMIT = 60;
 const GATEWAYS = 3;
-const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 
 const { server, redis, proxy } = await proxiedRedisOfFile();
 

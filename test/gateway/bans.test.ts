@@ -5,6 +5,7 @@ import { type House, type HouseOptions, openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { runTollgate } from "../support/processes.ts";
 import { redisOfFile } from "../support/redis-of-file.ts";
+import { KEY } from "../support/served.ts";
 
 const { server } = await redisOfFile();
 
@@ -18,7 +19,6 @@ const BANS = {
   max: "1h",
   forgetAfter: "1h",
 };
-const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 
 type Refused = {
   readonly status: number;

@@ -9,8 +9,7 @@ import { describe, it } from "node:test";
 import { BROWSERS } from "../../scripts/needs.ts";
 import { openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
-
-const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+import { KEY } from "../support/served.ts";
 
 /** What a page sees of its calls: status and fields, or that the browser kept the answer from it. */
 type Sight = {

@@ -5,8 +5,8 @@ import { ask, type Wanted } from "../support/client.ts";
 import { type House, openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { onlyValue, type RawResponse, valuesOf } from "../support/response.ts";
+import { KEY } from "../support/served.ts";
 
-const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 const PAGE = "https://app.test";
 const ORIGIN = "Access-Control-Allow-Origin";
 

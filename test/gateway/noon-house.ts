@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { errorOf } from "../support/client.ts";
 import { type House, openHouse } from "../support/house.ts";
 import { onlyValue, type RawResponse } from "../support/response.ts";
+import { KEY } from "../support/served.ts";
 
 export const NOON = Date.UTC(2026, 5, 1, 12);
 export const NOON_SECONDS = NOON / 1_000;
 /** A key whose plan no configuration has. */
-export const GHOST = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+export const GHOST = KEY;
 
 const API = `openapi: 3.1.0
 info: { title: t, version: 1.0.0 }

@@ -7,8 +7,9 @@ import { type Authority, openAuthority } from "../support/certificates.ts";
 import { type House, openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { sendRaw } from "../support/raw.ts";
+import { freePort } from "../support/redis.ts";
+import { KEY } from "../support/served.ts";
 
-const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 let authority: Authority;
 before(() => {
   authority = openAuthority();
@@ -185,10 +186,4 @@ async function replace(house: House, files: Readonly<Record<string, string>>): P
     await writeFile(`${path}.new`, text);
     await rename(`${path}.new`, path);
   }
-}
-
-/** Environments that share an address need one to name: port 0 is never shared. */
-async function freePort(): Promise<number> {
-  await using house = await openHouse();
-  return house.port;
 }

@@ -7,8 +7,8 @@ import { type Authority, openAuthority, type Pair } from "../support/certificate
 import { ask, errorOf } from "../support/client.ts";
 import { type House, openHouse, type Upstream } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
+import { KEY } from "../support/served.ts";
 
-const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 let authority: Authority;
 before(() => {
   authority = openAuthority();

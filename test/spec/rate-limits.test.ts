@@ -5,6 +5,7 @@ import type { House } from "../support/house.ts";
 import { openPetsHouse } from "../support/pets.ts";
 import { startRedis } from "../support/redis.ts";
 import { onlyValue, type RawResponse, valuesOf } from "../support/response.ts";
+import { KEY } from "../support/served.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -145,13 +146,12 @@ for (const { plan, minute, day } of PLANS.slice(1)) {
   test(`8 ${plan} allows ${day} requests a day and refuses the next`, async () => {
     const dayStart = Math.floor(NOON / DAY_MS) * DAY_MS;
     const account = `{"environment":"production","account":"one","day":[${dayStart},${day - 2},0]}`;
-    const key = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
     await using house = await openPetsHouse({
       now: () => NOON,
-      keys: { [key]: { plan, id: "one" } },
+      keys: { [KEY]: { plan, id: "one" } },
       files: { "state.json": `{"version":1,"accounts":[${account}]}` },
     });
-    const answers = await askTimes(house, key, 3);
+    const answers = await askTimes(house, KEY, 3);
     assert.deepEqual(statuses(answers), [200, 200, 429]);
     assert.deepEqual(rateOf(answers[1] as RawResponse), {
       limit: day,
