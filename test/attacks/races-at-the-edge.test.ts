@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
+import { samplesOf } from "../admin/scrape.ts";
 import { type Client, openClient, rateOf } from "../support/client.ts";
 import { type House, openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
@@ -37,6 +38,42 @@ async function race(
 const numbers = (to: number) => Array.from({ length: to }, (_, i) => i);
 
 // More processes and rounds: test/stores/exact.test.ts. Here it is the whole way, over sockets.
+/** Requests that a gateway decided by itself: a machine that stalls makes a store look away. */
+async function decidedAlone(houses: readonly House[]): Promise<number> {
+  let sum = 0;
+  for (const house of houses) {
+    const text = await (await house.admin("/metrics")).text();
+    const samples = samplesOf(text).filter(([name]) =>
+      name.includes("store_unavailable_decisions"),
+    );
+    sum += samples.reduce((all, [, value]) => all + value, 0);
+  }
+  return sum;
+}
+
+/** One round at remaining = k. False where the store was away meanwhile: then it proves nothing. */
+async function playRound(houses: readonly House[], k: number): Promise<boolean> {
+  const [issuer, ...others] = houses as [House, ...House[]];
+  const limits = { day: k, month: 500 };
+  const { key, account } = await issuer.issue({ plan: "enterprise", limits });
+  const text = await readFile(`${issuer.directory}/keys.json`, "utf8");
+  for (const house of others) await writeFile(`${house.directory}/keys.json`, text);
+  for (const house of others) await untilKnown(house, account);
+  for (const house of houses) house.backend.forget();
+  const before = await decidedAlone(houses);
+  const told = await race(houses, key);
+  if ((await decidedAlone(houses)) > before) return false;
+
+  const passed = told.filter(({ status }) => status === 200);
+  const left = passed.map(({ remaining }) => remaining).sort((a, b) => a - b);
+  assert.deepEqual(left, numbers(k));
+  const others429 = told.filter(({ status, remaining }) => status === 429 && remaining === 0);
+  assert.equal(others429.length, REQUESTS - k);
+  const seen = houses.reduce((sum, house) => sum + house.backend.seen.length, 0);
+  assert.equal(seen, k, "and not one more reached a backend");
+  return true;
+}
+
 for (const [store, count] of [
   ["memory", 1],
   ["redis", 1],
@@ -46,31 +83,10 @@ for (const [store, count] of [
     const config = { store: store === "memory" ? "memory" : server.url, bans: "off" };
     const houses: House[] = [];
     try {
-      const issuer = await openHouse({ config });
-      houses.push(issuer);
+      for (let i = 0; i < count; i++) houses.push(await openHouse({ config }));
       for (const k of [1, 7, 60]) {
-        const { key, account } = await issuer.issue({
-          plan: "enterprise",
-          limits: { day: k, month: 500 },
-        });
-        const text = await readFile(`${issuer.directory}/keys.json`, "utf8");
-        while (houses.length < count) houses.push(await openHouse({ config }));
-        for (const house of houses.slice(1)) await writeFile(`${house.directory}/keys.json`, text);
-        for (const house of houses.slice(1)) await untilKnown(house, account);
-        const told = await race(houses, key);
-        const passed = told.filter(({ status }) => status === 200);
-        assert.deepEqual(
-          passed.map(({ remaining }) => remaining).sort((a, b) => a - b),
-          numbers(k),
-        );
-        assert.ok(
-          told.every(
-            ({ status, remaining }) => status === 200 || (status === 429 && remaining === 0),
-          ),
-        );
-        const seen = houses.reduce((sum, house) => sum + house.backend.seen.length, 0);
-        assert.equal(seen, k, "and not one more reached a backend");
-        for (const house of houses) house.backend.forget();
+        let tries = 1;
+        while (!(await playRound(houses, k))) assert.ok(tries++ < 20, "the store is always away");
       }
     } finally {
       for (const house of houses) await house[Symbol.asyncDispose]();
