@@ -15,7 +15,7 @@ const MOTION_MS = 200;
  */
 export type SharedStore = {
   /** Decides accounts in one call, all of one bucket on a Cluster. Never rejects. */
-  decide(asks: readonly NamedAsk[]): Promise<readonly Outcome[]>;
+  decide(asks: readonly NamedAsk[], patienceMs?: number): Promise<readonly Outcome[]>;
   /** Runs a script on one key, by its digest where the server knows it. Rejects with StoreFailure. */
   run(script: Script, key: string, args: readonly Argument[]): Promise<unknown>;
   /** The key of the account's hash. */
@@ -67,7 +67,8 @@ export function createSharedStore(
   }
 
   return {
-    decide: (asks) => orLate(decideNow(asks), lateMs).catch(failed(asks.length)),
+    decide: (asks, patienceMs = lateMs) =>
+      orLate(decideNow(asks), patienceMs).catch(failed(asks.length)),
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
     keyOf: (name) => accountKey(prefix, name),
     link,

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { admittedStanding, refusalAt, retryAfterSeconds } from "../../src/core/standing.ts";
+import { eventually } from "../support/poll.ts";
 import { describeBans } from "./contract-bans.ts";
 import {
   BANS,
@@ -182,7 +183,7 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
 
     it("of itself that it is well", async () => {
       const { store } = await bench.start();
-      assert.deepEqual(store.health(), { ok: true });
+      await eventually(() => assert.deepEqual(store.health(), { ok: true }));
     });
   });
 
