@@ -36,7 +36,7 @@ export function openNoonHouse(): Promise<House> {
     files: { "api.yaml": API },
     api: "./api.yaml",
     keys: { [GHOST]: { plan: "ghost" } },
-    environment: { hosts: ["gw.test"], limits: { bodyBytes: "1KiB", responseTimeout: "200ms" } },
+    environment: { hosts: ["gw.test"], limits: { bodyBytes: "1KiB" } },
     config: { unauthenticated: { minute: 1000 } },
   });
 }
