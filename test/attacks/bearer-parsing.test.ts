@@ -19,11 +19,11 @@ for (const value of GOOD) {
 /** Each with its answer: no credentials of ours at all, or wrong ones. */
 const BAD: readonly (readonly [value: string, code: string])[] = [
   ["", "key_missing"],
-  ["Basic YTpi", "key_missing"],
-  [KEY, "key_missing"],
-  [`Bearer${KEY}`, "key_missing"],
-  [`Bearer\t${KEY}`, "key_missing"],
-  [`Token ${KEY}`, "key_missing"],
+  ["Basic YTpi", "key_invalid"],
+  [KEY, "key_invalid"],
+  [`Bearer${KEY}`, "key_invalid"],
+  [`Bearer\t${KEY}`, "key_invalid"],
+  [`Token ${KEY}`, "key_invalid"],
   ["Bearer", "key_invalid"],
   [`Bearer ${KEY} `.trimEnd().concat(" x"), "key_invalid"],
   [`Bearer ${KEY},`, "key_invalid"],

@@ -87,8 +87,8 @@ describe("The Authorization field", () => {
   const cases: readonly (readonly [string, string | undefined, string])[] = [
     ["absent is a missing key", undefined, "key_missing"],
     ["empty is a missing key", "", "key_missing"],
-    ["of another scheme is a missing key", `Basic ${token}`, "key_missing"],
-    ["of a scheme that begins alike is a missing key", `Bearers ${token}`, "key_missing"],
+    ["of another scheme is an invalid key", `Basic ${token}`, "key_invalid"],
+    ["of a scheme that begins alike is an invalid key", `Bearers ${token}`, "key_invalid"],
     ["with the scheme alone is an invalid key", "Bearer", "key_invalid"],
     ["with the scheme and a space is an invalid key", "Bearer ", "key_invalid"],
     ["with 15 characters is an invalid key", `Bearer ${token.slice(1)}`, "key_invalid"],
@@ -104,7 +104,7 @@ describe("The Authorization field", () => {
     ["with a second token is an invalid key", `Bearer ${token} ${token}`, "key_invalid"],
     ["with a comma is an invalid key", `Bearer ${token},${token}`, "key_invalid"],
     ["with a space behind is an invalid key", `Bearer ${token} `, "key_invalid"],
-    ["with a tab for the space is a missing key", `Bearer\t${token}`, "key_missing"],
+    ["with a tab for the space is an invalid key", `Bearer\t${token}`, "key_invalid"],
     ["with more than ASCII is an invalid key", `Bearer ${token}é`, "key_invalid"],
   ];
   for (const [name, field, expected] of cases) {
