@@ -5,14 +5,13 @@ import type { Refusal } from "../core/refusal.ts";
 import { Attempts } from "./attempts.ts";
 import * as backend from "./backend-answer.ts";
 import { streamed } from "./collect.ts";
+import { endSoon } from "./endings.ts";
 import type { Forwarding } from "./exchange.ts";
 import { lingerOnClose } from "./linger.ts";
 import { type Admitted, outgoingFields } from "./outgoing.ts";
 import { commonFields, replacedFor, sendRefusal } from "./reply.ts";
 import { RequestBody } from "./request-body.ts";
 import type { Lane } from "./upstreams-lane.ts";
-
-const EARLY_HINTS_MAX = 8;
 
 /** Sends the request to a backend and its response to the client, both as they come. */
 export function forward(admitted: Admitted): void {
@@ -133,8 +132,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     }
     this.#settle();
     this.#releaseLane();
-    const { response } = this.#admitted.exchange;
-    response.end(this.#whole?.toString("latin1") ?? "", "latin1");
+    endSoon(this.#admitted.exchange.response, this.#whole);
   }
 
   onResponseError(_controller: unknown, error: Error): void {
@@ -225,7 +223,8 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   /** 103 passes to HTTP/1.1 clients, at most 8 a response; 102 is dropped (edge.md). */
   #informational(status: number, raw: readonly string[]): void {
     const { exchange, head } = this.#admitted;
-    if (status !== 103 || head.version !== "1.1" || this.#earlyHints >= EARLY_HINTS_MAX) return;
+    if (status !== 103 || head.version !== "1.1" || this.#earlyHints >= backend.EARLY_HINTS_MAX)
+      return;
     this.#earlyHints += 1;
     const fields = responseFields(raw, { replaced: replacedFor(exchange), status });
     exchange.response.writeInformation(status, fields);

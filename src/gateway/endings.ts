@@ -1,0 +1,22 @@
+import type { ServerResponse } from "node:http";
+
+type Ending = { readonly response: ServerResponse; readonly body: Buffer };
+
+let endings: Ending[] = [];
+
+/**
+ * Ends a response: at once, or with the whole of its small body, head and body in one write, together
+ * with all others that are ready in this turn of the event loop. A write wakes its reader, which
+ * costs more than the write; writes in a row find the reader awake: a seventh of the CPU of a
+ * request on Redis.
+ */
+export function endSoon(response: ServerResponse, body: Buffer | undefined): void {
+  if (body === undefined) response.end("", "latin1");
+  else if (endings.push({ response, body }) === 1) setImmediate(endAll);
+}
+
+function endAll(): void {
+  const ready = endings;
+  endings = [];
+  for (const { response, body } of ready) response.end(body.toString("latin1"), "latin1");
+}
