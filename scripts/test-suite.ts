@@ -10,10 +10,6 @@ const FILE_MS = 240_000;
 const SLOWEST_SHOWN = 10;
 const SLOW_MS = 500;
 
-/** A run of fewer files is somebody at work on them, who wants to see the first failure. */
-const AGAIN_FILES_MIN = 50;
-const AGAIN_FAILED_MAX = 5;
-
 /** Tests that measure time want the machine for themselves: they run at the end, one by one. */
 const ALONE = ".alone.test.ts";
 
@@ -54,32 +50,8 @@ export async function runTests(args: readonly string[], suite: Suite = {}): Prom
     1,
     runOne,
   );
-  const judged = await tryAgain(results, deadlines, print);
-  for (const line of summary(judged, root, performance.now() - startMs)) print(line);
-  return conclude(judged, failedChecks, print);
-}
-
-/**
- * In a whole run, a file that failed beside others runs once more, alone: tests of time and of whole
- * processes can lose to a busy machine. What fails again has failed; what passes is named, so that it
- * is not forgotten. Many failures are no accident, and are not tried again.
- */
-async function tryAgain(
-  results: readonly FileResult[],
-  deadlines: Parameters<typeof runTestFile>[1],
-  print: (line: string) => void,
-): Promise<readonly FileResult[]> {
-  const failed = results.filter(({ failures }) => failures.length > 0);
-  if (results.length < AGAIN_FILES_MIN || failed.length > AGAIN_FAILED_MAX) return results;
-  const judged = [...results];
-  for (const first of failed) {
-    const second = await runTestFile(first.file, deadlines);
-    judged[judged.indexOf(first)] = second;
-    const names = first.failures.map(({ name }) => name).join(", ");
-    const outcome = second.failures.length === 0 ? "passed alone" : "failed again";
-    print(`AGAIN ${outcome}: ${names}`);
-  }
-  return judged;
+  for (const line of summary(results, root, performance.now() - startMs)) print(line);
+  return conclude(results, failedChecks, print);
 }
 
 /** Paths are files or folders. The slow ones start first, so that none is left for the end. */

@@ -95,27 +95,4 @@ describe("npm test", () => {
     const none = await runTests(join(folder, "figures.test.ts"), "--name", "nothing like it");
     assert.deepEqual([none.code, none.last], [1, "0 passed, 0 failed"]);
   });
-
-  it("runs once more, in a whole run, what failed beside others, and names it", async () => {
-    const whole = await mkdtemp(join(tmpdir(), "tollgate-runner-"));
-    const mark = JSON.stringify(join(whole, "mark"));
-    const once = `import { existsSync, writeFileSync } from "node:fs";
-      it("unlucky", () => { if (!existsSync(${mark})) { writeFileSync(${mark}, ""); throw new Error("once"); } });`;
-    for (let i = 0; i < 49; i++) {
-      await writeFile(join(whole, `${i}.test.ts`), `${HEAD}it("a", () => {});`);
-    }
-    await writeFile(join(whole, "once.test.ts"), HEAD + once);
-    const lucky = await runTests(whole);
-    assert.deepEqual([lucky.code, lucky.last], [0, "50 passed, 0 failed"]);
-    assert.match(lucky.stdout, /AGAIN passed alone: unlucky/);
-
-    await writeFile(
-      join(whole, "once.test.ts"),
-      `${HEAD}it("b", () => { throw new Error("ever"); });`,
-    );
-    const unlucky = await runTests(whole);
-    assert.deepEqual([unlucky.code, unlucky.last], [1, "49 passed, 1 failed"]);
-    assert.match(unlucky.stdout, /AGAIN failed again: b/);
-    await rm(whole, { recursive: true });
-  });
 });
