@@ -208,7 +208,13 @@ describe("bans at several gateways", () => {
       const tookMs = performance.now() - sinceMs;
       assert.ok(tookMs < 1_000, `${tookMs} ms`);
       for (const house of [one, other]) {
-        await eventually(async () => (await ask(house, KEY)).status === 200, { everyMs: 200 });
+        // Asking sooner than told would be strikes, and five of them a ban that is deserved.
+        let told = await ask(house, KEY);
+        if (told.status === 429) {
+          await sleep(told.retry * 1_000);
+          told = await ask(house, KEY);
+        }
+        assert.equal(told.status, 200, "obeying Retry-After is enough");
       }
       assert.deepEqual(await (await other.admin("/api/bans")).json(), []);
     });
