@@ -63,6 +63,8 @@ export class Exchange {
   progressMs: number;
   /** Bytes of an ended response that the client had not taken at the last look. */
   leftToFlush = -1;
+  /** Where the sweep has it; -1 while it has not. */
+  sweepPlace = -1;
   /** The forwarding under way, which ends waits that take too long and requests that break. */
   forwarding: Forwarding | undefined;
   /** Set where the socket was handed over for an upgrade: then this request is its last. */
