@@ -14,7 +14,10 @@ const LENGTH_MS = { second: 1_000, minute: 60_000, hour: 3_600_000, day: 86_400_
 
 /** The first millisecond of the window that holds `nowMs`. */
 export function windowStart(window: WindowName, nowMs: number): number {
-  if (window !== "month") return nowMs - modulo(nowMs, LENGTH_MS[window]);
+  if (window !== "month") {
+    const sinceMs = nowMs % LENGTH_MS[window];
+    return nowMs - (sinceMs < 0 ? sinceMs + LENGTH_MS[window] : sinceMs);
+  }
   const date = new Date(nowMs);
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth());
 }
@@ -24,8 +27,4 @@ export function windowEnd(window: WindowName, startMs: number): number {
   if (window !== "month") return startMs + LENGTH_MS[window];
   const date = new Date(startMs);
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
-}
-
-function modulo(value: number, by: number): number {
-  return ((value % by) + by) % by;
 }

@@ -9,10 +9,15 @@ import {
 } from "../core/key.ts";
 import { accept, type Judged, refuse } from "../core/refusal.ts";
 import type { Limit } from "../core/windows.ts";
+import type { AccountName } from "../stores/store.ts";
 import type { Gateway, Served } from "./gateway.ts";
 
-/** Whose request it is, and the windows of the plan with those agreed for the account. */
-export type Consumer = { readonly key: KeyRecord; readonly limits: readonly Limit[] };
+/** Whose request it is: its key, its account, and the windows of the plan with those agreed. */
+export type Consumer = {
+  readonly key: KeyRecord;
+  readonly name: AccountName;
+  readonly limits: readonly Limit[];
+};
 
 /**
  * Contract 3 and 4.2. A wrong shape, tag or checksum is refused without looking anything up. Until
@@ -29,22 +34,24 @@ export function authenticate(gateway: Gateway, served: Served, head: Head): Judg
   const record = gateway.keys.find(digestKey(bearer.value));
   const key = judgeRecord(record, served.name, gateway.now());
   if (!key.ok) return key;
-  const limits = limitsFor(served, key.value);
-  if (limits.length === 0) return refuse("plan_missing", `plan ${key.value.plan}`);
-  return accept({ key: key.value, limits });
+  const consumer = consumerOf(served, key.value);
+  if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${key.value.plan}`);
+  return accept(consumer);
 }
 
 /** Worked out once for each record and set of plans: both are replaced, never changed. */
-const known = new WeakMap<Served["plans"], WeakMap<KeyRecord, readonly Limit[]>>();
+const known = new WeakMap<Served["plans"], WeakMap<KeyRecord, Consumer>>();
 
-function limitsFor({ plans }: Served, key: KeyRecord): readonly Limit[] {
-  const ofPlans = known.get(plans) ?? new WeakMap<KeyRecord, readonly Limit[]>();
+function consumerOf({ plans }: Served, key: KeyRecord): Consumer {
+  const ofPlans = known.get(plans) ?? new WeakMap<KeyRecord, Consumer>();
   known.set(plans, ofPlans);
-  let limits = ofPlans.get(key);
-  if (limits === undefined) {
+  let consumer = ofPlans.get(key);
+  if (consumer === undefined) {
+    const { environment, account } = key;
     const plan = plans.get(key.plan);
-    limits = plan === undefined ? [] : limitsOf(plan, key.limits);
-    ofPlans.set(key, limits);
+    const limits = plan === undefined ? [] : limitsOf(plan, key.limits);
+    consumer = { key, name: { environment, account }, limits };
+    ofPlans.set(key, consumer);
   }
-  return limits;
+  return consumer;
 }

@@ -13,11 +13,10 @@ import type { Gateway, Served } from "./gateway.ts";
 export function spend(
   gateway: Gateway,
   served: Served,
-  { key, limits }: Consumer,
+  { name, limits }: Consumer,
   exchange: Exchange,
 ): Judged<Standing> | Promise<Judged<Standing>> {
   if (served.rateLimitFields === "policy") exchange.policy = policyField(limits);
-  const name = { environment: key.environment, account: key.account };
   const ask = { limits, bans: served.bans, units: 1 };
 
   const settle = (answer: Answer | NoAnswer): Judged<Standing> => {

@@ -1,4 +1,5 @@
 import type { Ask, Verdict } from "../core/quota.ts";
+import { accountId } from "./account-id.ts";
 import { type Known, know, Memory, refuses, verdictSince } from "./known.ts";
 import { type Group, type Lane, sameTerms, take, wait } from "./lane.ts";
 import type { StoreFailure } from "./redis-failure.ts";
@@ -63,7 +64,7 @@ export class Batch {
 
   spend(name: AccountName, ask: Ask): Answer | NoAnswer | Promise<Answer | NoAnswer> {
     const { gate } = this.#options;
-    const id = idOf(name);
+    const id = accountId(name);
     const known = this.#memory.get(id);
     const refusal = known !== undefined && sameTerms(known, ask) ? this.#refuses(known) : "no";
     if (known !== undefined && refusal === "surely") return this.#refused(known);
@@ -82,14 +83,14 @@ export class Batch {
   }
 
   lastKnown(name: AccountName): Verdict | undefined {
-    const known = this.#memory.get(idOf(name));
+    const known = this.#memory.get(accountId(name));
     return known && verdictSince(known, this.#sinceReceived(known));
   }
 
   forget(name?: AccountName): void {
-    for (const since of this.#forgotten) since.add(name === undefined ? ALL : idOf(name));
+    for (const since of this.#forgotten) since.add(name === undefined ? ALL : accountId(name));
     if (name === undefined) this.#memory.clear();
-    else this.#memory.delete(idOf(name));
+    else this.#memory.delete(accountId(name));
   }
 
   close(): void {
@@ -179,8 +180,8 @@ export class Batch {
       if (lane.queue.length > 0) this.#schedule(lane);
       return;
     }
-    const asks = groups.map(({ name, ask, waiting }) => {
-      return { name, ask: { ...ask, units: waiting.length } };
+    const asks = groups.map(({ name, ask: { limits, bans }, waiting }) => {
+      return { name, ask: { limits, bans, units: waiting.length } };
     });
     const forgotten = new Set<string>();
     this.#forgotten.add(forgotten);
@@ -210,7 +211,7 @@ export class Batch {
   ): void {
     const { id, name, ask, waiting } = group;
     if (forgotten.has(ALL) || forgotten.has(id)) this.#memory.delete(id);
-    else this.#memory.set(id, know(ask, verdict, trip));
+    else this.#memory.set(id, know(ask, verdict, trip, this.#memory.get(id)));
     this.#options.onVerdict(name, verdict);
     const { granted } = verdict;
     for (let i = 0; i < waiting.length; i++) {
@@ -226,10 +227,6 @@ export class Batch {
       else answer(this.#options.gate.decide(name, ask, failure));
     }
   }
-}
-
-function idOf({ environment, account }: AccountName): string {
-  return `${environment}:${account}`;
 }
 
 function failureOf(outcome: Outcome | undefined): StoreFailure | undefined {

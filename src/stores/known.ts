@@ -20,6 +20,7 @@ export type Known = {
   readonly used: readonly number[];
   readonly whole: Whole | undefined;
 };
+type Ordinary = Known & { nowMs: number; receivedMs: number; readonly used: number[] };
 
 export type Whole = {
   readonly verdict: Verdict;
@@ -28,21 +29,40 @@ export type Whole = {
   striking: boolean;
 };
 
-export function know({ limits, bans }: Ask, verdict: Verdict, trip: Trip): Known {
+/**
+ * What an answer says, in `before` where that is as ordinary: a new object for each answer would
+ * live just long enough for the collector to move it to the old space.
+ */
+export function know(
+  { limits, bans }: Ask,
+  verdict: Verdict,
+  trip: Trip,
+  before?: Known | undefined,
+): Known {
   const { nowMs, windows } = verdict;
   const { receivedMs } = trip;
-  const ordinary =
-    verdict.ban === undefined &&
-    verdict.strikes === 0 &&
-    windows.every(({ window, limit, used, resetMs }) => {
-      return used < limit && resetMs === windowEnd(window, windowStart(window, nowMs));
-    });
-  if (!ordinary) {
+  if (!isOrdinary(verdict)) {
     const whole = { verdict, sentMs: trip.sentMs, striking: false };
     return { limits, bans, nowMs, receivedMs, used: [], whole };
   }
-  const used = windows.map((window) => window.used);
-  return { limits, bans, nowMs, receivedMs, used, whole: undefined };
+  if (before?.whole !== undefined || before?.limits !== limits || before.bans !== bans) {
+    const used = windows.map((window) => window.used);
+    return { limits, bans, nowMs, receivedMs, used, whole: undefined };
+  }
+  const known = before as Ordinary;
+  known.nowMs = nowMs;
+  known.receivedMs = receivedMs;
+  for (let i = 0; i < windows.length; i++) known.used[i] = windows[i]?.used ?? 0;
+  return known;
+}
+
+/** Nobody is refused, and nothing is remembered but counts in the windows of now. */
+function isOrdinary({ nowMs, windows, ban, strikes }: Verdict): boolean {
+  if (ban !== undefined || strikes > 0) return false;
+  for (const { window, limit, used, resetMs } of windows) {
+    if (used >= limit || resetMs !== windowEnd(window, windowStart(window, nowMs))) return false;
+  }
+  return true;
 }
 
 /**

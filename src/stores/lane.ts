@@ -17,7 +17,8 @@ export type Group = {
 export type Lane = {
   queue: Group[];
   strikes: Group[];
-  readonly open: Map<string, Group>;
+  /** The groups of the queue that take more waiters, by account. */
+  open: Map<string, Group>;
   calls: number;
   scheduled: boolean;
 };
@@ -37,10 +38,12 @@ export function take(lane: Lane): Group[] {
       if (groups.length >= CALL_ACCOUNTS_MAX || !samePolicy(group.ask, first.ask)) break;
       groups.push(group);
       count += 1;
-      if (lane.open.get(group.id) === group) lane.open.delete(group.id);
     }
     source.splice(0, count);
   }
+  // A Map that grows and is emptied over and over keeps garbage alive (see gateway/sweep.ts).
+  if (lane.queue.length === 0) lane.open = new Map();
+  for (const { id } of lane.open.size > 0 ? groups : []) lane.open.delete(id);
   return groups;
 }
 

@@ -7,6 +7,7 @@ import {
   type WindowStanding,
 } from "../core/quota.ts";
 import { type Limit, type WindowName, windowEnd, windowStart } from "../core/windows.ts";
+import { accountId } from "./account-id.ts";
 import type { AccountName } from "./store.ts";
 
 /** Units that were admitted here in the window that starts at `startMs`. */
@@ -65,7 +66,7 @@ export class LocalAccounts {
 
   /** Decides one request from this gateway's share. */
   decide(name: AccountName, ask: Ask, terms: Terms): Verdict {
-    const id = idOf(name);
+    const id = accountId(name);
     const local = this.#local(id);
     const limits = ask.limits.map((limit) => this.#shared(id, local, limit, terms));
     const decision = decide(local.account, { ...ask, limits, units: 1 }, terms.nowMs);
@@ -76,7 +77,7 @@ export class LocalAccounts {
 
   /** Counts one request and admits it, whatever its windows say (`onStoreFailure: allow`). */
   admit(name: AccountName, ask: Ask, terms: Terms): Verdict {
-    const id = idOf(name);
+    const id = accountId(name);
     const local = this.#local(id);
     const counted = { ...ask, limits: ask.limits.map(unlimited), bans: undefined, units: 1 };
     const { account, verdict } = decide(local.account, counted, terms.nowMs);
@@ -109,7 +110,7 @@ export class LocalAccounts {
       const used = counts[i];
       if (used !== undefined) told.push({ window, startMs, used });
     });
-    keep(this.#told, idOf(name), told, this.#accountsMax);
+    keep(this.#told, accountId(name), told, this.#accountsMax);
   }
 
   get owes(): boolean {
@@ -161,7 +162,7 @@ export class LocalAccounts {
   }
 
   #owe(name: AccountName, { window, startMs, units }: OwedUnits): void {
-    const id = idOf(name);
+    const id = accountId(name);
     let owed = this.#owed.get(id);
     if (owed === undefined) {
       owed = { name, units: [] };
@@ -175,10 +176,6 @@ export class LocalAccounts {
     const oldest = same.reduce((one, other) => (other.startMs < one.startMs ? other : one));
     owed.units.splice(owed.units.indexOf(oldest), 1);
   }
-}
-
-function idOf({ environment, account }: AccountName): string {
-  return `${environment}:${account}`;
 }
 
 function unlimited({ window }: Limit): Limit {

@@ -128,16 +128,28 @@ export function decideArguments(asks: readonly KeyedAsk[], clockMs: number): (st
 export function readVerdicts(asks: readonly KeyedAsk[], reply: unknown): Verdict[] {
   if (!Array.isArray(reply)) throw new TypeError("Cannot read the store's answer: it is no list");
   const reader = new Reader(reply);
-  const nowMs = reader.next();
-  return asks.map(({ ask }) => readVerdict(reader, ask, nowMs));
+  return asks.map(({ ask }) => readVerdict(reader, ask));
 }
 
 class Reader {
   readonly #reply: readonly unknown[];
+  readonly nowMs: number;
   #at = 0;
+  /** Where the windows of now end, worked out once for all accounts of the call. */
+  readonly #ends = new Map<WindowName, number>();
 
   constructor(reply: readonly unknown[]) {
     this.#reply = reply;
+    this.nowMs = this.next();
+  }
+
+  endOf(window: WindowName): number {
+    let endMs = this.#ends.get(window);
+    if (endMs === undefined) {
+      endMs = windowEnd(window, windowStart(window, this.nowMs));
+      this.#ends.set(window, endMs);
+    }
+    return endMs;
   }
 
   next(): number {
@@ -147,12 +159,13 @@ class Reader {
   }
 }
 
-function readVerdict(reader: Reader, { limits }: Ask, nowMs: number): Verdict {
+function readVerdict(reader: Reader, { limits }: Ask): Verdict {
+  const { nowMs } = reader;
   const granted = reader.next();
   const used = limits.map(() => reader.next());
   const plain = reader.next() === 0;
   const windows = limits.map(({ window, limit }, i) => {
-    const resetMs = plain ? windowEnd(window, windowStart(window, nowMs)) : reader.next();
+    const resetMs = plain ? reader.endOf(window) : reader.next();
     return { window, limit, used: used[i] ?? 0, resetMs };
   });
   if (plain) {

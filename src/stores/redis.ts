@@ -1,5 +1,6 @@
 import type { ConnectionOptions } from "node:tls";
 import type { Ask, Verdict } from "../core/quota.ts";
+import { accountId, accountOf } from "./account-id.ts";
 import { Batch, type Gate } from "./batch.ts";
 import { findBans } from "./redis-bans.ts";
 import { connectRedis, type RedisAddress } from "./redis-connect.ts";
@@ -107,7 +108,7 @@ class RedisStore implements QuotaStore {
     this.#events = createEvents({
       shared: this.#shared,
       prefix,
-      forget: (id) => this.#batch.forget(id === undefined ? undefined : nameOf(id)),
+      forget: (id) => this.#batch.forget(id === undefined ? undefined : accountOf(id)),
       probed: (why) => {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },
@@ -145,7 +146,7 @@ class RedisStore implements QuotaStore {
     const run = this.#shared.run(LIFT, this.#shared.keyOf(name), [clockMs]);
     const lifted = await orLate(run, ADMIN_LATE_MS);
     this.#batch.forget(name);
-    await this.#events.publish(idOf(name));
+    await this.#events.publish(accountId(name));
     return lifted === 1;
   }
 
@@ -176,20 +177,11 @@ class RedisStore implements QuotaStore {
   #told(name: AccountName, verdict: Verdict): void {
     const { address, report } = this.#options;
     if (verdict.repaired) report("warn", "counter_repaired", { ...name, store: address.shown });
-    if (earned(verdict)) this.#events.tell(idOf(name));
+    if (earned(verdict)) this.#events.tell(accountId(name));
   }
 }
 
 /** The verdict of the very request that earned the ban, so that one gateway tells the others. */
 function earned({ ban, nowMs }: Verdict): boolean {
   return ban !== undefined && ban.untilMs - ban.lengthMs === nowMs;
-}
-
-function idOf({ environment, account }: AccountName): string {
-  return `${environment}:${account}`;
-}
-
-function nameOf(id: string): AccountName {
-  const colon = id.indexOf(":");
-  return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
 }
