@@ -105,7 +105,7 @@ end
 
 local function decide(key, units, plan)
   local windows, limits, count = plan[1], plan[2], plan[3]
-  local repaired, dirty = false, false
+  local repaired, dirty, longer = false, false, false
   local stored = pcall('HMGET', key, 's', 'm', 'h', 'd', 'M', 'k', 'b')
   if stored.err then
     if not string.find(stored.err, 'WRONGTYPE', 1, true) then error(stored.err) end
@@ -126,7 +126,7 @@ local function decide(key, units, plan)
     end
     local starting = starts[window]
     if not begun or begun < starting then
-      begun, charged, first, changed[i] = starting, 0, 0, true
+      begun, charged, first, changed[i], longer = starting, 0, 0, true, true
     elseif begun > starting then
       if begun - now > window_end(window, begun) - begun then
         begun, first, changed[i], repaired = starting, 0, true, true
@@ -218,7 +218,11 @@ local function decide(key, units, plan)
     if ban_changed and not ban then call('HDEL', key, 'b') end
     if strikes_changed and not strikes[1] then call('HDEL', key, 'k') end
     if size > 0 then call('HSET', key, unpack(set, 1, size)) end
-    call('PEXPIRE', key, format('%.0f', lifetime(stored, windows, count, strikes, ban)))
+    longer = longer or repaired or strikes_changed or ban_changed
+    -- It is set with what needs it longer; else a look, which is cheaper, sees whether it was lost.
+    if longer or call('PTTL', key) < 0 then
+      call('PEXPIRE', key, format('%.0f', lifetime(stored, windows, count, strikes, ban)))
+    end
   end
 
   -- verdictOf().
