@@ -26,6 +26,7 @@ const LEAST = [
   "+hdel",
   "+del",
   "+pexpire",
+  "+pttl",
   "+get",
   "+incr",
   "+publish",
