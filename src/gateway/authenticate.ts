@@ -9,13 +9,12 @@ import {
 } from "../core/key.ts";
 import { accept, type Judged, refuse } from "../core/refusal.ts";
 import type { Limit } from "../core/windows.ts";
-import type { AccountName } from "../stores/store.ts";
+import { type AccountName, nameAccount } from "../stores/store.ts";
 import type { Gateway, Served } from "./gateway.ts";
 
-/** Whose request it is: its key, its account, and the windows of the plan with those agreed. */
-export type Consumer = {
+/** Whose request it is: an account, by one of its keys; the windows of the plan with those agreed. */
+export type Consumer = AccountName & {
   readonly key: KeyRecord;
-  readonly name: AccountName;
   readonly limits: readonly Limit[];
 };
 
@@ -47,11 +46,20 @@ function consumerOf({ plans }: Served, key: KeyRecord): Consumer {
   known.set(plans, ofPlans);
   let consumer = ofPlans.get(key);
   if (consumer === undefined) {
-    const { environment, account } = key;
     const plan = plans.get(key.plan);
-    const limits = plan === undefined ? [] : limitsOf(plan, key.limits);
-    consumer = { key, name: { environment, account }, limits };
+    const limits = plan === undefined ? [] : limitsFor(plan, key.limits);
+    consumer = { ...nameAccount(key.environment, key.account), key, limits };
     ofPlans.set(key, consumer);
   }
   return consumer;
+}
+
+/** Of plans without windows agreed for an account: nearly all keys share them. */
+const shared = new WeakMap<readonly Limit[], readonly Limit[]>();
+
+function limitsFor(plan: readonly Limit[] | "custom", own: readonly Limit[]): readonly Limit[] {
+  if (plan === "custom" || own.length > 0) return limitsOf(plan, own);
+  const limits = shared.get(plan) ?? limitsOf(plan, own);
+  shared.set(plan, limits);
+  return limits;
 }

@@ -13,27 +13,28 @@ import type { Gateway, Served } from "./gateway.ts";
 export function spend(
   gateway: Gateway,
   served: Served,
-  { name, limits }: Consumer,
+  consumer: Consumer,
   exchange: Exchange,
 ): Judged<Standing> | Promise<Judged<Standing>> {
+  const { limits } = consumer;
   if (served.rateLimitFields === "policy") exchange.policy = policyField(limits);
   const ask = { limits, bans: served.bans, units: 1 };
 
   const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
     if (!("unavailable" in answer)) {
       if (answer.by === "local") gateway.onWithoutStore("local");
-      if (isNewBan(answer)) gateway.onBan(name.environment);
+      if (isNewBan(answer)) gateway.onBan(consumer.environment);
       return judgeAnswer(answer, exchange);
     }
     gateway.onWithoutStore("unavailable");
-    const last = gateway.quotas.lastKnown(name);
+    const last = gateway.quotas.lastKnown(consumer);
     exchange.standing =
       last === undefined
         ? untouchedStanding(limits, gateway.now())
         : (refusalAt(last, last.nowMs)?.standing ?? admittedStanding(last));
     return refuse("store_unavailable", "the rate limit store is away");
   };
-  const answer = gateway.quotas.spend(name, ask);
+  const answer = gateway.quotas.spend(consumer, ask);
   return answer instanceof Promise ? answer.then(settle) : settle(answer);
 }
 

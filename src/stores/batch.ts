@@ -1,10 +1,9 @@
 import type { Ask, Verdict } from "../core/quota.ts";
-import { accountId } from "./account-id.ts";
 import { type Known, know, Memory, refuses, verdictSince } from "./known.ts";
 import { type Group, type Lane, sameTerms, take, wait } from "./lane.ts";
 import type { StoreFailure } from "./redis-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "./redis-script.ts";
-import type { AccountName, Answer, NoAnswer } from "./store.ts";
+import { type AccountName, type Answer, accountId, type NoAnswer } from "./store.ts";
 
 /** One account of a call; `ask.units` are the requests that wait for its verdict. */
 export type NamedAsk = { readonly name: AccountName; readonly ask: Ask };

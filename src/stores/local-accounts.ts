@@ -7,8 +7,7 @@ import {
   type WindowStanding,
 } from "../core/quota.ts";
 import { type Limit, type WindowName, windowEnd, windowStart } from "../core/windows.ts";
-import { accountId } from "./account-id.ts";
-import type { AccountName } from "./store.ts";
+import { type AccountName, accountId } from "./store.ts";
 
 /** Units that were admitted here in the window that starts at `startMs`. */
 export type OwedUnits = { readonly window: WindowName; readonly startMs: number; units: number };

@@ -37,16 +37,7 @@ export function createSharedStore(
 ): SharedStore {
   /** By bucket: until when, on performance.now(), its asks go singly. */
   const motion = new Map<number, number>();
-  const keys = new WeakMap<AccountName, string>();
-  const keyOf = (name: AccountName) => {
-    let key = keys.get(name);
-    if (key === undefined) {
-      key = accountKey(prefix, name);
-      keys.set(name, key);
-    }
-    return key;
-  };
-  const keyed = ({ name, ask }: NamedAsk) => ({ key: keyOf(name), ask });
+  const keyed = ({ name, ask }: NamedAsk) => ({ key: accountKey(prefix, name), ask });
 
   async function call(asks: readonly NamedAsk[]): Promise<readonly Outcome[]> {
     const all = asks.map(keyed);
@@ -79,7 +70,7 @@ export function createSharedStore(
     decide: (asks, patienceMs = lateMs) =>
       orLate(decideNow(asks), patienceMs).catch(failed(asks.length)),
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
-    keyOf,
+    keyOf: (name) => accountKey(prefix, name),
     link,
   };
 }

@@ -1,6 +1,5 @@
 import type { ConnectionOptions } from "node:tls";
 import type { Ask, Verdict } from "../core/quota.ts";
-import { accountId, accountOf } from "./account-id.ts";
 import { Batch, type Gate } from "./batch.ts";
 import { findBans } from "./redis-bans.ts";
 import { connectRedis, type RedisAddress } from "./redis-connect.ts";
@@ -10,7 +9,14 @@ import { orLate, type StoreFailure } from "./redis-failure.ts";
 import type { Link } from "./redis-link.ts";
 import { bucketOf, LIFT } from "./redis-script.ts";
 import { createSharedStore, type SharedStore } from "./redis-shared.ts";
-import type { AccountBan, AccountName, QuotaStore, Report } from "./store.ts";
+import {
+  type AccountBan,
+  type AccountName,
+  accountId,
+  accountOf,
+  type QuotaStore,
+  type Report,
+} from "./store.ts";
 
 export type RedisStoreOptions = {
   readonly address: RedisAddress;
@@ -176,7 +182,10 @@ class RedisStore implements QuotaStore {
 
   #told(name: AccountName, verdict: Verdict): void {
     const { address, report } = this.#options;
-    if (verdict.repaired) report("warn", "counter_repaired", { ...name, store: address.shown });
+    if (verdict.repaired) {
+      const { environment, account } = name;
+      report("warn", "counter_repaired", { environment, account, store: address.shown });
+    }
     if (earned(verdict)) this.#events.tell(accountId(name));
   }
 }
