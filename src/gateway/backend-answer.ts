@@ -1,5 +1,6 @@
 import type { Dispatcher } from "undici";
 import type { Refusal } from "../core/refusal.ts";
+import type { Exchange } from "./exchange.ts";
 
 const FIELDS_MAX = 100;
 /** 103s that are passed on ahead of a response, at most (edge.md, Response back). */
@@ -58,16 +59,35 @@ export function refusalFor(error: Error, started: boolean, answering: boolean): 
   return { code: unreachable ? "upstream_unreachable" : "upstream_invalid", why: code };
 }
 
+/**
+ * Why an exchange ended before its time. Of a response that had begun, also how much of its body had
+ * come: the client can only tell that it broke off.
+ */
+export function whyEnded({ code, why = code }: Refusal, exchange: Exchange): string {
+  const { response, bodyBytes, promisedBytes } = exchange;
+  if (!response.headersSent) return why;
+  const isLoss = code === "upstream_unreachable" || code === "upstream_invalid";
+  const whole = promisedBytes === -1 ? "" : ` of ${promisedBytes}`;
+  return `${isLoss ? `upstream_aborted: ${why}` : why}, after ${bodyBytes}${whole} bytes of the body`;
+}
+
 const SMALL_BYTES_MAX = 16_384;
 
-/** The Content-Length where it is small and there is something to come, else -1: such a body is
- * worth waiting for, because one write for head and body takes a tenth off the cost of a request. */
-export function smallLength(raw: readonly string[]): number {
+/** The length that a response promises; -1 where it does not say, or not by one whole number. */
+export function promisedLength(raw: readonly string[]): number {
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i] as string;
     if (name.length !== 14 || name.toLowerCase() !== "content-length") continue;
     const length = Number(raw[i + 1]);
-    return length > 0 && length <= SMALL_BYTES_MAX ? length : -1;
+    return Number.isSafeInteger(length) ? length : -1;
   }
   return -1;
+}
+
+/**
+ * Whether a body is small and there is something to come: such a one is worth waiting for, because
+ * one write for head and body takes a tenth off the cost of a request.
+ */
+export function isSmall(length: number): boolean {
+  return length > 0 && length <= SMALL_BYTES_MAX;
 }

@@ -61,6 +61,9 @@ export class Exchange {
   waiting: Waiting = "nothing";
   /** On the clock of `startedMs`: when the present wait began, or last made progress. */
   progressMs: number;
+  /** Of the backend's body: bytes so far, and how many its head promised; -1 where it did not say. */
+  bodyBytes = 0;
+  promisedBytes = -1;
   /** Bytes of an ended response that the client had not taken at the last look. */
   leftToFlush = -1;
   /** Where the sweep has it; -1 while it has not. */
@@ -96,6 +99,12 @@ export class Exchange {
 
   wait(waiting: Waiting, nowMs: number): void {
     this.waiting = waiting;
+    this.progressMs = nowMs;
+  }
+
+  /** So many bytes of the backend's body came. */
+  took(bytes: number, nowMs: number): void {
+    this.bodyBytes += bytes;
     this.progressMs = nowMs;
   }
 

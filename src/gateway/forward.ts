@@ -108,7 +108,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const { gateway, exchange, head } = this.#admitted;
-    exchange.progressMs = gateway.elapsed();
+    exchange.took(chunk.length, gateway.elapsed());
     if (head.method === "HEAD") return;
     if (chunk.length === this.#wholeBytes) {
       this.#whole = chunk;
@@ -180,7 +180,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     if (this.#settled) return;
     this.#settle();
     const { gateway, exchange } = this.#admitted;
-    exchange.why ??= failure.why ?? failure.code;
+    exchange.why ??= backend.whyEnded(failure, exchange);
     // Once the status is out, the only honest signal left is a connection that ends too soon.
     if (exchange.response.headersSent) exchange.socket.destroy();
     else if (!exchange.socket.destroyed) void sendRefusal(gateway, exchange, failure);
@@ -238,7 +238,8 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     if (exchange.last) lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
     exchange.source = "backend";
     exchange.wait("download", gateway.elapsed());
-    this.#wholeBytes = backend.smallLength(raw);
+    exchange.promisedBytes = backend.promisedLength(raw);
+    if (backend.isSmall(exchange.promisedBytes)) this.#wholeBytes = exchange.promisedBytes;
     response.writeHead(status, [...theirs, ...commonFields(exchange, standing)]);
     // A body at hand takes the head along; one yet to come must not hold it back. flushHeaders()
     // would write the bytes of fields as UTF-8.

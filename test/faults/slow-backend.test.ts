@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { after, describe, it, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { openByteBackend } from "../support/backend.ts";
+import { errorOf, openClient, requestBytes } from "../support/client.ts";
+import { openHouse } from "../support/house.ts";
+import { inTime } from "../support/in-time.ts";
+import { eventually } from "../support/poll.ts";
+
+/** As those of contract 2, a few times faster. */
+const LIMITS = { idleTimeout: "800ms", responseTimeout: "1500ms" };
+const SWEEP_MS = 200;
+
+const house = await openHouse({ environment: { api: null, limits: LIMITS } });
+after(() => house[Symbol.asyncDispose]());
+const { key } = await house.issue({ plan: "business" });
+house.backend.answer(async (seen, response) => {
+  switch (seen.target) {
+    case "/v1/silent":
+      return;
+    case "/v1/trickle":
+      for (let i = 0; i < 8; i++) {
+        response.write(String(i));
+        await sleep(200);
+      }
+      return void response.end();
+    case "/v1/stall":
+      return void response.write("a");
+    default:
+      return void response.end("ok");
+  }
+});
+const connectionOf = (path: string) =>
+  house.backend.seen.findLast(({ target }) => target === path)?.connection;
+
+describe("A backend that is slow", { concurrency: true }, () => {
+  it("2.2 Hangs before headers: 504 at responseTimeout + 10 %, and its connection is not used again", async (t) => {
+    await using client = await openClient(house.port);
+    await inTime(t, { wantedMs: 1_500, lateMs: 150 }, async () => {
+      const answer = await client.ask({ key, path: "/v1/silent" });
+      assert.deepEqual([answer.status, errorOf(answer).code], [504, "upstream_timeout"]);
+    });
+    const hung = connectionOf("/v1/silent");
+    for (let i = 0; i < 20; i++) {
+      assert.equal((await client.ask({ key, path: "/v1/after" })).status, 200);
+      assert.notEqual(connectionOf("/v1/after"), hung);
+    }
+  });
+
+  it("2.2 Slow trickle: a response whose pieces come within idleTimeout passes, each as it comes", async () => {
+    await using client = await openClient(house.port);
+    const asked = client.ask({ key, path: "/v1/trickle" });
+    // The first pieces are here while the last ones have not been sent.
+    await eventually(() => client.waiting().includes("1\r\n0"));
+    assert.equal((await asked).body.toString(), "01234567");
+  });
+
+  it("2.2 Slow trickle: a response that stalls for idleTimeout is cut off, and the log says how far it came", async (t) => {
+    await inTime(t, { wantedMs: 800, lateMs: SWEEP_MS }, async () => {
+      await using client = await openClient(house.port);
+      await assert.rejects(client.ask({ key, path: "/v1/stall" }), /closed/);
+    });
+    const line = () => house.lines.find(({ path }) => path === "/v1/stall");
+    await eventually(() => assert.ok(line()));
+    assert.equal(line()?.why, "waited too long for: download, after 1 bytes of the body");
+  });
+});
+
+for (const [framing, told] of [
+  ["Content-Length: 10", "after 3 of 10 bytes of the body"],
+  ["Transfer-Encoding: chunked", "after 3 bytes of the body"],
+] as const) {
+  test(`2.2 Resets mid-body (${framing}): the client's connection ends within 100 ms, without a clean end, and the log says how far it came`, async (t) => {
+    let reset: () => void = () => undefined;
+    const backend = await openByteBackend((socket) => {
+      const body = framing.endsWith("chunked") ? "3\r\nabc\r\n" : "abc";
+      socket.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n${body}`);
+      reset = () => socket.resetAndDestroy();
+    });
+    const upstream = { origin: backend.origin, seen: [], close: backend.close };
+    await using own = await openHouse({ upstream, environment: { api: null } });
+    const { key: ownKey } = await own.issue();
+    const tookMs: number[] = [];
+    for (let i = 0; i < 5; i++) {
+      await using client = await openClient(own.port);
+      client.write(requestBytes({ key: ownKey }));
+      await eventually(() => client.waiting().includes("abc"));
+      const startMs = performance.now();
+      reset();
+      await client.ended;
+      tookMs.push(performance.now() - startMs);
+      assert.ok(!client.waiting().includes("\r\n0\r\n"));
+    }
+    const median = tookMs.sort((a, b) => a - b)[2] ?? Number.NaN;
+    t.diagnostic(`median ${median.toFixed(1)} ms`);
+    assert.ok(median <= 100, `${median} ms`);
+    await eventually(() => assert.equal(own.lines.length, 5));
+    for (const { status, charged, why = "" } of own.lines) {
+      assert.deepEqual([status, charged], [200, 1]);
+      assert.match(why, /^upstream_aborted: [A-Z_]+, /);
+      assert.ok(why.endsWith(told), why);
+    }
+  });
+}
+
+test("the law holds after all of it", () => house.law({ connectionsFailed: true }));
