@@ -9,14 +9,32 @@ import {
 } from "../core/key.ts";
 import { accept, type Judged, refuse } from "../core/refusal.ts";
 import type { Limit } from "../core/windows.ts";
-import { type AccountName, nameAccount } from "../stores/store.ts";
+import { type AccountName, accountId } from "../stores/store.ts";
 import type { Gateway, Served } from "./gateway.ts";
 
-/** Whose request it is: an account, by one of its keys; the windows of the plan with those agreed. */
-export type Consumer = AccountName & {
+/**
+ * Whose request it is: an account, by one of its keys; the windows of the plan with those agreed.
+ * What the key says is not said again: there may be 100,000 of these (30 MB for all that is known of them).
+ */
+export class Consumer implements AccountName {
   readonly key: KeyRecord;
+  readonly id: string;
   readonly limits: readonly Limit[];
-};
+
+  constructor(key: KeyRecord, limits: readonly Limit[]) {
+    this.key = key;
+    this.id = accountId({ environment: key.environment, account: key.account });
+    this.limits = limits;
+  }
+
+  get environment(): string {
+    return this.key.environment;
+  }
+
+  get account(): string {
+    return this.key.account;
+  }
+}
 
 /**
  * Contract 3 and 4.2. A wrong shape, tag or checksum is refused without looking anything up. Until
@@ -48,7 +66,7 @@ function consumerOf({ plans }: Served, key: KeyRecord): Consumer {
   if (consumer === undefined) {
     const plan = plans.get(key.plan);
     const limits = plan === undefined ? [] : limitsFor(plan, key.limits);
-    consumer = { ...nameAccount(key.environment, key.account), key, limits };
+    consumer = new Consumer(key, limits);
     ofPlans.set(key, consumer);
   }
   return consumer;

@@ -1,5 +1,5 @@
 import type { Ask, Verdict } from "../core/quota.ts";
-import { type Known, know, Memory, refuses, verdictSince } from "./known.ts";
+import { type Known, know, Memory, refuses, type Trip, verdictSince } from "./known.ts";
 import { type Group, type Lane, sameTerms, take, wait } from "./lane.ts";
 import type { StoreFailure } from "./redis-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "./redis-script.ts";
@@ -100,11 +100,11 @@ export class Batch {
   #refuses(known: Known): ReturnType<typeof refuses> {
     if (known.whole === undefined) return "no";
     const { clock } = this.#options;
-    const nowMs = clock ? clock() : known.nowMs + performance.now() - known.whole.sentMs;
+    const nowMs = clock ? clock() : known.trip.nowMs + performance.now() - known.trip.sentMs;
     return refuses(known, nowMs);
   }
 
-  #sinceReceived({ nowMs, receivedMs }: Known): number {
+  #sinceReceived({ trip: { nowMs, receivedMs } }: Known): number {
     const { clock } = this.#options;
     return clock ? clock() - nowMs : performance.now() - receivedMs;
   }
@@ -189,25 +189,25 @@ export class Batch {
     void this.#options.call(asks).then((outcomes) => {
       lane.calls -= 1;
       this.#forgotten.delete(forgotten);
-      const trip = { sentMs, receivedMs: performance.now() };
+      let trip: Trip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
       this.#options.gate.called(failureOf(outcomes.find((each) => failureOf(each) !== undefined)));
       groups.forEach((group, i) => {
         const outcome = outcomes[i] as Outcome;
         const failure = failureOf(outcome);
         if (failure !== undefined) this.#fail(group, failure);
-        else this.#settle(group, outcome as Verdict, trip, forgotten);
+        else {
+          const verdict = outcome as Verdict;
+          // One for all of a call; asks that went singly were decided one after the other.
+          if (verdict.nowMs !== trip.nowMs) trip = { ...trip, nowMs: verdict.nowMs };
+          this.#settle(group, verdict, trip, forgotten);
+        }
       });
       if (lane.queue.length > 0) this.#schedule(lane);
     });
     if (lane.queue.length > 0) this.#schedule(lane);
   }
 
-  #settle(
-    group: Group,
-    verdict: Verdict,
-    trip: { sentMs: number; receivedMs: number },
-    forgotten: ReadonlySet<string>,
-  ): void {
+  #settle(group: Group, verdict: Verdict, trip: Trip, forgotten: ReadonlySet<string>): void {
     const { id, name, ask, waiting } = group;
     if (forgotten.has(ALL) || forgotten.has(id)) this.#memory.delete(id);
     else this.#memory.set(id, know(ask, verdict, trip, this.#memory.get(id)));

@@ -5,8 +5,15 @@ import { type Limit, windowEnd, windowStart } from "../core/windows.ts";
 /** How many accounts are remembered at least; at most twice as many, some 300 bytes each. */
 const ACCOUNTS = 100_000;
 
-/** When a call left and came back, in milliseconds of a monotonic clock. */
-export type Trip = { readonly sentMs: number; readonly receivedMs: number };
+/**
+ * When a call left and came back, in milliseconds of a monotonic clock, and when that was by the
+ * clock of the store. One for all accounts of the call.
+ */
+export type Trip = {
+  readonly sentMs: number;
+  readonly receivedMs: number;
+  readonly nowMs: number;
+};
 
 /**
  * What the last answer said of one account. The ordinary case is small: counts in the windows of
@@ -15,16 +22,14 @@ export type Trip = { readonly sentMs: number; readonly receivedMs: number };
 export type Known = {
   readonly limits: readonly Limit[];
   readonly bans: BanPolicy | undefined;
-  readonly nowMs: number;
-  readonly receivedMs: number;
+  readonly trip: Trip;
   readonly used: readonly number[];
   readonly whole: Whole | undefined;
 };
-type Ordinary = Known & { nowMs: number; receivedMs: number; readonly used: number[] };
+type Ordinary = Known & { trip: Trip; readonly used: number[] };
 
 export type Whole = {
   readonly verdict: Verdict;
-  readonly sentMs: number;
   /** A strike of this account is under way: its further refusals are answered from here. */
   striking: boolean;
 };
@@ -39,19 +44,16 @@ export function know(
   trip: Trip,
   before?: Known | undefined,
 ): Known {
-  const { nowMs, windows } = verdict;
-  const { receivedMs } = trip;
+  const { windows } = verdict;
   if (!isOrdinary(verdict)) {
-    const whole = { verdict, sentMs: trip.sentMs, striking: false };
-    return { limits, bans, nowMs, receivedMs, used: [], whole };
+    return { limits, bans, trip, used: [], whole: { verdict, striking: false } };
   }
   if (before?.whole !== undefined || before?.limits !== limits || before.bans !== bans) {
     const used = windows.map((window) => window.used);
-    return { limits, bans, nowMs, receivedMs, used, whole: undefined };
+    return { limits, bans, trip, used, whole: undefined };
   }
   const known = before as Ordinary;
-  known.nowMs = nowMs;
-  known.receivedMs = receivedMs;
+  known.trip = trip;
   for (let i = 0; i < windows.length; i++) known.used[i] = windows[i]?.used ?? 0;
   return known;
 }
@@ -69,7 +71,8 @@ function isOrdinary({ nowMs, windows, ban, strikes }: Verdict): boolean {
  * The verdict as it stands `sinceMs` after it was received: a window that ended since then is empty,
  * and a ban that ended is over. Counted from the receipt, so that Retry-After is never too short.
  */
-export function verdictSince({ limits, nowMs, used, whole }: Known, sinceMs: number): Verdict {
+export function verdictSince({ limits, trip, used, whole }: Known, sinceMs: number): Verdict {
+  const { nowMs } = trip;
   const thenMs = Math.floor(nowMs + sinceMs);
   const windows = limits.map(({ window, limit }, i) => {
     const nextMs = windowEnd(window, windowStart(window, thenMs));

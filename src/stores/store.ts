@@ -9,11 +9,6 @@ export type AccountName = {
   readonly id?: string;
 };
 
-/** A name to keep with its key. */
-export function nameAccount(environment: string, account: string): AccountName {
-  return { environment, account, id: accountId({ environment, account }) };
-}
-
 /** An account as one text; no environment has a colon in its name. */
 export function accountId({ environment, account, id }: AccountName): string {
   return id ?? `${environment}:${account}`;

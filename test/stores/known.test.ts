@@ -7,7 +7,7 @@ import { type Known, know, Memory, refuses, verdictSince } from "../../src/store
 import { DEFAULT_BANS } from "../support/default-bans.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
-const TRIP = { sentMs: 1_000, receivedMs: 1_004 };
+const TRIP = { sentMs: 1_000, receivedMs: 1_004, nowMs: NOON };
 const ASK: Ask = {
   limits: [
     { window: "minute", limit: 60 },
@@ -97,8 +97,9 @@ describe("the memory of accounts", () => {
     const memory = new Memory<Known>();
     gc();
     const before = process.memoryUsage().heapUsed;
+    let trip = TRIP;
     for (let i = 0; i < 100_000; i++) {
-      const trip = { sentMs: i + 0.5, receivedMs: i + 1.5 };
+      if (i % 32 === 0) trip = { sentMs: i + 0.5, receivedMs: i + 1.5, nowMs: NOON + i };
       memory.set(`production:acct_${i}`, know(ASK, verdict([i % 60, i % 1000]), trip));
     }
     gc();
