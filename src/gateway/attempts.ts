@@ -5,6 +5,7 @@ import type { Lane, Upstream } from "./upstreams-lane.ts";
 const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 /** Backends that one request may find unreachable before it is answered. */
 const UNREACHED_MAX = 3;
+const NONE: ReadonlySet<Upstream> = new Set();
 
 /** How one try went until it failed. */
 export type Failed = {
@@ -25,7 +26,7 @@ type Again = "aged" | "unreached" | undefined;
 export class Attempts implements Wish {
   fresh = false;
   shunned: Upstream | undefined;
-  readonly unreached = new Set<Upstream>();
+  unreached: ReadonlySet<Upstream> = NONE;
 
   /**
    * Whether the request may go out again (edge.md, Request out), and why. `unreached`: a backend that
@@ -43,7 +44,7 @@ export class Attempts implements Wish {
       return "aged";
     }
     if (started || !isUnreached(error)) return undefined;
-    this.unreached.add(lane.upstream);
+    this.unreached = new Set(this.unreached).add(lane.upstream);
     const isLeft = this.unreached.size < UNREACHED_MAX && upstreams.hasOther(this.unreached);
     return isLeft ? "unreached" : undefined;
   }
