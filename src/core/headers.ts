@@ -4,8 +4,12 @@ import { retryAfterSeconds, type Standing } from "./standing.ts";
 import { continueTrace } from "./trace.ts";
 import type { Limit } from "./windows.ts";
 
-/** Fields of one connection, never of the message: RFC 9110 7.6.1, and HTTP/2's upgrade field. */
+/**
+ * Fields of one connection, never of the message: RFC 9110 7.6.1, and HTTP/2's upgrade field. Close
+ * is no field (RFC 9110 18.4), but one of that name is what `Connection: close` nominates.
+ */
 const HOP_BY_HOP = new Set([
+  "close",
   "connection",
   "keep-alive",
   "proxy-connection",
