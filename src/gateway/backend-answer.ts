@@ -60,15 +60,15 @@ export function refusalFor(error: Error, started: boolean, answering: boolean): 
 }
 
 /**
- * Why an exchange ended before its time. Of a response that had begun, also how much of its body had
- * come: the client can only tell that it broke off.
+ * Why an exchange ended before its time. Of a response that the backend broke off, also how much of
+ * its body had come: the client can only tell that it broke off.
  */
 export function whyEnded({ code, why = code }: Refusal, exchange: Exchange): string {
   const { response, bodyBytes, promisedBytes } = exchange;
-  if (!response.headersSent) return why;
-  const isLoss = code === "upstream_unreachable" || code === "upstream_invalid";
+  if (!response.headersSent || !code.startsWith("upstream")) return why;
+  const what = code === "upstream_timeout" ? why : `upstream_aborted: ${why}`;
   const whole = promisedBytes === -1 ? "" : ` of ${promisedBytes}`;
-  return `${isLoss ? `upstream_aborted: ${why}` : why}, after ${bodyBytes}${whole} bytes of the body`;
+  return `${what}, after ${bodyBytes}${whole} bytes of the body`;
 }
 
 const SMALL_BYTES_MAX = 16_384;

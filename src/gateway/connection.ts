@@ -13,6 +13,7 @@ const AHEAD_MAX = 16;
 export class Connection {
   readonly #socket: Socket;
   readonly #queue: { exchange: Exchange; start: (exchange: Exchange) => void }[] = [];
+  #holding = false;
   current: Exchange | undefined;
   /** Written after the last answer, where the bytes after it were no request. */
   lastWords: (() => void) | undefined;
@@ -39,7 +40,7 @@ export class Connection {
       return;
     }
     this.#queue.push({ exchange, start });
-    if (this.#queue.length === AHEAD_MAX) this.#socket.pause();
+    this.#holdBack();
   }
 
   leave(exchange: Exchange): void {
@@ -47,13 +48,27 @@ export class Connection {
     if (this.current !== exchange || this.#closing) return;
     this.current = undefined;
     const next = this.#queue.shift();
-    if (this.#queue.length === AHEAD_MAX - 1) this.#socket.resume();
+    if (next !== undefined && this.#queue.length === AHEAD_MAX - 1) this.#socket.resume();
+    this.#holdBack();
     if (next !== undefined) {
       this.current = next.exchange;
       next.start(next.exchange);
     } else if (this.lastWords !== undefined) {
       this.lastWords();
     }
+  }
+
+  /**
+   * Stops reading where enough is waiting. Node goes on reading at the end of each request that it
+   * parses, and says so in a tick: only what comes after those of this piece of 64 KiB counts.
+   */
+  #holdBack(): void {
+    if (this.#holding || this.#queue.length < AHEAD_MAX) return;
+    this.#holding = true;
+    queueMicrotask(() => {
+      this.#holding = false;
+      if (this.#queue.length >= AHEAD_MAX) this.#socket.pause();
+    });
   }
 
   /**

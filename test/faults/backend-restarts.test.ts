@@ -69,7 +69,7 @@ async function getMany(house: House, count: number, clients = 16): Promise<numbe
   return others;
 }
 
-describe("a backend that closes idle connections", () => {
+describe("2.2 Reset on a reused socket: a backend that closes idle connections", () => {
   it(`fails none of ${GETS} GETs when it closes all of them every second, or every 20 ms`, async () => {
     for (const everyMs of [1_000, 20]) {
       const backend = await openPlain();
@@ -124,7 +124,7 @@ describe("a backend that closes idle connections", () => {
   });
 });
 
-describe("a backend that is away", () => {
+describe("2.2 Refused: a backend that is away", () => {
   const gone = "http://127.0.0.1:1";
 
   it("costs no request where there is another one, not even a POST: it has seen nothing", async () => {
@@ -151,20 +151,24 @@ describe("a backend that is away", () => {
     assert.match(metrics, new RegExp(`upstream_up\\{[^}]*"${backend.origin}"\\} 1`));
   });
 
-  it("is 502 at once when none is left, and every one of them was tried", async () => {
+  it("is 502 in less than 50 ms when none is left, every one of them tried, and charged", async (t) => {
     await using house = await openHouse({
       environment: { upstreams: [gone, "http://127.0.0.1:2"] },
       keys: KEYS,
     });
+    const tookMs: number[] = [];
     for (let i = 0; i < 12; i++) {
       const startMs = performance.now();
       const response = await ask(house.port, { key: KEY });
-      assert.ok(performance.now() - startMs < 500);
+      tookMs.push(performance.now() - startMs);
       assert.equal(response.status, 502);
       assert.equal(errorOf(response).code, "upstream_unreachable");
     }
     await eventually(() => assert.equal(house.lines.length, 12));
     assert.ok(house.lines.every(({ charged, forwards }) => charged === 1 && forwards === 0));
+    const median = tookMs.sort((a, b) => a - b)[6] ?? Number.NaN;
+    t.diagnostic(`502 after ${median.toFixed(1)} ms, ${tookMs.at(-1)?.toFixed(1)} at worst`);
+    assert.ok(median < 50, `${tookMs} ms`);
     await house.law();
   });
 });

@@ -18,7 +18,7 @@ const keys = { [KEY]: { plan: "enterprise", id: ACCOUNT, limits } };
 const house = await openHouse({ backend, keys });
 after(() => house[Symbol.asyncDispose]());
 
-test("a client that goes away before the answer: its request at the backend ends at once, 499", async (t) => {
+test("2.3 Aborts before the response: a client that goes away before the answer: its request at the backend ends at once, 499", async (t) => {
   const took: number[] = [];
   for (let i = 0; i < 5; i++) {
     const client = await openClient(house.port);
@@ -37,7 +37,7 @@ test("a client that goes away before the answer: its request at the backend ends
   assert.equal(house.lines.at(-1)?.charged, 1, "the charge is kept");
 });
 
-test("1,000 of them leave no connection to the backend behind, and the next request is served", async () => {
+test("2.3 Aborts before the response: 1,000 of them leave no connection to the backend behind, and the next request is served", async () => {
   for (let round = 0; round < 10; round++) {
     const clients = await Promise.all(Array.from({ length: 100 }, () => openClient(house.port)));
     for (const [i, client] of clients.entries()) {

@@ -8,7 +8,7 @@ import { KEY, openServed } from "../support/served.ts";
 
 const FILES = 96;
 
-test(`out of file descriptors (${FILES}): those served are served on, and it recovers when others leave`, async () => {
+test(`2.3 EMFILE: out of file descriptors (${FILES}): those served are served on, and it recovers when others leave`, async () => {
   await using backend = await openBackend();
   const under = ["sh", "-c", `ulimit -n ${FILES} && exec "$@"`, "sh"];
   await using served = await openServed({ upstreams: [backend.origin], under });

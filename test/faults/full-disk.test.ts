@@ -17,7 +17,7 @@ async function create(adminUrl: string): Promise<Response> {
   return fetch(`${adminUrl}/api/keys`, { method: "POST", headers, body });
 }
 
-test("a full disk: serving goes on, the old files stay whole, no key is half-issued, and it ends", async () => {
+test("2.4 Disk full: serving goes on, the old files stay whole, no key is half-issued, and it ends", async () => {
   await using backend = await openBackend();
   await using served = await openServed({ upstreams: [backend.origin], under: FULL });
   const keysFile = join(served.directory, "keys.json");
@@ -44,7 +44,7 @@ test("a full disk: serving goes on, the old files stay whole, no key is half-iss
   assert.equal(typeof JSON.parse(state), "object", "never half a state file");
 });
 
-test("a key file that is half written, empty or gone: the last good keys work on, told, and it heals", async () => {
+test("2.4 Key file half-written while read: half, empty or gone: the last good keys work on, told, and it heals", async () => {
   await using house = await openHouse({ keys: { [KEY]: { plan: "pro", id: ACCOUNT } } });
   const file = join(house.directory, "keys.json");
   const whole = await readFile(file, "utf8");

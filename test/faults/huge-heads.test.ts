@@ -14,7 +14,7 @@ const URL_BYTES = 8_192;
 const HEADER_BYTES = 16_384;
 const FIELDS = 100;
 
-test("a target of 8 KiB passes, one byte more is 414, query or path", async () => {
+test("2.3 Huge headers: a target of 8 KiB passes, one byte more is 414, query or path", async () => {
   for (const start of ["/v1/", "/v1/a?"]) {
     const whole = start.padEnd(URL_BYTES, "b");
     assert.equal((await ask(house.port, { key: KEY, path: whole })).status, 200);
@@ -24,7 +24,7 @@ test("a target of 8 KiB passes, one byte more is 414, query or path", async () =
   }
 });
 
-test("100 fields pass, 101 are 431; the two of the request count", async () => {
+test("2.3 Huge headers: 100 fields pass, 101 are 431; the two of the request count", async () => {
   const fields = (count: number) =>
     Array.from({ length: count - 2 }, (_, i) => [`X-${i}`, "a"] as const);
   assert.equal((await ask(house.port, { key: KEY, fields: fields(FIELDS) })).status, 200);
@@ -32,7 +32,7 @@ test("100 fields pass, 101 are 431; the two of the request count", async () => {
   assert.equal(errorOf(more).code, "headers_too_large");
 });
 
-test("fields of 16 KiB with their colons and line ends pass, one byte more is 431", async () => {
+test("2.3 Huge headers: fields of 16 KiB with their colons and line ends pass, one byte more is 431", async () => {
   const rest = [
     ["Host", "gw.test"],
     ["Authorization", `Bearer ${KEY}`],
@@ -47,7 +47,7 @@ test("fields of 16 KiB with their colons and line ends pass, one byte more is 43
   }
 });
 
-test("far beyond, in one field, many or the target: answered and closed, and nothing is kept", async () => {
+test("2.3 Huge headers: far beyond, in one field, many or the target: answered and closed, and nothing is kept", async () => {
   const heads = {
     "a field of 200 KB": `GET /v1/a HTTP/1.1\r\nHost: a\r\nX-A: ${"a".repeat(200_000)}\r\n\r\n`,
     "50,000 fields": `GET /v1/a HTTP/1.1\r\nHost: a\r\n${"a:b\r\n".repeat(50_000)}\r\n`,

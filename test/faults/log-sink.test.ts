@@ -27,7 +27,7 @@ async function fillTheLog({ port }: Served): Promise<number> {
   return 16 * 300;
 }
 
-test("a log that nobody reads: 8 MiB wait, the rest is dropped and counted, nobody waits, and it ends", async (t) => {
+test("2.4 Log pipe stuck: a log that nobody reads: 8 MiB wait, the rest is dropped and counted, nobody waits, and it ends", async (t) => {
   await using backend = await openBackend();
   await using served = await openServed({ upstreams: [backend.origin] });
   served.running.child.stdout?.pause();
@@ -59,7 +59,7 @@ test("a log that nobody reads: 8 MiB wait, the rest is dropped and counted, nobo
   assert.ok(performance.now() - startMs < 10_000, "the drain, and 2 s for the last lines");
 });
 
-test("a log whose reader went away: it goes on, every line is counted, and it ends with 0", async () => {
+test("2.4 Log pipe closed: a log whose reader went away: it goes on, every line is counted, and it ends with 0", async () => {
   await using backend = await openBackend();
   await using served = await openServed({ upstreams: [backend.origin] });
   served.running.child.stdout?.destroy();

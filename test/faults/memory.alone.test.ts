@@ -133,7 +133,7 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and requests go on", 
  * 256 of the readers have a response under way, of which the client library holds some 200 kB each in
  * whole pieces of 64 KiB, so we hold 100 to 150 MB (docs/decisions/tunnels-and-streams.md).
  */
-test("2.3 slow reader: 1,000 of 10 MB hold at most 200 MB, and are cut after idleTimeout", async (t) => {
+test("2.3 Slow reader: 1,000 of 10 MB hold at most 200 MB, and are cut after idleTimeout", async (t) => {
   await using backend = await openPipes();
   await using served = await openServed({
     upstreams: [backend.origin],

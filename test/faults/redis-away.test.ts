@@ -17,7 +17,7 @@ const { redis, proxy } = await proxiedRedisOfFile();
 
 const LOCAL = 'tollgate_store_unavailable_decisions_total{mode="local"}';
 
-describe("Redis down at the start", () => {
+describe("2.1 Down at boot", () => {
   for (const how of ["refused", "silent"] as const) {
     it(`(${how}): serves within 2 s, is live and not ready, and ready within 2 s of Redis, with no restart`, async (t) => {
       if (how === "refused") await proxy.refuse();
@@ -55,7 +55,7 @@ describe("Redis down at the start", () => {
   }
 });
 
-describe("a share of the limit", () => {
+describe("2.1 Comes back: a share of the limit", () => {
   it("is what the headers tell and what is admitted; the rest is 429 with Retry-After", async () => {
     await using house = await openRedisHouse(proxy, { config: { expectedGateways: 4 } });
     const { key, account } = await house.issue();
@@ -88,7 +88,7 @@ describe("a share of the limit", () => {
   });
 });
 
-describe("a store that is away", () => {
+describe("2.1 Down: a store that is away", () => {
   it("under deny is 503 with Retry-After: 1, uncharged, and never 500 or 429", async () => {
     await using house = await openRedisHouse(proxy, { config: { onStoreFailure: "deny" } });
     const { key, account } = await house.issue();
@@ -135,7 +135,7 @@ describe("a store that is away", () => {
   });
 });
 
-describe("a reply that is lost with its connection", () => {
+describe("2.1 Reply lost: a reply that is lost with its connection", () => {
   for (const reaches of [true, false]) {
     it(`is charged ${reaches ? "once" : "never"} when the request had ${reaches ? "" : "not "}reached Redis, and is answered`, async () => {
       await using house = await openRedisHouse(proxy);

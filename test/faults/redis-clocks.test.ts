@@ -22,7 +22,7 @@ async function keyOf(account: string): Promise<string> {
   return key;
 }
 
-describe("clocks", () => {
+describe("2.1 Clock skew between gateways: clocks", () => {
   it("of gateways an hour apart give the same Reset and one count", async () => {
     const keys = { [KEY]: { id: "both" } };
     await using early = await openRedisHouse(server, { keys, now: () => Date.now() - 3_600_000 });
@@ -40,7 +40,7 @@ describe("clocks", () => {
   });
 });
 
-describe("the clock of Redis going back over an edge", () => {
+describe("2.1 Redis clock goes back: over an edge it", () => {
   it("opens no window that was spent before: what is left of the later one is all there is", async () => {
     await using house = await openRedisHouse(server);
     const { key, account } = await house.issue();
@@ -59,7 +59,7 @@ describe("the clock of Redis going back over an edge", () => {
   });
 });
 
-describe("a pause of Redis (CLIENT PAUSE)", () => {
+describe("2.1 CLIENT PAUSE / BUSY script: a pause of Redis", () => {
   it("is an absence like any other: answers go on, and what ran late was charged once", async () => {
     await using house = await openRedisHouse(server);
     const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 100_000 } });
@@ -78,7 +78,7 @@ describe("a pause of Redis (CLIENT PAUSE)", () => {
   });
 });
 
-describe("an event loop that stalls while Redis is well", () => {
+describe("2.4 Event-loop stall: one that Redis has no part in", () => {
   it("raises no alarm: every answer is the store's", async () => {
     await using house = await openRedisHouse(server);
     const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 100_000 } });

@@ -44,20 +44,20 @@ async function notices(house: House, key: string): Promise<number> {
 describe("Redis that takes no writes", () => {
   const cases = [
     {
-      what: "out of memory",
+      what: "OOM",
       code: "OOM",
       begin: () => redis.config("SET", "maxmemory", "1"),
       end: () => redis.config("SET", "maxmemory", "0"),
     },
     {
-      what: "a read-only replica",
+      what: "Read-only replica",
       code: "READONLY",
       begin: () => redis.replicaof("127.0.0.1", 1),
       end: () => redis.replicaof("NO", "ONE"),
     },
   ];
   for (const { what, code, begin, end } of cases) {
-    it(`(${what}) is away: every request is decided here, charged once when it is over, and told once`, async () => {
+    it(`2.1 ${what}: it is away: every request is decided here, charged once when it is over, and told once`, async () => {
       await using house = await openRedisHouse(server);
       const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 10_000 } });
       assert.equal((await askTimed(house, key)).status, 200);
@@ -83,7 +83,7 @@ describe("Redis that takes no writes", () => {
   }
 });
 
-describe("an eviction policy that drops counters", () => {
+describe("2.1 Eviction policy: one that drops counters", () => {
   it("is told once and shown as a metric; noeviction is not", async () => {
     await using safe = await openRedisHouse(server);
     await redis.config("SET", "maxmemory-policy", "allkeys-lru");
@@ -110,7 +110,7 @@ describe("an eviction policy that drops counters", () => {
   });
 });
 
-describe("FLUSHALL", () => {
+describe("2.1 FLUSHALL", () => {
   it("starts the counters at 0: no refusal, no odd number in a header, no crash", async () => {
     await using house = await openRedisHouse(server);
     const { key, account } = await house.issue();
@@ -136,7 +136,7 @@ describe("FLUSHALL", () => {
 });
 
 describe("damage to one account", () => {
-  it("(the wrong type) is repaired in place, told, and counted on together", async () => {
+  it("2.1 WRONGTYPE on a counter key: it is repaired in place, told, and counted on together", async () => {
     await using one = await openRedisHouse(server);
     const { key, account } = await one.issue();
     await askTimed(one, key);
@@ -150,7 +150,7 @@ describe("damage to one account", () => {
     assert.deepEqual(changes(one), []);
   });
 
-  it("(its time to live is lost) is made good by the next request", async () => {
+  it("2.1 TTL lost: it is made good by the next request", async () => {
     await using house = await openRedisHouse(server);
     const { key, account } = await house.issue();
     await askTimed(house, key);
@@ -163,7 +163,7 @@ describe("damage to one account", () => {
     assert.equal(await dayUsed(house, account), 2);
   });
 
-  it("(a window of an impossible future) is moved to now with its count, and told", async () => {
+  it("2.1 Redis clock goes back: a window of an impossible future is moved to now with its count, and told", async () => {
     await using house = await openRedisHouse(server);
     const { key, account } = await house.issue();
     await askTimed(house, key);

@@ -24,7 +24,7 @@ after(async () => {
 });
 
 describe("a gateway under load", () => {
-  it("goes on when Redis is killed: no 500, no 429, nobody waits; and shares again within 1.5 s", async (t) => {
+  it("2.1 Dies mid-traffic, 2.1 Comes back: it goes on when Redis is killed: no 500, no 429, nobody waits; and shares again within 1.5 s", async (t) => {
     await assertUnharmed(t, "killed", async () => {
       const acceptedAt: number[] = [];
       const run = await underLoad(proxy, {
@@ -54,7 +54,7 @@ describe("a gateway under load", () => {
     });
   });
 
-  it("goes on when Redis is stopped: the first few wait 50 ms, no more than a few calls run late", async (t) => {
+  it("2.1 Slow: it goes on when Redis is stopped: the first few wait 50 ms, no more than a few calls run late", async (t) => {
     await assertUnharmed(t, "stopped", async () => {
       let sent = 0;
       const run = await underLoad(proxy, {
@@ -78,7 +78,7 @@ describe("a gateway under load", () => {
     });
   });
 
-  it("goes on when packets vanish: the socket is destroyed within a second, and nothing piles up", async (t) => {
+  it("2.1 Partitioned: it goes on when packets vanish: the socket is destroyed within a second, and nothing piles up", async (t) => {
     await assertUnharmed(t, "black hole", async () => {
       let open = Number.NaN;
       let grownMiB = Number.NaN;
@@ -104,7 +104,7 @@ describe("a gateway under load", () => {
     });
   });
 
-  it("fails no request and charges none twice while SCRIPT FLUSH runs every 100 ms", async (t) => {
+  it("2.1 SCRIPT FLUSH: it fails no request and charges none twice while SCRIPT FLUSH runs every 100 ms", async (t) => {
     const house = await openRedisHouse(proxy);
     t.after(() => house[Symbol.asyncDispose]());
     const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 5_000_000 } });

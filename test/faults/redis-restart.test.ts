@@ -5,7 +5,7 @@ import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis.ts";
 import { askTimed, dayUsed, isReady, openRedisHouse, readyWithin } from "./redis-house.ts";
 
-describe("Redis that is killed and restarted", () => {
+describe("2.1 AOF/RDB restart: Redis that is killed and restarted", () => {
   it("with AOF (everysec) keeps all but the last second of charges", async () => {
     const server = await startRedis({ args: ["--appendonly", "yes", "--appendfsync", "everysec"] });
     try {

@@ -54,7 +54,7 @@ async function drain(house: House): Promise<{ admitted: number; limit: number }>
   return { admitted, limit };
 }
 
-describe("three gateways while Redis is away", () => {
+describe("2.1 Comes back: three gateways while Redis is away", () => {
   it("that knew the count admit at most the limit + 2, by their shares, and it is all charged", async (t) => {
     await using three = await openThree();
     const { houses } = three;

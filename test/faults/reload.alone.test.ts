@@ -15,7 +15,7 @@ async function metrics({ adminUrl }: Served): Promise<Map<string, number>> {
   return new Map(samplesOf(await (await fetch(`${adminUrl}/metrics`)).text()));
 }
 
-test(`${RELOADS} reloads, good and bad in turn, at 500 rps: no failed request, counts unchanged, memory flat`, async (t) => {
+test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at 500 rps: no failed request, counts unchanged, memory flat`, async (t) => {
   await using backend = await openBackend();
   // A small heap is full soon, and then flat: else it would grow for as long as it may.
   const env = { NODE_OPTIONS: "--max-old-space-size=48 --max-semi-space-size=2" };
@@ -62,7 +62,7 @@ test(`${RELOADS} reloads, good and bad in turn, at 500 rps: no failed request, c
   assert.match(String(mistake?.msg), /tollgate\.yaml:\d+:\d+: /, "file and line are told");
 });
 
-test("a changed plan keeps its counts: Remaining is max(0, new limit - used) from the next request on", async () => {
+test("2.4 SIGHUP with a changed plan: it keeps its counts: Remaining is max(0, new limit - used) from the next request on", async () => {
   await using house = await openHouse();
   const { key } = await house.issue();
   const remaining = async () => Number((await house.ask(key)).headers.get("x-ratelimit-remaining"));

@@ -63,7 +63,7 @@ async function stopUnderLoad(number: number): Promise<Run> {
   return { whole: of(200), late: of(503), refused: failed("unsent").length };
 }
 
-test(`SIGTERM under load, ${TIMES} times: nothing that was accepted is lost, and it ends with 0`, async (t) => {
+test(`2.4 SIGTERM in flight: under load, ${TIMES} times: nothing that was accepted is lost, and it ends with 0`, async (t) => {
   const runs: Run[] = [];
   for (let from = 0; from < TIMES; from += AT_ONCE) {
     const numbers = Array.from({ length: AT_ONCE }, (_, i) => from + i);
@@ -75,7 +75,7 @@ test(`SIGTERM under load, ${TIMES} times: nothing that was accepted is lost, and
   );
 });
 
-test("a request longer than the drain is cut off, and the process ends all the same", async () => {
+test("2.4 SIGTERM in flight: a request longer than the drain is cut off, and the process ends all the same", async () => {
   await using backend = await openBackend(() => {});
   await using served = await openServed({
     upstreams: [backend.origin],

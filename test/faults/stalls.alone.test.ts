@@ -34,7 +34,7 @@ const NASTY: Readonly<Record<string, string>> = {
   "100 pipelined requests": get("/v1/pets").repeat(100),
 };
 
-test("no single request holds the others up for 50 ms", async (t) => {
+test("2.4 Event-loop stall: no single request holds the others up for 50 ms", async (t) => {
   await using backend = await openBackend();
   await using served = await openServed({ upstreams: [backend.origin] });
   await using other = await openClient(served.port);

@@ -43,7 +43,7 @@ async function openHostile(vector: UpstreamVector) {
 }
 
 for (const vector of upstreamVectors().filter(({ after }) => after !== "endless")) {
-  test(`${vector.name}: ${vector.why}`, async () => {
+  test(`2.2 Bad framing: ${vector.name}: ${vector.why}`, async () => {
     const { house, backend, reset } = await openHostile(vector);
     await using _closed = house;
     const { key } = await house.issue();
@@ -98,7 +98,7 @@ function assertOutcome({ name, expect }: UpstreamVector, answer: RawResponse): v
   }
 }
 
-test("infinite-body: 300 MiB more of an endless body raise the least RSS seen by at most 20 MB", async () => {
+test("2.2 1 GB body: infinite-body: 300 MiB more of an endless body raise the least RSS seen by at most 20 MB", async () => {
   const [vector] = upstreamVectors().filter(({ after }) => after === "endless");
   const backend = await openByteBackend((socket) => pour(socket, vector as UpstreamVector));
   const house = await openHouse({ upstream: { ...backend, seen: backend.received } });

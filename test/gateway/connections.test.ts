@@ -1,41 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openBackend } from "../support/backend.ts";
-import { ask, errorOf, openClient, rateOf, requestBytes } from "../support/client.ts";
+import { ask, errorOf, openClient, requestBytes } from "../support/client.ts";
 import { openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { onlyValue, type RawResponse, valuesOf } from "../support/response.ts";
-
-const NOON = Date.UTC(2026, 5, 1, 12);
-
-test("100 pipelined requests of a Free key: 60 x 200, then 40 x 429, in order", async () => {
-  await using house = await openHouse({ now: () => NOON });
-  house.backend.answer((seen, response) => {
-    const late = Number(/n=(\d+)/.exec(seen.target)?.[1]) % 3;
-    setTimeout(() => response.end(seen.target), late);
-  });
-  const { key } = await house.issue();
-  await using client = await openClient(house.port);
-  const requests = Array.from({ length: 100 }, (_, n) =>
-    requestBytes({ key, path: `/v1/pets?n=${n}` }),
-  );
-  client.write(Buffer.concat(requests));
-  const answers = await client.responses(Array(100).fill("GET"));
-  assert.deepEqual(
-    answers.map(({ status }) => status),
-    [...Array(60).fill(200), ...Array(40).fill(429)],
-  );
-  assert.deepEqual(
-    answers.slice(0, 60).map(({ body }) => body.toString()),
-    Array.from({ length: 60 }, (_, n) => `/v1/pets?n=${n}`),
-  );
-  assert.deepEqual(
-    answers.slice(0, 60).map((answer) => rateOf(answer).remaining),
-    Array.from({ length: 60 }, (_, n) => 59 - n),
-  );
-  await house.law();
-  assert.equal(house.backend.seen.length, 60);
-});
 
 test("a pipelined request behind a refusal that closes is neither answered nor charged", async () => {
   await using house = await openHouse();
