@@ -13,12 +13,12 @@ export type Outcome = Verdict | { readonly failure: StoreFailure };
 
 /** What happens without the store (contract 8): fallback.ts stands here. */
 export type Gate = {
-  /** True while the store is known to be away: asks do not even go out. */
-  shut(): boolean;
+  /** True while the store, or what this lane asks of it, is known to be away: no ask goes out. */
+  shut(lane: number): boolean;
   /** Decides one request here. `failure` is why the store did not; undefined while shut. */
   decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer;
-  /** How each call ended: undefined when it was answered. */
-  called(failure: StoreFailure | undefined): void;
+  /** How each call of a lane ended: undefined when it was answered. */
+  called(lane: number, failure: StoreFailure | undefined): void;
 };
 
 export type BatchOptions = {
@@ -68,9 +68,9 @@ export class Batch {
     const refusal = known !== undefined && sameTerms(known, ask) ? this.#refuses(known) : "no";
     if (known !== undefined && refusal === "surely") return this.#refused(known);
     if (known !== undefined && refusal === "strike") return this.#strike(id, name, ask, known);
-    if (gate.shut()) return gate.decide(name, ask, undefined);
-
     const lane = this.#lane(name);
+    if (gate.shut(lane.number)) return gate.decide(name, ask, undefined);
+
     let group = lane.open.get(id);
     if (group === undefined || !sameTerms(group.ask, ask)) {
       group = { id, name, ask, known: undefined, waiting: [] };
@@ -118,7 +118,8 @@ export class Batch {
   #strike(id: string, name: AccountName, ask: Ask, known: Known) {
     const lane = this.#lane(name);
     const full = lane.strikes.length >= CALL_ACCOUNTS_MAX;
-    if (known.whole?.striking || full || this.#options.gate.shut()) return this.#refused(known);
+    if (known.whole?.striking || full || this.#options.gate.shut(lane.number))
+      return this.#refused(known);
     if (known.whole !== undefined) known.whole.striking = true;
     const group: Group = { id, name, ask, known, waiting: [] };
     lane.strikes.push(group);
@@ -155,7 +156,7 @@ export class Batch {
     const number = this.#options.laneOf(name);
     let lane = this.#lanes.get(number);
     if (lane === undefined) {
-      lane = { queue: [], strikes: [], open: new Map(), calls: 0, scheduled: false };
+      lane = { number, queue: [], strikes: [], open: new Map(), calls: 0, scheduled: false };
       this.#lanes.set(number, lane);
     }
     return lane;
@@ -174,7 +175,7 @@ export class Batch {
   #flush(lane: Lane): void {
     const groups = take(lane);
     // What had to wait for a call until the store was known to be away waits no longer.
-    if (this.#options.gate.shut()) {
+    if (this.#options.gate.shut(lane.number)) {
       for (const group of groups) this.#fail(group, undefined);
       if (lane.queue.length > 0) this.#schedule(lane);
       return;
@@ -190,7 +191,8 @@ export class Batch {
       lane.calls -= 1;
       this.#forgotten.delete(forgotten);
       let trip: Trip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
-      this.#options.gate.called(failureOf(outcomes.find((each) => failureOf(each) !== undefined)));
+      const failed = outcomes.find((each) => failureOf(each) !== undefined);
+      this.#options.gate.called(lane.number, failureOf(failed));
       groups.forEach((group, i) => {
         const outcome = outcomes[i] as Outcome;
         const failure = failureOf(outcome);

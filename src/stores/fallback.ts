@@ -1,10 +1,9 @@
 import type { Ask } from "../core/quota.ts";
 import type { Gate } from "./batch.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
-import { lateCharge } from "./late-charge.ts";
-import { LocalAccounts, type Owed, type Terms } from "./local-accounts.ts";
-import { orLate, type StoreFailure, translate } from "./redis-failure.ts";
-import { bucketOf, CALL_ACCOUNTS_MAX } from "./redis-script.ts";
+import { Part } from "./part.ts";
+import { type StoreFailure, translate } from "./redis-failure.ts";
+import { BUCKETS, bucketOf } from "./redis-script.ts";
 import { LATE_MS, type SharedStore } from "./redis-shared.ts";
 import type { AccountName, Answer, FailurePolicy, NoAnswer, QuotaStore, Report } from "./store.ts";
 
@@ -23,118 +22,142 @@ export type Fallback = Gate & {
   close(): Promise<void>;
 };
 
-const FAILURES_MAX = 5;
-/** So many heartbeats missed in a row say the same where no request does. */
+/** So many heartbeats missed in a row say the same as failures, where there is no request. */
 const BEATS_MISSED_MAX = 2;
 const BEAT_MS = 1_000;
 const BEAT_LATE_MS = 500;
 const PROBE_MS = 500;
-const CHARGE_LATE_MS = 2_000;
+/** Accounts that are decided here, in all parts together. */
+const ACCOUNTS_MAX = 100_000;
 
 /**
  * Decides while the store is away (contract 8). A breaker shuts after five failures in a row: from
  * then on nobody waits for the store, and a probe each 500 ms, which writes and is as impatient as a
  * request, finds out when it is back. Before it opens, what was admitted here is charged to its own
- * windows, once.
+ * windows, once. On a Cluster each bucket has a breaker of its own: a part that is away is decided
+ * here, the others by the store.
  */
 export function createFallback(
   shared: SharedStore,
   store: Pick<QuotaStore, "lastKnown">,
   options: FallbackOptions,
 ): Fallback {
-  return new Breaker(shared, store, options);
+  return new Breakers(shared, store, options);
 }
 
-class Breaker implements Fallback {
+class Breakers implements Fallback {
   readonly #shared: SharedStore;
-  readonly #store: Pick<QuotaStore, "lastKnown">;
   readonly #options: FallbackOptions;
   readonly #heart: Heartbeat;
-  readonly #accounts = new LocalAccounts();
-  readonly #now: () => number;
-  #failuresInRow = 0;
+  /** By bucket; without a Cluster there is the one of bucket 0. */
+  readonly #parts: readonly Part[];
+  /** The buckets that shut just now, while it is found out which others are away with them. */
+  #going: Set<number> | undefined;
   #beatsMissed = 0;
-  /** What began the absence tells more than what followed: READONLY, then a connection made anew. */
-  #first: StoreFailure | undefined;
-  #wentMs: number;
-  #gatewaysThen = 1;
-  /** Why the store is away; undefined while it is not. */
-  #why: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(shared: SharedStore, store: Pick<QuotaStore, "lastKnown">, options: FallbackOptions) {
+    const { now: clock, policy, prefix } = options;
     this.#shared = shared;
-    this.#store = store;
     this.#options = options;
-    this.#heart = createHeartbeat(shared, options.prefix);
-    this.#now = options.now ?? this.#heart.storeNow;
-    this.#wentMs = this.#now();
+    const heart = createHeartbeat(shared, prefix);
+    this.#heart = heart;
+    const around = { shared, store, heart, policy, now: clock ?? heart.storeNow, clock };
+    const parts = shared.link.clustered ? BUCKETS : 1;
+    this.#parts = Array.from({ length: parts }, () => new Part(around, ACCOUNTS_MAX / parts));
     void shared.link.tried.then(() => this.#start());
   }
 
-  shut(): boolean {
-    return this.#why !== undefined;
+  shut(bucket: number): boolean {
+    return this.#part(bucket).isShut;
   }
 
   decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer {
-    switch (this.#options.policy().onStoreFailure) {
-      case "deny":
-        return { unavailable: true };
-      case "allow": {
-        const verdict = this.#accounts.admit(name, ask, this.#terms(name, failure));
-        return { verdict, unspent: 0, admitted: true, by: "local" };
-      }
-      case "local": {
-        const verdict = this.#accounts.decide(name, ask, this.#terms(name, failure));
-        return { verdict, unspent: 0, admitted: verdict.granted > 0, by: "local" };
-      }
-    }
+    const bucket = this.#shared.link.clustered ? bucketOf(name) : 0;
+    return this.#part(bucket).decide(name, ask, failure);
   }
 
-  called(failure: StoreFailure | undefined): void {
-    if (failure === undefined) {
-      this.#failuresInRow = 0;
-      if (this.#accounts.owes && !this.shut()) this.#settle().catch(() => undefined);
-      return;
-    }
-    if (this.#failuresInRow === 0 && !this.shut()) this.#begin(failure);
-    this.#failuresInRow += 1;
-    if (this.#failuresInRow >= FAILURES_MAX && !this.shut()) this.#shut(failure);
+  called(bucket: number, failure: StoreFailure | undefined): void {
+    if (this.#part(bucket).called(failure) && failure !== undefined) this.#shut(bucket, failure);
   }
 
   health(): { readonly ok: boolean; readonly why?: string } {
-    return this.#why === undefined ? { ok: true } : { ok: false, why: this.#why };
+    const away = this.#away();
+    const why = away[0] === undefined ? undefined : this.#part(away[0]).why;
+    if (why === undefined) return { ok: true };
+    const clustered = this.#shared.link.clustered;
+    const where = clustered ? `buckets ${away.join(", ")} of ${BUCKETS} are away: ` : "";
+    return { ok: false, why: `${where}${why}` };
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    if (!this.shut()) await this.#settle().catch(() => undefined);
+    const open = this.#parts.filter(({ isShut }) => !isShut);
+    await Promise.allSettled(open.map((part) => part.settle()));
     await this.#heart.leave();
+  }
+
+  #part(bucket: number): Part {
+    return this.#parts[bucket] as Part;
+  }
+
+  #away(): number[] {
+    return [...this.#parts.keys()].filter((bucket) => this.shut(bucket));
   }
 
   #start(): void {
     if (this.#closed) return;
-    const { ok, why } = this.#shared.link.health();
-    if (!ok && !this.shut()) this.#shut(translate(new Error(why ?? "no connection")));
-    else void this.#tend();
+    const { clustered, health } = this.#shared.link;
+    const { ok, why } = health();
+    if (ok || this.shut(0)) void this.#tend();
+    else if (clustered) void this.#lookAround().then(() => this.#tend());
+    else this.#shut(0, translate(new Error(why)));
   }
 
-  /** The first failure after an answer: an absence begins, with shares of its own. */
-  #begin(failure: StoreFailure): void {
-    this.#first = failure;
-    this.#wentMs = this.#now();
-    this.#gatewaysThen = this.#heart.gateways();
-    this.#accounts.forget();
-  }
-
-  #shut(failure: StoreFailure): void {
-    const { code, message: why } = this.#first ?? failure;
-    this.#why = why;
-    const { onStoreFailure: mode } = this.#options.policy();
-    this.#options.report("error", "store_away", { code, why, mode });
+  #shut(bucket: number, failure: StoreFailure): void {
+    const began = this.#part(bucket).shut(failure);
     this.#tendIn(PROBE_MS);
+    if (this.#going !== undefined) {
+      this.#going.add(bucket);
+      return;
+    }
+    const going = new Set([bucket]);
+    if (!this.#shared.link.clustered) {
+      this.#tellAway(began, going);
+      return;
+    }
+    this.#going = going;
+    void this.#lookAround().finally(() => {
+      this.#going = undefined;
+      this.#tellAway(began, going);
+    });
+  }
+
+  /**
+   * A node of a Cluster holds several buckets: what one met, others may meet with the next request.
+   * Patient, since it takes but one failure here.
+   */
+  async #lookAround(): Promise<void> {
+    const open = [...this.#parts.keys()].filter((bucket) => !this.shut(bucket));
+    const look = (bucket: number) => {
+      return this.#heart.beat(BEAT_LATE_MS, bucket).catch((error: unknown) => {
+        if (!this.shut(bucket)) this.#shut(bucket, translate(error));
+      });
+    };
+    await Promise.all(open.map(look));
+  }
+
+  #tellAway({ code, message: why }: StoreFailure, buckets: ReadonlySet<number>): void {
+    const { onStoreFailure: mode } = this.#options.policy();
+    this.#options.report("error", "store_away", { code, why, mode, ...this.#named([...buckets]) });
+  }
+
+  /** For the log: of a Cluster, which part is meant. */
+  #named(buckets: readonly number[]) {
+    const clustered = this.#shared.link.clustered;
+    return clustered ? { buckets: buckets.toSorted((a, b) => a - b).join() } : {};
   }
 
   #tendIn(ms: number): void {
@@ -142,97 +165,40 @@ class Breaker implements Fallback {
     if (!this.#closed) this.#timer = setTimeout(() => void this.#tend(), ms).unref();
   }
 
-  /** Beats, and opens when that worked while shut. */
+  /** Beats, and opens what answers again. */
   async #tend(): Promise<void> {
-    const probing = this.shut();
+    const away = this.#away();
+    const beating = away.includes(0) ? undefined : this.#beat();
+    const charged = await Promise.all(away.map((bucket) => this.#probe(bucket)));
+    const back = away.filter((_, i) => charged[i] !== undefined);
+    if (back.length > 0) {
+      const accountsCharged = charged.reduce<number>((sum, accounts) => sum + (accounts ?? 0), 0);
+      this.#options.report("info", "store_back", { accountsCharged, ...this.#named(back) });
+    }
+    await beating;
+    this.#tendIn(this.#away().length > 0 ? PROBE_MS : BEAT_MS);
+  }
+
+  async #beat(): Promise<void> {
     try {
-      await this.#heart.beat(probing ? LATE_MS : BEAT_LATE_MS);
+      await this.#heart.beat(BEAT_LATE_MS);
       this.#beatsMissed = 0;
-      if (probing) await this.#open();
     } catch (error) {
-      this.#missed(translate(error));
-    }
-    this.#tendIn(this.shut() ? PROBE_MS : BEAT_MS);
-  }
-
-  /** On a Cluster the heartbeat is in one part: the other parts may well answer. */
-  #missed(failure: StoreFailure): void {
-    this.#beatsMissed += 1;
-    if (this.shut()) this.#why = failure.message;
-    else if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.#shared.link.clustered) {
-      if (this.#failuresInRow === 0) this.#begin(failure);
-      this.#shut(failure);
+      this.#beatsMissed += 1;
+      if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.shut(0)) this.#shut(0, translate(error));
     }
   }
 
-  /**
-   * Charges what is owed so far, then lets requests through. What was admitted meanwhile is sent
-   * ahead of them on the same connection, so that they are decided with all of it counted.
-   */
-  async #open(): Promise<void> {
-    const accountsCharged = await this.#settle();
-    this.#why = undefined;
-    this.#failuresInRow = 0;
-    this.#first = undefined;
-    this.#accounts.forget();
-    for (const batch of this.#takeOwed()) this.#charge(batch).catch(() => undefined);
-    this.#options.report("info", "store_back", { accountsCharged });
-  }
-
-  async #settle(): Promise<number> {
-    const batches = this.#takeOwed();
-    for (const [i, batch] of batches.entries()) {
-      try {
-        await this.#charge(batch);
-      } catch (error) {
-        this.#accounts.restore(batches.slice(i + 1).flat());
-        throw error;
-      }
-    }
-    return batches.reduce((sum, batch) => sum + batch.length, 0);
-  }
-
-  #takeOwed(): Owed[][] {
-    return batchesOf(this.#accounts.take(), this.#shared.link.clustered);
-  }
-
-  /** A call without an answer may have been executed: it is never sent again. */
-  async #charge(batch: readonly Owed[]): Promise<void> {
+  /** Opens a part that answers; returns how many accounts were charged then. */
+  async #probe(bucket: number): Promise<number | undefined> {
+    const part = this.#part(bucket);
     try {
-      const charging = lateCharge(this.#shared, batch, this.#options.now);
-      const counts = await orLate(charging, CHARGE_LATE_MS);
-      for (const [i, owed] of batch.entries()) this.#accounts.charged(owed, counts[i] ?? []);
+      await this.#heart.beat(LATE_MS, bucket);
+      this.#beatsMissed = 0;
+      return await part.open();
     } catch (error) {
-      if (translate(error).executed === "no") this.#accounts.restore(batch);
-      throw error;
+      part.remains(translate(error));
+      return undefined;
     }
   }
-
-  #terms(name: AccountName, failure: StoreFailure | undefined): Terms {
-    return {
-      nowMs: this.#now(),
-      wentMs: this.#wentMs,
-      gateways: Math.max(this.#options.policy().expectedGateways, this.#gatewaysThen),
-      last: this.#store.lastKnown(name),
-      owed: failure === undefined || failure.executed === "no",
-    };
-  }
-}
-
-/** As many accounts as fit in a call; on a Cluster, of one bucket. */
-function batchesOf(owed: readonly Owed[], clustered: boolean): Owed[][] {
-  const byBucket = new Map<number, Owed[]>();
-  for (const each of owed) {
-    const bucket = clustered ? bucketOf(each.name) : 0;
-    const all = byBucket.get(bucket) ?? [];
-    byBucket.set(bucket, all);
-    all.push(each);
-  }
-  const batches: Owed[][] = [];
-  for (const all of byBucket.values()) {
-    for (let i = 0; i < all.length; i += CALL_ACCOUNTS_MAX) {
-      batches.push(all.slice(i, i + CALL_ACCOUNTS_MAX));
-    }
-  }
-  return batches;
 }

@@ -27,15 +27,18 @@ export type Heartbeat = {
   gateways(): number;
   /** The store's now in Unix milliseconds, as far as the last heartbeat tells. */
   storeNow(): number;
-  /** Beats once: a write, so it says whether the store works. Rejects when no answer comes in time. */
-  beat(lateMs: number): Promise<void>;
+  /**
+   * Beats once: a write, so it says whether the store works. In another bucket of a Cluster than 0,
+   * where the gateways are counted, it says no more than that. Rejects when no answer comes in time.
+   */
+  beat(lateMs: number, bucket?: number): Promise<void>;
   /** This gateway counts no more. Never rejects. */
   leave(): Promise<void>;
 };
 
 /** Tells the store that this gateway lives, and learns how many do; the caller beats the time. */
 export function createHeartbeat({ link }: Pick<SharedStore, "link">, prefix: string): Heartbeat {
-  const key = `${prefix}:{0}:gateways`;
+  const keyIn = (bucket: number) => `${prefix}:{${bucket}}:gateways`;
   const id = randomUUID();
   let counted = 1;
   /** After a gap the others are not back yet: they count as before, for as long as they may take. */
@@ -44,20 +47,21 @@ export function createHeartbeat({ link }: Pick<SharedStore, "link">, prefix: str
   const gateways = () => {
     return performance.now() < held.untilMs ? Math.max(counted, held.gateways) : counted;
   };
-  const send = (alive: 1 | 0) => runScript(link, BEAT, key, [1, key, id, alive]);
+  const send = (alive: 1 | 0, key: string) => runScript(link, BEAT, key, [1, key, id, alive]);
 
   return {
     gateways,
     storeNow: () => Math.floor(performance.now() + aheadMs),
-    beat: async (lateMs) => {
-      const reply = await orLate(send(1), lateMs);
+    beat: async (lateMs, bucket = 0) => {
+      const reply = await orLate(send(1, keyIn(bucket)), lateMs);
+      if (bucket !== 0) return;
       const [count, nowMs, there] = reply as [number, number, number];
       if (there === 0) held = { gateways: gateways(), untilMs: performance.now() + COUNTED_MS };
       counted = Math.max(1, count);
       aheadMs = nowMs - performance.now();
     },
     leave: async () => {
-      await orLate(send(0), LEAVE_LATE_MS).catch(() => undefined);
+      await orLate(send(0, keyIn(0)), LEAVE_LATE_MS).catch(() => undefined);
     },
   };
 }

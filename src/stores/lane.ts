@@ -15,6 +15,7 @@ export type Group = {
 
 /** What waits for the calls of one lane. */
 export type Lane = {
+  readonly number: number;
   queue: Group[];
   strikes: Group[];
   /** The groups of the queue that take more waiters, by account. */

@@ -102,11 +102,11 @@ class RedisStore implements QuotaStore {
       laneOf: (name) => (link.clustered ? bucketOf(name) : 0),
       clock: now,
       gate: {
-        shut: () => this.#gate.shut(),
+        shut: (lane) => this.#gate.shut(lane),
         decide: (name, ask, why) => this.#gate.decide(name, ask, why),
-        called: (why) => {
+        called: (lane, why) => {
           this.#failure = why;
-          this.#gate.called(why);
+          this.#gate.called(lane, why);
         },
       },
       onVerdict: (name, verdict) => this.#told(name, verdict),
@@ -169,7 +169,8 @@ class RedisStore implements QuotaStore {
     const why = this.#failure;
     // One that stands in has a heartbeat that writes, and knows better than the last call.
     const known = this.#gate.health?.() ?? { ok: why === undefined, why: why?.message ?? "" };
-    return known.ok || !way.ok ? way : known;
+    // Of a Cluster it knows which part is away; else the way tells why there is none.
+    return known.ok || (!way.ok && !this.#link.clustered) ? way : known;
   }
 
   async close(): Promise<void> {

@@ -2,6 +2,7 @@ import type { Redis } from "ioredis";
 import type { Ask } from "../../src/core/quota.ts";
 import { createFallback, type Fallback } from "../../src/stores/fallback.ts";
 import { createRedisStore } from "../../src/stores/redis.ts";
+import type { RedisAddress } from "../../src/stores/redis-connect.ts";
 import { accountKey } from "../../src/stores/redis-script.ts";
 import type { SharedStore } from "../../src/stores/redis-shared.ts";
 import type { FailurePolicy, QuotaStore } from "../../src/stores/store.ts";
@@ -24,14 +25,16 @@ export type FallbackSetup = {
   /** Puts something between the gateway and the way to Redis. */
   readonly through?: (shared: SharedStore) => SharedStore;
   readonly prefix?: string;
+  /** How long a decision may take; default 50 ms, as in service. */
+  readonly lateMs?: number;
 };
 
-/** A gateway's store with what stands in for it, at an address of loopback. */
+/** A gateway's store with what stands in for it, at an address or a port of loopback. */
 export async function openFallback(
-  { port }: { readonly port: number },
-  { policy, now, through = (shared) => shared, prefix = "tg" }: FallbackSetup = {},
+  to: { readonly port: number } | { readonly address: RedisAddress },
+  { policy, now, through = (shared) => shared, prefix = "tg", lateMs }: FallbackSetup = {},
 ): Promise<FallbackHouse> {
-  const url = `redis://127.0.0.1:${port}`;
+  const url = "port" in to ? `redis://127.0.0.1:${to.port}` : "";
   const told: Told[] = [];
   const clock = now === undefined ? {} : { now };
   const report = (level: string, message: string, details?: Record<string, unknown>) => {
@@ -39,10 +42,11 @@ export async function openFallback(
   };
   let gate: Fallback | undefined;
   const store = await createRedisStore({
-    address: { kind: "redis", url, shown: url },
+    address: "port" in to ? { kind: "redis", url, shown: url } : to.address,
     prefix,
     report,
     ...clock,
+    ...(lateMs === undefined ? {} : { lateMs }),
     gate: (shared, inner) => {
       const options = { prefix, report, ...clock };
       gate = createFallback(through(shared), inner, {

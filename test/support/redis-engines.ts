@@ -86,9 +86,12 @@ export type TestCluster = {
 
 const SLOTS = 16_384;
 
-/** A Cluster of masters that share the slots evenly. */
-export async function startCluster(masters = 3): Promise<TestCluster> {
-  const nodes = await Promise.all(Array.from({ length: masters }, () => startNode()));
+/** A Cluster of masters that share the slots evenly; `args` are further options of each. */
+export async function startCluster(
+  masters = 3,
+  args: readonly string[] = [],
+): Promise<TestCluster> {
+  const nodes = await Promise.all(Array.from({ length: masters }, () => startNode(args)));
   const clients = await Promise.all(nodes.map(({ server }) => server.client()));
   const ownerOf = (slot: number) => Math.floor((slot * masters) / SLOTS);
   for (const [i, redis] of clients.entries()) {
@@ -122,10 +125,10 @@ export async function startCluster(masters = 3): Promise<TestCluster> {
   };
 }
 
-async function startNode(): Promise<{ readonly bus: string; readonly server: TestRedis }> {
+async function startNode(more: readonly string[]) {
   const bus = String(await freePort());
-  const ours = ["--cluster-enabled", "yes", "--cluster-port", bus];
-  return { bus, server: await startRedis({ args: [...ours, "--cluster-node-timeout", "2000"] }) };
+  const args = ["--cluster-enabled", "yes", "--cluster-port", bus, ...more];
+  return { bus, server: await startRedis({ args: ["--cluster-node-timeout", "2000", ...args] }) };
 }
 
 /** Resolves once every node knows all the others, and that all slots are taken. */
