@@ -5,10 +5,9 @@ import { readFile, rename, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { openBackend } from "../support/backend.ts";
 import { eventually } from "../support/poll.ts";
-import { type Running, runTollgate, startNode, startTollgate } from "../support/processes.ts";
+import { type Running, runTollgate, startTollgate } from "../support/processes.ts";
 import { configText, type Folder, jsonOf, openFolder, runVerb, writeConfig } from "./kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/main.ts");
@@ -114,31 +113,6 @@ describe("a running gateway", () => {
     await backend.close();
   });
 
-  it("ends at once on a second signal, with 143 or 130", async () => {
-    const backend = await openBackend(() => {});
-    const file = await writeConfig(folder, { productionUpstream: backend.port });
-    const key = await issue(file);
-    for (const [second, status] of [
-      ["SIGTERM", 143],
-      ["SIGINT", 130],
-    ] as const) {
-      await using gateway = startTollgate(["start", "--config", file]);
-      const url = await serving(gateway);
-      const before = backend.seen.length;
-      const headers = { Authorization: `Bearer ${key}` };
-      const asked = fetch(`${url}/v1/pets`, { headers }).catch(() => "cut");
-      await eventually(() => assert.equal(backend.seen.length, before + 1));
-      gateway.child.kill("SIGTERM");
-      await gateway.line(({ msg }) => msg === "draining");
-      await sleep(150);
-      gateway.child.kill(second);
-      const { code } = await gateway.exited;
-      assert.equal(code, status);
-      assert.equal(await asked, "cut");
-    }
-    await backend.close();
-  });
-
   it("ends with 0 though nobody reads its log", async () => {
     const file = await writeConfig(folder);
     const child = spawn(process.execPath, [MAIN, "start", "--config", file], { stdio: "pipe" });
@@ -157,20 +131,6 @@ describe("a running gateway", () => {
     child.kill("SIGTERM");
     const [code, signal] = await once(child, "exit");
     assert.deepEqual({ code, signal }, { code: 0, signal: null });
-  });
-
-  it("logs what nothing caught, drains, and ends with 1", async () => {
-    const file = await writeConfig(folder);
-    for (const fault of ["throw new Error('induced')", "Promise.reject(new Error('induced'))"]) {
-      const preload = `process.on("SIGUSR2", () => { ${fault} })`;
-      const url = `data:text/javascript,${encodeURIComponent(preload)}`;
-      await using gateway = startNode(["--import", url, MAIN, "start", "--config", file]);
-      await serving(gateway);
-      gateway.child.kill("SIGUSR2");
-      const { code } = await gateway.exited;
-      assert.equal(code, 1);
-      assert.equal(gateway.lines().find(({ level }) => level === "error")?.why, "induced");
-    }
   });
 
   it("never tells a key: not on stdout, not on stderr, not in its files", async () => {

@@ -5,7 +5,7 @@ import { openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { onlyValue } from "../support/response.ts";
 
-test("drain, announced: the listener stays open, answers carry Connection: close", async () => {
+test("2.4 SIGTERM in flight: drain, announced: /readyz is 503 at once, the listener stays open, answers carry Connection: close", async () => {
   await using house = await openHouse({ config: { limits: { drainDelay: "300ms", drain: "1s" } } });
   const { key } = await house.issue();
   await using kept = await openClient(house.port);
@@ -24,7 +24,7 @@ test("drain, announced: the listener stays open, answers carry Connection: close
   await assert.rejects(ask(house.port, { key }), "no more connections");
 });
 
-test("drain, closed: what runs is served, what comes later on a connection is 503 draining", async () => {
+test("2.4 SIGTERM in flight: drain, closed: what runs is served, what comes later on a connection is 503 draining", async () => {
   await using house = await openHouse({ config: { limits: { drain: "5s" } } });
   const { key } = await house.issue();
   let answerNow = () => {};
@@ -50,7 +50,7 @@ test("drain, closed: what runs is served, what comes later on a connection is 50
   assert.deepEqual(new Set(charged), new Set(["200: 1", "503: 0"]));
 });
 
-test("drain: at the deadline what still runs is cut", async () => {
+test("2.4 SIGTERM in flight: at the deadline what still runs is cut", async () => {
   await using house = await openHouse({ config: { limits: { drain: "200ms" } } });
   const { key } = await house.issue();
   house.backend.answer(() => {});

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { openBackend } from "../support/backend.ts";
+import { ask } from "../support/client.ts";
+import { eventually } from "../support/poll.ts";
+import { KEY, openServed } from "../support/served.ts";
+
+/** A gateway that runs `code` first. */
+function preload(code: string) {
+  return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` };
+}
+
+for (const [second, status] of [
+  ["SIGTERM", 143],
+  ["SIGINT", 130],
+] as const) {
+  test(`2.4 Second SIGTERM / SIGINT: ${second} ends it at once, with ${status}`, async () => {
+    await using backend = await openBackend(() => {});
+    await using served = await openServed({
+      upstreams: [backend.origin],
+      limits: { drain: "60s" },
+    });
+    const asked = ask(served.port, { key: KEY }).catch(() => "cut");
+    await eventually(() => assert.equal(backend.seen.length, 1));
+    served.running.child.kill("SIGTERM");
+    // The same signal twice within a moment is one that came twice.
+    const { time } = await served.running.line(({ msg }) => msg === "draining");
+    await eventually(() => Date.now() > Number(time) + 120);
+    const startMs = performance.now();
+    served.running.child.kill(second);
+    assert.equal((await served.running.exited).code, status);
+    assert.ok(performance.now() - startMs < 5_000, "of a drain of a minute");
+    assert.equal(await asked, "cut");
+  });
+}
+
+for (const fault of ["throw new Error('induced')", "Promise.reject(new Error('induced'))"]) {
+  test(`2.4 uncaughtException: ${fault} is logged, what is under way ends, and it exits with 1`, async () => {
+    await using backend = await openBackend(async (_seen, response) => {
+      await eventually(() => served.said.some(({ level }) => level === "error"));
+      response.end("late");
+    });
+    const env = preload(`process.on("SIGUSR2", () => { ${fault} })`);
+    await using served = await openServed({ upstreams: [backend.origin], run: { env } });
+    const asked = ask(served.port, { key: KEY });
+    await eventually(() => assert.equal(backend.seen.length, 1));
+    served.running.child.kill("SIGUSR2");
+    assert.equal((await asked).body.toString(), "late");
+    const { code, signal } = await served.running.exited;
+    assert.deepEqual([code, signal], [1, null]);
+    const failures = served.said.filter(({ level }) => level === "error");
+    assert.deepEqual(
+      failures.map(({ why }) => why),
+      ["induced"],
+    );
+  });
+}
+
+test("2.4 Hang at exit: with a log on a disk that never answers it is gone 2 s after its drain, by SIGKILL", async (t) => {
+  await using backend = await openBackend();
+  // Only to learn where everything is: the one that hangs writes to a file.
+  await using served = await openServed({ upstreams: [backend.origin] });
+  await served.running.stop();
+  const stuck = `
+    import fs from "node:fs";
+    import { syncBuiltinESMExports } from "node:module";
+    const { write } = fs;
+    let hangs = false;
+    process.on("SIGUSR2", () => { hangs = true; });
+    fs.write = (fd, ...rest) => { if (!hangs || fd !== 1) write(fd, ...rest); };
+    syncBuiltinESMExports();`;
+  const log = join(served.directory, "log");
+  const descriptor = openSync(log, "w");
+  const main = new URL("../../src/main.ts", import.meta.url).pathname;
+  const child = spawn(process.execPath, [main, "start", "--config", served.file], {
+    stdio: ["ignore", descriptor, "ignore"],
+    env: { ...process.env, ...preload(stuck) },
+  });
+  t.after(() => child.kill("SIGKILL"));
+  closeSync(descriptor);
+  await eventually(() => assert.match(readFileSync(log, "utf8"), /"msg":"serving"/), {
+    withinMs: 20_000,
+  });
+  child.kill("SIGUSR2");
+  const ended = once(child, "exit");
+  const startMs = performance.now();
+  child.kill("SIGTERM");
+  const [code, signal] = await ended;
+  const tookMs = performance.now() - startMs;
+  t.diagnostic(`gone after ${Math.round(tookMs)} ms`);
+  assert.deepEqual([code, signal], [null, "SIGKILL"]);
+  assert.ok(tookMs >= 1_900 && tookMs < 3_000 + 2_000 + 3_000, `${tookMs} ms`);
+});
