@@ -1,5 +1,14 @@
 import type { Ask, Verdict } from "../core/quota.ts";
-import { type Known, know, Memory, refuses, type Trip, verdictSince } from "./known.ts";
+import {
+  type CountLost,
+  countLost,
+  type Known,
+  know,
+  Memory,
+  refuses,
+  type Trip,
+  verdictSince,
+} from "./known.ts";
 import { type Group, type Lane, sameTerms, take, wait } from "./lane.ts";
 import type { StoreFailure } from "./redis-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "./redis-script.ts";
@@ -27,8 +36,8 @@ export type BatchOptions = {
   /** Asks of different lanes never share a call: the buckets of a Cluster. */
   readonly laneOf: (name: AccountName) => number;
   readonly gate: Gate;
-  /** Told of every verdict of the store. */
-  readonly onVerdict: (name: AccountName, verdict: Verdict) => void;
+  /** Told of every verdict of the store, and of what it has forgotten since the one before. */
+  readonly onVerdict: (name: AccountName, verdict: Verdict, lost: CountLost | undefined) => void;
   /** The store's test clock, in milliseconds; without it, time since an answer is measured. */
   readonly clock?: (() => number) | undefined;
 };
@@ -211,9 +220,10 @@ export class Batch {
 
   #settle(group: Group, verdict: Verdict, trip: Trip, forgotten: ReadonlySet<string>): void {
     const { id, name, ask, waiting } = group;
+    const before = this.#memory.get(id);
+    this.#options.onVerdict(name, verdict, countLost(before, ask, verdict));
     if (forgotten.has(ALL) || forgotten.has(id)) this.#memory.delete(id);
-    else this.#memory.set(id, know(ask, verdict, trip, this.#memory.get(id)));
-    this.#options.onVerdict(name, verdict);
+    else this.#memory.set(id, know(ask, verdict, trip, before));
     const { granted } = verdict;
     for (let i = 0; i < waiting.length; i++) {
       const admitted = i < granted;

@@ -1,6 +1,6 @@
 import type { Ask, BanPolicy, Verdict } from "../core/quota.ts";
 import { refusalAt } from "../core/standing.ts";
-import { type Limit, windowEnd, windowStart } from "../core/windows.ts";
+import { type Limit, type WindowName, windowEnd, windowStart } from "../core/windows.ts";
 
 /** How many accounts are remembered at least; at most twice as many, some 300 bytes each. */
 const ACCOUNTS = 100_000;
@@ -56,6 +56,35 @@ export function know(
   known.trip = trip;
   for (let i = 0; i < windows.length; i++) known.used[i] = windows[i]?.used ?? 0;
   return known;
+}
+
+export type CountLost = {
+  readonly window: WindowName;
+  readonly used: number;
+  readonly was: number;
+};
+
+/**
+ * The first window that counts less than it did, though it is the same one and the store's clock has
+ * gone on: undefined where nothing was lost, as far as is known.
+ */
+export function countLost(
+  before: Known | undefined,
+  { limits }: Ask,
+  { nowMs, windows, repaired }: Verdict,
+): CountLost | undefined {
+  if (before === undefined || before.limits !== limits || repaired) return undefined;
+  // Answers of two calls that were under way together may change places.
+  if (nowMs <= before.trip.nowMs) return undefined;
+  for (let i = 0; i < windows.length; i++) {
+    const { window, used, resetMs } = windows[i] as Verdict["windows"][number];
+    const held = before.whole?.verdict.windows[i];
+    const was = held?.used ?? before.used[i] ?? 0;
+    if (used >= was) continue;
+    const thenMs = held?.resetMs ?? windowEnd(window, windowStart(window, before.trip.nowMs));
+    if (resetMs === thenMs) return { window, used, was };
+  }
+  return undefined;
 }
 
 /** Nobody is refused, and nothing is remembered but counts in the windows of now. */

@@ -1,12 +1,14 @@
 import type { ConnectionOptions } from "node:tls";
 import type { Ask, Verdict } from "../core/quota.ts";
 import { Batch, type Gate } from "./batch.ts";
+import type { CountLost } from "./known.ts";
 import { findBans } from "./redis-bans.ts";
 import { connectRedis, type RedisAddress } from "./redis-connect.ts";
 import { createEvents, type Events } from "./redis-events.ts";
 import { type Eviction, watchEviction } from "./redis-eviction.ts";
 import { orLate, type StoreFailure } from "./redis-failure.ts";
 import type { Link } from "./redis-link.ts";
+import { tellLosses } from "./redis-losses.ts";
 import { bucketOf, LIFT } from "./redis-script.ts";
 import { createSharedStore, type SharedStore } from "./redis-shared.ts";
 import {
@@ -89,6 +91,7 @@ class RedisStore implements QuotaStore {
   readonly #batch: Batch;
   readonly #events: Events;
   readonly #eviction: Eviction;
+  readonly #tellLoss: ReturnType<typeof tellLosses>;
   readonly #gate: StandIn;
   #failure: StoreFailure | undefined;
 
@@ -109,7 +112,7 @@ class RedisStore implements QuotaStore {
           this.#gate.called(lane, why);
         },
       },
-      onVerdict: (name, verdict) => this.#told(name, verdict),
+      onVerdict: (name, verdict, lost) => this.#told(name, verdict, lost),
     });
     this.#events = createEvents({
       shared: this.#shared,
@@ -119,6 +122,7 @@ class RedisStore implements QuotaStore {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },
     });
+    this.#tellLoss = tellLosses(address.shown, report);
     this.#eviction = watchEviction(link, address.shown, report);
     this.#gate = options.gate?.(this.#shared, this) ?? DENY;
   }
@@ -181,12 +185,13 @@ class RedisStore implements QuotaStore {
     await this.#link.close();
   }
 
-  #told(name: AccountName, verdict: Verdict): void {
+  #told(name: AccountName, verdict: Verdict, lost: CountLost | undefined): void {
     const { address, report } = this.#options;
     if (verdict.repaired) {
       const { environment, account } = name;
       report("warn", "counter_repaired", { environment, account, store: address.shown });
     }
+    if (lost !== undefined) this.#tellLoss(name, lost);
     if (earned(verdict)) this.#events.tell(accountId(name));
   }
 }

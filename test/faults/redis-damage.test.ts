@@ -22,6 +22,7 @@ afterEach(async () => {
 });
 const { server, redis } = await redisOfFile();
 
+const PER_SECOND_AND_DAY = { free: { second: 1_000, day: 60 }, enterprise: "custom" };
 const UNSAFE = "tollgate_store_unsafe_policy";
 
 /** The one key of the store that holds an account. */
@@ -111,14 +112,26 @@ describe("2.1 Eviction policy: one that drops counters", () => {
 });
 
 describe("2.1 FLUSHALL", () => {
-  it("starts the counters at 0: no refusal, no odd number in a header, no crash", async () => {
-    await using house = await openRedisHouse(server);
-    const { key, account } = await house.issue();
-    for (let i = 0; i < 30; i++) await askTimed(house, key);
+  it("starts the counters at 0: no refusal, no odd number in a header, no crash, and it is told once", async () => {
+    await using house = await openRedisHouse(server, { config: { plans: PER_SECOND_AND_DAY } });
+    const [one, other] = [await house.issue(), await house.issue()];
+    const lost = () => house.said.filter(({ msg }) => msg === "counter_regression");
+    for (let i = 0; i < 30; i++) await askTimed(house, i % 2 === 0 ? one.key : other.key);
+    // A window that ended has lost nothing.
+    const second = Math.floor(Date.now() / 1_000);
+    await eventually(() => Math.floor(Date.now() / 1_000) > second + 1, { everyMs: 100 });
+    for (const { key } of [one, other]) await askTimed(house, key);
+    assert.deepEqual(lost(), []);
     await redis.flushall();
-    const told = await askTimed(house, key);
-    assert.deepEqual([told.status, told.limit, told.remaining], [200, 60, 59]);
-    assert.equal(await dayUsed(house, account), 1);
+    for (const { key, account } of [one, other]) {
+      const told = await askTimed(house, key);
+      assert.deepEqual([told.status, told.limit, told.remaining], [200, 60, 59]);
+      assert.equal(await dayUsed(house, account), 1);
+    }
+    assert.deepEqual(
+      lost().map(({ level, account, window, used, was }) => [level, account, window, used, was]),
+      [["error", one.account, "day", 1, 16]],
+    );
     assert.deepEqual(changes(house), []);
   });
 
