@@ -2,7 +2,7 @@ import type { Ask } from "../core/quota.ts";
 import type { Gate } from "./batch.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
 import { Part } from "./part.ts";
-import { type StoreFailure, translate } from "./redis-failure.ts";
+import { StoreFailure, translate } from "./redis-failure.ts";
 import { BUCKETS, bucketOf } from "./redis-script.ts";
 import { LATE_MS, type SharedStore } from "./redis-shared.ts";
 import type { AccountName, Answer, FailurePolicy, NoAnswer, QuotaStore, Report } from "./store.ts";
@@ -110,10 +110,10 @@ class Breakers implements Fallback {
   #start(): void {
     if (this.#closed) return;
     const { clustered, health } = this.#shared.link;
-    const { ok, why } = health();
-    if (ok || this.shut(0)) void this.#tend();
+    const way = health();
+    if (way.ok || this.shut(0)) void this.#tend();
     else if (clustered) void this.#lookAround().then(() => this.#tend());
-    else this.#shut(0, translate(new Error(why)));
+    else this.#shut(0, new StoreFailure("unreachable", way.why, "no"));
   }
 
   #shut(bucket: number, failure: StoreFailure): void {

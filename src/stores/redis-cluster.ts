@@ -3,6 +3,7 @@ import { redirection, type StoreFailure, translate, unreachable } from "./redis-
 import {
   type Argument,
   type Link,
+  type LinkHealth,
   type LinkOptions,
   listen,
   type Node,
@@ -218,7 +219,7 @@ class ClusterMap {
     return { restart: () => listener?.disconnect() };
   }
 
-  health(): { readonly ok: boolean; readonly why?: string } {
+  health(): LinkHealth {
     const lost = this.#owners.find((node) => node?.status !== "ready");
     if (lost === undefined && !this.#owners.includes(undefined)) return { ok: true };
     return { ok: false, why: this.#why?.message ?? "Redis cannot be reached: not connected yet" };

@@ -17,6 +17,8 @@ export type Subscriber = {
   down(): void;
 };
 
+export type LinkHealth = { readonly ok: true } | { readonly ok: false; readonly why: string };
+
 /**
  * The way to Redis: alone, through Sentinel, or a Cluster. Never queues while there is no connection
  * and never sends anything twice that may have been executed; connects again by itself, for ever.
@@ -33,7 +35,7 @@ export type Link = {
   masters(): Promise<readonly Node[]>;
   /** Listens on a connection of its own; returns how to begin anew on a fresh one. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void };
-  health(): { readonly ok: boolean; readonly why?: string };
+  health(): LinkHealth;
   /** Settles once connected, or when the first attempt failed. */
   readonly tried: Promise<void>;
   close(): Promise<void>;

@@ -79,6 +79,18 @@ describe("the store that stays away", () => {
   });
 });
 
+describe("a store that is away when the gateway starts", () => {
+  it("is told with its reason, in words that come once", async () => {
+    await proxy.refuse();
+    await using house = await openFallback(proxy);
+    await eventually(() => assert.deepEqual(house.changes(), ["store_away"]));
+    const why = String(house.told[0]?.details?.why);
+    assert.match(why, /^Redis cannot be reached: /);
+    assert.equal(why.split("Redis").length - 1, 1, why);
+    assert.equal(house.gate.health().why, why);
+  });
+});
+
 describe("what a gateway does meanwhile", () => {
   it("deny: gives no answer, and charges nothing later", async () => {
     await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
