@@ -56,17 +56,14 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   #takeLane(): void {
     const { gateway, exchange, served } = this.#admitted;
     exchange.wait("connection", gateway.elapsed());
+    // That of a try that is over would swallow an abort: what waits is to be told to stop waiting.
+    this.#controller = undefined;
     this.#stopWaiting = served.upstreams.take((lane) => this.#dispatch(lane), this.#attempts);
   }
 
   #dispatch(lane: Lane): void {
     this.#lane = lane;
-    if (this.#settled) {
-      this.#releaseLane();
-      return;
-    }
     const { head, target } = this.#admitted;
-    this.#controller = undefined;
     this.#sent = false;
     const headers = outgoingFields(this.#admitted);
     const method = head.method as Dispatcher.HttpMethod;
@@ -166,7 +163,6 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
 
   /** Ends both sides. The library answers an abort with onResponseError, at once. */
   #fail(failure: Refusal): void {
-    if (this.#settled) return;
     this.#failure = failure;
     if (this.#controller !== undefined) {
       this.#controller.abort(new Error(failure.code));

@@ -16,6 +16,8 @@ const { redis, proxy } = await proxiedRedisOfFile();
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const name = account("a");
+/** No minute of the real clock ends in the middle of a test. */
+const DAY = perDay(1_000, undefined);
 
 describe("what was admitted here", () => {
   it("is charged once to its own windows when the store is back, and decided there from then on", async () => {
@@ -73,29 +75,29 @@ describe("what was admitted here", () => {
 
   it("is owed again after a charge that was refused", async () => {
     await using house = await openFallback(proxy);
-    await admit(house.store, 1);
+    await admit(house.store, 1, DAY);
     await leave(proxy, house.store);
-    assert.equal(await admit(house.store, 9), 9);
+    assert.equal(await admit(house.store, 9, DAY), 9);
     await redis.call("ACL", "SETUSER", "default", "resetkeys", "~tg:{0}:gateways");
     await proxy.listen();
     await eventually(() => /permission/.test(house.gate.health().why ?? ""));
-    assert.equal(await admit(house.store, 5), 5);
+    assert.equal(await admit(house.store, 5, DAY), 5);
     await redis.call("ACL", "SETUSER", "default", "allkeys");
     await eventually(async () => assert.equal((await counted(redis)).d, 15));
     await eventually(() => house.gate.health().ok);
-    assert.deepEqual(await counted(redis), { m: 15, d: 15 });
+    assert.deepEqual(await counted(redis), { d: 15 });
     assert.deepEqual(house.changes(), ["store_away", "store_back"]);
   });
 
   it("is never charged again after a right was missing in the middle of the charge", async () => {
     await using house = await openFallback(proxy);
-    await admit(house.store, 1);
+    await admit(house.store, 1, DAY);
     await redis.call("ACL", "SETUSER", "default", "-pexpire");
-    assert.equal(await admit(house.store, 4), 4, "Redis counted, then refused");
+    assert.equal(await admit(house.store, 4, DAY), 4, "Redis counted, then refused");
     await redis.call("ACL", "SETUSER", "default", "allcommands");
     await eventually(() => house.gate.health().ok);
-    await admit(house.store, 1);
-    assert.deepEqual(await counted(redis), { m: 6, d: 6 });
+    await admit(house.store, 1, DAY);
+    assert.deepEqual(await counted(redis), { d: 6 });
   });
 
   it("is never charged twice when the charge itself got no answer", async () => {
@@ -106,21 +108,21 @@ describe("what was admitted here", () => {
         ...shared.link,
         send: async (key, command, args) => {
           const reply = await shared.link.send(key, command, args);
-          const isCharge = String(args.at(-1)).startsWith("m ");
+          const isCharge = String(args.at(-1)).startsWith("d ");
           if (!isCharge || lost++ > 0) return reply;
           throw new StoreFailure("unreachable", "the reply was lost", "unknown");
         },
       },
     });
     await using house = await openFallback(proxy, { through: losing });
-    await admit(house.store, 1);
+    await admit(house.store, 1, DAY);
     await leave(proxy, house.store);
-    assert.equal(await admit(house.store, 9), 9);
+    assert.equal(await admit(house.store, 9, DAY), 9);
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
     assert.equal(lost, 1, "the charge was sent once");
-    await admit(house.store, 1);
-    assert.deepEqual(await counted(redis), { m: 11, d: 11 });
+    await admit(house.store, 1, DAY);
+    assert.deepEqual(await counted(redis), { d: 11 });
   });
 
   it("is exactly what was left, when one gateway that knew the count goes through an outage under load", async () => {
