@@ -86,7 +86,7 @@ export function judgeShape(token: string, prefix: string, tag: string): Judged<s
   return accept(token);
 }
 
-const KEY_SHAPED = /([a-z0-9]+_[a-z0-9]+_)[0-9A-Za-z]{20,}/g;
+const KEY_SHAPED = /([a-z0-9]_[a-z0-9]+_)[0-9A-Za-z]{20,}/g;
 
 /** Hides what looks like a key, for logs: people put keys in paths, and the log must not learn them. */
 export function maskKeys(text: string): string {
@@ -107,7 +107,7 @@ export function judgeRecord(
   if (record === undefined) return refuse("key_invalid", "unknown key");
   if (record.environment !== environment) return refuse("key_invalid", "another environment");
   if (record.revokedMs !== undefined) return refuse("key_invalid", "revoked key");
-  if (record.expiresMs !== undefined && record.expiresMs <= nowMs) {
+  if ((record.expiresMs ?? Number.POSITIVE_INFINITY) <= nowMs) {
     return refuse("key_invalid", "expired key");
   }
   return accept(record);

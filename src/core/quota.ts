@@ -83,7 +83,7 @@ export function decide(account: Account, ask: Ask, nowMs: number): Decision {
   const banned = ban !== undefined && bans !== undefined && ban.untilMs > nowMs;
   const room = Math.min(...limits.map(({ window, limit }) => limit - held(usage, window).count));
   const granted = banned ? 0 : Math.max(0, Math.min(units, room));
-  if (granted > 0) charge(usage, limits, granted);
+  charge(usage, limits, granted);
 
   const refused = units - granted;
   const window = refused > 0 && !banned ? lastExhausted(usage, limits) : undefined;
@@ -167,13 +167,10 @@ function strike(
 ): Pick<Account, "strikesMs" | "ban"> {
   const { usage } = past;
   const stored = held(usage, window);
-  let left = refused;
-  if (stored.refusedMs === 0) {
-    usage[window] = { ...stored, refusedMs: nowMs };
-    left -= 1;
-  }
+  if (stored.refusedMs === 0) usage[window] = { ...stored, refusedMs: nowMs };
   if (bans === undefined) return past;
 
+  let left = refused;
   let { ban } = past;
   let strikesMs = [...past.strikesMs];
   const { refusedMs } = held(usage, window);
@@ -187,7 +184,6 @@ function strike(
       strikesMs = [];
       break;
     }
-    if (bans.graceMs > 0) break;
   }
   return { strikesMs, ban };
 }

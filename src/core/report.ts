@@ -56,14 +56,14 @@ export type Holder = {
  * key says, preferring keys that were not revoked. Undefined for an unknown id.
  */
 export function findHolder(records: readonly KeyRecord[], id: string): Holder | undefined {
-  const account = records.some((record) => record.account === id)
+  const named = records.some((record) => record.account === id)
     ? id
     : records.find((record) => record.id === id)?.account;
-  const own = records.filter((record) => record.account === account);
+  const own = records.filter((record) => record.account === named);
   const live = own.filter((record) => record.revokedMs === undefined);
   const newest = [...(live.length > 0 ? live : own)].sort((a, b) => b.createdMs - a.createdMs)[0];
-  if (account === undefined || newest === undefined) return undefined;
-  const { environment, plan, limits } = newest;
+  if (newest === undefined) return undefined;
+  const { account, environment, plan, limits } = newest;
   return { account, environment, plan, limits };
 }
 

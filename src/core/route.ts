@@ -92,7 +92,6 @@ function isLiteral(path: Path): boolean {
 }
 
 function fitting(paths: readonly Path[], path: string): Path | undefined {
-  if (paths.length === 0) return undefined;
   const segments = path.split("/");
   return paths.find((candidate) => fits(candidate.segments, segments));
 }
@@ -110,7 +109,7 @@ export function judgeRoute(
       : refuse("method_not_allowed");
   }
   const { sunsetMs, stability } = operation.lifecycle;
-  if (sunsetMs !== undefined && sunsetMs <= nowMs) return refuse("gone");
+  if ((sunsetMs ?? Number.POSITIVE_INFINITY) <= nowMs) return refuse("gone");
   if (operation.requiresScope && stability !== undefined && !scopes.includes(stability)) {
     return refuse("scope_required", `needs the scope ${stability}`);
   }
@@ -118,7 +117,7 @@ export function judgeRoute(
 }
 
 function isUnder(basePath: string, path: string): boolean {
-  if (basePath === "/" || basePath === "") return true;
+  if (basePath === "/") return true;
   return (
     path.startsWith(basePath) && (path.length === basePath.length || path[basePath.length] === "/")
   );

@@ -6,7 +6,7 @@ export type Target = { readonly whole: string; readonly path: string };
 type Asked = { readonly method: string; readonly url: string; readonly host: string };
 
 const PRINTABLE = /^[\x21\x22\x24-\x7e]+$/;
-const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:\/|$)|%(?:2e|2f|5c|25|00|(?![0-9a-f]{2}))/i;
+const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:\/|$)|%(?:2e|2f|5c|25|00)/i;
 
 /**
  * Judges a request target (edge.md, Request in): origin-form, or absolute-form for http:// and the
@@ -21,7 +21,7 @@ export function judgeTarget({ method, url, host }: Asked): Judged<Target> {
   if (whole === undefined) return refuse("bad_request", "not this host's target");
   const question = whole.indexOf("?");
   const path = question === -1 ? whole : whole.slice(0, question);
-  if (AMBIGUOUS.test(path) || (path.includes("%") && !isUtf8(path))) {
+  if (AMBIGUOUS.test(path) || (path.includes("%") && isBroken(path))) {
     return refuse("bad_request", "ambiguous path");
   }
   return accept({ whole, path });
@@ -29,9 +29,9 @@ export function judgeTarget({ method, url, host }: Asked): Judged<Target> {
 
 function originForm(url: string, host: string): string | undefined {
   if (url.startsWith("/")) return url;
-  const match = /^http:\/\/([^/?]+)(.*)$/i.exec(url);
+  const match = /^http:\/\/([^/?]+)(.*)/i.exec(url);
   if (match === null) return undefined;
-  const [, authority = "", rest = ""] = match;
+  const [authority, rest] = match.slice(1) as [string, string];
   if (withoutDefaultPort(authority) !== withoutDefaultPort(host)) return undefined;
   return rest.startsWith("/") ? rest : `/${rest}`;
 }
@@ -40,11 +40,12 @@ function withoutDefaultPort(authority: string): string {
   return authority.replace(/:(?:80)?$/, "").toLowerCase();
 }
 
-function isUtf8(path: string): boolean {
+/** Escapes that are malformed, or do not decode to UTF-8. */
+function isBroken(path: string): boolean {
   try {
     decodeURIComponent(path);
-    return true;
-  } catch {
     return false;
+  } catch {
+    return true;
   }
 }

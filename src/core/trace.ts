@@ -24,7 +24,7 @@ export function continueTrace({ parents, states }: ReceivedTrace, random: string
   const parentId = random.slice(32, 48);
   const match = parents.length === 1 ? TRACEPARENT.exec(parents[0] as string) : null;
   if (match !== null) {
-    const [, version = "", traceId = "", parent = "", flags = "", rest] = match;
+    const [, version, traceId, parent, flags, rest] = match;
     const valid =
       version !== "ff" &&
       (version !== "00" || rest === undefined) &&
@@ -32,7 +32,7 @@ export function continueTrace({ parents, states }: ReceivedTrace, random: string
       parent !== ZERO_SPAN;
     if (valid) {
       // Unknown flags are zero; sampled (1) and random (2) go on as received.
-      const known = (Number.parseInt(flags, 16) & 3).toString(16).padStart(2, "0");
+      const known = (Number.parseInt(flags as string, 16) & 3).toString(16).padStart(2, "0");
       const traceparent = `00-${traceId}-${parentId}-${known}`;
       return { traceparent, tracestate: stateOf(states), continued: true };
     }
@@ -51,7 +51,6 @@ const LONG_MEMBER_LENGTH = 128;
 
 /** The members of all fields as one list, or undefined where there is none that could go on. */
 function stateOf(states: readonly string[]): string | undefined {
-  if (states.length === 0) return undefined;
   const members: string[] = [];
   for (const member of states.join(",").split(",")) {
     const text = member.trim();

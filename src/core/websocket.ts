@@ -61,7 +61,7 @@ export function acceptFor(key: string): string {
 /** What makes a 101 of the backend unfit to be passed on, or undefined. */
 export function wrongSwitch(raw: readonly string[], key: string): string | undefined {
   const upgrades = valuesOf(raw, "upgrade");
-  if (upgrades.length !== 1 || upgrades[0]?.toLowerCase() !== "websocket") {
+  if (upgrades.length !== 1 || (upgrades[0] as string).toLowerCase() !== "websocket") {
     return "a 101 to something else than WebSocket";
   }
   const accepts = valuesOf(raw, "sec-websocket-accept");
@@ -74,7 +74,8 @@ export function wrongSwitch(raw: readonly string[], key: string): string | undef
 function valuesOf(rawHeaders: readonly string[], wanted: string): string[] {
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() === wanted) values.push((rawHeaders[i + 1] as string).trim());
+    const name = (rawHeaders[i] as string).toLowerCase();
+    if (name === wanted) values.push((rawHeaders[i + 1] as string).trim());
   }
   return values;
 }
@@ -126,8 +127,7 @@ export class Frames {
   }
 }
 
-function headerLength([, second]: readonly number[]): number {
-  if (second === undefined) return 2;
+function headerLength([, second = 0]: readonly number[]): number {
   return 2 + lengthBytes(second & 0x7f) + (second & 0x80 ? 4 : 0);
 }
 
