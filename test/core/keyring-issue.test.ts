@@ -32,10 +32,19 @@ describe("Issuing keys (contract 3)", () => {
     }
   });
 
-  it("gives no expiry unless told to, and then that", () => {
+  it("gives no name, scope, limit or expiry unless told to, and then that", () => {
     const record = first(issue({ expiresInMs: 90 * DAY }).records);
     assert.equal(record.expiresMs, NOON + 90 * DAY);
-    assert.equal("expiresMs" in first(issue().records), false);
+    const { id, digest: _, ...rest } = first(issue().records);
+    assert.deepEqual(rest, {
+      name: "",
+      plan: "free",
+      environment: "production",
+      account: id,
+      scopes: [],
+      limits: [],
+      createdMs: NOON,
+    });
   });
 
   it("makes as many as asked: each with an account of its own, or all in the one named", () => {
@@ -67,6 +76,13 @@ describe("Issuing keys (contract 3)", () => {
     assert.notEqual(first(issue({ account: taken }, [], ring()).issued).record.id, taken);
   });
 
+  it("never takes an id twice in one go, though the dice fall alike", () => {
+    let falls = 0;
+    const random = () => Math.floor(falls++ / (12 + 30 + 12));
+    const { issued } = issue({ count: 2 }, [], { ...ring(), random });
+    assert.notEqual(issued[0]?.record.id, issued[1]?.record.id);
+  });
+
   const mistakes: readonly (readonly [string, Partial<WantedKeys>, RegExp])[] = [
     [
       "an unknown environment",
@@ -90,7 +106,7 @@ describe("Issuing keys (contract 3)", () => {
     [
       "an unknown window",
       { limits: [{ window: "week" as "day", limit: 1 }] },
-      /"week" as it is unknown/,
+      /"week" as it is unknown: expected second, minute, hour, day, month$/,
     ],
     ["a window twice", { limits: [...LIMITS, ...LIMITS] }, /two limits for one window/],
     ["an account with a space", { account: "a b" }, /the account "a b"/],
@@ -99,6 +115,7 @@ describe("Issuing keys (contract 3)", () => {
     ["a name of 201", { name: "x".repeat(201) }, /at most 200/],
     ["a name of two lines", { name: "a\nb" }, /without control characters/],
     ["a scope in capitals", { scopes: ["beta", "Beta"] }, /the scopes "beta Beta"/],
+    ["a scope of 33", { scopes: ["x".repeat(33)] }, /the scopes/],
     ["a scope of nothing", { scopes: [""] }, /the scopes/],
     ["21 scopes", { scopes: Array.from({ length: 21 }, (_, i) => `s${i}`) }, /at most 20/],
     ["no key at all", { count: 0 }, /issue 0 keys/],
@@ -125,6 +142,7 @@ describe("Issuing keys (contract 3)", () => {
     });
     issue({ account: "x".repeat(64), name: "x".repeat(200), expiresInMs: PERIOD_MS_MAX });
     issue({ scopes: Array.from({ length: 20 }, (_, i) => `s${i}`), expiresInMs: 1 });
+    issue({ scopes: ["x".repeat(32)] });
     issue({ plan: "enterprise", limits: LIMITS });
   });
 
@@ -140,6 +158,11 @@ describe("A further key of an account", () => {
     assert.equal(issue({ account: "acme", limits: [...LIMITS] }, records).records.length, 2);
   });
 
+  it("has nothing to do with the environment and plan of other accounts", () => {
+    const other = issue({ account: "other", environment: "staging", plan: "pro" }, records);
+    assert.ok(issue({ account: "acme", limits: LIMITS }, other.records));
+  });
+
   const others: readonly (readonly [string, Partial<WantedKeys>, RegExp])[] = [
     ["another environment", { environment: "staging" }, /lives in production/],
     [
@@ -149,6 +172,11 @@ describe("A further key of an account", () => {
     ],
     ["other limits", { limits: [{ window: "minute", limit: 501 }] }, /minute=501/],
     ["no limits", { limits: [] }, /on plan free to account acme/],
+    [
+      "a further limit",
+      { limits: [{ window: "day", limit: 9 }, ...LIMITS] },
+      /with minute=500 day=9 to account acme, .* with minute=500: give/,
+    ],
   ];
   for (const [name, wanted, message] of others) {
     it(`is refused with ${name}`, () => {

@@ -25,6 +25,14 @@ describe("Rotating a key", () => {
     assert.deepEqual(edited.records, [edited.previous, record]);
   });
 
+  it("leaves every other key as it is", () => {
+    const { records: all } = issue({ account: "other", count: 2 }, records);
+    const edited = rotate(all, old.id);
+    assert.ok(edited.ok);
+    const others = all.slice(1);
+    assert.deepEqual(edited.records, [edited.previous, ...others, edited.issued.record]);
+  });
+
   it("lets the old one work for the grace, and not at its end", () => {
     const edited = rotate(records, old.id);
     assert.ok(edited.ok);
@@ -79,6 +87,8 @@ describe("Rotating a key", () => {
     assert.equal(edited.previous.id, old.id);
     const told = refusal(rotate(edited.records, "acme"));
     assert.match(told, /^refused: .* as 2 work: name one of k_\w+, k_\w+$/);
+    const eleven = issue({ account: "acme", count: 11 }).records;
+    assert.match(refusal(rotate(eleven, "acme")), /as 11 work: name one of k_\w+(?:, k_\w+){9}$/);
   });
 });
 
@@ -110,7 +120,11 @@ describe("Revoking a key", () => {
     const rest = revokeKey(once.records, "acme", NOON + 1);
     assert.ok(rest.ok);
     assert.equal(rest.revoked.id, one?.id);
-    assert.ok(revokeKey(rest.records, "acme", NOON + 2).ok);
+    const { records: three } = issue({ account: "gone", count: 3 });
+    const gone = three.map((record) => ({ ...record, revokedMs: NOON }));
+    const last = revokeKey(gone, "gone", NOON + 1);
+    assert.ok(last.ok);
+    assert.equal(last.revoked.id, three.at(-1)?.id);
   });
 
   it("is unknown for an unknown ID", () => {

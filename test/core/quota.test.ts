@@ -63,6 +63,22 @@ describe("decide() charges", () => {
   });
 });
 
+describe("An account", () => {
+  it("holds nothing when it is new", () => {
+    assert.deepEqual(NEW_ACCOUNT, { usage: {}, strikesMs: [], ban: undefined });
+  });
+
+  it("keeps the very list of its strikes while none of them leaves it", () => {
+    const strikesMs = [NOON];
+    const account = timeline(DAY_1, BANS, { usage: {}, strikesMs, ban: undefined });
+    account.at(NOON + MINUTE - 1);
+    assert.equal(account.account.strikesMs, strikesMs);
+    account.at(NOON + MINUTE, 0);
+    assert.deepEqual(account.account.strikesMs, []);
+    assert.deepEqual(strikesMs, [NOON]);
+  });
+});
+
 describe("decide() and a clock that goes back", () => {
   it("stays in the window that began, and does not begin the former one anew", () => {
     const account = timeline([{ window: "minute", limit: 2 }]);

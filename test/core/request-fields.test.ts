@@ -94,6 +94,8 @@ describe("The fields of a request to the backend (contract 5, edge.md)", () => {
       ...["X-C", "2"],
       ...ours(),
     ]);
+    const others = ["A", "x-b", "X-B", "2"];
+    assert.deepEqual(forwarded(others), [...others, ...ours()], "only Connection names");
     for (const value of ["close", "CLOSE", "keep-alive", "Keep-Alive", ""]) {
       assert.deepEqual(forwarded(["Connection", value, "A", "b"]), ["A", "b", ...ours()]);
     }

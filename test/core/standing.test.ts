@@ -60,6 +60,15 @@ describe("An admitted request is told", () => {
       { limit: 1_000, remaining: 60, resetMs: DAY_END },
     ],
     [
+      "the first of those that are alike in both: nothing tells them apart",
+      [
+        ["minute", 55, 60, DAY_END],
+        ["day", 995, 1_000, DAY_END],
+      ],
+      0,
+      { limit: 60, remaining: 5, resetMs: DAY_END },
+    ],
+    [
       "what was left before those admitted after it",
       [
         ["minute", 60, 60, MINUTE_END],
@@ -80,7 +89,10 @@ describe("An admitted request is told", () => {
   }
 
   it("nothing where there is no window: that is no plan", () => {
-    assert.throws(() => admittedStanding({ windows: [] }), RangeError);
+    assert.throws(() => admittedStanding({ windows: [] }), {
+      name: "RangeError",
+      message: /^Cannot tell a standing: /,
+    });
   });
 });
 
@@ -122,12 +134,19 @@ describe("A refused request is told", () => {
     }
   });
 
+  it("of several that end together the longer one", () => {
+    const evening = ["minute", 60, 60, DAY_END] as const;
+    assert.equal(refusalAt(verdict([evening, fullDay]), NOON)?.standing.limit, 1_000);
+  });
+
   it("the ban where that ends last, with the limit of the window that struck", () => {
     const refusal = refusalAt(verdict([full, roomy], banned(MINUTE_END + 1)), NOON);
     assert.deepEqual(refusal, {
       code: "key_banned",
       standing: { limit: 60, remaining: 0, resetMs: MINUTE_END + 1 },
     });
+    const byDay = refusalAt(verdict([full, roomy], banned(MINUTE_END + 1, "day")), NOON);
+    assert.equal(byDay?.standing.limit, 1_000);
   });
 
   it("the exhausted window where that ends last, though the ban is the reason", () => {
@@ -142,8 +161,9 @@ describe("A refused request is told", () => {
   it("a limit of the plan where the window that struck is no longer in it", () => {
     const ban = banned(DAY_END + 1, "hour");
     assert.equal(refusalAt(verdict([full, roomy], ban), NOON)?.standing.limit, 60);
-    const free = verdict([["minute", 0, 60, MINUTE_END], roomy], ban);
-    assert.equal(refusalAt(free, NOON)?.standing.limit, 1_000);
+    const month = ["month", 0, 30_000, Date.UTC(2026, 7)] as const;
+    const free = verdict([["minute", 0, 60, MINUTE_END], roomy, month], ban);
+    assert.equal(refusalAt(free, NOON)?.standing.limit, 30_000);
     assert.equal(refusalAt(verdict([], ban), NOON)?.standing.limit, 0);
   });
 

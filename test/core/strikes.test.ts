@@ -65,6 +65,16 @@ describe("decide() counts a strike", () => {
     }
   });
 
+  it("that is too old for a ban while its grace still keeps the next one off", () => {
+    const account = timeline(DAY_1, { ...BANS, strikes: 2, withinMs: 5_000, graceMs: 10_000 });
+    for (const eachMs of [0, 0, 10_001]) account.at(NOON + eachMs);
+    assert.equal(account.at(NOON + 15_000, 0).strikes, 1);
+    assert.equal(account.at(NOON + 15_001, 0).strikes, 0);
+    assert.equal(account.at(NOON + 20_000).strikes, 0);
+    const { strikes, ban } = account.at(NOON + 20_001);
+    assert.deepEqual([strikes, ban], [1, undefined]);
+  });
+
   it("for each refusal after the first instant where there is no grace", () => {
     const account = timeline(DAY_1, { ...BANS, graceMs: 0 });
     account.at(NOON, 5);
@@ -87,6 +97,14 @@ describe("decide() says when a refusal could next be a strike", () => {
     assert.equal(account.at(NOON).strikeDueMs, NOON + 1_001);
     assert.equal(account.at(NOON + 1_001).strikeDueMs, NOON + 2_001);
     assert.equal(account.at(NOON + 30 * SECOND, 0).strikeDueMs, NOON + 30 * SECOND);
+  });
+
+  it("at once in a window without a refusal, whose first one begins the grace", () => {
+    const account = timeline([{ window: "minute", limit: 1 }]);
+    const late = NOON + MINUTE - 1_500;
+    for (const eachMs of [0, 0, 1_001]) account.at(late + eachMs);
+    assert.equal(account.at(NOON + MINUTE).strikeDueMs, NOON + MINUTE);
+    assert.equal(account.at(NOON + MINUTE).strikeDueMs, NOON + MINUTE + 1_001);
   });
 
   it("so that a refusal a millisecond earlier changes nothing, and one then is a strike", () => {
@@ -132,6 +150,19 @@ describe("decide() bans", () => {
       offences: 1,
     });
     assert.deepEqual([strikes, account.account.strikesMs], [0, []]);
+  });
+
+  it("for the window that resets last, the longer one where two end together", () => {
+    const minute = { window: "minute", limit: 1 } as const;
+    for (const [limits, atMs] of [
+      [[minute, ...DAY_1], NOON],
+      [[...DAY_1, minute], NOON],
+      [[minute, ...DAY_1], NOON + 12 * HOUR - 30 * SECOND],
+    ] as const) {
+      const account = timeline(limits, { ...BANS, strikes: 1 });
+      account.at(atMs);
+      assert.equal(strikeOut(account, atMs).ban?.window, "day");
+    }
   });
 
   it("until its very end: a millisecond before it is refused, then it is not", () => {

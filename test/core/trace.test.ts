@@ -149,7 +149,11 @@ describe("A tracestate goes on with its trace:", () => {
     assert.equal(state(`${whole}v,c=1`), "c=1");
     const short = many(32, 20);
     assert.equal(state(short.join()), short.slice(0, 24).join());
-    const long = `long=${"v".repeat(130)}`;
-    assert.equal(state([long, ...many(20, 20)].join()), many(20, 20).join());
+    const [kept, long] = ["kept=".padEnd(128, "v"), "long=".padEnd(129, "v")];
+    assert.equal(state([long, kept, ...many(19, 20)].join()), [kept, ...many(18, 20)].join());
+    const exact = [...many(24, 20), "exact=7"].join();
+    assert.equal(exact.length, 511);
+    assert.equal(state([long, `${exact}8`].join()), `${exact}8`);
+    assert.equal(state([long, `${exact}89`].join()), many(24, 20).join());
   });
 });

@@ -32,28 +32,40 @@ test("the accept is that of the example in RFC 6455 1.3", () => {
   assert.equal(acceptFor(NONCE), ACCEPT);
 });
 
-test("a good handshake gives its key; Content-Length: 0 is no body", () => {
-  assert.deepEqual(judgeHandshake(headWith()), { ok: true, value: { key: NONCE } });
+test("a good handshake gives its key; Content-Length: 0 is no body, and blanks are nothing", () => {
+  const judged = { ok: true, value: { key: NONCE } };
+  assert.deepEqual(judgeHandshake(headWith()), judged);
+  const blanks = { Upgrade: " websocket\t", "Sec-WebSocket-Key": ` ${NONCE} ` };
+  assert.deepEqual(judgeHandshake(headWith(blanks)), judged);
   assert.equal(judgeHandshake(headWith({ "Content-Length": "0" })).ok, true);
 });
 
-const BAD: Readonly<Record<string, ReturnType<typeof headWith>>> = {
-  POST: headWith({}, "POST"),
-  "a length": headWith({ "Content-Length": "1" }),
-  "a coding": headWith({ "Transfer-Encoding": "chunked" }),
-  "version 14": headWith({ "Sec-WebSocket-Version": "14" }),
-  "no version": headWith({ "Sec-WebSocket-Version": "" }),
-  "no key": headWith({ "Sec-WebSocket-Key": "" }),
-  "a key one short": headWith({ "Sec-WebSocket-Key": NONCE.slice(1) }),
-  "a key one long": headWith({ "Sec-WebSocket-Key": `A${NONCE}` }),
-  "two keys": { ...headWith(), rawHeaders: [...headWith().rawHeaders, "sec-websocket-key", NONCE] },
-  "two upgrades": { ...headWith(), rawHeaders: [...headWith().rawHeaders, "upgrade", "h2c"] },
+type Asking = ReturnType<typeof headWith>;
+const twice = (name: string, value: string) => {
+  return { ...headWith(), rawHeaders: [...headWith().rawHeaders, name, value] };
 };
+const BODY = "an upgrade with a body";
+const VERSION = "not WebSocket version 13";
+const KEY = "no Sec-WebSocket-Key of 16 bytes";
+const BAD: readonly (readonly [name: string, head: Asking, why: string])[] = [
+  ["POST", headWith({}, "POST"), "an upgrade with another method than GET"],
+  ["a length", headWith({ "Content-Length": "1" }), BODY],
+  ["a coding", headWith({ "Transfer-Encoding": "chunked" }), BODY],
+  ["version 14", headWith({ "Sec-WebSocket-Version": "14" }), VERSION],
+  ["no version", headWith({ "Sec-WebSocket-Version": "" }), VERSION],
+  ["no key", headWith({ "Sec-WebSocket-Key": "" }), KEY],
+  ["a key one short", headWith({ "Sec-WebSocket-Key": NONCE.slice(1) }), KEY],
+  ["a key one long", headWith({ "Sec-WebSocket-Key": `A${NONCE}` }), KEY],
+  ["a key with more behind it", headWith({ "Sec-WebSocket-Key": `${NONCE}A` }), KEY],
+  ["two keys", twice("sec-websocket-key", NONCE), KEY],
+  ["two upgrades", twice("upgrade", "h2c"), "no upgrade to WebSocket"],
+];
 
-for (const [name, head] of Object.entries(BAD)) {
+for (const [name, head, why] of BAD) {
   test(`a handshake with ${name} asks for a WebSocket, and is refused`, () => {
     assert.equal(asksForWebSocket(head), true);
-    assert.deepEqual(judgeHandshake(head).ok, false);
+    const refusal = { code: "bad_request", why };
+    assert.deepEqual(judgeHandshake(head), { ok: false, refusal });
   });
 }
 
@@ -68,7 +80,8 @@ const NONE: Readonly<Record<string, ReturnType<typeof headWith>>> = {
 for (const [name, head] of Object.entries(NONE)) {
   test(`a request with ${name} asks for no WebSocket`, () => {
     assert.equal(asksForWebSocket(head), false);
-    assert.equal(judgeHandshake(head).ok, false);
+    const refusal = { code: "bad_request", why: "no upgrade to WebSocket" };
+    assert.deepEqual(judgeHandshake(head), { ok: false, refusal });
   });
 }
 
