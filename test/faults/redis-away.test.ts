@@ -37,10 +37,16 @@ describe("2.1 Down at boot", () => {
       const first = await askTimed(house, key);
       assert.deepEqual([first.status, first.limit, first.remaining], [200, 60, 59]);
       assert.ok(first.tookMs < 150, `${first.tookMs} ms for the first request`);
-      assert.equal(await metric(house, LOCAL), 1);
+      // The first of others too: what else the machine does is not in each of them.
+      const firstsMs = [first.tookMs];
+      for (let i = 0; i < 4; i++) {
+        firstsMs.push((await askTimed(house, (await house.issue()).key)).tookMs);
+      }
+      assert.equal(await metric(house, LOCAL), 5);
       t.diagnostic(
-        `${how}: listening after ${Math.round(listenedMs)} ms, first answer in ${Math.round(first.tookMs)} ms`,
+        `${how}: listening after ${Math.round(listenedMs)} ms, first answers in ${firstsMs.map(Math.round)} ms`,
       );
+      assert.ok(Math.min(...firstsMs) < 20, `${firstsMs} ms`);
 
       if (how === "refused") await proxy.listen();
       else proxy.behave({});
@@ -48,7 +54,7 @@ describe("2.1 Down at boot", () => {
       assert.equal(await metric(house, "tollgate_store_up"), 1);
       assert.equal((await askTimed(house, key)).remaining, 58, "the first one is charged late");
       assert.equal(await dayUsed(house, account), 2);
-      assert.equal(await metric(house, LOCAL), 1);
+      assert.equal(await metric(house, LOCAL), 5);
       assert.deepEqual(changes(house), ["store_away", "store_back"]);
       await house.law();
     });

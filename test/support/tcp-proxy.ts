@@ -121,8 +121,11 @@ class DamagingProxy implements TcpProxy {
 
   #reset(pair: Pair): void {
     this.#pairs.delete(pair);
-    pair.client.resetAndDestroy();
-    pair.target.resetAndDestroy();
+    for (const socket of [pair.client, pair.target]) {
+      // Node never gets over the reset of a socket that is just being shut down: it cannot exit.
+      if (socket.writableEnded) socket.destroy();
+      else socket.resetAndDestroy();
+    }
   }
 
   /** Carries one direction of a connection, piece by piece and in order. */
