@@ -6,6 +6,7 @@ import type { EdgeLimits } from "../core/limits.ts";
 import { judgeHandshake } from "../core/websocket.ts";
 import { plainAddress } from "./address.ts";
 import { Connection } from "./connection.ts";
+import { connectionsMax } from "./descriptors.ts";
 import { Exchange, type Upgrade } from "./exchange.ts";
 import type { Gateway, Served } from "./gateway.ts";
 import { handle } from "./handle.ts";
@@ -63,6 +64,13 @@ export class Listener {
       this.#server.listen({ host, port }, () => resolve());
     });
     this.#sweep.start();
+    const { connections: wanted } = largest(this.#serves);
+    const { maxConnections: connections } = this.#server;
+    if (connections < wanted) {
+      const why =
+        "open files of this process: raise its limit (ulimit -n), or lower limits.connections";
+      this.#gateway.log.warn("connections limited", { connections, wanted, why });
+    }
   }
 
   get url(): string {
@@ -203,7 +211,7 @@ function limit(server: Server, serves: readonly Served[]): void {
   server.headersTimeout = limits.headersTimeoutMs;
   server.requestTimeout = Math.max(limits.requestTimeoutMs, limits.headersTimeoutMs);
   server.keepAliveTimeout = limits.idleTimeoutMs;
-  server.maxConnections = limits.connections;
+  server.maxConnections = connectionsMax(limits.connections);
 }
 
 /** Room for a target and fields that are each at their limit, so that ours is the answer. */

@@ -8,8 +8,11 @@ import { startLoad } from "../support/load.ts";
 import { eventually } from "../support/poll.ts";
 import { KEY, openServed, type Served } from "../support/served.ts";
 
-const RELOADS = 200;
+/** 1,000 on demand: TOLLGATE_RELOADS=1000. */
+const RELOADS = Number(process.env.TOLLGATE_RELOADS ?? 200);
 const MEBIBYTE = 1024 ** 2;
+/** Half a file, as an editor leaves it; a value that cannot be; a file over 1 MiB. */
+const MISTAKES = ["plans: {", "plans: { free: 0 }\n", `# ${"x".repeat(MEBIBYTE)}\n`];
 
 async function metrics({ adminUrl }: Served): Promise<Map<string, number>> {
   return new Map(samplesOf(await (await fetch(`${adminUrl}/metrics`)).text()));
@@ -24,10 +27,9 @@ test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at
   const resident: number[] = [];
   const startMs = performance.now();
   for (let i = 0; i < RELOADS; i++) {
-    // Every other one is half a file, as an editor leaves it, or has a mistake.
     const plans = { vectors: { minute: 10 ** 9, month: 10 ** 9 - i }, free: { minute: 60 + i } };
     if (i % 2 === 0) await served.rewrite({ plans });
-    else await writeFile(served.file, i % 4 === 1 ? "plans: {" : "plans: { free: 0 }\n");
+    else await writeFile(served.file, MISTAKES[(i >> 1) % MISTAKES.length] ?? "");
     const response = await fetch(`${served.adminUrl}/api/reload`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
@@ -60,6 +62,9 @@ test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at
   assert.ok((told.get('tollgate_config_reloads_total{result="failure"}') ?? 0) >= RELOADS / 2);
   const mistake = served.said.find(({ level }) => level === "error");
   assert.match(String(mistake?.msg), /tollgate\.yaml:\d+:\d+: /, "file and line are told");
+  const active = [...told.keys()].filter((name) => name.startsWith("tollgate_config_info"));
+  const shown = await (await fetch(`${served.adminUrl}/api/config`)).json();
+  assert.deepEqual(active, [`tollgate_config_info{hash="${(shown as { hash: string }).hash}"}`]);
 });
 
 test("2.4 SIGHUP with a changed plan: it keeps its counts: Remaining is max(0, new limit - used) from the next request on", async () => {
