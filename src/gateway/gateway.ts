@@ -8,6 +8,7 @@ import type { KeyStore, QuotaStore } from "../stores/store.ts";
 import type { TrustedProxies } from "./address.ts";
 import type { Certificate } from "./certificate.ts";
 import type { FailureAllowance } from "./failures.ts";
+import type { Memory } from "./memory.ts";
 import type { Upstreams } from "./upstreams.ts";
 
 /** One environment as it is served now. Replaced whole by a reload; an exchange keeps its own. */
@@ -44,4 +45,6 @@ export type Gateway = {
   readonly elapsed: () => number;
   /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
   draining: "no" | "announced" | "closed";
+  /** As the upkeep found it last; absent until then. */
+  memory?: Memory;
 };

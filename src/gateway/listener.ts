@@ -54,7 +54,7 @@ export class Listener {
     this.#serves = serves;
     this.#server = createEdgeServer(gateway, this.#options(), () => this.#serves);
     this.#hear();
-    limit(this.#server, serves);
+    limit(this.#server, serves, gateway);
   }
 
   async listen(): Promise<void> {
@@ -69,7 +69,7 @@ export class Listener {
     if (connections < wanted) {
       const why =
         "open files of this process: raise its limit (ulimit -n), or lower limits.connections";
-      this.#gateway.log.warn("connections limited", { connections, wanted, why });
+      this.#gateway.log.info("connections limited", { connections, wanted, why });
     }
   }
 
@@ -89,7 +89,7 @@ export class Listener {
   /** Replaces the environments, with their limits and certificates, for all that comes later. */
   serve(serves: readonly Served[]): void {
     this.#serves = serves;
-    limit(this.#server, serves);
+    limit(this.#server, serves, this.#gateway);
     renewCertificate(this.#server, serves);
   }
 
@@ -159,7 +159,8 @@ export class Listener {
       asksToContinue,
     });
     exchange.upgrade = upgrade;
-    exchange.last = this.#declined.has(request);
+    const { memory = "enough" } = this.#gateway;
+    exchange.last = memory !== "enough" || this.#declined.has(request);
     response.once("close", () => this.#ended(exchange));
     Connection.of(request.socket).enter(exchange, this.#start);
   }
@@ -203,7 +204,7 @@ function stopListening(server: Server): void {
 }
 
 /** Applies what holds for connections, and for heads whose host is not known yet. */
-function limit(server: Server, serves: readonly Served[]): void {
+function limit(server: Server, serves: readonly Served[], { memory }: Gateway): void {
   const limits = largest(serves);
   // Judged by us on rawHeaders: the parser's own count drops fields and says nothing (edge.md).
   server.maxHeadersCount = 0;
@@ -211,7 +212,7 @@ function limit(server: Server, serves: readonly Served[]): void {
   server.headersTimeout = limits.headersTimeoutMs;
   server.requestTimeout = Math.max(limits.requestTimeoutMs, limits.headersTimeoutMs);
   server.keepAliveTimeout = limits.idleTimeoutMs;
-  server.maxConnections = connectionsMax(limits.connections);
+  server.maxConnections = memory === "full" ? 0 : connectionsMax(limits.connections);
 }
 
 /** Room for a target and fields that are each at their limit, so that ours is the answer. */

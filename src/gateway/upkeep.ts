@@ -1,19 +1,22 @@
 import type { Gateway, Served } from "./gateway.ts";
+import { judgeMemory, memoryShare } from "./memory.ts";
 
 const PROBES_MS = 100;
 const CERTIFICATES_MS = 500;
+const MEMORY_MS = 1_000;
 
 /** What has to be done now and then for what is served, whether requests come or not. */
 export class Upkeep {
   readonly #gateway: Gateway;
   readonly #served: () => readonly Served[];
-  readonly #onNewCertificate: () => void;
+  readonly #onChange: () => void;
   readonly #timers: NodeJS.Timeout[] = [];
 
-  constructor(gateway: Gateway, served: () => readonly Served[], onNewCertificate: () => void) {
+  /** `onChange`: there is a new certificate, or another amount of memory left. */
+  constructor(gateway: Gateway, served: () => readonly Served[], onChange: () => void) {
     this.#gateway = gateway;
     this.#served = served;
-    this.#onNewCertificate = onNewCertificate;
+    this.#onChange = onChange;
   }
 
   start(): void {
@@ -24,11 +27,23 @@ export class Upkeep {
     this.#timers.push(
       setInterval(probe, PROBES_MS).unref(),
       setInterval(() => this.#lookAtCertificates(), CERTIFICATES_MS).unref(),
+      setInterval(() => this.#lookAtMemory(), MEMORY_MS).unref(),
     );
   }
 
   stop(): void {
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
+  }
+
+  #lookAtMemory(): void {
+    const { log, memory: before = "enough" } = this.#gateway;
+    const share = memoryShare();
+    const memory = judgeMemory(share);
+    if (memory === before) return;
+    this.#gateway.memory = memory;
+    const level = memory === "enough" ? "info" : "error";
+    log[level](`memory ${memory}`, { percentOfLimit: Math.round(100 * share) });
+    this.#onChange();
   }
 
   #lookAtCertificates(): void {
@@ -38,7 +53,7 @@ export class Upkeep {
       if (looked === "same") continue;
       if (looked === "new") {
         log.info("certificate reloaded", { env: name });
-        this.#onNewCertificate();
+        this.#onChange();
       } else {
         log.error("certificate not reloaded: the old one stays", { env: name, why: looked.why });
       }

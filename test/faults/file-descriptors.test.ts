@@ -31,7 +31,7 @@ test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, thos
   const limited = await eventually(
     () => served.said.find(({ msg }) => msg === "connections limited") ?? assert.fail("not yet"),
   );
-  assert.deepEqual([limited.level, limited.connections], ["warn", Math.floor(0.8 * FILES)]);
+  assert.deepEqual([limited.level, limited.connections], ["info", Math.floor(0.8 * FILES)]);
   const clients: Client[] = [];
   for (let i = 0; i < CLIENTS; i++) clients.push(await openClient(served.port));
 

@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { judgeMemory } from "../../src/gateway/memory.ts";
+import { openBackend } from "../support/backend.ts";
+import { ask, openClient } from "../support/client.ts";
+import { eventually } from "../support/poll.ts";
+import { valuesOf } from "../support/response.ts";
+import { KEY, openServed } from "../support/served.ts";
+
+test("2.4 Memory pressure: over 80 % of the limit it is short, over 90 % full", () => {
+  const shares = [0, 0.8, 0.801, 0.9, 0.901, 2];
+  assert.deepEqual(shares.map(judgeMemory), ["enough", "enough", "short", "short", "full", "full"]);
+});
+
+/** Reads the limit of its group from a file that the test writes, as a share of what is resident. */
+const PRELOAD = `
+  import fs from "node:fs";
+  import { syncBuiltinESMExports } from "node:module";
+  const { readFileSync } = fs;
+  fs.readFileSync = (path, ...rest) => {
+    if (!String(path).startsWith("/sys/fs/cgroup/")) return readFileSync(path, ...rest);
+    try {
+      return String(process.memoryUsage.rss() / Number(readFileSync(process.env.SHARE_FILE, "utf8")));
+    } catch {
+      return "max";
+    }
+  };
+  syncBuiltinESMExports();`;
+
+test("2.4 Memory pressure: when it is short connections end with their answer, when it is full no new ones are taken, and it recovers", async (t) => {
+  await using backend = await openBackend();
+  const directory = await mkdtemp(join(tmpdir(), "tollgate-memory-"));
+  t.after(() => rm(directory, { recursive: true, force: true }));
+  const share = join(directory, "share");
+  await using served = await openServed({
+    upstreams: [backend.origin],
+    directory,
+    run: {
+      env: {
+        NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(PRELOAD)}`,
+        SHARE_FILE: share,
+      },
+    },
+  });
+  const { port, said } = served;
+  const isSaid = (text: string) => said.filter(({ msg }) => msg === text).length;
+  await using kept = await openClient(port);
+  assert.ok(!valuesOf(await kept.ask({ key: KEY }), "Connection").includes("close"));
+
+  await writeFile(share, "0.85");
+  await eventually(() => assert.equal(isSaid("memory short"), 1));
+  const last = await kept.ask({ key: KEY });
+  assert.deepEqual([last.status, valuesOf(last, "Connection")], [200, ["close"]]);
+  assert.equal(await kept.ended, "closed");
+  await using before = await openClient(port);
+
+  await writeFile(share, "0.95");
+  await eventually(() => assert.equal(isSaid("memory full"), 1));
+  await assert.rejects(ask(port, { key: KEY }), "a new connection");
+  assert.equal((await before.ask({ key: KEY })).status, 200, "one that was there");
+
+  await writeFile(share, "0.5");
+  await eventually(() => assert.equal(isSaid("memory enough"), 1));
+  await using again = await openClient(port);
+  for (let i = 0; i < 2; i++) {
+    const answer = await again.ask({ key: KEY });
+    assert.deepEqual(
+      [answer.status, valuesOf(answer, "Connection").includes("close")],
+      [200, false],
+    );
+  }
+  assert.equal(await served.counted(), 5);
+  assert.equal(backend.seen.length, 5);
+});
