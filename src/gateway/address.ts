@@ -75,6 +75,6 @@ function withoutPort(member: string): string {
 /** Whose failures count together: an IPv4 address, or an IPv6 /64, of which one client has many. */
 export function addressGroup(address: string): string {
   if (isIP(address) !== 6) return address;
-  const words = wordsOf(address.split("%")[0] ?? "").slice(0, 4);
+  const words = wordsOf(address.split("%")[0] as string).slice(0, 4);
   return `${words.map((word) => word.toString(16)).join(":")}::/64`;
 }

@@ -8,10 +8,7 @@ export const EARLY_HINTS_MAX = 8;
 
 /** The fields as the backend spelled them, byte for byte. */
 export function textOf(raw: Dispatcher.DispatchController["rawHeaders"]): string[] {
-  if (!Array.isArray(raw)) return [];
-  return raw.map((part: Buffer | string) => {
-    return typeof part === "string" ? part : part.toString("latin1");
-  });
+  return (raw as readonly Buffer[]).map((part) => part.toString("latin1"));
 }
 
 /** What makes a response unfit to be passed on, beyond what the parser refuses (edge.md). */

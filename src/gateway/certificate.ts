@@ -51,7 +51,7 @@ export class Certificate {
       this.#pair = readPair(this.files);
       return "new";
     } catch (error) {
-      return { why: error instanceof Error ? error.message : String(error) };
+      return { why: (error as Error).message };
     }
   }
 }
@@ -72,8 +72,9 @@ function readText(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "an error";
-    throw new Error(`cannot read ${file}: the system says ${code}`);
+    throw new Error(
+      `cannot read ${file}: the system says ${(error as NodeJS.ErrnoException).code}`,
+    );
   }
 }
 

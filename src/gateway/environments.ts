@@ -78,8 +78,7 @@ function certificateOf({ name, tls }: Environment, before: Served | undefined) {
   try {
     return new Certificate(tls);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new Error(`Cannot use environments.${name}.tls: ${why}`);
+    throw new Error(`Cannot use environments.${name}.tls: ${(error as Error).message}`);
   }
 }
 

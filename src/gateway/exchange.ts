@@ -16,8 +16,11 @@ export type Waiting = "nothing" | "connection" | "upload" | "answer" | "download
 export type Forwarding = {
   /** The present wait took longer than its limit. */
   late(): void;
-  /** The client's bytes turned out to be wrong after the request was forwarded. */
-  broken(refusal: Refusal): void;
+  /**
+   * The client's bytes turned out to be wrong after the request was forwarded. Nothing after the
+   * head of an upgrade is read as a request, so nothing of that can.
+   */
+  broken?(refusal: Refusal): void;
   /** The client is gone. */
   gone(): void;
   /** A few times a second, before the wait is measured: what nobody else notices. */
@@ -74,6 +77,10 @@ export class Exchange {
   upgrade: Upgrade | undefined;
   /** Its response says `Connection: close`: what comes behind it is nobody's request. */
   last = false;
+  /** While the store is asked. */
+  deciding: Promise<unknown> | undefined;
+  /** The response has ended, or nobody is there to get one any more. */
+  over = false;
   /** The backend's 101 has gone out. */
   tunnelled = false;
   /** What the client's later bytes turned out to be, where nobody was there to be told. */
@@ -94,7 +101,7 @@ export class Exchange {
     this.progressMs = facts.startedMs;
     this.peer = facts.peer;
     this.asksToContinue = facts.asksToContinue;
-    this.path = pathOf(request.url ?? "");
+    this.path = pathOf(request.url as string);
   }
 
   wait(waiting: Waiting, nowMs: number): void {
@@ -111,7 +118,7 @@ export class Exchange {
   /** The rest of the request cannot be believed: tell whoever deals with it now. */
   breaks(refusal: Refusal): void {
     this.broken ??= refusal;
-    this.forwarding?.broken(refusal);
+    this.forwarding?.broken?.(refusal);
   }
 
   line(status: number, endedMs: number): RequestLine {
@@ -122,7 +129,7 @@ export class Exchange {
       account: key?.account,
       key: key?.id,
       plan: key?.plan,
-      method: this.request.method ?? "",
+      method: this.request.method as string,
       route: this.found?.template,
       path: maskKeys(this.path).slice(0, PATH_LOGGED_MAX),
       status,

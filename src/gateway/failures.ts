@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
+import { RateLimiterMemory, type RateLimiterRes } from "rate-limiter-flexible";
 import type { Standing } from "../core/standing.ts";
 import type { WindowName } from "../core/windows.ts";
 import { addressGroup } from "./address.ts";
@@ -41,9 +41,9 @@ export function createFailureAllowance(allowance: {
         const { consumedPoints, msBeforeNext } = await limiter.consume(slot(address));
         return { standing: standing(consumedPoints, msBeforeNext, nowMs), over: false };
       } catch (refusal) {
-        // The library rejects with a plain result when the allowance is used up.
-        if (!(refusal instanceof RateLimiterRes)) throw refusal;
-        return { standing: standing(limit, refusal.msBeforeNext, nowMs), over: true };
+        // The library rejects with a plain result when the allowance is used up, and never else.
+        const { msBeforeNext } = refusal as RateLimiterRes;
+        return { standing: standing(limit, msBeforeNext, nowMs), over: true };
       }
     },
     async look(address, nowMs) {

@@ -30,7 +30,9 @@ export async function handle(
   exchange.key = consumer.value.key;
 
   const spending = spend(gateway, served, consumer.value, exchange);
-  const standing = spending instanceof Promise ? await spending : spending;
+  const standing = spending instanceof Promise ? await decided(exchange, spending) : spending;
+  // The client left meanwhile: what the store charged is in its line, and there is nobody to serve.
+  if (exchange.over) return;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
 
   const { plan, account, scopes } = consumer.value.key;
@@ -42,4 +44,12 @@ export async function handle(
   const admitted = { gateway, exchange, served, head, target: target.whole, ...told };
   if (exchange.upgrade === undefined) return forward(admitted);
   return upgrade(admitted, consumer.value.key, exchange.upgrade);
+}
+
+/** The line of a client that leaves meanwhile waits for the decision: a charge is told (contract 4). */
+async function decided<T>(exchange: Exchange, deciding: Promise<T>): Promise<T> {
+  exchange.deciding = deciding;
+  const decision = await deciding;
+  exchange.deciding = undefined;
+  return decision;
 }

@@ -8,8 +8,7 @@ const known = new WeakMap<readonly Served[], EdgeLimits>();
  * has told its host, and for the connection itself.
  */
 export function largest(serves: readonly Served[]): EdgeLimits {
-  const [first, ...others] = serves;
-  if (first === undefined) throw new RangeError("Cannot listen without an environment");
+  const [first, ...others] = serves as readonly [Served, ...Served[]];
   let limits = known.get(serves);
   if (limits === undefined) {
     const all = { ...first.limits };

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
-import { Server as NetServer, type Socket } from "node:net";
+import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { Address } from "../config/config.ts";
 import type { EdgeLimits } from "../core/limits.ts";
 import { judgeHandshake } from "../core/websocket.ts";
@@ -93,11 +93,6 @@ export class Listener {
     renewCertificate(this.#server, serves);
   }
 
-  /** Takes no more connections. */
-  stopListening(): void {
-    stopListening(this.#server);
-  }
-
   /** Resolves when no exchange is under way, or at the deadline; then ends every connection. */
   async close(deadlineMs: number): Promise<void> {
     stopListening(this.#server);
@@ -135,7 +130,7 @@ export class Listener {
       answerParserError(error, socket, largest(this.#serves));
     });
     server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
-      const upgrade = { nonce: nonceOf(request) ?? "", tunnels: this.#tunnels };
+      const upgrade = { nonce: nonceOf(request) as string, tunnels: this.#tunnels };
       this.#accept(request, takeOver(request, socket, early), false, upgrade);
     });
     server.on("connect", (_request: IncomingMessage, socket: Socket) => {
@@ -173,11 +168,18 @@ export class Listener {
   };
 
   #ended(exchange: Exchange): void {
+    exchange.over = true;
     if (!exchange.response.writableFinished) exchange.forwarding?.gone();
+    const tell = () => this.#tell(exchange);
+    if (exchange.deciding === undefined) tell();
+    else exchange.deciding.then(tell, tell);
+    Connection.of(exchange.socket).leave(exchange);
+  }
+
+  #tell(exchange: Exchange): void {
     this.#sweep.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
     onRequest(exchange.line(statusOf(exchange), elapsed()));
-    Connection.of(exchange.socket).leave(exchange);
   }
 }
 
@@ -234,7 +236,6 @@ function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void 
 
 function urlOf(server: Server, { host }: Address, [first]: readonly Served[]): string {
   const scheme = first?.certificate === undefined ? "http" : "https";
-  const bound = server.address();
-  const port = typeof bound === "object" && bound !== null ? bound.port : 0;
+  const { port } = server.address() as AddressInfo;
   return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

@@ -36,7 +36,7 @@ export function answerParserError(
   if (socket.destroyed || !socket.writable || error.code === "ECONNRESET") {
     socket.destroy();
   } else if (exchange !== undefined && !exchange.request.complete) {
-    exchange.breaks({ code, why: error.code ?? error.message });
+    exchange.breaks({ code, why: code });
   } else {
     const answer = () => {
       endThenDiscard(socket, rawAnswer(code), limits?.bodyBytes ?? DISCARD_BYTES_MAX);
@@ -55,7 +55,7 @@ const ANOTHER_VERSION = / HTTP\/(?!1\.[01]\r)\d+\.\d+\r?$/;
  * no request line at all. A head that overflows before its first line ends is a target too long.
  */
 function codeFor(error: ParserError): RefusalCode {
-  const code = CODES[error.code ?? ""] ?? "bad_request";
+  const code = CODES[`${error.code}`] ?? "bad_request";
   const line = lineAt(error);
   if (code === "headers_too_large" && !error.rawPacket?.includes("\n")) return "uri_too_long";
   if (code === "not_implemented" && !METHOD_AND_SPACE.test(line)) return "bad_request";

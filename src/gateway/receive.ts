@@ -29,8 +29,8 @@ export function receive(
   if (gateway.draining === "closed") return refuse("draining");
   const { request } = exchange;
   const raw = {
-    method: request.method ?? "",
-    url: request.url ?? "",
+    method: request.method as string,
+    url: request.url as string,
     version: request.httpVersion,
     rawHeaders: request.rawHeaders,
   };

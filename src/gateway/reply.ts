@@ -133,7 +133,7 @@ function refusalFields(
         : [];
     case "rate_limited":
     case "key_banned":
-      return retryAfterField(standing, exchange.decidedMs ?? gateway.now());
+      return retryAfterField(standing, exchange.decidedMs as number);
     case "method_not_allowed":
       return ["Allow", (exchange.found?.allow ?? ALL_METHODS).join(", ")];
     case "store_unavailable":
@@ -155,5 +155,7 @@ function mustClose(gateway: Gateway, exchange: Exchange, code: RefusalCode): boo
   if (gateway.draining !== "no" || exchange.broken !== undefined || FRAMING.has(code)) return true;
   const { head, request } = exchange;
   if (head === undefined || !hasBody(head) || request.complete) return head === undefined;
-  return exchange.asksToContinue || head.chunked || (head.contentLength ?? 0) > DISCARD_BYTES_MAX;
+  return (
+    exchange.asksToContinue || head.chunked || (head.contentLength as number) > DISCARD_BYTES_MAX
+  );
 }

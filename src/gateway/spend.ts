@@ -1,6 +1,12 @@
 import { policyField } from "../core/headers.ts";
 import { accept, type Judged, refuse } from "../core/refusal.ts";
-import { admittedStanding, refusalAt, type Standing, untouchedStanding } from "../core/standing.ts";
+import {
+  admittedStanding,
+  refusalAt,
+  type Standing,
+  type StandingRefusal,
+  untouchedStanding,
+} from "../core/standing.ts";
 import type { Answer, NoAnswer } from "../stores/store.ts";
 import type { Consumer } from "./authenticate.ts";
 import type { Exchange } from "./exchange.ts";
@@ -29,9 +35,7 @@ export function spend(
     gateway.onWithoutStore("unavailable");
     const last = gateway.quotas.lastKnown(consumer);
     exchange.standing =
-      last === undefined
-        ? untouchedStanding(limits, gateway.now())
-        : (refusalAt(last, last.nowMs)?.standing ?? admittedStanding(last));
+      last === undefined ? untouchedStanding(limits, gateway.now()) : admittedStanding(last);
     return refuse("store_unavailable", "the rate limit store is away");
   };
   const answer = gateway.quotas.spend(consumer, ask);
@@ -48,8 +52,7 @@ function judgeAnswer(answer: Answer, exchange: Exchange): Judged<Standing> {
     return accept(exchange.standing);
   }
   exchange.decision = "refused";
-  const refusal = refusalAt(verdict, verdict.nowMs);
-  if (refusal === undefined) throw new Error("Cannot refuse a request that nothing refuses");
+  const refusal = refusalAt(verdict, verdict.nowMs) as StandingRefusal;
   exchange.standing = refusal.standing;
   return refuse(refusal.code);
 }

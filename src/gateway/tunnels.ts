@@ -63,7 +63,7 @@ export class Tunnels {
     if (keys.ready) {
       for (const { key, served } of this.#firsts()) {
         const judged = judgeRecord(keys.find(key.digest), served.name, now());
-        if (!judged.ok) this.#closeKey(key.id, judged.refusal.why ?? judged.refusal.code);
+        if (!judged.ok) this.#closeKey(key.id, judged.refusal.why as string);
       }
     }
     if (this.#asking) return;

@@ -22,8 +22,6 @@ import type { Upstreams } from "./upstreams.ts";
  * replaced first, and the client's socket is never its own (see ClientEnd).
  */
 const proxy = createProxyServer({ toProxy: true, prependPath: false });
-/** Each error comes to the callback of its tunnel too. */
-proxy.on("error", () => undefined);
 proxy.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks(request));
 const started = new WeakMap<object, Tunnel>();
 
@@ -182,13 +180,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
   }
 
-  /** Nothing after the head is read as a request, so nothing of it can turn out wrong. */
-  broken(refusal: Refusal): void {
-    this.#fail(refusal);
-  }
-
   gone(): void {
-    if (this.#settled) return;
     this.#settle();
     this.#request?.destroy();
     this.#backend?.destroy();
@@ -196,7 +188,6 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   close(status: 1001 | 1008, why: string): void {
     const { exchange, served } = this.#admitted;
-    if (this.#settled) return;
     if (!exchange.tunnelled) {
       if (status === 1001) this.#fail({ code: "draining", why });
       return;
@@ -217,7 +208,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     if (this.#settled) return;
     this.#settle();
     const { gateway, exchange } = this.#admitted;
-    exchange.why ??= failure.why ?? failure.code;
+    exchange.why ??= failure.why;
     if (failure.code.startsWith("upstream")) this.#reports("failed");
     this.#request?.destroy();
     // Once the status is out, the only honest signal left is a connection that ends too soon.

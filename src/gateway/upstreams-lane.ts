@@ -106,7 +106,6 @@ export class Lane {
 
   /** The next request goes over a new connection. Only between requests. */
   renew(): void {
-    if (this.answered === 0) return;
     void this.#client.close();
     this.#client = this.#newClient();
   }

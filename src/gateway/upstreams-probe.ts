@@ -29,7 +29,6 @@ export function probeDue(
   upstream.endProbe = () => end(undefined);
   const { healthCheck } = options;
   stop = healthCheck === undefined ? tryConnect(upstream, end) : ask(upstream, healthCheck, end);
-  if (ended) stop();
 }
 
 function tryConnect({ origin, connect }: Upstream, end: (wentWell: boolean) => void): () => void {

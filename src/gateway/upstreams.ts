@@ -77,7 +77,7 @@ export class Upstreams {
 
   /** The backend for a tunnel, which opens a connection of its own; pending until `done`. */
   pick(): Upstream {
-    const upstream = this.#leastPending(ANY) ?? (this.all[0] as Upstream);
+    const upstream = this.#leastPending(ANY) as Upstream;
     upstream.pending += 1;
     return upstream;
   }
@@ -104,7 +104,6 @@ export class Upstreams {
 
   /** Starts the probes that are due; called a few times a second. */
   probe(): void {
-    if (this.#closed) return;
     for (const upstream of this.all) {
       probeDue(upstream, this.options, (wentWell) => this.#probed(upstream, wentWell));
     }

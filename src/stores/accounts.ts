@@ -72,9 +72,8 @@ export class AccountTable {
   #forgetIdle(): void {
     this.#onOverflow();
     for (let looked = 0; ; looked++) {
-      const next = this.#next() ?? this.#next();
-      if (next === undefined) return;
-      const [name, entry] = next;
+      // There are accounts, so a round that begins anew has a first one.
+      const [name, entry] = this.#next() ?? (this.#next() as [AccountName, Entry]);
       if (looked >= IDLE_SEARCH || (!entry.recent && entry.ban === undefined)) {
         this.#remove(name);
         return;

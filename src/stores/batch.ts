@@ -147,18 +147,16 @@ export class Batch {
 
   /** One lane a time; the lane goes to the end of the order, so that each has its turn. */
   #sendStrikes(): void {
-    const waiting = [...this.#lanes].filter(([, { strikes }]) => strikes.length > 0);
-    const [number, lane] = waiting.find(([, { calls }]) => calls < CALLS_MAX) ?? [];
-    if (number !== undefined && lane !== undefined) {
-      this.#lanes.delete(number);
-      this.#lanes.set(number, lane);
-      this.#strikesSentMs = performance.now();
+    const waiting = [...this.#lanes.values()].filter(({ strikes }) => strikes.length > 0);
+    if (waiting.length === 0) return;
+    this.#strikesSentMs = performance.now();
+    const lane = waiting.find(({ calls }) => calls < CALLS_MAX);
+    if (lane !== undefined) {
+      this.#lanes.delete(lane.number);
+      this.#lanes.set(lane.number, lane);
       this.#flush(lane);
     }
-    if (waiting.length > 1 || (waiting.length === 1 && lane === undefined)) {
-      if (lane === undefined) this.#strikesSentMs = performance.now();
-      this.#paceStrikes();
-    }
+    if (waiting.length > 1 || lane === undefined) this.#paceStrikes();
   }
 
   #lane(name: AccountName): Lane {

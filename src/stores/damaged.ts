@@ -30,10 +30,8 @@ export class DamagedFileError extends Error {
 export function parseFile(file: string, text: string): unknown {
   try {
     return JSON.parse(text);
-  } catch (cause) {
-    const mistake = findSyntaxMistake(text);
-    if (mistake === undefined) throw cause;
-    const { line, column, why } = mistake;
+  } catch {
+    const { line, column, why } = findSyntaxMistake(text) as Place & { why: string };
     const message = `Cannot read this as JSON: ${why}. Repair it, or put a copy in its place`;
     throw new DamagedFileError(file, [{ line, column, message }]);
   }

@@ -153,7 +153,7 @@ class KeysFile implements KeyStore {
       this.#trouble = undefined;
       if (before !== undefined) report("info", "The keys file is in use again", { path });
     } catch (cause) {
-      this.#trouble = cause instanceof Error ? cause.message : String(cause);
+      this.#trouble = (cause as Error).message;
       if (this.#trouble === before) return;
       report("error", `${this.#trouble}. The keys read before stay in use`, { path });
     }

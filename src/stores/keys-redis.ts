@@ -142,7 +142,7 @@ class KeysRedis implements KeyStore {
   async #change<T>(edit: Edit<T>): Promise<T> {
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
       await this.#refresh();
-      const before = this.#seen ?? { version: "", records: [] };
+      const before = this.#seen as Snapshot;
       const { records, result } = edit(before.records);
       if (records === before.records) return result;
       refuseDuplicates(records);

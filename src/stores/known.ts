@@ -1,4 +1,4 @@
-import type { Ask, BanPolicy, Verdict } from "../core/quota.ts";
+import type { Ask, BanPolicy, Verdict, WindowStanding } from "../core/quota.ts";
 import { refusalAt } from "../core/standing.ts";
 import { type Limit, type WindowName, windowEnd, windowStart } from "../core/windows.ts";
 
@@ -54,7 +54,7 @@ export function know(
   }
   const known = before as Ordinary;
   known.trip = trip;
-  for (let i = 0; i < windows.length; i++) known.used[i] = windows[i]?.used ?? 0;
+  for (let i = 0; i < windows.length; i++) known.used[i] = (windows[i] as WindowStanding).used;
   return known;
 }
 
@@ -77,9 +77,9 @@ export function countLost(
   // Answers of two calls that were under way together may change places.
   if (nowMs <= before.trip.nowMs) return undefined;
   for (let i = 0; i < windows.length; i++) {
-    const { window, used, resetMs } = windows[i] as Verdict["windows"][number];
+    const { window, used, resetMs } = windows[i] as WindowStanding;
     const held = before.whole?.verdict.windows[i];
-    const was = held?.used ?? before.used[i] ?? 0;
+    const was = held?.used ?? (before.used[i] as number);
     if (used >= was) continue;
     const thenMs = held?.resetMs ?? windowEnd(window, windowStart(window, before.trip.nowMs));
     if (resetMs === thenMs) return { window, used, was };
@@ -108,7 +108,7 @@ export function verdictSince({ limits, trip, used, whole }: Known, sinceMs: numb
     const held = whole?.verdict.windows[i];
     const resetMs = held?.resetMs ?? windowEnd(window, windowStart(window, nowMs));
     if (resetMs <= thenMs) return { window, limit, used: 0, resetMs: nextMs };
-    return { window, limit, used: held?.used ?? used[i] ?? 0, resetMs };
+    return { window, limit, used: held?.used ?? (used[i] as number), resetMs };
   });
   const ban = whole?.verdict.ban;
   return {

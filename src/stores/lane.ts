@@ -28,11 +28,10 @@ export function wait(group: Group): Promise<Answer | NoAnswer> {
   return new Promise((resolve) => group.waiting.push(resolve));
 }
 
-/** The asks of the next call: the queue in its order, then strikes, while they share the policy. */
+/** The asks of the next call: the queue in its order, then strikes, while they share the policy. There is one. */
 export function take(lane: Lane): Group[] {
-  const first = lane.queue[0] ?? lane.strikes[0];
+  const first = lane.queue[0] ?? (lane.strikes[0] as Group);
   const groups: Group[] = [];
-  if (first === undefined) return groups;
   for (const source of [lane.queue, lane.strikes]) {
     let count = 0;
     for (const group of source) {

@@ -32,11 +32,11 @@ export async function lateCharge(
     return units.map((each) => `${LETTER[each.window]} ${each.startMs} ${each.units}`).join(" ");
   });
   const args = [keys.length, ...keys, clock ? clock() : -1, ...texts];
-  const counts = (await runScript(link, LATE_CHARGE, keys[0] ?? "", args)) as number[];
+  const counts = (await runScript(link, LATE_CHARGE, keys[0] as string, args)) as number[];
   let at = 0;
   return owed.map(({ units }) => {
     return units.map(() => {
-      const count = counts[at++] ?? -1;
+      const count = counts[at++] as number;
       return count < 0 ? undefined : count;
     });
   });

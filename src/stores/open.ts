@@ -1,4 +1,4 @@
-import type { Config } from "../config/config.ts";
+import type { Config, StoreAddress } from "../config/config.ts";
 import { openKeysFile } from "./keys-file.ts";
 import { createMemoryStore } from "./memory.ts";
 import type { FailurePolicy, KeyStore, QuotaStore, Report } from "./store.ts";
@@ -19,11 +19,10 @@ export async function openKeyStore(
   { report, watch }: OpenOptions & { readonly watch: boolean },
 ): Promise<KeyStore> {
   if (keys.in === "file") return openKeysFile({ path: keys.path, report, watch });
-  if (store.kind === "memory") {
-    throw new RangeError("Cannot open keys in Redis with store: memory: the configuration forbids");
-  }
   const { openKeysRedis } = await import("./keys-redis.ts");
-  return openKeysRedis({ address: store, prefix: storePrefix, copyFile: stateFile, report, watch });
+  // The configuration was checked: there are none in Redis with `store: memory`.
+  const address = store as Exclude<StoreAddress, { kind: "memory" }>;
+  return openKeysRedis({ address, prefix: storePrefix, copyFile: stateFile, report, watch });
 }
 
 /**

@@ -81,7 +81,7 @@ export class Part {
   /** From now on nobody waits for it. Returns what the absence began with. */
   shut(failure: StoreFailure): StoreFailure {
     if (this.#failuresInRow === 0) this.#begin(failure);
-    const began = this.#first ?? failure;
+    const began = this.#first as StoreFailure;
     this.#why = began.message;
     return began;
   }
@@ -142,7 +142,9 @@ export class Part {
     const { shared, clock } = this.#around;
     try {
       const counts = await orLate(lateCharge(shared, batch, clock), CHARGE_LATE_MS);
-      for (const [i, owed] of batch.entries()) this.#accounts.charged(owed, counts[i] ?? []);
+      for (const [i, owed] of batch.entries()) {
+        this.#accounts.charged(owed, counts[i] as (number | undefined)[]);
+      }
     } catch (error) {
       if (translate(error).executed === "no") this.#accounts.restore(batch);
       throw error;

@@ -23,7 +23,15 @@ export async function findBans(
     const nowMs = now ? now() : await timeOf(node);
     let cursor = "0";
     do {
-      const page = await send(node, "scan", [cursor, "MATCH", pattern, "COUNT", PAGE]);
+      const page = await send(node, "scan", [
+        cursor,
+        "MATCH",
+        pattern,
+        "COUNT",
+        PAGE,
+        "TYPE",
+        "hash",
+      ]);
       const [next, keys] = page as [string, string[]];
       for (const [id, ban] of await bansOf(link, prefix, keys, nowMs)) found.set(id, ban);
       cursor = next;
@@ -36,12 +44,7 @@ async function bansOf(link: Link, prefix: string, keys: readonly string[], nowMs
   const found: [string, AccountBan][] = [];
   await Promise.all(
     keys.map(async (key) => {
-      // A key of another type has no ban.
-      const answer = orLate(link.send(key, "hget", [key, "b"]), PAGE_LATE_MS);
-      const text = await answer.catch((error) => {
-        if (error.code === "WRONGTYPE") return null;
-        throw error;
-      });
+      const text = await orLate(link.send(key, "hget", [key, "b"]), PAGE_LATE_MS);
       const ban = typeof text === "string" ? parseBan(text) : undefined;
       const [, , environment, account] = split(key, prefix);
       if (ban === undefined || ban.untilMs <= nowMs || !environment || !account) return;

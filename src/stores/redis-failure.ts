@@ -37,7 +37,7 @@ const REFUSALS: Record<string, string> = {
 export function translate(error: unknown): StoreFailure {
   if (error instanceof StoreFailure) return error;
   const { name, message, code } = error as Partial<NodeJS.ErrnoException>;
-  const text = String(message ?? error);
+  const text = String(message);
   if (name === "ReplyError") {
     const [word = "ERR"] = text.split(" ", 1);
     // What a script could not do is reported behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
@@ -61,14 +61,14 @@ export function translate(error: unknown): StoreFailure {
   if (text.includes("max retries per request"))
     return unreachable("the connection was lost", "unknown");
   if (code !== undefined) return unreachable(code, "unknown");
-  return unreachable(text.split("\n", 1)[0] ?? "", "unknown");
+  return unreachable(text.split("\n", 1)[0] as string, "unknown");
 }
 
 /** The redirection that a reply asks for: MOVED and ASK name a slot and an address. */
 export function redirection(error: unknown): { kind: "MOVED" | "ASK"; at: string } | undefined {
   const text = String((error as Error | undefined)?.message ?? "");
   const found = /^(MOVED|ASK) \d+ (\S*:\d+)$/.exec(text);
-  return found === null ? undefined : { kind: found[1] as "MOVED" | "ASK", at: found[2] ?? "" };
+  return found === null ? undefined : { kind: found[1] as "MOVED" | "ASK", at: found[2] as string };
 }
 
 export function unreachable(why: string, executed: "no" | "unknown" = "no"): StoreFailure {

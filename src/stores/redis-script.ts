@@ -172,7 +172,7 @@ function readVerdict(reader: Reader, { limits }: Ask): Verdict {
   const plain = reader.next() === 0;
   const windows = limits.map(({ window, limit }, i) => {
     const resetMs = plain ? reader.endOf(window) : reader.next();
-    return { window, limit, used: used[i] ?? 0, resetMs };
+    return { window, limit, used: used[i] as number, resetMs };
   });
   if (plain) {
     const strikeDueMs = nowMs;
@@ -188,7 +188,7 @@ function readVerdict(reader: Reader, { limits }: Ask): Verdict {
 function readBan(reader: Reader): Ban {
   const untilMs = reader.next();
   const lengthMs = reader.next();
-  const window: WindowName = WINDOWS[reader.next()] ?? "second";
+  const window = WINDOWS[reader.next()] as WindowName;
   return { untilMs, lengthMs, window, offences: reader.next() };
 }
 
@@ -196,8 +196,7 @@ function readBan(reader: Reader): Ban {
 export function parseBan(text: string): Ban | undefined {
   const found = /^(\d+) (\d+) ([smhdM]) (\d+)$/.exec(text);
   if (found === null) return undefined;
-  const window = WINDOWS[LETTERS.indexOf(found[3] as (typeof LETTERS)[number])];
-  if (window === undefined) return undefined;
+  const window = WINDOWS[LETTERS.indexOf(found[3] as (typeof LETTERS)[number])] as WindowName;
   const [untilMs, lengthMs, offences] = [Number(found[1]), Number(found[2]), Number(found[4])];
   return { untilMs, lengthMs, window, offences };
 }

@@ -1,7 +1,14 @@
 import type { NamedAsk, Outcome } from "./batch.ts";
 import { orLate, StoreFailure, translate } from "./redis-failure.ts";
 import type { Argument, Link } from "./redis-link.ts";
-import { accountKey, DECIDE, decideArguments, readVerdicts, type Script } from "./redis-script.ts";
+import {
+  accountKey,
+  DECIDE,
+  decideArguments,
+  type KeyedAsk,
+  readVerdicts,
+  type Script,
+} from "./redis-script.ts";
 import type { AccountName } from "./store.ts";
 
 /** A call without an answer is late after this, and after one more look at the socket. */
@@ -42,7 +49,7 @@ export function createSharedStore(
   async function call(asks: readonly NamedAsk[]): Promise<readonly Outcome[]> {
     const all = asks.map(keyed);
     const args = decideArguments(all, clock ? clock() : -1);
-    const reply = await runScript(link, DECIDE, all[0]?.key ?? "", args);
+    const reply = await runScript(link, DECIDE, (all[0] as KeyedAsk).key, args);
     return readVerdicts(all, reply);
   }
 
@@ -97,10 +104,10 @@ function bucketIn(key: string): number {
 /** The same failure for each of `count` asks. */
 function failed(count: number): (error: unknown) => Outcome[] {
   return (error) => {
-    const known = error instanceof StoreFailure || (error as Error).name === "ReplyError";
-    const failure = known
-      ? translate(error)
-      : new StoreFailure("unreadable", String((error as Error).message), "unknown");
+    const failure =
+      error instanceof StoreFailure
+        ? error
+        : new StoreFailure("unreadable", (error as Error).message, "unknown");
     return Array.from({ length: count }, () => ({ failure }));
   };
 }

@@ -24,30 +24,25 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
     }
     await rename(temporary, target);
   } catch (cause) {
-    await rm(temporary, { force: true }).catch(() => undefined);
+    await rm(temporary, { force: true }).catch(nothing);
     throw cause;
   }
   await syncDirectory(dirname(target));
 }
 
 async function keepOwner(handle: FileHandle, target: string): Promise<void> {
-  const before = await stat(target).catch(() => undefined);
-  if (before === undefined) return;
-  const mine = await handle.stat();
-  if (before.uid === mine.uid && before.gid === mine.gid) return;
-  await handle.chown(before.uid, before.gid).catch(() => undefined);
+  const before = await stat(target).catch(nothing);
+  if (before !== undefined) await handle.chown(before.uid, before.gid).catch(nothing);
 }
 
 /** The rename itself is safe on disk only after this; some systems cannot, and lose nothing else. */
 async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory, "r").catch(() => undefined);
-  if (handle === undefined) return;
-  try {
-    await handle.sync().catch(() => undefined);
-  } finally {
-    await handle.close();
-  }
+  const handle = await open(directory, "r").catch(nothing);
+  await handle?.sync().catch(nothing);
+  await handle?.close();
 }
+
+function nothing(): undefined {}
 
 /** Why a file could not be read or written, in words for people: no stack, no secret. */
 export function fileTrouble(cause: unknown): string {
@@ -61,5 +56,5 @@ export function fileTrouble(cause: unknown): string {
     EISDIR: "it is a directory (EISDIR)",
     ENOTDIR: "a part of its path is not a directory (ENOTDIR)",
   };
-  return words[code] ?? (cause instanceof Error ? cause.message : String(cause));
+  return words[code] ?? (cause as Error).message;
 }
