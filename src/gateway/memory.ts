@@ -5,7 +5,6 @@ export type Memory = "enough" | "short" | "full";
 
 const SHORT_SHARE = 0.8;
 const FULL_SHARE = 0.9;
-const PAGE_BYTES = 4_096;
 
 /** Where the limit of the group of this process is, of cgroups version 2 and 1. */
 const LIMITS = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
@@ -14,8 +13,8 @@ const LIMITS = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit
 export function memoryShare(): number {
   const limits = LIMITS.map((path) => Number.parseInt(read(path), 10)).filter((each) => each > 0);
   if (limits.length === 0) return 0;
-  const [, resident] = read("/proc/self/statm").split(" ");
-  return (Number(resident ?? 0) * PAGE_BYTES) / Math.min(...limits);
+  const [, residentKiB = "0"] = /^VmRSS:\s+(\d+) kB/m.exec(read("/proc/self/status")) ?? [];
+  return (Number(residentKiB) * 1_024) / Math.min(...limits);
 }
 
 /** How that share is dealt with: an end by force would take every request along, not a few. */

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { readFile, writeFile } from "node:fs/promises";
+import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { openBackend } from "../support/backend.ts";
 import { ask } from "../support/client.ts";
 import { openHouse } from "../support/house.ts";
@@ -65,5 +66,37 @@ test("2.4 Key file half-written while read: half, empty or gone: the last good k
     });
   }
   assert.ok(!JSON.stringify(complaints()).includes(KEY));
+  await house.law();
+});
+
+test("2.4 Key file half-written while read: written in place piece by piece, 20 times, it never refuses a good key, and ends with what was written", async () => {
+  const limits = [{ window: "day", limit: 10 ** 6 }] as const;
+  const keys = { [KEY]: { plan: "enterprise", id: ACCOUNT, limits } };
+  await using house = await openHouse({ keys });
+  const file = join(house.directory, "keys.json");
+  const whole = await readFile(file, "utf8");
+  let writing = true;
+  const statuses = new Set<number>();
+  const asking = (async () => {
+    while (writing) statuses.add((await ask(house.port, { key: KEY })).status);
+  })();
+  const pieces = 5;
+  for (let round = 0; round < 20; round++) {
+    const text = whole.replace(/"name":"[^"]*"/, `"name":"round ${round}"`);
+    await writeFile(file, "");
+    for (let i = 0; i < pieces; i++) {
+      const from = Math.floor((i * text.length) / pieces);
+      await appendFile(file, text.slice(from, Math.floor(((i + 1) * text.length) / pieces)));
+      // Long enough that a reader can come in between.
+      await sleep(15);
+    }
+  }
+  writing = false;
+  await asking;
+  assert.deepEqual([...statuses], [200]);
+  await eventually(async () => {
+    const told = await (await house.admin("/api/keys")).text();
+    assert.match(told, /"round 19"/);
+  });
   await house.law();
 });

@@ -11,6 +11,17 @@ async function dropped({ adminUrl }: Served): Promise<number> {
   return new Map(samplesOf(text)).get("tollgate_log_dropped_total") ?? Number.NaN;
 }
 
+/** Of twenty requests, one after the other. */
+async function medianMs({ port }: Served): Promise<number> {
+  const tookMs: number[] = [];
+  for (let i = 0; i < 20; i++) {
+    const startMs = performance.now();
+    assert.equal((await ask(port, { key: KEY })).status, 200);
+    tookMs.push(performance.now() - startMs);
+  }
+  return tookMs.sort((a, b) => a - b)[10] ?? Number.NaN;
+}
+
 /** Each line is a little over 2 KiB: 16 connections of 300 fill more than the pipe and 8 MiB. */
 async function fillTheLog({ port }: Served): Promise<number> {
   const request = requestBytes({ path: `/v1/${"x".repeat(2_040)}` });
@@ -30,6 +41,8 @@ async function fillTheLog({ port }: Served): Promise<number> {
 test("2.4 Log pipe stuck: a log that nobody reads: 8 MiB wait, the rest is dropped and counted, nobody waits, and it ends", async (t) => {
   await using backend = await openBackend();
   await using served = await openServed({ upstreams: [backend.origin] });
+  await medianMs(served);
+  const usualMs = await medianMs(served);
   served.running.child.stdout?.pause();
   const lines = await fillTheLog(served);
   const lost = await eventually(async () => {
@@ -38,17 +51,17 @@ test("2.4 Log pipe stuck: a log that nobody reads: 8 MiB wait, the rest is dropp
     return count;
   });
   assert.ok(lost < lines, "what fits is kept");
-  const tookMs: number[] = [];
-  for (let i = 0; i < 20; i++) {
-    const startMs = performance.now();
-    assert.equal((await ask(served.port, { key: KEY })).status, 200);
-    tookMs.push(performance.now() - startMs);
-  }
-  const medianMs = tookMs.sort((a, b) => a - b)[10] ?? Number.NaN;
-  t.diagnostic(`${lost} of ${lines} lines dropped; then ${medianMs.toFixed(1)} ms a request`);
-  assert.ok(medianMs < 100, `${medianMs} ms`);
-  assert.equal(await served.counted(), 20);
-  assert.equal(backend.seen.length, 20);
+  const stuckMs: number[] = [];
+  // What the machine does beside it is not in each of five.
+  do stuckMs.push(await medianMs(served));
+  while (stuckMs.length < 5 && (stuckMs.at(-1) ?? 0) > 1.1 * usualMs + 1);
+  t.diagnostic(
+    `${lost} of ${lines} lines dropped; then ${stuckMs.map((ms) => ms.toFixed(1))} ms a request, ${usualMs.toFixed(1)} before`,
+  );
+  assert.ok(Math.min(...stuckMs) <= 1.1 * usualMs + 1, `${stuckMs} ms, ${usualMs} before`);
+  const asked = 20 * (2 + stuckMs.length);
+  assert.equal(await served.counted(), asked);
+  assert.equal(backend.seen.length, asked);
 
   const startMs = performance.now();
   const exited = new Promise<number | null>((resolve) =>

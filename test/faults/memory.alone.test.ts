@@ -4,8 +4,9 @@ import { type IncomingMessage, request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { pipeline } from "node:stream/promises";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { openBackend } from "../support/backend.ts";
-import { ask, requestBytes } from "../support/client.ts";
+import { ask, openClient, requestBytes } from "../support/client.ts";
 import { eventually } from "../support/poll.ts";
 import { KEY, openServed, type Served } from "../support/served.ts";
 
@@ -51,7 +52,7 @@ function openPipes() {
   });
 }
 
-async function transfer({ port }: Served, up: number, down: number, pause?: () => Promise<void>) {
+async function transfer({ port }: Served, up: number, down: number) {
   const headers = { Authorization: `Bearer ${KEY}`, "Content-Length": String(up) };
   const outgoing = request({ port, method: "POST", path: `/v1/pipe?down=${down}`, headers });
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
@@ -62,7 +63,6 @@ async function transfer({ port }: Served, up: number, down: number, pause?: () =
   let bytes = 0;
   for await (const chunk of answer) {
     bytes += (chunk as Buffer).length;
-    if (pause !== undefined) await pause();
   }
   return { status: answer.statusCode, up: Number(answer.headers["x-up"]), down: bytes };
 }
@@ -92,14 +92,37 @@ test(`2.2 1 GB body: ${STREAM_BYTES / MB} MB each way grow the gateway by at mos
     );
     assert.ok(grown <= 20 * MB, `${name}: ${grown} bytes`);
   }
+  const slow = await growthDuring(served, () => readSlowly(served));
+  t.diagnostic(`a reader of 1 MB/s: grew by ${(slow / MB).toFixed(1)} MB`);
+  assert.ok(slow <= 20 * MB, `slowly: ${slow} bytes`);
 });
 
-test("2.3 10,000 idle connections cost at most 15 kB each, and requests go on", async (t) => {
+/** Takes 1 MB/s of a response of 1 GB for a while, then goes away. */
+async function readSlowly({ port }: Served): Promise<void> {
+  const socket = await openSocket(port);
+  socket.write(requestBytes({ key: KEY, method: "POST", path: `/v1/pipe?down=${1_000 * MB}` }));
+  const startMs = performance.now();
+  let taken = 0;
+  for (const endMs = startMs + 1_500; performance.now() < endMs; await sleep(10)) {
+    const due = (performance.now() - startMs) * 1_000;
+    while (taken < due) {
+      const piece = socket.read() as Buffer | null;
+      if (piece === null) break;
+      taken += piece.length;
+    }
+  }
+  socket.destroy();
+  assert.ok(taken > MB, `${taken} bytes were read`);
+}
+
+test("2.3 10,000 idle connections cost at most 15 kB each, and p99 is the same to a tenth", async (t) => {
   await using backend = await openBackend();
   await using served = await openServed({ upstreams: [backend.origin] });
   assert.equal((await ask(served.port, { key: KEY })).status, 200);
   const COUNT = 10_000;
   const sockets: Socket[] = [];
+  await p99Ms(served);
+  const usualMs = await p99Ms(served);
   const before = rssBytes(served);
   try {
     while (sockets.length < COUNT) {
@@ -107,12 +130,14 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and requests go on", 
       sockets.push(...(await Promise.all(opened)));
     }
     const each = (rssBytes(served) - before) / COUNT;
-    const startMs = performance.now();
-    for (let i = 0; i < 100; i++) {
-      assert.equal((await ask(served.port, { key: KEY })).status, 200);
-    }
-    const eachMs = (performance.now() - startMs) / 100;
-    t.diagnostic(`${Math.round(each)} bytes a connection; ${eachMs.toFixed(2)} ms a request`);
+    const besideMs: number[] = [];
+    // What the machine does beside it is not in each of five.
+    do besideMs.push(await p99Ms(served));
+    while (besideMs.length < 5 && (besideMs.at(-1) ?? 0) > 1.1 * usualMs + 0.5);
+    t.diagnostic(
+      `${Math.round(each)} bytes a connection; p99 ${besideMs.map((ms) => ms.toFixed(2))} ms, ${usualMs.toFixed(2)} without`,
+    );
+    assert.ok(Math.min(...besideMs) <= 1.1 * usualMs + 0.5, `${besideMs} ms, ${usualMs} before`);
     assert.ok(each <= 15_000, `${each} bytes each`);
     assert.ok(sockets.every((socket) => !socket.destroyed));
     // Each of them can still ask.
@@ -128,6 +153,18 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and requests go on", 
     for (const socket of sockets) socket.destroy();
   }
 });
+
+/** Of 300 requests one after the other, over one connection. */
+async function p99Ms({ port }: Served): Promise<number> {
+  await using client = await openClient(port);
+  const tookMs: number[] = [];
+  for (let i = 0; i < 300; i++) {
+    const startMs = performance.now();
+    assert.equal((await client.ask({ key: KEY })).status, 200);
+    tookMs.push(performance.now() - startMs);
+  }
+  return tookMs.sort((a, b) => a - b)[297] ?? Number.NaN;
+}
 
 /**
  * 256 of the readers have a response under way, of which the client library holds some 200 kB each in
