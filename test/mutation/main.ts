@@ -1,0 +1,45 @@
+import { spawnSync } from "node:child_process";
+import { globSync, readFileSync, rmSync } from "node:fs";
+import { type Mutated, scoreOf, survivors } from "./score.ts";
+
+/**
+ * npm run mutate [-- FILE …]: changes src/core, or the files of it that are named, one place at a
+ * time, and runs the tests of core against each change (docs/decisions/mutation.md). Prints what no
+ * test noticed and the score by file. The exit status is 1 where a file is under SCORE_MIN.
+ */
+const SCORE_MIN = 90;
+/** Not a dependency: it is 186 packages, and is needed on demand only. npm keeps them in its cache. */
+const STRYKER = ["@stryker-mutator/core@10.0.0", "@stryker-mutator/tap-runner@10.0.0"];
+const REPORT = "reports/mutation.json";
+
+const all = globSync("src/core/*.ts").sort();
+const named = process.argv.slice(2);
+const strangers = named.filter((file) => !all.includes(file));
+const say = (text: string) => process.stdout.write(`${text}\n`);
+
+if (strangers.length > 0) {
+  process.stderr.write(`Cannot mutate ${strangers.join(", ")}: expected files of src/core\n`);
+  process.exitCode = 64;
+} else {
+  process.exitCode = mutate(named.length > 0 ? named : all);
+}
+
+function mutate(files: readonly string[]): number {
+  rmSync(REPORT, { force: true });
+  const packages = STRYKER.map((name) => `--package=${name}`);
+  const run = ["stryker", "run", "test/mutation/stryker.json", "--mutate", files.join(",")];
+  const { status } = spawnSync("npm", ["exec", "--yes", ...packages, "--", ...run], {
+    stdio: "inherit",
+  });
+  if (status !== 0) return 1;
+  const report = JSON.parse(readFileSync(REPORT, "utf8")) as { files: Record<string, Mutated> };
+  const mutated = Object.entries(report.files).filter(([, { mutants }]) => mutants.length > 0);
+  for (const [file, one] of mutated) for (const line of survivors(file, one)) say(line);
+  const scores = mutated.map(([file, one]) => ({ file, ...scoreOf(one) }));
+  for (const { file, percent, killed, total } of scores) {
+    say(`${file.padEnd(30)} ${percent.toFixed(1).padStart(5)} %  ${killed} of ${total} mutants`);
+  }
+  const low = scores.filter(({ percent }) => percent < SCORE_MIN);
+  for (const { file } of low) say(`${file} is under ${SCORE_MIN} %`);
+  return low.length === 0 ? 0 : 1;
+}
