@@ -94,7 +94,7 @@ describe("2.1 Comes back: a share of the limit", () => {
   });
 });
 
-describe("2.1 Down: a store that is away", () => {
+describe("2.1 Dies mid-traffic: a store that is away", () => {
   it("under deny is 503 with Retry-After: 1, uncharged, and never 500 or 429", async () => {
     await using house = await openRedisHouse(proxy, { config: { onStoreFailure: "deny" } });
     const { key, account } = await house.issue();

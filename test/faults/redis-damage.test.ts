@@ -45,20 +45,20 @@ async function notices(house: House, key: string): Promise<number> {
 describe("Redis that takes no writes", () => {
   const cases = [
     {
-      what: "OOM",
+      what: "2.1 OOM",
       code: "OOM",
       begin: () => redis.config("SET", "maxmemory", "1"),
       end: () => redis.config("SET", "maxmemory", "0"),
     },
     {
-      what: "Read-only replica",
+      what: "2.1 Read-only replica",
       code: "READONLY",
       begin: () => redis.replicaof("127.0.0.1", 1),
       end: () => redis.replicaof("NO", "ONE"),
     },
   ];
   for (const { what, code, begin, end } of cases) {
-    it(`2.1 ${what}: it is away: every request is decided here, charged once when it is over, and told once`, async () => {
+    it(`${what}: it is away: every request is decided here, charged once when it is over, and told once`, async () => {
       await using house = await openRedisHouse(server);
       const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 10_000 } });
       assert.equal((await askTimed(house, key)).status, 200);
