@@ -18,7 +18,11 @@ const LATE_MS = 2_000;
  * room: an evicted account begins anew, with all of its quota. Asks with INFO, which connecting needs
  * anyway: CONFIG is a right that a gateway should not have.
  */
-export function watchEviction(link: Link, shown: string, report: Report): Eviction {
+export function watchEviction(
+  link: Pick<Link, "masters" | "tried">,
+  shown: string,
+  report: Report,
+): Eviction {
   let known = "noeviction";
   let answered = false;
   let silent = false;

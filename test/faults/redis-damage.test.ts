@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { watchEviction } from "../../src/stores/redis-eviction.ts";
 import type { House } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis.ts";
@@ -29,6 +30,10 @@ const UNSAFE = "tollgate_store_unsafe_policy";
 async function keyOf(account: string): Promise<string> {
   const [key = ""] = await redis.keys(`tg:*:production:${account}`);
   return key;
+}
+
+async function connectionsSoFar(): Promise<number> {
+  return Number(/^total_connections_received:(\d+)/m.exec(await redis.info("stats"))?.[1]);
 }
 
 /** Asks until the gateway has noticed; every answer meanwhile must be an admission. */
@@ -62,6 +67,7 @@ describe("Redis that takes no writes", () => {
       await using house = await openRedisHouse(server);
       const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 10_000 } });
       assert.equal((await askTimed(house, key)).status, 200);
+      const connected = await connectionsSoFar();
       await begin();
       let asked = 1 + (await notices(house, key));
       const away = house.said.find(({ msg }) => msg === "store_away");
@@ -73,6 +79,8 @@ describe("Redis that takes no writes", () => {
         await sleep(20);
       }
       assert.deepEqual(changes(house), ["store_away"]);
+      const anew = (await connectionsSoFar()) - connected;
+      assert.ok(anew <= 20, `${anew} connections in 1.6 s`);
       await end();
       await readyWithin(house, 2_000);
       await eventually(async () => assert.equal(await dayUsed(house, account), asked));
@@ -95,6 +103,38 @@ describe("2.1 Eviction policy: one that drops counters", () => {
     assert.deepEqual([warnings[0]?.level, warnings[0]?.maxmemoryPolicy], ["warn", "allkeys-lru"]);
     assert.equal(await metric(safe, UNSAFE), 0);
     assert.equal(safe.said.filter(({ msg }) => msg === "store_evicts").length, 0);
+  });
+
+  it("is asked for each minute, and told when it changes, either way", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const told: unknown[] = [];
+    let [policy, asked] = ["noeviction", 0];
+    const send = async () => {
+      asked += 1;
+      return `maxmemory_policy:${policy}\r\n`;
+    };
+    const link = { tried: Promise.resolve(), masters: async () => [{ send }] };
+    const eviction = watchEviction(link, "redis://a", (level, message) => {
+      told.push([level, message]);
+    });
+    // Promises settle between the ticks of the clock.
+    const settle = () => new Promise((resolve) => setImmediate(resolve));
+    await settle();
+    for (policy of ["allkeys-lfu", "allkeys-lfu", "noeviction"]) {
+      const before = asked;
+      t.mock.timers.tick(59_999);
+      await settle();
+      assert.equal(asked, before);
+      t.mock.timers.tick(1);
+      await settle();
+      assert.equal(asked, before + 1);
+      assert.equal(eviction.unsafe(), policy !== "noeviction");
+    }
+    eviction.stop();
+    assert.deepEqual(told, [
+      ["warn", "store_evicts"],
+      ["info", "store_evicts_no_more"],
+    ]);
   });
 
   it("is asked for again soon where the store was away at the start", async () => {

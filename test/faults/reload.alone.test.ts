@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { test } from "node:test";
 import { samplesOf } from "../admin/scrape.ts";
 import { openBackend } from "../support/backend.ts";
@@ -11,8 +11,8 @@ import { KEY, openServed, type Served } from "../support/served.ts";
 /** 1,000 on demand: TOLLGATE_RELOADS=1000. */
 const RELOADS = Number(process.env.TOLLGATE_RELOADS ?? 200);
 const MEBIBYTE = 1024 ** 2;
-/** Half a file, as an editor leaves it; a value that cannot be; a file over 1 MiB. */
-const MISTAKES = ["plans: {", "plans: { free: 0 }\n", `# ${"x".repeat(MEBIBYTE)}\n`];
+/** Half a file, as an editor leaves it; a value that cannot be. */
+const MISTAKES = ["plans: {", "plans: { free: 0 }\n"];
 
 async function metrics({ adminUrl }: Served): Promise<Map<string, number>> {
   return new Map(samplesOf(await (await fetch(`${adminUrl}/metrics`)).text()));
@@ -65,6 +65,22 @@ test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at
   const active = [...told.keys()].filter((name) => name.startsWith("tollgate_config_info"));
   const shown = await (await fetch(`${served.adminUrl}/api/config`)).json();
   assert.deepEqual(active, [`tollgate_config_info{hash="${(shown as { hash: string }).hash}"}`]);
+});
+
+test("2.4 SIGHUP with a bad config: over 1 MiB it is refused unread, up to that it is read", async () => {
+  await using house = await openHouse();
+  const { key } = await house.issue();
+  const text = await readFile(house.file, "utf8");
+  for (const [bytes, ok] of [
+    [MEBIBYTE, true],
+    [MEBIBYTE + 1, false],
+  ] as const) {
+    const padding = "x".repeat(bytes - Buffer.byteLength(text) - 2);
+    await writeFile(house.file, `${text}#${padding}\n`);
+    const reloaded = await house.started.reload();
+    assert.equal(reloaded.ok, ok, JSON.stringify(reloaded));
+    assert.equal((await house.ask(key)).status, 200);
+  }
 });
 
 test("2.4 SIGHUP with a changed plan: it keeps its counts: Remaining is max(0, new limit - used) from the next request on", async () => {
