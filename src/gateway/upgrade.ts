@@ -124,7 +124,6 @@ class Tunnel implements Forwarding, OpenTunnel {
     // What is destroyed is not written to: the library only reads on.
     this.#client?.destroy();
     this.#answering = true;
-    if (this.#settled) return;
     const { gateway, exchange } = this.#admitted;
     const { statusCode: status = 0, rawHeaders } = answer;
     const wrong = status < 200 ? `status ${status}` : backend.judgeResponse(status, rawHeaders);
@@ -147,7 +146,8 @@ class Tunnel implements Forwarding, OpenTunnel {
       progresses();
       if (!response.write(chunk)) answer.pause();
     });
-    response.on("drain", () => {
+    // Of the socket: Node tells a response of its own connections alone, and gave this one away.
+    exchange.socket.on("drain", () => {
       progresses();
       answer.resume();
     });
