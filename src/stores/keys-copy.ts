@@ -18,7 +18,11 @@ export type KeysCopy = {
 const LOCK_WAIT_MS = 5_000;
 
 /** Rejects with DamagedFileError when there is a copy that cannot be read, and leaves it as it is. */
-export async function openKeysCopy(file: string, report: Report): Promise<KeysCopy> {
+export async function openKeysCopy(
+  file: string,
+  report: Report,
+  lockWaitMs = LOCK_WAIT_MS,
+): Promise<KeysCopy> {
   const found = await read(file);
   let wanted: readonly KeyRecord[] | undefined;
   let writing: Promise<void> | undefined;
@@ -29,7 +33,7 @@ export async function openKeysCopy(file: string, report: Report): Promise<KeysCo
       const records = wanted;
       wanted = undefined;
       try {
-        await writeOne(file, records);
+        await writeOne(file, records, lockWaitMs);
         if (trouble) report("info", "The copy of the keys is written again", { file });
         trouble = false;
       } catch (cause) {
@@ -55,8 +59,12 @@ export async function openKeysCopy(file: string, report: Report): Promise<KeysCo
   };
 }
 
-async function writeOne(file: string, records: readonly KeyRecord[]): Promise<void> {
-  const lock = await takeLock(file, LOCK_WAIT_MS);
+async function writeOne(
+  file: string,
+  records: readonly KeyRecord[],
+  lockWaitMs: number,
+): Promise<void> {
+  const lock = await takeLock(file, lockWaitMs);
   if (lock === undefined) throw new Error("another process keeps it locked");
   try {
     await replaceFile(file, keysText(records));

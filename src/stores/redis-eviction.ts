@@ -22,6 +22,7 @@ export function watchEviction(
   link: Pick<Link, "masters" | "tried">,
   shown: string,
   report: Report,
+  eachMs = EACH_MS,
 ): Eviction {
   let known = "noeviction";
   let answered = false;
@@ -33,7 +34,7 @@ export function watchEviction(
     const policies: string[] = [];
     for (const node of await link.masters()) {
       const info = String(await orLate(node.send("info", ["memory"]), LATE_MS));
-      policies.push(/^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? "noeviction");
+      policies.push(/^maxmemory_policy:(\S+)/m.exec(info)?.[1] as string);
     }
     answered = true;
     const policy = policies.find((each) => each !== "noeviction") ?? "noeviction";
@@ -57,7 +58,7 @@ export function watchEviction(
 
   async function again(): Promise<void> {
     await look().catch(unknown);
-    if (!stopped) timer = setTimeout(() => void again(), answered ? EACH_MS : FIRST_MS).unref();
+    if (!stopped) timer = setTimeout(() => void again(), answered ? eachMs : FIRST_MS).unref();
   }
   void link.tried.then(again);
   return {

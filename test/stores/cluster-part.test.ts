@@ -6,7 +6,7 @@ import { openHouse } from "../support/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startCluster, type TestCluster } from "../support/redis-engines.ts";
 import { openFallback } from "./fallback-kit.ts";
-import { account, perDay, spend } from "./redis-kit.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
 
 const LIMIT = 1_000;
 const ask = perDay(LIMIT, undefined);
@@ -21,7 +21,7 @@ function round(store: QuotaStore, accounts: readonly AccountName[]) {
   return Promise.all(accounts.map((name) => spend(store, name, ask)));
 }
 
-describe("a Cluster of which one master is away", () => {
+describe("a Cluster of which a master is away", () => {
   let cluster: TestCluster;
   before(async () => {
     cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
@@ -117,5 +117,68 @@ describe("a Cluster of which one master is away", () => {
       assert.match(String(away?.buckets), /^\d+(,\d+)*$/);
       assert.equal(away?.mode, "local");
     });
+  });
+
+  it("when the gateway starts, is away in its part alone, and no bans are listed meanwhile", async () => {
+    const gone = [...names.keys()].filter(isGone);
+    await using house = await openFallback(cluster, { lateMs: 5_000 });
+    await eventually(() => assert.ok(gone.every((bucket) => house.gate.shut(bucket))));
+    for (const [bucket, name] of names.entries()) {
+      const { by } = await spend(house.store, name, ask);
+      assert.equal(by, gone.includes(bucket) ? "local" : "store", `bucket ${bucket}`);
+    }
+    await assert.rejects(house.store.bans(), /Redis cannot be reached/);
+  });
+
+  it("or all of it, when the gateway starts, is found when it comes, and heard of", async () => {
+    await Promise.all(cluster.nodes.map((node) => node.kill()));
+    const newcomer = account("newcomer");
+    await using house = await openFallback(cluster, { lateMs: 5_000 });
+    assert.equal((await spend(house.store, newcomer, ask)).by, "local");
+    await assert.rejects(house.store.bans(), /Redis cannot be reached: a part of the cluster/);
+    await eventually(() => assert.deepEqual(house.changes(), ["store_away"]));
+    assert.match(`${house.store.health().why}`, /^buckets 0, 1, 2, .* 15 of 16 are away: /);
+
+    await Promise.all(cluster.nodes.map((node) => node.restart()));
+    await eventually(() => assert.ok(house.store.health().ok), { withinMs: 20_000 });
+    const { by, verdict } = await spend(house.store, newcomer, ask);
+    assert.equal(by, "store");
+    assert.equal(verdict.windows[0]?.used, 2, "what was admitted here was charged");
+    const listening = await eventually(
+      async () => {
+        const counts = await Promise.all(
+          cluster.nodes.map(
+            async (node) => (await (await node.client()).pubsub("NUMSUB", "tg:events"))[1],
+          ),
+        );
+        return counts.some((count) => count === 1);
+      },
+      { withinMs: 20_000, everyMs: 100 },
+    );
+    assert.ok(listening);
+  });
+});
+
+describe("a Cluster whose nodes do not say at which host they are", () => {
+  it("is reached at the host that was asked, also where a slot has moved to", async (t) => {
+    const cluster = await startCluster(2, [
+      "--cluster-preferred-endpoint-type",
+      "unknown-endpoint",
+    ]);
+    t.after(() => cluster.close());
+    const { store, failures } = await open(cluster.address);
+    t.after(() => store.close());
+    const bucket = 3;
+    const slot = crc16(String(bucket)) % 16_384;
+    const name = names[bucket] as AccountName;
+    await spend(store, name, ask);
+    const to = 1 - cluster.ownerOf(slot);
+    await cluster.move(slot, to, async () => {
+      assert.ok((await spend(store, name, ask)).admitted);
+    });
+    const { verdict } = await spend(store, name, ask);
+    assert.deepEqual(failures, []);
+    const stored = await cluster.clients[to]?.hget(accountKey("tg", name), "d");
+    assert.equal(Number(stored?.split(" ")[1]), verdict.windows[0]?.used);
   });
 });
