@@ -42,7 +42,7 @@ export function receive(
   const upgrade = judgeUpgrade(head, exchange);
   if (!upgrade.ok) return upgrade;
   if (isLoop(head)) return refuse("loop_detected");
-  const served = serves.find((one) => isFor(one, head.host));
+  const served = servedAt(serves, hostName(head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
   exchange.served = served;
   exchange.cors = served.cors;
@@ -77,6 +77,8 @@ function judgeUpgrade(head: Head, { upgrade }: Exchange): Judged<unknown> {
     : handshake;
 }
 
-function isFor({ hosts }: Served, host: string): boolean {
-  return hosts.length === 0 || hosts.includes(hostName(host));
+/** The environment that names the host, or else the one that answers to any (contract 2). */
+function servedAt(serves: readonly Served[], name: string): Served | undefined {
+  const named = serves.find(({ hosts }) => hosts.includes(name));
+  return named ?? serves.find(({ hosts }) => hosts.length === 0);
 }

@@ -40,6 +40,27 @@ test("environments share a listener and differ by hosts; another host is 421", a
   assert.equal(absolute.status, 400, "one authority decides");
 });
 
+test("a host that one environment names is that one's, though another before it takes any", async () => {
+  const listen = `127.0.0.1:${await freePort()}`;
+  const shared = { listen, basePath: "/v1", upstreams: ["http://127.0.0.1:9"] };
+  await using house = await openHouse({
+    config: {
+      environments: {
+        production: { ...shared, keyTag: "live" },
+        staging: { ...shared, keyTag: "test", hosts: ["staging.test"] },
+      },
+    },
+  });
+  const live = await house.issue();
+  const staging = await house.issue({ environment: "staging" });
+  const codeFor = async (key: string, host: string) =>
+    errorOf(await ask(house.port, { key, host })).code;
+  assert.equal(await codeFor(staging.key, "staging.test"), "upstream_unreachable");
+  assert.equal(await codeFor(live.key, "staging.test"), "key_invalid");
+  assert.equal(await codeFor(live.key, "other.test"), "upstream_unreachable");
+  assert.equal(await codeFor(staging.key, "other.test"), "key_invalid");
+});
+
 test("without an api file seven methods pass under basePath, and nothing outside of it", async () => {
   await using house = await openHouse({ environment: { api: null, basePath: "/v1" } });
   const { key } = await house.issue({ plan: "pro" });
