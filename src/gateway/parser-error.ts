@@ -6,7 +6,6 @@ import { Connection } from "./connection.ts";
 import { endThenDiscard } from "./linger.ts";
 
 const CODES: Readonly<Record<string, RefusalCode>> = {
-  CONNECT: "method_not_allowed",
   HPE_INVALID_METHOD: "not_implemented",
   HPE_INVALID_VERSION: "http_version",
   HPE_HEADER_OVERFLOW: "headers_too_large",
@@ -73,7 +72,5 @@ function lineAt({ rawPacket, bytesParsed = 0 }: ParserError): string {
 function rawAnswer(code: RefusalCode): string {
   const status = statusOf(code);
   const body = errorBody(code);
-  const allow =
-    code === "method_not_allowed" ? "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n" : "";
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\n${allow}Connection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${body}`;
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${body}`;
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { ask, errorOf, openClient } from "../support/client.ts";
+import { eventually } from "../support/poll.ts";
 import { valuesOf } from "../support/response.ts";
 import { KEY } from "../support/served.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
@@ -63,6 +64,25 @@ test("CONNECT is 405 and closed, with a key and without, and never a tunnel", as
     await client.ended;
     assert.equal(client.waiting().length, 0);
   }
+});
+
+test("CONNECT has its line, its id and the three fields as any request, behind another one too", async () => {
+  await using client = await openClient(house.port);
+  const before = house.lines.length;
+  const head = `Host: a:443\r\nAuthorization: Bearer ${KEY}\r\n\r\n`;
+  client.write(`GET /v1/pets HTTP/1.1\r\n${head.replace("a:443", "gw.test")}`);
+  client.write(`CONNECT a:443 HTTP/1.1\r\n${head}`);
+  const [got, refused] = await client.responses(["GET", "GET"]);
+  assert.equal(got?.status, 200);
+  assert.equal(refused?.status, 405);
+  assert.equal(errorOf(refused).code, "method_not_allowed");
+  for (const name of ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Allow"]) {
+    assert.equal(valuesOf(refused, name).length, 1, name);
+  }
+  const [id] = valuesOf(refused, "X-Request-Id");
+  await eventually(() => assert.equal(house.lines.length, before + 2));
+  const line = house.lines.at(-1);
+  assert.deepEqual([line?.id, line?.status, line?.charged], [id, 405, 0]);
 });
 
 test("TRACE is 405 with Allow, and reflects nothing", async () => {
