@@ -17,6 +17,8 @@ import { watchFiles } from "./watch.ts";
 /** Exit status by the signal that came a second time: 128 and its number, as shells have it. */
 const CUT_SHORT = { SIGINT: 130, SIGTERM: 143 } as const;
 const CRASH_DRAIN_MS = 5_000;
+/** After the drain's deadline: time for what it cuts to end, with its lines and its charges. */
+const CUT_MS = 1_700;
 /** After the drain's deadline: time for the last log lines, then this process is ended by force. */
 const LAST_LINES_MS = 2_000;
 /** Workers keep the deadline by themselves; their last lines come a little after it. */
@@ -153,7 +155,7 @@ class Service {
     this.#watch.close();
     const { process } = this.#terminal;
     setTimeout(() => process.kill(), drainMs + LAST_LINES_MS).unref();
-    const deadline = new Promise((resolve) => setTimeout(resolve, drainMs).unref());
+    const deadline = new Promise((resolve) => setTimeout(resolve, drainMs + CUT_MS).unref());
     const stopped = this.#started?.stop().catch((error: unknown) => {
       this.#log.error("stop failed", { why: error instanceof Error ? error.message : error });
     });

@@ -13,7 +13,9 @@ import { DONE, FAILED, fail, type Terminal, WRONG_USAGE } from "./terminal.ts";
 /** Counts that a process takes with it when it is killed are those of this time, at most. */
 const TELL_MS = 500;
 const CRASH_DRAIN_MS = 5_000;
-/** After the drain's deadline; the process that watches waits a little longer. */
+/** After the drain's deadline: time for what it cuts to end, with its lines and its charges. */
+const CUT_MS = 1_700;
+/** The process that watches waits a little longer. */
 const LAST_LINES_MS = 500;
 
 /** One process of several: everything but the admin listener, as the one that started it says. */
@@ -125,8 +127,9 @@ class Service {
       ? drainTimes(this.#config)
       : { delayMs: 0, drainMs: 0 };
     const deadlineMs = Math.min(delayMs + drainMs, withinMs);
-    setTimeout(() => this.#terminal.process.kill(), deadlineMs + LAST_LINES_MS).unref();
-    const late = new Promise((resolve) => setTimeout(resolve, deadlineMs).unref());
+    const endMs = deadlineMs + CUT_MS;
+    setTimeout(() => this.#terminal.process.kill(), endMs + LAST_LINES_MS).unref();
+    const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());
     await this.#starting;
     await Promise.race([this.#one?.stop(), late]).catch((error: unknown) => {
       this.#log?.error("stop failed", { why: error instanceof Error ? error.message : error });

@@ -101,9 +101,12 @@ export class Listener {
       this.#tunnels.closeAll(1001, "the gateway is going away");
       await this.#sweep.idle(FAREWELL_MS);
     }
-    this.#sweep.stop();
     this.#server.close();
     this.#server.closeAllConnections();
+    // Each has its line before anything else ends: a charge that nobody tells breaks the law.
+    this.#sweep.cut();
+    await this.#sweep.idle(CUT_MS);
+    this.#sweep.stop();
   }
 
   #options(): ServerOptions {
@@ -133,11 +136,11 @@ export class Listener {
       const upgrade = { nonce: nonceOf(request) as string, tunnels: this.#tunnels };
       this.#accept(request, takeOver(request, socket, early), false, upgrade);
     });
-    server.on("connect", (_request: IncomingMessage, socket: Socket) => {
-      // Node hands it over without anyone to hear its errors.
-      socket.on("error", () => undefined);
-      const error = Object.assign(new Error("CONNECT"), { code: "CONNECT" });
-      answerParserError(error, socket, undefined);
+    server.on("connect", (request: IncomingMessage, socket: Socket, early: Buffer) => {
+      const accept = () => this.#accept(request, takeOver(request, socket, early));
+      const connection = Connection.of(socket);
+      if (connection.current === undefined) accept();
+      else connection.lastWords = accept;
     });
   }
 
@@ -183,6 +186,8 @@ export class Listener {
   }
 }
 
+/** For what is cut to end: a decision under way is waited for. */
+const CUT_MS = 500;
 /** For the last words of tunnels to arrive: a little more than we linger for them. */
 const FAREWELL_MS = 1_200;
 

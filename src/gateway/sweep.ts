@@ -50,6 +50,11 @@ export class Sweep {
     if (this.#exchanges.length === 0) this.#whenIdle?.();
   }
 
+  /** Ends all that is under way, without a word. */
+  cut(): void {
+    for (const { socket } of this.#exchanges.slice()) socket.destroy();
+  }
+
   /** Resolves when nothing is under way, or after `deadlineMs`. */
   async idle(deadlineMs: number): Promise<void> {
     if (this.#exchanges.length === 0) return;

@@ -13,7 +13,7 @@ const ENDS_MAX = 5;
 const ENDS_WITHIN_MS = 60_000;
 const BACKOFF_MS = 1_000;
 /** Beyond the drain's own deadline, which each process keeps by itself. */
-export const LAST_WORDS_MS = 750;
+export const LAST_WORDS_MS = 2_500;
 const BACKOFF_MS_MAX = 30_000;
 
 export type TeamOptions = {

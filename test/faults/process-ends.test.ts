@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { openBackend } from "../support/backend.ts";
 import { ask } from "../support/client.ts";
 import { eventually } from "../support/poll.ts";
+import { startRedis } from "../support/redis.ts";
 import { KEY, openServed } from "../support/served.ts";
 
 /** A gateway that runs `code` first. */
@@ -35,6 +36,30 @@ for (const [second, status] of [
     assert.equal((await served.running.exited).code, status);
     assert.ok(performance.now() - startMs < 5_000, "of a drain of a minute");
     assert.equal(await asked, "cut");
+  });
+}
+
+for (const workers of [1, 2]) {
+  test(`2.4 SIGTERM in flight: what the deadline cuts has its line and its charge, in ${workers} of them`, async (t) => {
+    const redis = await startRedis();
+    t.after(() => redis.close());
+    await using backend = await openBackend(() => {});
+    await using served = await openServed({
+      upstreams: [backend.origin],
+      limits: { drain: "300ms" },
+      config: { store: `redis://127.0.0.1:${redis.port}`, workers },
+    });
+    const asked = Array.from({ length: 6 }, () => {
+      return ask(served.port, { key: KEY }).catch(() => "cut");
+    });
+    await eventually(() => assert.equal(backend.seen.length, 6));
+    served.running.child.kill("SIGTERM");
+    assert.equal((await served.running.exited).code, 0);
+    assert.deepEqual(await Promise.all(asked), Array(6).fill("cut"));
+    assert.deepEqual(
+      served.lines.map(({ status, charged, forwards }) => [status, charged, forwards]),
+      Array(6).fill([499, 1, 1]),
+    );
   });
 }
 
