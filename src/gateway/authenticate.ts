@@ -51,9 +51,7 @@ export function authenticate(gateway: Gateway, served: Served, head: Head): Judg
   const record = gateway.keys.find(digestKey(bearer.value));
   const key = judgeRecord(record, served.name, gateway.now());
   if (!key.ok) return key;
-  const consumer = consumerOf(served, key.value);
-  if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${key.value.plan}`);
-  return accept(consumer);
+  return accept(consumerOf(served, key.value));
 }
 
 /** Worked out once for each record and set of plans: both are replaced, never changed. */

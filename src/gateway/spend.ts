@@ -24,6 +24,7 @@ export function spend(
 ): Judged<Standing> | Promise<Judged<Standing>> {
   const { limits } = consumer;
   if (served.rateLimitFields === "policy") exchange.policy = policyField(limits);
+  if (limits.length === 0) return refuse("plan_missing", `plan ${consumer.key.plan}`);
   const ask = { limits, bans: served.bans, units: 1 };
 
   const settle = (answer: Answer | NoAnswer): Judged<Standing> => {

@@ -14,6 +14,10 @@ test("5 503 plan_missing: never unlimited, and never charged", async () => {
   const answer = await ask(house.port, { key: GHOST });
   told({ status: 503, code: "plan_missing" }, answer);
   assert.equal(rateOf(answer).limit, 1_000);
+  await eventually(() => {
+    const { account, key, plan } = house.lines[0] ?? {};
+    assert.deepEqual([account, key, plan], ["fixed-0", "fixed-0", "ghost"], "the log knows whose it is");
+  });
   await house.law();
 });
 
