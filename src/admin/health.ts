@@ -14,23 +14,34 @@ export type Observed = {
   readonly reloadFailed: string | undefined;
   readonly store: Check;
   readonly keys: Check;
-  readonly upstreams: Iterable<{ readonly origin: string; readonly up: boolean }>;
+  readonly upstreams: Iterable<Backend>;
   readonly draining: boolean;
 };
 
+type Backend = { readonly environment: string; readonly origin: string; readonly up: boolean };
+
 /** A configuration that was not reloaded is told, and no reason to send requests elsewhere. */
 export function checksOf({ reloadFailed, store, keys, upstreams, draining }: Observed): Checks {
-  const down = [...upstreams].filter(({ up }) => !up).map(({ origin }) => origin);
   return {
     config: reloadFailed === undefined ? OK : { ok: true, why: `not reloaded: ${reloadFailed}` },
     store,
     keys,
-    upstreams: down.length === 0 ? OK : { ok: false, why: `down: ${down.join(", ")}` },
+    upstreams: checkOf([...upstreams]),
     draining: draining ? { ok: false, why: "shutting down" } : OK,
   };
 }
 
 const OK: Check = { ok: true };
+
+/** Well while every environment has a backend left; those that are down are told all the same. */
+function checkOf(backends: readonly Backend[]): Check {
+  const down = backends.filter(({ up }) => !up);
+  if (down.length === 0) return OK;
+  const ok = down.every(({ environment }) =>
+    backends.some((one) => one.up && one.environment === environment),
+  );
+  return { ok, why: `down: ${down.map(({ origin }) => origin).join(", ")}` };
+}
 
 /** 200 while all of it is well, else 503: machines read the status, people the reasons. */
 export function readiness(checks: Checks): Answer {
