@@ -12,12 +12,12 @@ const LIMIT_DEFAULT = 20;
 
 /**
  * Reads the query of `GET /pets`, or refuses with 400 `invalid_parameter`. Parameters that we do
- * not know are ignored, as clients expect of a list; one that we do know counts only once.
+ * not know are ignored, as clients expect of a list; none may be repeated (contract 6).
  */
 export function readPage(query: Readonly<Record<string, unknown>>): Judged<Page> {
-  for (const name of ["limit", "status", "after"]) {
-    if (Array.isArray(query[name])) {
-      return refuse("invalid_parameter", `${name} must not be repeated`);
+  for (const [name, value] of Object.entries(query)) {
+    if (Array.isArray(value)) {
+      return refuse("invalid_parameter", `${quoted(name)} must not be repeated`);
     }
   }
   const { limit = String(LIMIT_DEFAULT), status, after } = query as Record<string, string>;
