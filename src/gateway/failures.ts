@@ -1,14 +1,14 @@
 import { hash } from "node:crypto";
-import { RateLimiterMemory, type RateLimiterRes } from "rate-limiter-flexible";
+import { RateLimiterMemory } from "rate-limiter-flexible";
 import type { Standing } from "../core/standing.ts";
-import type { WindowName } from "../core/windows.ts";
+import { type Limit, windowEnd, windowStart } from "../core/windows.ts";
 import { addressGroup } from "./address.ts";
 
 /** The library holds a timer for each key, so addresses share this many slots: it stays bounded. */
 const SLOTS = 65_536;
 
-/** The library sets a timer for the window, and Node's end at 2^31 ms: a month is 24 days here. */
-const SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400, month: 24 * 86_400 } as const;
+/** The library sets a timer for each, and Node's end at 2^31 ms: it forgets after 24 days. */
+const SECONDS_MAX = 24 * 86_400;
 
 /** Where an address stands with its failed authentications. */
 export type Failures = { readonly standing: Standing; readonly over: boolean };
@@ -22,34 +22,37 @@ export type FailureAllowance = {
 
 /**
  * The allowance of contract 4.2: so many failed authentications per client address (IPv6: /64) and
- * window, per process. A valid key is never judged by it. The window opens with the first failure.
+ * window, per process. A valid key is never judged by it. The window is aligned to UTC as all are
+ * (contract 5): each has counters of its own, which go when it ends.
  */
-export function createFailureAllowance(allowance: {
-  readonly window: WindowName;
-  readonly limit: number;
-}): FailureAllowance {
-  const { limit } = allowance;
-  const seconds = SECONDS[allowance.window];
-  const limiter = new RateLimiterMemory({ points: limit, duration: seconds });
+export function createFailureAllowance({ window, limit }: Limit): FailureAllowance {
+  const limiter = new RateLimiterMemory({ points: limit, duration: SECONDS_MAX });
 
-  function standing(used: number, msLeft: number, nowMs: number): Standing {
-    return { limit, remaining: Math.max(0, limit - used), resetMs: nowMs + msLeft };
+  /** The counter of an address in the window of now, and where it stands with so many failures. */
+  function counterOf(address: string, nowMs: number) {
+    const startMs = windowStart(window, nowMs);
+    const resetMs = windowEnd(window, startMs);
+    return {
+      name: `${slot(address)}@${startMs}`,
+      customDuration: Math.min(Math.ceil((resetMs - nowMs) / 1_000), SECONDS_MAX),
+      standing: (used: number) => ({ limit, remaining: Math.max(0, limit - used), resetMs }),
+    };
   }
   return {
     async failed(address, nowMs) {
+      const { name, customDuration, standing } = counterOf(address, nowMs);
       try {
-        const { consumedPoints, msBeforeNext } = await limiter.consume(slot(address));
-        return { standing: standing(consumedPoints, msBeforeNext, nowMs), over: false };
-      } catch (refusal) {
+        const { consumedPoints } = await limiter.consume(name, 1, { customDuration });
+        return { standing: standing(consumedPoints), over: false };
+      } catch {
         // The library rejects with a plain result when the allowance is used up, and never else.
-        const { msBeforeNext } = refusal as RateLimiterRes;
-        return { standing: standing(limit, msBeforeNext, nowMs), over: true };
+        return { standing: standing(limit), over: true };
       }
     },
     async look(address, nowMs) {
-      const known = await limiter.get(slot(address));
-      if (known === null) return standing(0, seconds * 1000, nowMs);
-      return standing(known.consumedPoints, known.msBeforeNext, nowMs);
+      const { name, standing } = counterOf(address, nowMs);
+      const known = await limiter.get(name);
+      return standing(known?.consumedPoints ?? 0);
     },
   };
 }

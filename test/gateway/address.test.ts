@@ -151,7 +151,7 @@ describe("trustedProxies", () => {
 
   it("hold over several X-Forwarded-For lines, in order, through a whole gateway", async () => {
     await using house = await openHouse({
-      config: { trustedProxies: ["127.0.0.1"], unauthenticated: { minute: 60 } },
+      config: { trustedProxies: ["127.0.0.1"], unauthenticated: { day: 60 } },
     });
     await using client = await openClient(house.port);
     const remaining = async (...lines: readonly string[]) => {
