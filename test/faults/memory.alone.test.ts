@@ -122,7 +122,8 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and p99 is the same t
   const COUNT = 10_000;
   const sockets: Socket[] = [];
   await p99Ms(served);
-  const usualMs = await p99Ms(served);
+  const alone = [await p99Ms(served), await p99Ms(served), await p99Ms(served)];
+  const usualMs = alone.sort((a, b) => a - b)[1] ?? Number.NaN;
   const before = rssBytes(served);
   try {
     while (sockets.length < COUNT) {
