@@ -3,8 +3,6 @@ import type { Refusal } from "../core/refusal.ts";
 import type { Exchange } from "./exchange.ts";
 
 const FIELDS_MAX = 100;
-/** 103s that are passed on ahead of a response, at most (edge.md, Response back). */
-export const EARLY_HINTS_MAX = 8;
 
 /** The fields as the backend spelled them, byte for byte. */
 export function textOf(raw: Dispatcher.DispatchController["rawHeaders"]): string[] {

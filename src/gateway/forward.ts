@@ -5,6 +5,7 @@ import type { Refusal } from "../core/refusal.ts";
 import { Attempts } from "./attempts.ts";
 import * as backend from "./backend-answer.ts";
 import { streamed } from "./collect.ts";
+import { EarlyHints } from "./early-hints.ts";
 import { endSoon } from "./endings.ts";
 import type { Forwarding } from "./exchange.ts";
 import { lingerOnClose } from "./linger.ts";
@@ -21,6 +22,7 @@ export function forward(admitted: Admitted): void {
 class Forward implements Forwarding, Dispatcher.DispatchHandler {
   readonly #admitted: Admitted;
   readonly #attempts = new Attempts();
+  readonly #hints = new EarlyHints();
   #lane: Lane | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #body: RequestBody | undefined;
@@ -29,7 +31,6 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   /** Set with the first byte that goes out on this lane, and with the first that comes back. */
   #sent = false;
   #answering = false;
-  #earlyHints = 0;
   /** A small body that comes in one piece goes out in one write, with its head. */
   #wholeBytes = -1;
   #whole: Buffer | undefined;
@@ -98,7 +99,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     const raw = backend.textOf(controller.rawHeaders);
     const wrong = backend.judgeResponse(status, raw);
-    if (status < 200) this.#informational(status, raw);
+    if (status < 200) this.#hints.pass(this.#admitted, status, raw);
     else if (wrong === undefined) this.#sendHead(status, raw);
     else this.#fail({ code: "upstream_invalid", why: wrong });
   }
@@ -217,15 +218,6 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   /** 103 passes to HTTP/1.1 clients, at most 8 a response; 102 is dropped (edge.md). */
-  #informational(status: number, raw: readonly string[]): void {
-    const { exchange, head } = this.#admitted;
-    if (status !== 103 || head.version !== "1.1" || this.#earlyHints >= backend.EARLY_HINTS_MAX)
-      return;
-    this.#earlyHints += 1;
-    const fields = responseFields(raw, { replaced: replacedFor(exchange), status });
-    exchange.response.writeInformation(status, fields);
-  }
-
   #sendHead(status: number, raw: readonly string[]): void {
     const { gateway, exchange, served, standing } = this.#admitted;
     const { response, request } = exchange;

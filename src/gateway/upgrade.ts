@@ -6,6 +6,7 @@ import type { Refusal } from "../core/refusal.ts";
 import { closeFrame, wrongSwitch } from "../core/websocket.ts";
 import * as backend from "./backend-answer.ts";
 import { ClientEnd } from "./client-end.ts";
+import { EarlyHints } from "./early-hints.ts";
 import type { Forwarding, Upgrade } from "./exchange.ts";
 import type { Served } from "./gateway.ts";
 import { answerFields, handshakeFields, switchFields } from "./handshake.ts";
@@ -93,6 +94,12 @@ class Tunnel implements Forwarding, OpenTunnel {
         exchange.forwards = 1;
         exchange.wait("answer", gateway.elapsed());
       });
+    });
+    const unasked = { code: "upstream_invalid", why: "status 100" } as const;
+    request.once("continue", () => this.#fail(unasked));
+    const hints = new EarlyHints();
+    request.on("information", ({ statusCode, rawHeaders }) => {
+      if (!this.#settled) hints.pass(this.#admitted, statusCode, rawHeaders);
     });
     request.once("upgrade", (answer, socket) => this.#switches(answer, socket as Socket));
     request.once("response", (answer) => this.#answers(answer));

@@ -156,6 +156,17 @@ test("the 101 has our fields in place of the backend's, and no field of another 
   assert.ok(rest.equals(Buffer.from("\x81\x05hello", "latin1")), "early frames follow the head");
 });
 
+test("a 100 that nobody asked for is 502, and a 103 goes ahead of the 101", async () => {
+  answersWith((nonce) => `HTTP/1.1 100 Continue\r\n\r\n${agreed(nonce)}`);
+  const { answer } = await handshake();
+  assert.deepEqual([answer.status, errorOf(answer).code], [502, "upstream_invalid"]);
+  const hint = "HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n";
+  answersWith((nonce) => `HTTP/1.1 102 Processing\r\n\r\n${hint.repeat(9)}${agreed(nonce)}`);
+  const { answer: switched } = await handshake();
+  const told = switched.interim.map((each) => `${each.status} ${onlyValue(each, "Link")}`);
+  assert.deepEqual([switched.status, told], [101, Array(8).fill("103 </a>; rel=preload")]);
+});
+
 test("what a client sends early reaches the backend after the 101, and not before", async () => {
   const early = Buffer.from("\x81\x85\0\0\0\0early", "latin1");
   let before = "";
