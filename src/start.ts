@@ -1,10 +1,10 @@
-import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Reloaded } from "./admin/api.ts";
 import { type Counting, createCounting, takeCounted } from "./admin/counting.ts";
 import { type Checks, checksOf } from "./admin/health.ts";
 import type { Watched } from "./admin/metrics.ts";
+import { VERSION } from "./admin/version.ts";
 import { formatAddress } from "./config/address.ts";
 import type { Config, Loaded } from "./config/config.ts";
 import { drainTimes } from "./config/drain.ts";
@@ -36,8 +36,8 @@ export type Started = {
   readonly adminUrl: string | undefined;
   /** Puts a new configuration in force whole, or keeps the old one and says every mistake. */
   reload(): Promise<Reloaded>;
-  /** Drains and closes (edge.md, Process). */
-  stop(): Promise<void>;
+  /** Drains and closes (edge.md, Process); `atOnce` cuts a drain short, or does without one. */
+  stop(how?: { readonly atOnce: boolean }): Promise<void>;
 };
 
 /**
@@ -62,10 +62,6 @@ export async function startOne(config: Config, options: StartOptions): Promise<O
   }
 }
 
-const VERSION = String(
-  JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version,
-);
-
 class House implements One {
   #config: Config;
   readonly #options: StartOptions;
@@ -76,6 +72,7 @@ class House implements One {
   readonly #serving: Serving;
   #closeAdmin: () => Promise<void> = async () => {};
   #stopping: Promise<void> | undefined;
+  readonly #hurry = new AbortController();
   #reloading: Promise<unknown> = Promise.resolve();
   #lastReloadFailed: string | undefined;
   adminUrl: string | undefined;
@@ -151,8 +148,10 @@ class House implements One {
     };
   }
 
-  stop(): Promise<void> {
+  stop({ atOnce } = { atOnce: false }): Promise<void> {
+    if (atOnce) this.#hurry.abort();
     this.#stopping ??= this.#stopOnce();
+    if (atOnce) this.#serving.cut();
     return this.#stopping;
   }
 
@@ -240,9 +239,10 @@ class House implements One {
   async #stopOnce(): Promise<void> {
     const { delayMs, drainMs } = drainTimes(this.#config);
     this.#gateway.draining = "announced";
-    await delay(delayMs);
+    const { signal } = this.#hurry;
+    await delay(delayMs, undefined, { signal }).catch(() => {});
     this.#gateway.draining = "closed";
-    await this.#serving.close(drainMs);
+    await this.#serving.close(signal.aborted ? 0 : drainMs);
     await this.#closeAdmin();
     await this.#quotas.close();
     await this.#keys.close();

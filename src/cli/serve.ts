@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Config, Loaded } from "../config/config.ts";
 import { loadConfig } from "../config/load.ts";
 import { createLog, type Log } from "../log.ts";
@@ -24,6 +25,8 @@ const LAST_LINES_MS = 2_000;
 /** Workers keep the deadline by themselves; their last lines come a little after it. */
 const WORKERS_LATER_MS = 1_000;
 const LAST_LINES_AT_ONCE_MS = 100;
+/** What was charged is told and saved, even then. */
+const STOP_AT_ONCE_MS = 500;
 
 export type Serving = {
   readonly file: string;
@@ -74,6 +77,7 @@ class Service {
   #last: Opened["loaded"];
   #started: Started | undefined;
   #ending = false;
+  #cutShort = false;
   #signalled: { readonly signal: EndSignal; readonly atMs: number } | undefined;
   #ended: (status: number) => void = () => {};
 
@@ -162,13 +166,17 @@ class Service {
     void Promise.race([stopped, deadline])
       .then(() => this.#pipe.flush(LAST_LINES_MS))
       .then((flushed) => {
+        if (this.#cutShort) return;
         if (flushed || !this.#pipe.holdsExit) this.#ended(status);
         else process.kill();
       });
   }
 
-  /** Without waiting for anything but lines that can be written now. */
+  /** Without waiting for anything but counts and lines that can be written now. */
   async #exit(status: number): Promise<void> {
+    this.#cutShort = true;
+    const stopped = this.#started?.stop({ atOnce: true }).catch(() => {});
+    await Promise.race([stopped, delay(STOP_AT_ONCE_MS)]);
     const flushed = await this.#pipe.flush(LAST_LINES_AT_ONCE_MS);
     const { process } = this.#terminal;
     if (flushed || !this.#pipe.holdsExit) process.exit(status);

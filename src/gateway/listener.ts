@@ -2,11 +2,9 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { Address } from "../config/config.ts";
-import type { EdgeLimits } from "../core/limits.ts";
 import { judgeHandshake } from "../core/websocket.ts";
 import { plainAddress } from "./address.ts";
 import { Connection } from "./connection.ts";
-import { connectionsMax } from "./descriptors.ts";
 import { Exchange, type Upgrade } from "./exchange.ts";
 import type { Gateway, Served } from "./gateway.ts";
 import { handle } from "./handle.ts";
@@ -14,6 +12,7 @@ import { takeOver } from "./handover.ts";
 import { largest } from "./largest.ts";
 import { answerParserError } from "./parser-error.ts";
 import { sendRefusal } from "./reply.ts";
+import { limit, tellLimit } from "./server-limits.ts";
 import { Sweep } from "./sweep.ts";
 import { createEdgeServer, renewCertificate } from "./tls.ts";
 import { Tunnels } from "./tunnels.ts";
@@ -64,13 +63,9 @@ export class Listener {
       this.#server.listen({ host, port }, () => resolve());
     });
     this.#sweep.start();
-    const { connections: wanted } = largest(this.#serves);
-    const { maxConnections: connections } = this.#server;
-    if (connections < wanted) {
-      const why =
-        "open files of this process: raise its limit (ulimit -n), or lower limits.connections";
-      this.#gateway.log.info("connections limited", { connections, wanted, why });
-    }
+    // Behind the line that says that all of it serves, where it does.
+    const tell = () => tellLimit(this.#server, this.#serves, this.#gateway);
+    setTimeout(tell, TELL_LIMIT_MS).unref();
   }
 
   get url(): string {
@@ -91,6 +86,10 @@ export class Listener {
     this.#serves = serves;
     limit(this.#server, serves, this.#gateway);
     renewCertificate(this.#server, serves);
+  }
+
+  cut(): void {
+    this.#sweep.cut();
   }
 
   /** Resolves when no exchange is under way, or at the deadline; then ends every connection. */
@@ -186,6 +185,7 @@ export class Listener {
   }
 }
 
+const TELL_LIMIT_MS = 1_000;
 /** For what is cut to end: a decision under way is waited for. */
 const CUT_MS = 500;
 /** For the last words of tunnels to arrive: a little more than we linger for them. */
@@ -208,23 +208,6 @@ function nonceOf(request: IncomingMessage): string | undefined {
  */
 function stopListening(server: Server): void {
   if (server.listening) NetServer.prototype.close.call(server);
-}
-
-/** Applies what holds for connections, and for heads whose host is not known yet. */
-function limit(server: Server, serves: readonly Served[], { memory }: Gateway): void {
-  const limits = largest(serves);
-  // Judged by us on rawHeaders: the parser's own count drops fields and says nothing (edge.md).
-  server.maxHeadersCount = 0;
-  Object.assign(server, { maxHeaderSize: parserBytesMax(limits) });
-  server.headersTimeout = limits.headersTimeoutMs;
-  server.requestTimeout = Math.max(limits.requestTimeoutMs, limits.headersTimeoutMs);
-  server.keepAliveTimeout = limits.idleTimeoutMs;
-  server.maxConnections = memory === "full" ? 0 : connectionsMax(limits.connections);
-}
-
-/** Room for a target and fields that are each at their limit, so that ours is the answer. */
-function parserBytesMax({ headerBytes, urlBytes }: EdgeLimits): number {
-  return headerBytes + urlBytes + 1_024;
 }
 
 function statusOf({ response, tunnelled }: Exchange): number {

@@ -67,6 +67,11 @@ export class Serving {
     await Promise.allSettled(served.map(({ upstreams }) => upstreams.close()));
   }
 
+  /** Ends all that is under way: nothing is waited for any more. */
+  cut(): void {
+    for (const listener of this.#listeners.values()) listener.cut();
+  }
+
   #tellListeners(): void {
     for (const { key, serves } of this.#listening) this.#listeners.get(key)?.serve(serves);
   }

@@ -57,7 +57,7 @@ class MemoryStore implements QuotaStore {
   #era = 0;
   /** As the last ask had it: before the first one it is not known, and nothing is swept. */
   #policy: BanPolicy | undefined | "unknown" = "unknown";
-  #changed = false;
+  #changed: boolean;
   #saving: Promise<void> | undefined;
   #trouble: string | undefined;
 
@@ -76,6 +76,8 @@ class MemoryStore implements QuotaStore {
         report("warn", "Too many accounts: idle ones are forgotten", { accountsMax });
       overflowed = true;
     });
+    // A new file is there within a second, whether or not anybody asks.
+    this.#changed = saved.length === 0;
     for (const { state, ...name } of saved) this.#accounts.add(name, newEntry(state));
     this.#timer = setInterval(() => this.#tick(), everyMs).unref();
   }

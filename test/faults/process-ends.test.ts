@@ -36,6 +36,13 @@ for (const [second, status] of [
     assert.equal((await served.running.exited).code, status);
     assert.ok(performance.now() - startMs < 5_000, "of a drain of a minute");
     assert.equal(await asked, "cut");
+    assert.deepEqual(
+      served.lines.map(({ status: told, charged, forwards }) => [told, charged, forwards]),
+      [[499, 1, 1]],
+    );
+    // What was charged since the last second is in the state file.
+    const state = readFileSync(join(served.directory, "state.json"), "utf8");
+    assert.match(state, /vectors/);
   });
 }
 

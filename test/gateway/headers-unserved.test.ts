@@ -16,7 +16,11 @@ test("5 503 plan_missing: never unlimited, and never charged", async () => {
   assert.equal(rateOf(answer).limit, 1_000);
   await eventually(() => {
     const { account, key, plan } = house.lines[0] ?? {};
-    assert.deepEqual([account, key, plan], ["fixed-0", "fixed-0", "ghost"], "the log knows whose it is");
+    assert.deepEqual(
+      [account, key, plan],
+      ["fixed-0", "fixed-0", "ghost"],
+      "the log knows whose it is",
+    );
   });
   await house.law();
 });
