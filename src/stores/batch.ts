@@ -24,6 +24,8 @@ export type Outcome = Verdict | { readonly failure: StoreFailure };
 export type Gate = {
   /** True while the store, or what this lane asks of it, is known to be away: no ask goes out. */
   shut(lane: number): boolean;
+  /** By the clock of the store: a call that has not run by then is not to charge any more. */
+  deadlineMs?(): number | undefined;
   /** Decides one request here. `failure` is why the store did not; undefined while shut. */
   decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer;
   /** How each call of a lane ended: undefined when it was answered. */

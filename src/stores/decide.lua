@@ -2,7 +2,7 @@
 -- batch of accounts in one atomic call. Each step carries the name that it has there.
 --
 -- KEYS    one hash per account, as in account.lua, which precedes this in one script. Instants in ms.
--- ARGV 1  the test clock in ms, or -1 for the clock of Redis
+-- ARGV 1  the test clock in ms; below 0 the clock of Redis holds, and below -1 only up to that instant
 --      2  the ban policy, "strikes within grace forgetAfter", or "" when bans are off
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
 --      4  how many plans follow; each "window limit window limit ..."
@@ -13,8 +13,12 @@
 
 local now = tonumber(ARGV[1])
 if now < 0 then
+  local latest = -now
   local time = call('TIME')
   now = time[1] * 1000 + floor(time[2] / 1000)
+  if latest > 1 and now > latest then
+    return redis.error_reply('LATE these requests have been refused meanwhile')
+  end
 end
 
 local bans = ARGV[2] ~= ''

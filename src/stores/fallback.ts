@@ -73,6 +73,17 @@ class Breakers implements Fallback {
     return this.#part(bucket).isShut;
   }
 
+  /**
+   * Under `deny` a call without an answer is a refusal, which costs nothing (contract 4): a store
+   * that stood still must not charge it when it goes on. Nodes of a Cluster have no clock in common.
+   */
+  deadlineMs(): number | undefined {
+    const { policy } = this.#options;
+    if (policy().onStoreFailure !== "deny" || this.#shared.link.clustered) return undefined;
+    const nowMs = this.#heart.storeNowAtMost();
+    return nowMs === undefined ? undefined : nowMs + this.#shared.lateMs;
+  }
+
   decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer {
     const bucket = this.#shared.link.clustered ? bucketOf(name) : 0;
     return this.#part(bucket).decide(name, ask, failure);

@@ -27,6 +27,8 @@ export type Heartbeat = {
   gateways(): number;
   /** The store's now in Unix milliseconds, as far as the last heartbeat tells. */
   storeNow(): number;
+  /** The same as it is at the latest, for a deadline; undefined before the first answer. */
+  storeNowAtMost(): number | undefined;
   /**
    * Beats once: a write, so it says whether the store works. In another bucket of a Cluster than 0,
    * where the gateways are counted, it says no more than that. Rejects when no answer comes in time.
@@ -44,6 +46,7 @@ export function createHeartbeat({ link }: Pick<SharedStore, "link">, prefix: str
   /** After a gap the others are not back yet: they count as before, for as long as they may take. */
   let held = { gateways: 1, untilMs: 0 };
   let aheadMs = Date.now() - performance.now();
+  let aheadMsMax: number | undefined;
   const gateways = () => {
     return performance.now() < held.untilMs ? Math.max(counted, held.gateways) : counted;
   };
@@ -52,13 +55,18 @@ export function createHeartbeat({ link }: Pick<SharedStore, "link">, prefix: str
   return {
     gateways,
     storeNow: () => Math.floor(performance.now() + aheadMs),
+    storeNowAtMost: () =>
+      aheadMsMax === undefined ? undefined : Math.ceil(performance.now() + aheadMsMax),
     beat: async (lateMs, bucket = 0) => {
+      const sentMs = performance.now();
       const reply = await orLate(send(1, keyIn(bucket)), lateMs);
       if (bucket !== 0) return;
       const [count, nowMs, there] = reply as [number, number, number];
       if (there === 0) held = { gateways: gateways(), untilMs: performance.now() + COUNTED_MS };
       counted = Math.max(1, count);
       aheadMs = nowMs - performance.now();
+      // It was not later than this by the store's clock, however long the answer took.
+      aheadMsMax = nowMs - sentMs;
     },
     leave: async () => {
       await orLate(send(0, keyIn(0)), LEAVE_LATE_MS).catch(() => undefined);

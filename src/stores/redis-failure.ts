@@ -28,6 +28,7 @@ const REFUSALS: Record<string, string> = {
   MASTERDOWN: "its master is away",
   NOREPLICAS: "it has too few replicas to accept writes",
   BUSY: "it is busy running a script",
+  LATE: "it got to the call too late",
   NOPERM: "the user lacks a permission: docs/operations.md lists those that are needed",
   NOAUTH: "it asks for a password",
   WRONGPASS: "user or password are wrong",

@@ -21,8 +21,17 @@ const MOTION_MS = 200;
  * so per ask, and never sends again what may have been executed.
  */
 export type SharedStore = {
-  /** Decides accounts in one call, all of one bucket on a Cluster. Never rejects. */
-  decide(asks: readonly NamedAsk[], patienceMs?: number): Promise<readonly Outcome[]>;
+  /**
+   * Decides accounts in one call, all of one bucket on a Cluster; not at all where it is past
+   * `deadlineMs` by the store's clock when it comes to that. Never rejects.
+   */
+  decide(
+    asks: readonly NamedAsk[],
+    patienceMs?: number,
+    deadlineMs?: number,
+  ): Promise<readonly Outcome[]>;
+  /** How long a call may take before it counts as lost, in milliseconds. */
+  readonly lateMs: number;
   /** Runs a script on one key, by its digest where the server knows it. Rejects with StoreFailure. */
   run(script: Script, key: string, args: readonly Argument[]): Promise<unknown>;
   /** The key of the account's hash. */
@@ -46,9 +55,9 @@ export function createSharedStore(
   const motion = new Map<number, number>();
   const keyed = ({ name, ask }: NamedAsk) => ({ key: accountKey(prefix, name), ask });
 
-  async function call(asks: readonly NamedAsk[]): Promise<readonly Outcome[]> {
+  async function call(asks: readonly NamedAsk[], deadlineMs = 1): Promise<readonly Outcome[]> {
     const all = asks.map(keyed);
-    const args = decideArguments(all, clock ? clock() : -1);
+    const args = decideArguments(all, clock ? clock() : -deadlineMs);
     const reply = await runScript(link, DECIDE, (all[0] as KeyedAsk).key, args);
     return readVerdicts(all, reply);
   }
@@ -59,9 +68,12 @@ export function createSharedStore(
     return outcomes.flat();
   }
 
-  async function decideNow(asks: readonly NamedAsk[]): Promise<readonly Outcome[]> {
+  async function decideNow(
+    asks: readonly NamedAsk[],
+    deadlineMs: number | undefined,
+  ): Promise<readonly Outcome[]> {
     const bucket = bucketIn(keyed(asks[0] as NamedAsk).key);
-    if (asks.length === 1 || !link.clustered) return call(asks);
+    if (asks.length === 1 || !link.clustered) return call(asks, deadlineMs);
     if ((motion.get(bucket) ?? 0) > performance.now()) return singly(asks);
     try {
       return await call(asks);
@@ -74,10 +86,11 @@ export function createSharedStore(
   }
 
   return {
-    decide: (asks, patienceMs = lateMs) =>
-      orLate(decideNow(asks), patienceMs).catch(failed(asks.length)),
+    decide: (asks, patienceMs = lateMs, deadlineMs) =>
+      orLate(decideNow(asks, deadlineMs), patienceMs).catch(failed(asks.length)),
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
     keyOf: (name) => accountKey(prefix, name),
+    lateMs,
     link,
   };
 }

@@ -101,7 +101,7 @@ class RedisStore implements QuotaStore {
     this.#options = options;
     this.#shared = createSharedStore(link, prefix, { clock: now, lateMs });
     this.#batch = new Batch({
-      call: (asks) => this.#shared.decide(asks),
+      call: (asks) => this.#shared.decide(asks, lateMs, this.#gate.deadlineMs?.()),
       laneOf: (name) => (link.clustered ? bucketOf(name) : 0),
       clock: now,
       gate: {

@@ -13,7 +13,7 @@ import {
   readyWithin,
 } from "./redis-house.ts";
 
-const { redis, proxy } = await proxiedRedisOfFile();
+const { server, redis, proxy } = await proxiedRedisOfFile();
 
 const LOCAL = 'tollgate_store_unavailable_decisions_total{mode="local"}';
 
@@ -112,6 +112,27 @@ describe("2.1 Dies mid-traffic: a store that is away", () => {
     await readyWithin(house, 3_000);
     assert.equal((await askTimed(house, key)).remaining, 58);
     assert.equal(await dayUsed(house, account), 2);
+    await house.law();
+  });
+
+  it("under deny charges no request that was refused while Redis stood still, when it goes on", async () => {
+    await using house = await openRedisHouse(server, { config: { onStoreFailure: "deny" } });
+    const { key, account } = await house.issue();
+    await eventually(async () => assert.equal((await askTimed(house, key)).status, 200));
+    const told: number[] = [];
+    server.stop();
+    try {
+      for (let i = 0; i < 4; i++) told.push((await askTimed(house, key)).status);
+      // What the heartbeat took is what the gateway does not know of the store's clock.
+      await sleep(40);
+    } finally {
+      server.cont();
+    }
+    assert.deepEqual(told, [503, 503, 503, 503]);
+    await readyWithin(house, 3_000);
+    await eventually(async () => assert.equal((await askTimed(house, key)).status, 200));
+    const charged = house.lines.reduce((sum, line) => sum + line.charged, 0);
+    assert.equal(await dayUsed(house, account), charged);
     await house.law();
   });
 
