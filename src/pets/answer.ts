@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply } from "fastify";
 import { type Problem, problemBody, statusOf } from "./problem.ts";
@@ -8,6 +9,14 @@ export function say(reply: FastifyReply, problem: Problem): FastifyReply {
 
 export function sendJson(reply: FastifyReply, status: number, body: string): FastifyReply {
   return reply.code(status).type("application/json; charset=utf-8").send(body);
+}
+
+/** Node asks what to do with an Expect other than 100-continue: there is nothing else to expect. */
+export function sayWrongExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const problem: Problem = { code: "expectation_failed", message: "Only 100-continue can be met" };
+  const type = "application/json; charset=utf-8";
+  response.writeHead(statusOf(problem), { "Content-Type": type, Connection: "close" });
+  response.end(problemBody(problem));
 }
 
 /** What the HTTP parser refuses has no request to reply to: the answer is written by hand. */

@@ -8,6 +8,7 @@ const PROBLEMS = {
   request_timeout: 408,
   body_too_large: 413,
   unsupported_media_type: 415,
+  expectation_failed: 417,
   headers_too_large: 431,
   internal_error: 500,
 } as const satisfies Record<string, number>;

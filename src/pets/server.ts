@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { MIMEType } from "node:util";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { say, sayToSocket, sendJson } from "./answer.ts";
+import { say, sayToSocket, sayWrongExpectation, sendJson } from "./answer.ts";
 import { pageText, readPage } from "./page.ts";
 import { type NewPet, petText, readInt64, readNewPet } from "./pet.ts";
 import { type Problem, quoted } from "./problem.ts";
@@ -76,6 +76,8 @@ function serverOver(store: PetStore, onError: (error: unknown) => void): Fastify
   let draining = false;
   const app = fastify({
     logger: false,
+    // A missing Host and an odd Expect are refused in the Error shape, like all else.
+    http: { requireHostHeader: false },
     // Longer than any proxy in front keeps an idle connection: closing first is its part, for a
     // request that crosses our close on the wire is lost.
     keepAliveTimeout: 65_000,
@@ -94,8 +96,13 @@ function serverOver(store: PetStore, onError: (error: unknown) => void): Fastify
   app.addContentTypeParser("application/json", async (_request: unknown, body: IncomingMessage) =>
     readBody(body),
   );
+  app.server.on("checkExpectation", sayWrongExpectation);
   app.addHook("onRequest", (request, reply, done) => {
-    if (request.is404) sayWhyNot(request, reply);
+    const { headers, httpVersion } = request.raw;
+    if (headers.host === undefined && httpVersion === "1.1") {
+      reply.header("connection", "close");
+      say(reply, { code: "invalid_request", message: "A request needs a Host field" });
+    } else if (request.is404) sayWhyNot(request, reply);
     else done();
   });
   app.addHook("onSend", (_request, reply, _payload, done) => {
