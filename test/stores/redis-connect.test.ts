@@ -198,7 +198,8 @@ describe("a store that is away", () => {
     assert.deepEqual(await store.spend(account("slow"), perDay(9)), { unavailable: true });
     const tookMs = performance.now() - startedMs;
     redis.cont();
-    assert.ok(tookMs >= 50 && tookMs < 500, `${tookMs} ms`);
+    // Timers of Node count in whole milliseconds of a clock that is read once in a turn.
+    assert.ok(tookMs >= 49 && tookMs < 500, `${tookMs} ms`);
     assert.deepEqual(
       failures.map(({ code, executed }) => [code, executed]),
       [["late", "unknown"]],
