@@ -106,6 +106,11 @@ describe("The memory store over a restart", () => {
     assert.deepEqual(await used(await open(), "a"), [1, 1]);
   });
 
+  it("writes a new file within a second, though nobody has asked for anything", async () => {
+    await open({ everyMs: 10 });
+    await eventually(() => stat(stateFile));
+  });
+
   it("writes when something changed, for its owner only, and leaves nothing else behind", async () => {
     const store = await open({ everyMs: 10 });
     spend(store, "a", ASK);
