@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
-import { openBackend } from "./support/backend.ts";
-import { startNode } from "./support/processes.ts";
+import { openBackend } from "./support/gateway/backend.ts";
+import { startNode } from "./support/gateway/processes.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const run = promisify(execFile);

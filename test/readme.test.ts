@@ -4,7 +4,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { startTollgate } from "./support/processes.ts";
+import { startTollgate } from "./support/gateway/processes.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 const readme = await readFile(join(ROOT, "README.md"), "utf8");

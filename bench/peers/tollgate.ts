@@ -1,8 +1,8 @@
 import { openSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { digestKey, type KeyRecord } from "../../src/core/key.ts";
-import { keysText } from "../../src/stores/keys-file.ts";
+import { digestKey, type KeyRecord } from "../../src/core/keys/key.ts";
+import { keysText } from "../../src/stores/keys/file-keys.ts";
 import { LIMITS, type Peer, type PeerOptions, startServer } from "./peer.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;

@@ -4,8 +4,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { digestKey, type KeyRecord } from "../../src/core/key.ts";
-import { keysText } from "../../src/stores/keys-file.ts";
+import { digestKey, type KeyRecord } from "../../src/core/keys/key.ts";
+import { keysText } from "../../src/stores/keys/file-keys.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 const START_MS_MAX = 20_000;

@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import type { Redis } from "ioredis";
-import { formKey } from "../../src/core/key.ts";
-import { freePort, startRedis } from "../../test/support/redis.ts";
+import { formKey } from "../../src/core/keys/key.ts";
+import { freePort, startRedis } from "../../test/support/redis/redis.ts";
 import { type Flooded, flood, openFixedBackend } from "./flood.ts";
 import { type Gateway, startGateway } from "./gateway.ts";
 

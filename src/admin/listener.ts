@@ -1,15 +1,15 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
 import type { Address } from "../config/config.ts";
-import { type Answer, problem, SECURITY_FIELDS } from "./answer.ts";
-import { type ApiDeps, findRow, refuseMethod } from "./api.ts";
-import { isJson, lingerOnClose, readMembers } from "./body.ts";
-import { type Guarded, readHead, refuseStranger } from "./guard.ts";
-import { type Checks, readiness } from "./health.ts";
-import { reasonOf } from "./keys.ts";
-import { METRICS_TYPE, type Metrics } from "./metrics.ts";
-import { PAGE } from "./page/page.ts";
-import { answerBrokenRequests } from "./parser-error.ts";
+import { type Checks, readiness } from "../telemetry/health.ts";
+import { reasonOf } from "./api/keys.ts";
+import { type ApiDeps, findRow, refuseMethod } from "./api/routes.ts";
+import { type Answer, problem, SECURITY_FIELDS } from "./http/answer.ts";
+import { isJson, lingerOnClose, readMembers } from "./http/body.ts";
+import { type Guarded, readHead, refuseStranger } from "./http/guard.ts";
+import { answerBrokenRequests } from "./http/parser-error.ts";
+import { PAGE } from "./page.ts";
+import { METRICS_TYPE, type Metrics } from "./prometheus.ts";
 
 export type AdminDeps = ApiDeps & {
   readonly checks: () => Checks;

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
-import type { Counting } from "./counting.ts";
+import type { Counting } from "../telemetry/counting.ts";
 import { type Admin, type AdminDeps, startAdmin } from "./listener.ts";
-import { createMetrics, type Watched } from "./metrics.ts";
+import { createMetrics, type Watched } from "./prometheus.ts";
 
 export type AdminHouse = Omit<AdminDeps, "metrics"> & {
   readonly counting: Counting;

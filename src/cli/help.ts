@@ -1,4 +1,4 @@
-import type { Option, Verb } from "./verb.ts";
+import type { Option, Verb } from "./frame/verb.ts";
 
 export function generalHelp(verbs: readonly Verb[]): string {
   return `Tollgate, an API gateway: bearer keys, exact quotas and bans.

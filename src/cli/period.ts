@@ -1,5 +1,5 @@
-import { readDuration } from "../config/units.ts";
-import type { Call } from "./verb.ts";
+import { readDuration } from "../config/schema/units.ts";
+import type { Call } from "./frame/verb.ts";
 
 /** The milliseconds of an option such as `--grace 24h`, undefined without it, or what is wrong. */
 export function readPeriod(call: Call, option: string): number | string | undefined {

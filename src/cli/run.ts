@@ -1,16 +1,16 @@
-import { bans } from "./bans.ts";
-import { check } from "./check.ts";
-import { demo } from "./demo.ts";
+import { DONE, FAILED, fail, type Terminal, WRONG_USAGE } from "./frame/terminal.ts";
+import { parseCall, type Verb } from "./frame/verb.ts";
 import { generalHelp, groupHelp, verbHelp } from "./help.ts";
-import { keysCreate } from "./keys-create.ts";
-import { keysList, keysShow } from "./keys-list.ts";
-import { keysRevoke, keysRotate } from "./keys-rotate.ts";
-import { pets } from "./pets.ts";
 import { schema } from "./schema.ts";
-import { start } from "./start.ts";
-import { DONE, FAILED, fail, type Terminal, WRONG_USAGE } from "./terminal.ts";
-import { usage } from "./usage.ts";
-import { parseCall, type Verb } from "./verb.ts";
+import { bans } from "./verbs/bans.ts";
+import { check } from "./verbs/check.ts";
+import { demo } from "./verbs/demo.ts";
+import { keysCreate } from "./verbs/keys-create.ts";
+import { keysList, keysShow } from "./verbs/keys-list.ts";
+import { keysRevoke, keysRotate } from "./verbs/keys-rotate.ts";
+import { pets } from "./verbs/pets.ts";
+import { start } from "./verbs/start.ts";
+import { usage } from "./verbs/usage.ts";
 
 const VERBS: readonly Verb[] = [
   start,
@@ -39,7 +39,7 @@ export async function run(
   const [first, ...rest] = argv;
   if (first === undefined) return fail(terminal, WRONG_USAGE, generalHelp(VERBS).trimEnd());
   if (first === WORKER && terminal.process.parent !== undefined) {
-    return (await import("./worker.ts")).runWorker(terminal);
+    return (await import("../server/workers/worker.ts")).runWorker(terminal);
   }
   if (first === "--version" || first === "version") return say(terminal, `tollgate ${version}\n`);
   if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);

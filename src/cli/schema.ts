@@ -1,5 +1,5 @@
-import { DONE } from "./terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "./verb.ts";
+import { DONE } from "./frame/terminal.ts";
+import { CONFIG, JSON_FLAG, type Verb } from "./frame/verb.ts";
 
 /** Always one JSON value; --json and --config are taken and change nothing. */
 export const schema: Verb = {
@@ -9,7 +9,7 @@ export const schema: Verb = {
   options: [CONFIG, JSON_FLAG],
   args: [],
   async run(_call, terminal) {
-    const { schemaText } = await import("../config/schema.ts");
+    const { schemaText } = await import("../config/schema/json-schema.ts");
     terminal.out(schemaText());
     return DONE;
   },

@@ -1,6 +1,6 @@
-import { formatAddress } from "./address.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
-import type { Findings } from "./mistakes.ts";
+import type { Findings } from "./file/findings.ts";
+import { formatAddress } from "./schema/addresses.ts";
 
 /** Environments that share a listener all have TLS there, or none: one port speaks one of the two. */
 export function checkTls({ environments }: Draft, findings: Findings): void {

@@ -1,10 +1,10 @@
 import { normalize } from "node:path";
-import { formatAddress, isLoopback } from "./address.ts";
 import { checkEdges, checkTls } from "./checks-edges.ts";
 import type { Address } from "./config.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
-import type { Findings } from "./mistakes.ts";
-import type { Path } from "./path.ts";
+import type { Findings } from "./file/findings.ts";
+import type { Path } from "./file/place.ts";
+import { formatAddress, isLoopback } from "./schema/addresses.ts";
 
 const ADMIN_TOKEN_MIN = 32;
 

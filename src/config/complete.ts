@@ -1,13 +1,13 @@
 import { dirname, resolve } from "node:path";
-import type { CorsPolicy } from "../core/cors.ts";
-import type { EdgeLimits } from "../core/limits.ts";
-import type { BanPolicy } from "../core/quota.ts";
-import type { Operation } from "../core/route.ts";
-import { type Limit, WINDOWS, type WindowName } from "../core/windows.ts";
+import type { CorsPolicy } from "../core/http/cors.ts";
+import type { EdgeLimits } from "../core/http/edge-limits.ts";
+import type { Operation } from "../core/http/route.ts";
+import type { BanPolicy } from "../core/quota/decide.ts";
+import { type Limit, WINDOWS, type WindowName } from "../core/quota/windows.ts";
 import type { CertificateFiles, Config, Environment } from "./config.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
-import type { LimitOverrides } from "./limits.ts";
 import type { Authorities } from "./pem.ts";
+import type { LimitOverrides } from "./schema/limits.ts";
 
 type Rest = {
   /** Absolute. */

@@ -1,8 +1,8 @@
-import type { CorsPolicy } from "../core/cors.ts";
-import type { EdgeLimits } from "../core/limits.ts";
-import type { BanPolicy } from "../core/quota.ts";
-import type { RouteTable } from "../core/route.ts";
-import type { Limit, WindowName } from "../core/windows.ts";
+import type { CorsPolicy } from "../core/http/cors.ts";
+import type { EdgeLimits } from "../core/http/edge-limits.ts";
+import type { RouteTable } from "../core/http/route.ts";
+import type { BanPolicy } from "../core/quota/decide.ts";
+import type { Limit, WindowName } from "../core/quota/windows.ts";
 
 /** A configuration that was read, checked and completed: nothing inside meets `undefined` by surprise. */
 export type Config = {

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { type Findings, noteIssues } from "./mistakes.ts";
-import type { Path } from "./path.ts";
-import { NAME, name } from "./scalars.ts";
-import { environmentShape, shape } from "./shape.ts";
+import { type Findings, noteIssues } from "./file/findings.ts";
+import type { Path } from "./file/place.ts";
+import { NAME, name } from "./schema/kinds.ts";
+import { environmentShape, shape } from "./schema/shape.ts";
 
 type Fields = Readonly<Record<string, z.ZodType>>;
 

@@ -1,16 +1,16 @@
 import { createHash } from "node:crypto";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import type { Operation } from "../core/route.ts";
+import type { Operation } from "../core/http/route.ts";
 import { checkAcross } from "./checks.ts";
 import { complete } from "./complete.ts";
 import type { Loaded, Mistake } from "./config.ts";
+import { readDescription } from "./description/openapi.ts";
 import { type Draft, readDraft } from "./draft.ts";
-import { Findings } from "./mistakes.ts";
-import { readDescription } from "./openapi.ts";
+import { Findings } from "./file/findings.ts";
+import type { Variables } from "./file/substitute.ts";
+import { type ReadText, readTextFile } from "./file/text-file.ts";
+import { readTree, type Tree } from "./file/tree.ts";
 import { readPems } from "./pem.ts";
-import type { Variables } from "./substitute.ts";
-import { type ReadText, readTextFile } from "./text-file.ts";
-import { readTree, type Tree } from "./tree.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
 const CONFIG_VALUES_MAX = 100_000;

@@ -1,4 +1,4 @@
-import type { KeyRecord } from "../core/key.ts";
+import type { KeyRecord } from "../core/keys/key.ts";
 import type { Config, Loaded, Mistake } from "./config.ts";
 import { refuseReload } from "./reload.ts";
 

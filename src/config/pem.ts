@@ -1,9 +1,9 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
 import type { Draft } from "./draft.ts";
-import type { Findings } from "./mistakes.ts";
-import { dotted, type Path } from "./path.ts";
-import { type ReadText, readTextFile } from "./text-file.ts";
+import type { Findings } from "./file/findings.ts";
+import { dotted, type Path } from "./file/place.ts";
+import { type ReadText, readTextFile } from "./file/text-file.ts";
 
 const BYTES_MAX = 1024 ** 2;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

@@ -1,6 +1,6 @@
-import { type KeyRecord, limitsOf } from "../core/key.ts";
-import { formatAddress } from "./address.ts";
+import { type KeyRecord, limitsOf } from "../core/keys/key.ts";
 import type { Address, Config, StoreAddress } from "./config.ts";
+import { formatAddress } from "./schema/addresses.ts";
 
 /** The running configuration and the one that would take its place. */
 export type Change = { readonly from: Config; readonly to: Config };

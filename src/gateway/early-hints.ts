@@ -1,6 +1,6 @@
-import { responseFields } from "../core/headers.ts";
-import type { Admitted } from "./outgoing.ts";
-import { replacedFor } from "./reply.ts";
+import { responseFields } from "../core/http/fields.ts";
+import type { Admitted } from "./forward/backend-request.ts";
+import { replacedFor } from "./stages/reply.ts";
 
 /** Ahead of one response, at most (edge.md, Response back). */
 const HINTS_MAX = 8;

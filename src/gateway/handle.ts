@@ -1,13 +1,13 @@
-import { isPreflight } from "../core/cors.ts";
-import { judgeRoute } from "../core/route.ts";
-import { authenticate } from "./authenticate.ts";
-import type { Exchange } from "./exchange.ts";
-import { forward } from "./forward.ts";
-import type { Gateway, Served } from "./gateway.ts";
-import { receive } from "./receive.ts";
-import { sendPreflight, sendRefusal, sendServerOptions } from "./reply.ts";
-import { spend } from "./spend.ts";
-import { upgrade } from "./upgrade.ts";
+import { isPreflight } from "../core/http/cors.ts";
+import { judgeRoute } from "../core/http/route.ts";
+import type { Exchange } from "./exchange/exchange.ts";
+import type { Gateway, Served } from "./exchange/served.ts";
+import { forward } from "./forward/forward.ts";
+import { authenticate } from "./stages/authenticate.ts";
+import { receive } from "./stages/receive.ts";
+import { sendPreflight, sendRefusal, sendServerOptions } from "./stages/reply.ts";
+import { spend } from "./stages/spend.ts";
+import { upgrade } from "./tunnel/tunnel.ts";
 
 /**
  * The whole request, top to bottom (contract 4): framing, key, ban and quota, route, forward. Each

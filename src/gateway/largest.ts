@@ -1,5 +1,5 @@
-import type { EdgeLimits } from "../core/limits.ts";
-import type { Served } from "./gateway.ts";
+import type { EdgeLimits } from "../core/http/edge-limits.ts";
+import type { Served } from "./exchange/served.ts";
 
 const known = new WeakMap<readonly Served[], EdgeLimits>();
 

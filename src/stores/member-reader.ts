@@ -1,5 +1,5 @@
-import { type MemberMistake, MISTAKES_MAX } from "./damaged.ts";
-import type { JsonPath } from "./json-place.ts";
+import { type MemberMistake, MISTAKES_MAX } from "./files/damaged.ts";
+import type { JsonPath } from "./files/json-place.ts";
 
 /** Reads members of a parsed file or notes a mistake, so that several are told at once. */
 export class MemberReader {

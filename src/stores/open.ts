@@ -1,7 +1,7 @@
 import type { Config, StoreAddress } from "../config/config.ts";
-import { openKeysFile } from "./keys-file.ts";
-import { createMemoryStore } from "./memory.ts";
-import type { FailurePolicy, KeyStore, QuotaStore, Report } from "./store.ts";
+import type { FailurePolicy, KeyStore, QuotaStore, Report } from "./interface/quota-store.ts";
+import { openKeysFile } from "./keys/file-keys.ts";
+import { createMemoryStore } from "./memory/memory-store.ts";
 
 export type OpenOptions = {
   /** Unix milliseconds: the clock of the memory store. */
@@ -19,7 +19,7 @@ export async function openKeyStore(
   { report, watch }: OpenOptions & { readonly watch: boolean },
 ): Promise<KeyStore> {
   if (keys.in === "file") return openKeysFile({ path: keys.path, report, watch });
-  const { openKeysRedis } = await import("./keys-redis.ts");
+  const { openKeysRedis } = await import("./keys/redis-keys.ts");
   // The configuration was checked: there are none in Redis with `store: memory`.
   const address = store as Exclude<StoreAddress, { kind: "memory" }>;
   return openKeysRedis({ address, prefix: storePrefix, copyFile: stateFile, report, watch });
@@ -35,9 +35,9 @@ export async function openQuotaStore(
 ): Promise<QuotaStore> {
   const { store: address, storePrefix: prefix, stateFile } = config;
   if (address.kind === "memory") return createMemoryStore({ stateFile, now, report });
-  const { createRedisStore } = await import("./redis.ts");
+  const { createRedisStore } = await import("./redis/redis-store.ts");
   if (!serves) return createRedisStore({ address, prefix, report });
-  const { createFallback } = await import("./fallback.ts");
+  const { createFallback } = await import("./outage/fallback.ts");
   let policy: FailurePolicy = config;
   const store = await createRedisStore({
     address,

@@ -1,5 +1,5 @@
-import type { CountLost } from "./known.ts";
-import type { AccountName, Report } from "./store.ts";
+import type { CountLost } from "./batch/last-answers.ts";
+import type { AccountName, Report } from "./interface/quota-store.ts";
 
 /** One line of this kind in so long: what was lost is seldom one account's. */
 const EACH_MS = 60_000;

@@ -1,5 +1,5 @@
 import cluster from "node:cluster";
-import type { FromWorker, ToWorker } from "./messages.ts";
+import type { FromWorker, ToWorker } from "../server/workers/messages.ts";
 
 /** The way to the process that watches over this one. */
 export type Channel = {

@@ -2,14 +2,14 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Reloaded } from "../../src/admin/api.ts";
-import type { Checks } from "../../src/admin/health.ts";
+import type { Reloaded } from "../../src/admin/api/routes.ts";
 import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
-import { createMetrics, type Metrics, type Watched } from "../../src/admin/metrics.ts";
+import { createMetrics, type Metrics, type Watched } from "../../src/admin/prometheus.ts";
 import type { Address, Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load.ts";
+import type { KeyStore, QuotaStore } from "../../src/stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open.ts";
-import type { KeyStore, QuotaStore } from "../../src/stores/store.ts";
+import type { Checks } from "../../src/telemetry/health.ts";
 
 export const TOKEN = "canary-admin-token-0123456789abcdef";
 /** Noon of some day: far from the edge of a minute or a day. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { METRICS_TYPE } from "../../src/admin/metrics.ts";
-import { sendRaw } from "../support/raw.ts";
+import { METRICS_TYPE } from "../../src/admin/prometheus.ts";
+import { sendRaw } from "../support/wire/raw.ts";
 import { ALL_WELL, openAdminHouse } from "./admin-house.ts";
 
 describe("the open endpoints", () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { loadConfig } from "../../src/config/load.ts";
-import { ask } from "../support/client.ts";
-import { KEY } from "../support/served.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask } from "../support/wire/client.ts";
 import { lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 /** Both without a description, so that whatever is under /v1 passes. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { Seen } from "../support/backend.ts";
-import { type House, type HouseOptions, openHouse } from "../support/house.ts";
-import { ACCOUNT, KEY } from "../support/served.ts";
+import type { Seen } from "../support/gateway/backend.ts";
+import { type House, type HouseOptions, openHouse } from "../support/gateway/house.ts";
+import { ACCOUNT, KEY } from "../support/gateway/served.ts";
 
 /** More than any attack here needs: what is tested is the attack, and not the quota. */
 const LIMITS = [{ window: "month", limit: 10 ** 9 }] as const;

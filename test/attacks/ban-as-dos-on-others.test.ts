@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { formKey } from "../../src/core/key.ts";
-import { ask, openClient } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { formKey } from "../../src/core/keys/key.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { ask, openClient } from "../support/wire/client.ts";
 
 const BANS = {
   strikes: 2,

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Client, openClient } from "../support/client.ts";
-import { type House, openHouse } from "../support/house.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
+import { type House, openHouse } from "../support/gateway/house.ts";
+import { startRedis, type TestRedis } from "../support/redis/redis.ts";
+import { type Client, openClient } from "../support/wire/client.ts";
 
 const STRIKES = 4;
 const GRACE_MS = 50;

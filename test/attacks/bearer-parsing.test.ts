@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { digestKey, judgeShape, readBearer } from "../../src/core/key.ts";
-import { ask, errorOf } from "../support/client.ts";
-import { KEY } from "../support/served.ts";
+import { digestKey, judgeShape, readBearer } from "../../src/core/keys/key.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask, errorOf } from "../support/wire/client.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Tally } from "../../src/admin/tally.ts";
-import { createFailureAllowance } from "../../src/gateway/failures.ts";
-import { Memory } from "../../src/stores/known.ts";
+import { createFailureAllowance } from "../../src/gateway/client/failure-allowance.ts";
+import { Memory } from "../../src/stores/batch/last-answers.ts";
+import { Tally } from "../../src/telemetry/tally.ts";
 
 const MEBIBYTE = 1024 ** 2;
 

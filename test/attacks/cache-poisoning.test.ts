@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask } from "../support/client.ts";
-import { valuesOf } from "../support/response.ts";
-import { KEY } from "../support/served.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask } from "../support/wire/client.ts";
+import { valuesOf } from "../support/wire/response.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();

@@ -3,10 +3,10 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { ask } from "../support/client.ts";
-import { runTollgate } from "../support/processes.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
-import { KEY, openServed, type Served } from "../support/served.ts";
+import { runTollgate } from "../support/gateway/processes.ts";
+import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { startRedis, type TestRedis } from "../support/redis/redis.ts";
+import { ask } from "../support/wire/client.ts";
 
 const PASSWORD = "canary-of-the-store";
 const TOKEN = "canary-of-the-admin-listener-0123456789";

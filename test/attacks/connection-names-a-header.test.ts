@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask } from "../support/client.ts";
-import { ACCOUNT, KEY } from "../support/served.ts";
+import { ACCOUNT, KEY } from "../support/gateway/served.ts";
+import { ask } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, namesOf, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();

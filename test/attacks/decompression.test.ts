@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { deflateSync, gzipSync } from "node:zlib";
-import { ask } from "../support/client.ts";
-import { valuesOf } from "../support/response.ts";
-import { KEY } from "../support/served.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask } from "../support/wire/client.ts";
+import { valuesOf } from "../support/wire/response.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ask, errorOf } from "../support/client.ts";
-import { onlyValue, valuesOf } from "../support/response.ts";
-import { KEY } from "../support/served.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask, errorOf } from "../support/wire/client.ts";
+import { onlyValue, valuesOf } from "../support/wire/response.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
 const SUNSET_MS = Date.UTC(2030, 11, 5);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { openStrictBackend } from "../fuzz/strict-backend.ts";
-import { openClient } from "../support/client.ts";
+import { ACCOUNT, KEY, openServed } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ACCOUNT, KEY, openServed } from "../support/served.ts";
+import { openClient } from "../support/wire/client.ts";
 
 const backend = await openStrictBackend();
 const served = await openServed({ upstreams: [backend.origin], api: null });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask } from "../support/client.ts";
-import { sendRaw } from "../support/raw.ts";
-import { parseResponses } from "../support/response.ts";
-import { KEY } from "../support/served.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask } from "../support/wire/client.ts";
+import { sendRaw } from "../support/wire/raw.ts";
+import { parseResponses } from "../support/wire/response.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask, errorOf, openClient } from "../support/client.ts";
-import { KEY } from "../support/served.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask, errorOf, openClient } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked({ environment: { hosts: ["api.test", "other.test"] } });

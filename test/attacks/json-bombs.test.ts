@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask } from "../support/client.ts";
-import { openPetsHouse } from "../support/pets.ts";
-import { KEY } from "../support/served.ts";
+import { openPetsHouse } from "../support/gateway/pets.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask } from "../support/wire/client.ts";
 
 const limits = [{ window: "day", limit: 10 ** 6 }] as const;
 const house = await openPetsHouse({ keys: { [KEY]: { plan: "enterprise", id: "json", limits } } });

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
 import { after, before, test } from "node:test";
-import { formKey } from "../../src/core/key.ts";
-import { openClient, requestBytes } from "../support/client.ts";
-import { type House, openHouse } from "../support/house.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
+import { formKey } from "../../src/core/keys/key.ts";
+import { type House, openHouse } from "../support/gateway/house.ts";
+import { startRedis, type TestRedis } from "../support/redis/redis.ts";
+import { openClient, requestBytes } from "../support/wire/client.ts";
 
 const GUESSES = 2_000;
 const BATCH = 100;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask, errorOf } from "../support/client.ts";
+import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { KEY } from "../support/served.ts";
+import { ask, errorOf } from "../support/wire/client.ts";
 import { lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();

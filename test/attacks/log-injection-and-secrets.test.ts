@@ -3,10 +3,10 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { openStrictBackend, type StrictBackend } from "../fuzz/strict-backend.ts";
-import { ask } from "../support/client.ts";
-import { sendRaw } from "../support/raw.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
-import { KEY, openServed, type Served } from "../support/served.ts";
+import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { startRedis, type TestRedis } from "../support/redis/redis.ts";
+import { ask } from "../support/wire/client.ts";
+import { sendRaw } from "../support/wire/raw.ts";
 
 /** Canaries: each a secret that a run full of errors must not spell. */
 const UNKNOWN = "pets_live_Canary0Canary0Canary0Canary0C000000";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertConventions, samplesOf } from "../admin/scrape.ts";
-import { openClient } from "../support/client.ts";
-import { KEY } from "../support/served.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { openClient } from "../support/wire/client.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import fc from "fast-check";
-import { errorOf, openClient } from "../support/client.ts";
-import { KEY } from "../support/served.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { errorOf, openClient } from "../support/wire/client.ts";
 import { lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 /** Everything under /v1 passes: what is judged is the path, and not the routes. */

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { loadConfig } from "../../src/config/load.ts";
-import { ask } from "../support/client.ts";
-import { KEY } from "../support/served.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const NAMES = [

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { samplesOf } from "../admin/scrape.ts";
-import { type Client, openClient, rateOf } from "../support/client.ts";
-import { type House, openHouse } from "../support/house.ts";
+import { type House, openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
+import { startRedis, type TestRedis } from "../support/redis/redis.ts";
+import { type Client, openClient, rateOf } from "../support/wire/client.ts";
 
 const REQUESTS = 120;
 

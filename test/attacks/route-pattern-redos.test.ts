@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { stringify } from "yaml";
 import { loadConfig } from "../../src/config/load.ts";
-import { findRoute, type RouteTable } from "../../src/core/route.ts";
-import { judgeTarget } from "../../src/core/target.ts";
+import { findRoute, type RouteTable } from "../../src/core/http/route.ts";
+import { judgeTarget } from "../../src/core/http/target.ts";
 
 /** A description of many similar paths, with as many parameters as there are segments. */
 async function tableOf(paths: readonly string[]): Promise<RouteTable> {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { formKey } from "../../src/core/key.ts";
-import { openClient } from "../support/client.ts";
+import { formKey } from "../../src/core/keys/key.ts";
 import { eventually } from "../support/poll.ts";
-import type { RawResponse } from "../support/response.ts";
+import { openClient } from "../support/wire/client.ts";
+import type { RawResponse } from "../support/wire/response.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
 /** Well-formed keys, from dice that are loaded: each its own. */

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Seen } from "../support/backend.ts";
-import { ask, errorOf, openClient } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
-import { parseResponses, type RawResponse } from "../support/response.ts";
-import { type SmugglingVector, smugglingVectors } from "../support/vectors.ts";
+import type { Seen } from "../support/gateway/backend.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { ask, errorOf, openClient } from "../support/wire/client.ts";
+import { parseResponses, type RawResponse } from "../support/wire/response.ts";
+import { type SmugglingVector, smugglingVectors } from "../support/wire/vectors.ts";
 
 const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 const ACCOUNT = "vectors";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { accountKey } from "../../src/stores/redis-script.ts";
-import { type House, openHouse } from "../support/house.ts";
-import { startRedis, type TestRedis } from "../support/redis.ts";
+import { accountKey } from "../../src/stores/redis/decide-call.ts";
+import { type House, openHouse } from "../support/gateway/house.ts";
+import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 
 let server: TestRedis;
 let house: House;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask, openClient, requestBytes } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
-import { KEY } from "../support/served.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask, openClient, requestBytes } from "../support/wire/client.ts";
 
 const house = await openHouse({ keys: { [KEY]: { plan: "business", id: "vectors" } } });
 after(() => house[Symbol.asyncDispose]());

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { openBackend } from "../support/backend.ts";
-import { errorOf, openClient, rateOf, requestBytes } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { onlyValue, valuesOf } from "../support/response.ts";
-import { handshakeOf, openSocketBackend } from "../support/websocket.ts";
+import { errorOf, openClient, rateOf, requestBytes } from "../support/wire/client.ts";
+import { onlyValue, valuesOf } from "../support/wire/response.ts";
+import { handshakeOf, openSocketBackend } from "../support/wire/websocket.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
 const upstream = await openSocketBackend();

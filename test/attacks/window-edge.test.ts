@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openClient, rateOf } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { openClient, rateOf } from "../support/wire/client.ts";
 
 const LIMIT = 5;
 const MINUTE_MS = 60_000;

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fitsEngines } from "../../src/cli/engines.ts";
-import { startNode } from "../support/processes.ts";
+import { startNode } from "../support/gateway/processes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const RANGE = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).engines.node;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { runTollgate } from "../support/processes.ts";
+import { runTollgate } from "../support/gateway/processes.ts";
 import { type Folder, openFolder, runVerb, writeConfig } from "./kit.ts";
 
 let folder: Folder;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { describe, it } from "node:test";
+import { readDescription } from "../../src/config/description/openapi.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { readDescription } from "../../src/config/openapi.ts";
 import { brokenFiles, placed } from "./expected.ts";
 
 const ENVIRONMENT = { SECRET: "hunter2", STRUCTURE: "{ strikes: 1 }", FOUR: "4", ADMIN_TOKEN: "x" };

@@ -5,8 +5,8 @@ import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { z } from "zod";
 import { loadConfig } from "../../src/config/load.ts";
-import { configurationReference } from "../../src/config/reference.ts";
-import { configSchema, schemaText } from "../../src/config/schema.ts";
+import { configSchema, schemaText } from "../../src/config/schema/json-schema.ts";
+import { configurationReference } from "../../src/config/schema/reference.ts";
 import { brokenFiles } from "./expected.ts";
 
 const SHIPPED = fileURLToPath(new URL("../../config/tollgate.yaml", import.meta.url));

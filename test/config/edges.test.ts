@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { refuseReload } from "../../src/config/reload.ts";
 import { shownConfig } from "../../src/config/shown.ts";
-import { type Authority, openAuthority } from "../support/certificates.ts";
+import { type Authority, openAuthority } from "../support/wire/certificates.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";
 
 let authority: Authority;

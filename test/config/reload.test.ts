@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Config } from "../../src/config/config.ts";
 import { refuseReload } from "../../src/config/reload.ts";
-import type { KeyRecord } from "../../src/core/key.ts";
+import type { KeyRecord } from "../../src/core/keys/key.ts";
 import { loadLines } from "./folder.ts";
 
 const NOW_MS = Date.UTC(2026, 0, 1);

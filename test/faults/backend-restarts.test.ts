@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { describe, it } from "node:test";
-import { openBackend } from "../support/backend.ts";
-import { ask, errorOf, openClient } from "../support/client.ts";
-import { type House, openHouse, type Upstream } from "../support/house.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { type House, openHouse, type Upstream } from "../support/gateway/house.ts";
+import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { KEY } from "../support/served.ts";
+import { ask, errorOf, openClient } from "../support/wire/client.ts";
 
 /** 100,000 on demand: TOLLGATE_GETS=100000. */
 const GETS = Number(process.env.TOLLGATE_GETS ?? 5_000);

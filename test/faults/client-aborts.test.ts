@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { openBackend } from "../support/backend.ts";
-import { ask, openClient } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { ACCOUNT, KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ACCOUNT, KEY } from "../support/served.ts";
+import { ask, openClient } from "../support/wire/client.ts";
 
 /** 10,000 on demand: TOLLGATE_ABORTS=10000. */
 const ABORTS = Number(process.env.TOLLGATE_ABORTS ?? 1_000);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ask, errorOf, openClient, untilRefused } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { onlyValue } from "../support/response.ts";
+import { ask, errorOf, openClient, untilRefused } from "../support/wire/client.ts";
+import { onlyValue } from "../support/wire/response.ts";
 
 test("2.4 SIGTERM in flight: drain, announced: /readyz is 503 at once, the listener stays open, answers carry Connection: close", async () => {
   await using house = await openHouse({ config: { limits: { drainDelay: "300ms", drain: "1s" } } });

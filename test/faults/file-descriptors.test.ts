@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openBackend } from "../support/backend.ts";
-import { ask, type Client, openClient } from "../support/client.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { KEY, openServed } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { KEY, openServed } from "../support/served.ts";
+import { ask, type Client, openClient } from "../support/wire/client.ts";
 
 const FILES = 256;
 const CLIENTS = 12;

@@ -3,11 +3,11 @@ import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openBackend } from "../support/backend.ts";
-import { ask } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { ACCOUNT, KEY, openServed } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ACCOUNT, KEY, openServed } from "../support/served.ts";
+import { ask } from "../support/wire/client.ts";
 
 /** No file may grow over 512 bytes: to whoever writes one, the same as a disk that is full. */
 const FULL = ["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh"];

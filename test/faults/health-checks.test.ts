@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openBackend } from "../support/backend.ts";
-import { ask } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { KEY } from "../support/served.ts";
+import { ask } from "../support/wire/client.ts";
 
 type Fields = { readonly rawHeaders: readonly string[] };
 const isProbe = ({ rawHeaders }: Fields) => rawHeaders.includes("tollgate-health");

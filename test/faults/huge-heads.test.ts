@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { lastSeen, lawHolds, openAttacked } from "../attacks/attacked.ts";
-import { openBackend } from "../support/backend.ts";
-import { ask, errorOf, openClient } from "../support/client.ts";
-import { KEY } from "../support/served.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { ask, errorOf, openClient } from "../support/wire/client.ts";
 
 /** It takes what the gateway lets through, and what that adds. */
 const backend = await openBackend(undefined, { maxHeaderSize: 65_536 });

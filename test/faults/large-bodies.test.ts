@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ask, errorOf, openClient, requestBytes } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { sendRaw } from "../support/raw.ts";
-import { onlyValue, parseResponses, type RawResponse, valuesOf } from "../support/response.ts";
+import { ask, errorOf, openClient, requestBytes } from "../support/wire/client.ts";
+import { sendRaw } from "../support/wire/raw.ts";
+import { onlyValue, parseResponses, type RawResponse, valuesOf } from "../support/wire/response.ts";
 
 const MAX = 1_048_576;
 const KEPT = 65_536;

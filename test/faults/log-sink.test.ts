@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { samplesOf } from "../admin/scrape.ts";
-import { openBackend } from "../support/backend.ts";
-import { ask, openClient, requestBytes } from "../support/client.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { KEY, openServed, type Served } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { KEY, openServed, type Served } from "../support/served.ts";
+import { ask, openClient, requestBytes } from "../support/wire/client.ts";
 
 async function dropped({ adminUrl }: Served): Promise<number> {
   const text = await (await fetch(`${adminUrl}/metrics`)).text();

@@ -3,12 +3,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { judgeMemory } from "../../src/gateway/memory.ts";
-import { openBackend } from "../support/backend.ts";
-import { ask, openClient } from "../support/client.ts";
+import { judgeMemory } from "../../src/gateway/node/memory-pressure.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { KEY, openServed } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { valuesOf } from "../support/response.ts";
-import { KEY, openServed } from "../support/served.ts";
+import { ask, openClient } from "../support/wire/client.ts";
+import { valuesOf } from "../support/wire/response.ts";
 
 test("2.4 Memory pressure: over 80 % of the limit it is short, over 90 % full", () => {
   const shares = [0, 0.8, 0.801, 0.9, 0.901, 2];

@@ -5,10 +5,10 @@ import { connect, type Socket } from "node:net";
 import { pipeline } from "node:stream/promises";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openBackend } from "../support/backend.ts";
-import { ask, openClient, requestBytes } from "../support/client.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { KEY, openServed, type Served } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { KEY, openServed, type Served } from "../support/served.ts";
+import { ask, openClient, requestBytes } from "../support/wire/client.ts";
 
 const MB = 1_000_000;
 /** `TOLLGATE_STREAM_MB=1000` for 1 GB. */

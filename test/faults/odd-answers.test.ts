@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type ByteBackend, openBackend, openByteBackend } from "../support/backend.ts";
-import { ask, errorOf, openClient, requestBytes } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { type ByteBackend, openBackend, openByteBackend } from "../support/gateway/backend.ts";
+import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { type RawResponse, valuesOf } from "../support/response.ts";
+import { ask, errorOf, openClient, requestBytes } from "../support/wire/client.ts";
+import { type RawResponse, valuesOf } from "../support/wire/response.ts";
 
 const GOOD = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
 const EVIL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { openClient, rateOf, requestBytes } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
+import { openClient, rateOf, requestBytes } from "../support/wire/client.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
 const AHEAD_BYTES_MAX = 65_536;

@@ -4,11 +4,11 @@ import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { openBackend } from "../support/backend.ts";
-import { ask } from "../support/client.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { KEY, openServed } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis } from "../support/redis.ts";
-import { KEY, openServed } from "../support/served.ts";
+import { startRedis } from "../support/redis/redis.ts";
+import { ask } from "../support/wire/client.ts";
 
 /** A gateway that runs `code` first. */
 function preload(code: string) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../support/poll.ts";
-import { proxiedRedisOfFile } from "../support/redis-of-file.ts";
+import { proxiedRedisOfFile } from "../support/redis/redis-of-file.ts";
 import {
   askTimed,
   changes,

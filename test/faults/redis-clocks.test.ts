@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { redisOfFile } from "../support/redis-of-file.ts";
-import { KEY } from "../support/served.ts";
+import { redisOfFile } from "../support/redis/redis-of-file.ts";
 import {
   askTimed,
   changes,

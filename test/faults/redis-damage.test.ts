@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { watchEviction } from "../../src/stores/redis-eviction.ts";
-import type { House } from "../support/house.ts";
+import { watchEviction } from "../../src/stores/redis/warnings.ts";
+import type { House } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis } from "../support/redis.ts";
-import { redisOfFile } from "../support/redis-of-file.ts";
+import { startRedis } from "../support/redis/redis.ts";
+import { redisOfFile } from "../support/redis/redis-of-file.ts";
 import {
   askTimed,
   changes,

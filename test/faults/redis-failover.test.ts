@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../support/poll.ts";
-import { startRedis } from "../support/redis.ts";
-import { openTcpProxy } from "../support/tcp-proxy.ts";
+import { startRedis } from "../support/redis/redis.ts";
+import { openTcpProxy } from "../support/wire/tcp-proxy.ts";
 import {
   askTimed,
   changes,

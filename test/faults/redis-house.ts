@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { samplesOf } from "../admin/scrape.ts";
-import { type House, type HouseOptions, openHouse } from "../support/house.ts";
+import { type House, type HouseOptions, openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 
 /**

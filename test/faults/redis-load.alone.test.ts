@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { startRedis, type TestRedis } from "../support/redis.ts";
-import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { startRedis, type TestRedis } from "../support/redis/redis.ts";
+import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
 import { changes, dayUsed, openRedisHouse, startLoad } from "./redis-house.ts";
 import { assertUnharmed, PER_SECOND, underLoad } from "./redis-under-load.ts";
 

@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { samplesOf } from "../admin/scrape.ts";
-import { openBackend } from "../support/backend.ts";
-import { startLoad } from "../support/load.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { startLoad } from "../support/gateway/load.ts";
+import { KEY, openServed, type Served } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis } from "../support/redis.ts";
-import { KEY, openServed, type Served } from "../support/served.ts";
-import { openTcpProxy } from "../support/tcp-proxy.ts";
+import { startRedis } from "../support/redis/redis.ts";
+import { openTcpProxy } from "../support/wire/tcp-proxy.ts";
 
 /** A minute on demand: TOLLGATE_PARTITION_S=60. */
 const PARTED_MS = Number(process.env.TOLLGATE_PARTITION_S ?? 2) * 1_000;

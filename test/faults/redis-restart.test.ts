@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../support/poll.ts";
-import { startRedis } from "../support/redis.ts";
+import { startRedis } from "../support/redis/redis.ts";
 import { askTimed, dayUsed, isReady, openRedisHouse, readyWithin } from "./redis-house.ts";
 
 describe("2.1 AOF/RDB restart: Redis that is killed and restarted", () => {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { it } from "node:test";
-import type { House } from "../support/house.ts";
+import type { House } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis } from "../support/redis.ts";
-import { openTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { startRedis } from "../support/redis/redis.ts";
+import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
 import { askTimed, changes, dayUsed, metric, openRedisHouse, readyWithin } from "./redis-house.ts";
 
 /** Takes the store away for as long as it needs to be noticed, with something owed to it. */

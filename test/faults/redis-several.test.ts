@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { House } from "../support/house.ts";
+import type { House } from "../support/gateway/house.ts";
+import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { proxiedRedisOfFile } from "../support/redis-of-file.ts";
-import { KEY } from "../support/served.ts";
+import { proxiedRedisOfFile } from "../support/redis/redis-of-file.ts";
 import { askTimed, dayUsed, isReady, openRedisHouse, readyWithin } from "./redis-house.ts";
 
 const LIMIT = 60;

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { House } from "../support/house.ts";
+import type { House } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import type { TcpProxy } from "../support/tcp-proxy.ts";
+import type { TcpProxy } from "../support/wire/tcp-proxy.ts";
 import {
   changes,
   dayUsed,

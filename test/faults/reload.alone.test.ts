@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { test } from "node:test";
 import { samplesOf } from "../admin/scrape.ts";
-import { openBackend } from "../support/backend.ts";
-import { openHouse } from "../support/house.ts";
-import { startLoad } from "../support/load.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { startLoad } from "../support/gateway/load.ts";
+import { KEY, openServed, type Served } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { KEY, openServed, type Served } from "../support/served.ts";
 
 /** 1,000 on demand: TOLLGATE_RELOADS=1000. */
 const RELOADS = Number(process.env.TOLLGATE_RELOADS ?? 200);

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openBackend } from "../support/backend.ts";
-import { askOnce, type Went } from "../support/load.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { askOnce, type Went } from "../support/gateway/load.ts";
+import { KEY, openServed } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { KEY, openServed } from "../support/served.ts";
 
 const TIMES = 20;
 const AT_ONCE = 4;

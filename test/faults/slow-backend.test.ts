@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, describe, it, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openByteBackend } from "../support/backend.ts";
-import { errorOf, openClient, requestBytes } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openByteBackend } from "../support/gateway/backend.ts";
+import { openHouse } from "../support/gateway/house.ts";
 import { inTime } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
+import { errorOf, openClient, requestBytes } from "../support/wire/client.ts";
 
 /** As those of contract 2, a few times faster. */
 const LIMITS = { idleTimeout: "800ms", responseTimeout: "1500ms" };

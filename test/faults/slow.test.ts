@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, describe, it, test } from "node:test";
-import { errorOf, openClient, requestBytes } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
+import { openHouse } from "../support/gateway/house.ts";
 import { inTime } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
-import { onlyValue } from "../support/response.ts";
+import { errorOf, openClient, requestBytes } from "../support/wire/client.ts";
+import { onlyValue } from "../support/wire/response.ts";
 
 /** As those of contract 2, a few times faster. */
 const LIMITS = { headersTimeout: "1500ms", requestTimeout: "3s", idleTimeout: "800ms" };

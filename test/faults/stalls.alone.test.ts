@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openBackend } from "../support/backend.ts";
-import { openClient } from "../support/client.ts";
-import { KEY, openServed } from "../support/served.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { KEY, openServed } from "../support/gateway/served.ts";
+import { openClient } from "../support/wire/client.ts";
 
 const HEAD = `Host: gw.test\r\nAuthorization: Bearer ${KEY}\r\n`;
 const get = (target: string, fields = "") => `GET ${target} HTTP/1.1\r\n${HEAD}${fields}\r\n`;

@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
-import { openByteBackend } from "../support/backend.ts";
-import { errorOf, openClient, rateOf, requestBytes } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
-import { startTollgate } from "../support/processes.ts";
-import { type RawResponse, valuesOf } from "../support/response.ts";
-import { type UpstreamVector, upstreamVectors } from "../support/vectors.ts";
+import { openByteBackend } from "../support/gateway/backend.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { startTollgate } from "../support/gateway/processes.ts";
+import { errorOf, openClient, rateOf, requestBytes } from "../support/wire/client.ts";
+import { type RawResponse, valuesOf } from "../support/wire/response.ts";
+import { type UpstreamVector, upstreamVectors } from "../support/wire/vectors.ts";
 
 const GOOD = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
 const limits = { responseTimeout: "300ms", idleTimeout: "300ms" };

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { get, issueKeys, openCrew } from "../server/workers/kit.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis } from "../support/redis.ts";
-import { get, issueKeys, openCrew } from "../workers/kit.ts";
+import { startRedis } from "../support/redis/redis.ts";
 
 const PATH = "/v1/animals";
 

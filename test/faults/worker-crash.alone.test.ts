@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { issueKeys, openCrew, startLoad } from "../server/workers/kit.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis } from "../support/redis.ts";
-import { issueKeys, openCrew, startLoad } from "../workers/kit.ts";
+import { startRedis } from "../support/redis/redis.ts";
 
 const CONNECTIONS = 16;
 

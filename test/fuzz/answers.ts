@@ -1,4 +1,9 @@
-import { type Parsed, parseResponses, type RawResponse, valuesOf } from "../support/response.ts";
+import {
+  type Parsed,
+  parseResponses,
+  type RawResponse,
+  valuesOf,
+} from "../support/wire/response.ts";
 import type { Sent, Wrong } from "./target.ts";
 
 export type Came = {

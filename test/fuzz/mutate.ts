@@ -1,5 +1,5 @@
-import { KEY } from "../support/served.ts";
-import { smugglingVectors } from "../support/vectors.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { smugglingVectors } from "../support/wire/vectors.ts";
 import { type Dice, diceOf } from "./random.ts";
 
 /** What is sent for one case: pieces, each its own write, and whether our side is ended behind them. */

@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Backend, openBackend } from "../support/backend.ts";
+import { type Backend, openBackend } from "../support/gateway/backend.ts";
 import { eventually } from "../support/poll.ts";
-import { freePort } from "../support/redis.ts";
+import { freePort } from "../support/redis/redis.ts";
 import { caseOf } from "./mutate.ts";
 import { openTarget, sendBytes } from "./target.ts";
 

@@ -1,5 +1,5 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
-import { type RawRequest, readRequest } from "../support/request.ts";
+import { type RawRequest, readRequest } from "../support/wire/request.ts";
 
 export type StrictBackend = AsyncDisposable & {
   readonly origin: string;

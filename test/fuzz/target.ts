@@ -1,9 +1,9 @@
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ask } from "../support/client.ts";
+import { ACCOUNT, KEY, openServed, type Served } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { valuesOf } from "../support/response.ts";
-import { ACCOUNT, KEY, openServed, type Served } from "../support/served.ts";
+import { ask } from "../support/wire/client.ts";
+import { valuesOf } from "../support/wire/response.ts";
 import { type Came, judgeAnswers } from "./answers.ts";
 import type { Case } from "./mutate.ts";
 import { openStrictBackend, type StrictBackend } from "./strict-backend.ts";

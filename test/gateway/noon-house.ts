@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { errorOf } from "../support/client.ts";
-import { type House, openHouse } from "../support/house.ts";
-import { onlyValue, type RawResponse } from "../support/response.ts";
-import { KEY } from "../support/served.ts";
+import { type House, openHouse } from "../support/gateway/house.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { errorOf } from "../support/wire/client.ts";
+import { onlyValue, type RawResponse } from "../support/wire/response.ts";
 
 export const NOON = Date.UTC(2026, 5, 1, 12);
 export const NOON_SECONDS = NOON / 1_000;

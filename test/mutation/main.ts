@@ -12,7 +12,7 @@ const SCORE_MIN = 90;
 const STRYKER = ["@stryker-mutator/core@10.0.0", "@stryker-mutator/tap-runner@10.0.0"];
 const REPORT = "reports/mutation.json";
 
-const all = globSync("src/core/*.ts").sort();
+const all = globSync("src/core/**/*.ts").sort();
 const named = process.argv.slice(2);
 const strangers = named.filter((file) => !all.includes(file));
 const say = (text: string) => process.stdout.write(`${text}\n`);

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { test } from "node:test";
 import { startPets } from "../../src/pets/server.ts";
 import { eventually } from "../support/poll.ts";
-import { sendRaw } from "../support/raw.ts";
+import { sendRaw } from "../support/wire/raw.ts";
 import { assertError, openApi } from "./api.ts";
 
 const BODY = '{"name":"Ada","categoryId":1}';

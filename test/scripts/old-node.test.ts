@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
-import { startNode } from "../support/processes.ts";
+import { startNode } from "../support/gateway/processes.ts";
 
 const PRELOADED = ["--import", "./scripts/old-node.mjs", "src/main.ts", "--version"];
 const ROOT = join(import.meta.dirname, "../..");

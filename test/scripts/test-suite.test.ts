@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { startNode } from "../support/processes.ts";
+import { startNode } from "../support/gateway/processes.ts";
 
 const HEAD = 'import { before, describe, it } from "node:test";\n';
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask, errorOf } from "../support/client.ts";
-import { openPetsHouse } from "../support/pets.ts";
-import { onlyValue } from "../support/response.ts";
+import { openPetsHouse } from "../support/gateway/pets.ts";
+import { ask, errorOf } from "../support/wire/client.ts";
+import { onlyValue } from "../support/wire/response.ts";
 
 const house = await openPetsHouse({ config: { unauthenticated: { minute: 1000 } } });
 after(() => house[Symbol.asyncDispose]());

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask, awayFromMinuteEdge, errorOf, openClient, rateOf } from "../support/client.ts";
-import type { House } from "../support/house.ts";
-import { openPetsHouse } from "../support/pets.ts";
-import { startRedis } from "../support/redis.ts";
-import { onlyValue, type RawResponse, valuesOf } from "../support/response.ts";
-import { KEY } from "../support/served.ts";
+import type { House } from "../support/gateway/house.ts";
+import { openPetsHouse } from "../support/gateway/pets.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { startRedis } from "../support/redis/redis.ts";
+import { ask, awayFromMinuteEdge, errorOf, openClient, rateOf } from "../support/wire/client.ts";
+import { onlyValue, type RawResponse, valuesOf } from "../support/wire/response.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask, errorOf, rateOf } from "../support/client.ts";
-import { openHouse } from "../support/house.ts";
-import { openPetsUpstream } from "../support/pets.ts";
-import { onlyValue } from "../support/response.ts";
+import { openHouse } from "../support/gateway/house.ts";
+import { openPetsUpstream } from "../support/gateway/pets.ts";
+import { ask, errorOf, rateOf } from "../support/wire/client.ts";
+import { onlyValue } from "../support/wire/response.ts";
 
 const upstream = await openPetsUpstream();
 const one = { listen: "127.0.0.1:0", basePath: "/v1", upstreams: [upstream.origin] };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { ask } from "../support/client.ts";
-import { openPetsHouse } from "../support/pets.ts";
+import { openPetsHouse } from "../support/gateway/pets.ts";
+import { ask } from "../support/wire/client.ts";
 
 const house = await openPetsHouse();
 after(() => house[Symbol.asyncDispose]());

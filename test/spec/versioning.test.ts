@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, test } from "node:test";
 import { parse } from "yaml";
-import { ask, errorOf } from "../support/client.ts";
-import { openPetsHouse } from "../support/pets.ts";
-import { onlyValue, valuesOf } from "../support/response.ts";
+import { openPetsHouse } from "../support/gateway/pets.ts";
+import { ask, errorOf } from "../support/wire/client.ts";
+import { onlyValue, valuesOf } from "../support/wire/response.ts";
 
 const SUNSET_MS = Date.UTC(2030, 11, 5);
 let nowMs = SUNSET_MS - 60_000;

@@ -1,0 +1,122 @@
+import type { Config, Mistake } from "../../config/config.ts";
+import { shownConfig } from "../../config/shown.ts";
+import { ID_PATTERN } from "../../core/keys/key.ts";
+import type { KeyStore, QuotaStore } from "../../stores/interface/quota-store.ts";
+import type { Log } from "../../telemetry/log.ts";
+import { type Answer, json, problem } from "../http/answer.ts";
+import { liftBan, tellBans, tellUsage } from "./accounts.ts";
+import { createKeys, listKeys, revoke, rotate, showKeys } from "./keys.ts";
+import { readNothing } from "./members.ts";
+
+/** What the API works on; start.ts supplies it. `now` is the wall clock, in Unix milliseconds. */
+export type ApiDeps = {
+  /** The configuration in force. */
+  readonly config: () => Config;
+  readonly keys: KeyStore;
+  readonly quotas: QuotaStore;
+  readonly reload: () => Promise<Reloaded>;
+  readonly log: Pick<Log, "info" | "error">;
+  readonly now: () => number;
+};
+
+/**
+ * What a reload came to. `reasons` say why a configuration without mistakes was refused: it changes
+ * what needs a restart, or drops a plan in use (contract 2).
+ */
+export type Reloaded =
+  | { readonly ok: true; readonly hash: string }
+  | {
+      readonly ok: false;
+      readonly mistakes: readonly Mistake[];
+      readonly reasons?: readonly string[];
+      /** The new one is in force, but not in every process: those that cannot are replaced. */
+      readonly partly?: true;
+    };
+
+/** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */
+export type Call = {
+  readonly deps: ApiDeps;
+  readonly id: string;
+  readonly members: Readonly<Record<string, unknown>>;
+};
+
+export type Row = {
+  readonly method: "GET" | "POST" | "DELETE";
+  readonly segments: readonly string[];
+  readonly run: (call: Call) => Answer | Promise<Answer>;
+};
+
+/** All of /api (contract 7): ":id" stands for one ID, of an account or one of its keys. */
+const TABLE: readonly Row[] = [
+  row("GET", "/api/keys", listKeys),
+  row("POST", "/api/keys", createKeys),
+  row("GET", "/api/keys/:id", showKeys),
+  row("POST", "/api/keys/:id/rotate", rotate),
+  row("POST", "/api/keys/:id/revoke", revoke),
+  row("GET", "/api/bans", tellBans),
+  row("DELETE", "/api/bans/:id", liftBan),
+  row("GET", "/api/usage/:id", tellUsage),
+  row("GET", "/api/config", tellConfig),
+  row("POST", "/api/reload", reload),
+];
+
+function row(method: Row["method"], template: string, run: Row["run"]): Row {
+  return { method, segments: template.split("/"), run };
+}
+
+/** The row for a method and a path, with the ID in it; or 404, or 405 with Allow. */
+export function findRow(
+  method: string,
+  path: string,
+): { readonly ok: true; readonly row: Row; readonly id: string } | { ok: false; answer: Answer } {
+  const segments = path.split("/");
+  const rows = TABLE.filter((candidate) => fits(candidate.segments, segments));
+  if (rows.length === 0) {
+    return { ok: false, answer: problem("not_found", "There is nothing here: see / for what is") };
+  }
+  const wanted = method === "HEAD" ? "GET" : method;
+  const found = rows.find((candidate) => candidate.method === wanted);
+  if (found === undefined) {
+    const allow = rows.flatMap((one) => (one.method === "GET" ? ["GET", "HEAD"] : [one.method]));
+    return { ok: false, answer: refuseMethod(allow) };
+  }
+  const at = found.segments.indexOf(":id");
+  return { ok: true, row: found, id: at === -1 ? "" : (segments[at] ?? "") };
+}
+
+export function refuseMethod(allow: readonly string[]): Answer {
+  const fields = ["Allow", allow.join(", ")];
+  return problem("method_not_allowed", `Here the methods are ${allow.join(", ")}`, { fields });
+}
+
+function fits(pattern: readonly string[], segments: readonly string[]): boolean {
+  return (
+    pattern.length === segments.length &&
+    pattern.every((part, i) =>
+      part === ":id" ? ID_PATTERN.test(segments[i] ?? "") : part === segments[i],
+    )
+  );
+}
+
+/** In the contract's own keys, every secret masked; `hash` is that of what is in force. */
+function tellConfig({ deps }: Call): Answer {
+  return json(200, shownConfig(deps.config()));
+}
+
+async function reload({ deps, members }: Call): Promise<Answer> {
+  const nothing = readNothing(members);
+  if (!nothing.ok) return nothing.answer;
+  const reloaded = await deps.reload();
+  if (reloaded.ok) return json(200, { hash: reloaded.hash });
+  const { mistakes, reasons = [], partly } = reloaded;
+  if (partly) {
+    const message = `The new configuration is not in force everywhere yet: ${reasons.join("; ")}`;
+    return problem("reload_incomplete", message, { more: { reasons } });
+  }
+  if (reasons.length > 0) {
+    const message = `The old configuration stays in force: ${reasons.join("; ")}`;
+    return problem("reload_refused", message, { more: { reasons } });
+  }
+  const message = `The old configuration stays in force: the new one has ${mistakes.length} mistakes`;
+  return problem("config_invalid", message, { more: { mistakes } });
+}

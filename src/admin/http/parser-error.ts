@@ -1,0 +1,85 @@
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
+import { refuseMethod } from "../api/routes.ts";
+import { type Answer, problem, SECURITY_FIELDS } from "./answer.ts";
+
+/**
+ * Answers what the HTTP parser refused, and CONNECT, which has no response object: in the Error
+ * shape, then the connection closes. Where an earlier answer of the connection is on its way, that
+ * one is left to arrive, and nothing is added to it.
+ */
+export function answerBrokenRequests(server: Server): void {
+  const pending = new WeakMap<Duplex, Set<ServerResponse>>();
+  const follow = (request: IncomingMessage, response: ServerResponse) => {
+    const responses = pending.get(request.socket) ?? new Set();
+    pending.set(request.socket, responses.add(response));
+    response.once("close", () => responses.delete(response));
+  };
+  const isAnswering = (socket: Duplex) => {
+    const responses = [...(pending.get(socket) ?? [])];
+    return responses.length > 1 || responses.some(({ headersSent }) => headersSent);
+  };
+  server.prependListener("request", follow);
+  server.prependListener("checkExpectation", follow);
+  server.on("clientError", (error: ParserError, socket) => {
+    if (error.code === "ECONNRESET" || socket.destroyed) socket.destroy();
+    else if (isAnswering(socket) || !socket.writable) discard(socket);
+    else endWith(socket, answerTo(error));
+  });
+  server.on("connect", (_request, socket) => {
+    if ((pending.get(socket)?.size ?? 0) > 0) discard(socket);
+    else endWith(socket, refuseMethod(["GET", "HEAD"]));
+  });
+}
+
+/** What Node adds to an error of its parser: the bytes it was reading. */
+type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
+
+function answerTo({ code, rawPacket }: ParserError): Answer {
+  const told = problemOf(code);
+  // HEAD has no body, also where the rest of the request could not be read.
+  return rawPacket?.toString("latin1", 0, 5) === "HEAD " ? { ...told, body: "" } : told;
+}
+
+function problemOf(code: string | undefined): Answer {
+  switch (code) {
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return problem("request_timeout", "The request did not arrive in time");
+    case "HPE_HEADER_OVERFLOW":
+      return problem("headers_too_large", "The request header fields are too large");
+    default:
+      return problem("bad_request", "The request is not well-formed HTTP");
+  }
+}
+
+const LINGER_MS = 1_000;
+const LINGER_BYTES_MAX = 1_048_576;
+
+/** Written by hand, as there is no response object, and half-closed. */
+function endWith(socket: Duplex, { status, type, body, fields }: Answer): void {
+  const all = [
+    ...["Content-Type", type, "Content-Length", String(Buffer.byteLength(body))],
+    ...["Connection", "close", ...SECURITY_FIELDS, ...fields],
+  ];
+  const lines = all.flatMap((value, i) => (i % 2 === 0 ? [`${value}: ${all[i + 1]}\r\n`] : []));
+  discard(socket);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${body}`);
+}
+
+/**
+ * Throws away what still comes, so that what was written arrives (RFC 9112 9.6), and ends the
+ * connection when the client does, or after a second. Taking the bytes ourselves is what keeps them
+ * from the parser, which would complain again.
+ */
+function discard(socket: Duplex): void {
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once("close", () => clearTimeout(timer));
+  socket.on("error", () => socket.destroy());
+  socket.removeAllListeners("data");
+  let bytes = 0;
+  socket.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > LINGER_BYTES_MAX) socket.destroy();
+  });
+  socket.once("end", () => socket.end());
+}

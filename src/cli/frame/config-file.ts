@@ -1,0 +1,22 @@
+import type { Config, Mistake } from "../../config/config.ts";
+import { fail, type Terminal, WRONG_CONFIGURATION } from "./terminal.ts";
+import type { Call } from "./verb.ts";
+
+export const DEFAULT_FILE = "config/tollgate.yaml";
+
+export function configFileOf(call: Call): string {
+  return call.text("config") ?? DEFAULT_FILE;
+}
+
+/** As compilers say it, so that editors can jump there (contract 1). */
+export function mistakeLine({ file, line, column, message }: Mistake): string {
+  return `${file}:${line}:${column}: ${message}`;
+}
+
+/** The configuration, or the exit status after every mistake was said. */
+export async function readConfig(call: Call, terminal: Terminal): Promise<Config | number> {
+  const { loadConfig } = await import("../../config/load.ts");
+  const loaded = await loadConfig(configFileOf(call), terminal.env);
+  if (loaded.ok) return loaded.config;
+  return fail(terminal, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));
+}

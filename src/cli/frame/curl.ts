@@ -1,0 +1,24 @@
+import type { Address, Environment } from "../../config/config.ts";
+
+/** A command that tries the key and works when pasted into a shell. */
+export function curlLine(
+  { listen, hosts, routes }: Environment,
+  key: string,
+  origin: string = originOf(listen),
+): string {
+  const [host] = hosts;
+  const named = host === undefined ? "" : ` -H "Host: ${host}"`;
+  // The first operation that needs nothing but a GET; the base path where none is described.
+  const plain = routes.operations?.find(
+    ({ method, segments, lifecycle }) =>
+      method === "GET" && !segments.includes(undefined) && !lifecycle.deprecated,
+  );
+  const path = plain?.template ?? `${routes.basePath.replace(/\/$/, "")}/`;
+  return `curl -i${named} -H "Authorization: Bearer ${key}" "${origin}${path}"`;
+}
+
+/** Where to reach what listens there: a listener on every address is reached on loopback. */
+export function originOf({ host, port }: Address): string {
+  const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
+}

@@ -1,0 +1,82 @@
+import type { Config } from "../../config/config.ts";
+import { limitsOf } from "../../core/keys/key.ts";
+import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
+import type { KeyStore, QuotaStore } from "../../stores/interface/quota-store.ts";
+import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
+import type { Terminal } from "../frame/terminal.ts";
+import type { Accounts, Told } from "./with-accounts.ts";
+
+/** Talks to the shared store itself: no gateway need run. Close it when done. */
+export async function openStoredAccounts(
+  config: Config,
+  terminal: Terminal,
+): Promise<{ readonly accounts: Accounts; close(): Promise<void> }> {
+  const options = { now: terminal.now, report: () => {} };
+  const keys = await openKeyStore(config, { ...options, watch: false });
+  try {
+    const quotas = await openQuotaStore(config, options);
+    const close = async () => {
+      await quotas.close();
+      await keys.close();
+    };
+    return { accounts: storedAccounts(config, keys, quotas), close };
+  } catch (error) {
+    await keys.close();
+    throw error;
+  }
+}
+
+function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Accounts {
+  return {
+    bans: () => answered(config, async () => told(bansReport(await quotas.bans()))),
+    usage: (id) =>
+      answered(config, async () => {
+        const holder = findHolder(keys.list(), id);
+        if (holder === undefined) return unknown(id);
+        const plan = config.plans.get(holder.plan);
+        if (plan === undefined) {
+          return refused(
+            `Account ${holder.account} is on plan ${holder.plan}, which is not configured`,
+          );
+        }
+        const limits = limitsOf(plan, holder.limits);
+        const verdict = await quotas.look(holder, { limits, bans: config.bans });
+        return told(usageReport(holder, verdict));
+      }),
+    liftBan: (id) =>
+      answered(config, async () => {
+        // An account may outlive its keys: its ban is found by its own name then.
+        const banned = async () => (await quotas.bans()).find(({ account }) => account === id);
+        const name = findHolder(keys.list(), id) ?? (await banned());
+        if (name === undefined) return unknown(id);
+        const { account, environment } = name;
+        const lifted = await quotas.liftBan({ account, environment });
+        return lifted
+          ? told({ account, environment })
+          : refused(`Account ${account} is not banned`);
+      }),
+  };
+}
+
+/** A store that is away is said in words, without its password. */
+async function answered<T>(config: Config, ask: () => Promise<Told<T>>): Promise<Told<T>> {
+  try {
+    return await ask();
+  } catch (error) {
+    const where = config.store.kind === "memory" ? "memory" : config.store.shown;
+    const why = error instanceof Error ? error.message : String(error);
+    return refused(`Cannot ask the store ${where}: ${why}`);
+  }
+}
+
+function told<T>(value: T): Told<T> {
+  return { ok: true, value };
+}
+
+function unknown(id: string): Told<never> {
+  return refused(`Cannot find ${JSON.stringify(id)}: no key or account has this ID`);
+}
+
+function refused(message: string): Told<never> {
+  return { ok: false, message };
+}

@@ -1,0 +1,44 @@
+import { instant, table } from "../frame/table.ts";
+import { DONE, printJson } from "../frame/terminal.ts";
+import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { withAccounts } from "../stores/with-accounts.ts";
+
+const list: Verb = {
+  name: "bans list",
+  usage: "[--config FILE] [--json]",
+  summary: "list the bans in force",
+  options: [CONFIG, JSON_FLAG],
+  args: [],
+  run: (call, terminal) =>
+    withAccounts(call, terminal, {
+      ask: (accounts) => accounts.bans(),
+      say: (bans) => {
+        if (call.flag("json")) return printJson(terminal, bans);
+        const rows = bans.map(({ account, environment, until, offences }) => {
+          return [account, environment, instant(until), offences];
+        });
+        const names = ["ACCOUNT", "ENVIRONMENT", "UNTIL", "OFFENCES"];
+        terminal.out(rows.length === 0 ? "Nobody is banned\n" : table(terminal, names, rows));
+        return DONE;
+      },
+    }),
+};
+
+const lift: Verb = {
+  name: "bans lift",
+  usage: "ID [--config FILE] [--json]",
+  summary: "end a ban and forget its offences; ID is an account or one of its keys",
+  options: [CONFIG, JSON_FLAG],
+  args: ["ID"],
+  run: (call, terminal) =>
+    withAccounts(call, terminal, {
+      ask: (accounts) => accounts.liftBan(call.args[0] ?? ""),
+      say: ({ account, environment }) => {
+        if (call.flag("json")) return printJson(terminal, { account, environment, lifted: true });
+        terminal.out(`The ban of ${account} in ${environment} is lifted\n`);
+        return DONE;
+      },
+    }),
+};
+
+export const bans: readonly Verb[] = [list, lift];

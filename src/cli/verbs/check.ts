@@ -1,0 +1,32 @@
+import type { Config } from "../../config/config.ts";
+import { configFileOf, mistakeLine } from "../frame/config-file.ts";
+import { DONE, printJson, type Terminal, WRONG_CONFIGURATION } from "../frame/terminal.ts";
+import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+
+/** Every mistake at once, each as FILE:LINE:COL: message; warnings are told and fail nothing. */
+export const check: Verb = {
+  name: "check",
+  usage: "[--config FILE] [--json]",
+  summary: "say every mistake of the configuration",
+  options: [CONFIG, JSON_FLAG],
+  args: [],
+  async run(call, terminal) {
+    const { loadConfig } = await import("../../config/load.ts");
+    const file = configFileOf(call);
+    const loaded = await loadConfig(file, terminal.env);
+    const mistakes = loaded.ok ? [] : loaded.mistakes;
+    const warnings = loaded.ok ? loaded.warnings : [];
+    for (const warning of warnings) {
+      terminal.err(`${mistakeLine({ ...warning, message: `warning: ${warning.message}` })}\n`);
+    }
+    for (const mistake of mistakes) terminal.err(`${mistakeLine(mistake)}\n`);
+    if (call.flag("json")) printJson(terminal, { ok: loaded.ok, mistakes, warnings });
+    else if (loaded.ok) sayFine(file, loaded.config, terminal);
+    return loaded.ok ? DONE : WRONG_CONFIGURATION;
+  },
+};
+
+function sayFine(file: string, { environments, plans }: Config, terminal: Terminal): void {
+  const names = environments.map(({ name }) => name).join(", ");
+  terminal.out(`${file} is fine: ${names}; plans ${[...plans.keys()].join(", ")}\n`);
+}

@@ -1,0 +1,89 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { dirname, join } from "node:path";
+import type { Config } from "../../config/config.ts";
+import { isLoopback } from "../../config/schema/addresses.ts";
+import type { PetsMessage, Terminal } from "../frame/terminal.ts";
+
+const READY_MS_MAX = 15_000;
+const STOP_MS_MAX = 6_000;
+
+/** The sample backends of the demo, each a process of its own, as any backend is. */
+export type RunningPets = { stop(): Promise<void> };
+
+/**
+ * Starts pets at each upstream on this machine. Rejects, with none left running, when one cannot
+ * start; the message names the port and the setting. They end when this process does, however that
+ * happens: the channel between the two closes with it.
+ */
+export async function startPetsOf(config: Config, terminal: Terminal): Promise<RunningPets> {
+  const children: Child[] = [];
+  const stop = async () => {
+    await Promise.all(children.map((child) => child.stop()));
+  };
+  try {
+    for (const environment of config.environments) {
+      for (const [index, upstream] of environment.upstreams.entries()) {
+        const url = new URL(upstream);
+        const host = url.hostname.replace(/^\[|\]$/g, "");
+        if (url.protocol !== "http:" || !isLoopback({ host, port: 0 })) continue;
+        const setting = `environments.${environment.name}.upstreams[${index}]`;
+        const data = join(dirname(config.stateFile), `pets-${environment.name}.db`);
+        children.push(new Child({ listen: url.host || upstream, data, setting }, terminal));
+      }
+    }
+    await Promise.all(children.map((child) => child.ready));
+    return { stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+type Wanted = { readonly listen: string; readonly data: string; readonly setting: string };
+
+class Child {
+  readonly #process: ChildProcess;
+  readonly #exited: Promise<void>;
+  #stopping = false;
+  readonly ready: Promise<void>;
+
+  constructor({ listen, data, setting }: Wanted, terminal: Terminal) {
+    const [node, main = ""] = terminal.process.self;
+    const args = [main, "pets", "--listen", listen, "--data", data, "--seed"];
+    const child = spawn(node, args, { stdio: ["ignore", "ignore", "inherit", "ipc"] });
+    this.#process = child;
+    this.#exited = new Promise((resolve) => {
+      child.once("exit", () => resolve());
+      child.once("error", () => resolve());
+    });
+    const cannot = (why: string) =>
+      new Error(`Cannot start the pets at ${listen} (${setting}): ${why}`);
+    this.ready = new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(cannot("they did not say in time")), READY_MS_MAX);
+      child.on("message", (message: PetsMessage) => {
+        clearTimeout(timer);
+        if ("failed" in message) reject(cannot(message.failed));
+        else resolve();
+      });
+      child.once("error", (error) => reject(cannot(error.message)));
+      child.once("exit", (status, signal) => {
+        clearTimeout(timer);
+        reject(cannot(`their process ended with ${signal ?? status}`));
+        if (this.#stopping) return;
+        terminal.err(`The pets at ${listen} (${setting}) ended with ${signal ?? status}\n`);
+      });
+    });
+    this.ready.catch(() => {
+      this.#stopping = true;
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    const child = this.#process;
+    child.kill("SIGTERM");
+    const timer = setTimeout(() => child.kill("SIGKILL"), STOP_MS_MAX);
+    await this.#exited;
+    clearTimeout(timer);
+  }
+}

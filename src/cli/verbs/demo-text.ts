@@ -1,0 +1,53 @@
+import type { Config } from "../../config/config.ts";
+import { limitsOf } from "../../core/keys/key.ts";
+import type { Started } from "../../server/start.ts";
+import { DEFAULT_FILE } from "../frame/config-file.ts";
+import { curlLine } from "../frame/curl.ts";
+import { styleOf } from "../frame/table.ts";
+import type { Terminal } from "../frame/terminal.ts";
+import type { DemoKey } from "./demo.ts";
+
+export type Shown = {
+  readonly started: Pick<Started, "urls" | "adminUrl">;
+  readonly config: Config;
+  readonly issued: readonly DemoKey[];
+  /** As it was named on the command line. */
+  readonly file: string;
+  readonly dataFolder: string;
+};
+
+/** The first screen of `npm start`. */
+export function demoText(shown: Shown, terminal: Terminal): string {
+  const { started, config, dataFolder } = shown;
+  const { bold, dim } = styleOf(terminal);
+  const places = config.environments.map(({ name, routes, upstreams }) => {
+    return [name, `${started.urls[name]}${routes.basePath}`, `in front of ${upstreams.join(", ")}`];
+  });
+  if (started.adminUrl !== undefined) {
+    places.push(["admin", started.adminUrl, "/readyz, /metrics, /api"]);
+  }
+  places.push(["data", dataFolder, "keys (digests only), counters, bans, animals"]);
+  const widths = [0, 1].map((i) => Math.max(...places.map((row) => row[i]?.length ?? 0)));
+  const lines = places.map(([name = "", where = "", what = ""]) => {
+    return `  ${bold(name.padEnd(widths[0] ?? 0))}  ${where.padEnd(widths[1] ?? 0)}  ${dim(what)}\n`;
+  });
+  return `\n${bold("Tollgate is up.")} Ctrl-C ends all of it.\n\n${lines.join("")}\n${keysText(shown, terminal)}\n`;
+}
+
+function keysText({ issued, config, started, file }: Shown, terminal: Terminal): string {
+  const { bold, dim } = styleOf(terminal);
+  const [environment] = config.environments;
+  const [plan] = config.plans.keys();
+  const named = file === DEFAULT_FILE ? "" : ` --config ${file}`;
+  const command = `npm run -s tollgate -- keys create --env ${environment?.name} --plan ${plan}${named}`;
+  if (issued.length === 0) {
+    return `Keys of an earlier start are in use. A new one:\n  ${command}\n`;
+  }
+  const shown = issued.map(({ key, record, environment: where }) => {
+    const limits = limitsOf(config.plans.get(record.plan) ?? [], record.limits);
+    const told = limits.map(({ window, limit }) => `${limit} a ${window}`).join(", ");
+    const line = curlLine(where, key, started.urls[where.name]);
+    return `${bold(`${where.name}, ${record.plan}`)} ${dim(`(${told})`)}\n  ${line}\n`;
+  });
+  return `Demo keys, shown this once (only their digests are kept):\n\n${shown.join("")}\nAnother key:\n  ${command}\n`;
+}

@@ -1,0 +1,107 @@
+import { dirname } from "node:path";
+import type { Config, Environment } from "../../config/config.ts";
+import type { IssuedKey } from "../../core/keys/keyring.ts";
+import type { Limit } from "../../core/quota/windows.ts";
+import { configFileOf } from "../frame/config-file.ts";
+import type { Terminal } from "../frame/terminal.ts";
+import { CONFIG, type Verb } from "../frame/verb.ts";
+import { demoText } from "./demo-text.ts";
+
+/** npm hands on a Ctrl-C that the terminal has already given to the whole group. */
+const REPEAT_MS = 500;
+
+/** What the shipped `enterprise` plan is agreed at for the demo (contract 1). */
+const AGREED: readonly Limit[] = [
+  { window: "minute", limit: 5_000 },
+  { window: "day", limit: 500_000 },
+];
+
+/** What `npm start` runs. Always on the embedded store: nothing else needs to be installed. */
+export const demo: Verb = {
+  name: "demo",
+  usage: "[--config FILE]",
+  summary: "run the gateway, sample backends and demo keys, all in one terminal",
+  options: [CONFIG],
+  args: [],
+  async run(call, terminal) {
+    const { serve } = await import("../../server/serve.ts");
+    const { startPetsOf } = await import("./demo-pets.ts");
+    const file = configFileOf(call);
+    let pets: Awaited<ReturnType<typeof startPetsOf>> | undefined;
+    let issued: readonly DemoKey[] = [];
+    try {
+      return await serve(
+        {
+          file,
+          env: { ...terminal.env, REDIS_URL: undefined },
+          repeatMs: REPEAT_MS,
+          before: async (config) => {
+            pets = await startPetsOf(config, terminal);
+            issued = await issueFirstKeys(config, terminal);
+            return () => takeBack(config, terminal, issued);
+          },
+          ready: (started, config, print) => {
+            const dataFolder = dirname(config.stateFile);
+            print(demoText({ started, config, issued, file, dataFolder }, terminal));
+          },
+        },
+        terminal,
+      );
+    } finally {
+      await pets?.stop();
+    }
+  },
+};
+
+export type DemoKey = IssuedKey & { readonly environment: Environment };
+
+/** On a first start without keys: one per plan for production, a free one for the others. */
+async function issueFirstKeys(config: Config, terminal: Terminal): Promise<readonly DemoKey[]> {
+  const { openKeyStore } = await import("../../stores/open.ts");
+  const { issueKeys } = await import("../../core/keys/keyring.ts");
+  const { ringOf } = await import("../stores/with-keys.ts");
+  const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  try {
+    return await keys.change((before) => {
+      if (before.length > 0) return { records: before, result: [] };
+      let records = before;
+      const result: DemoKey[] = [];
+      for (const { environment, plan } of wantedKeys(config)) {
+        const limits = config.plans.get(plan) === "custom" ? AGREED : [];
+        const wanted = { environment: environment.name, plan, name: `demo ${plan}`, limits };
+        const edited = issueKeys(records, wanted, ringOf(config, terminal.now()));
+        if (!edited.ok) throw new Error(edited.message);
+        records = edited.records;
+        result.push(...edited.issued.map((one) => ({ ...one, environment })));
+      }
+      return { records, result };
+    });
+  } finally {
+    await keys.close();
+  }
+}
+
+function wantedKeys({ environments, plans }: Config) {
+  const first = environments.find(({ name }) => name === "production") ?? environments[0];
+  const names = [...plans.keys()];
+  const least = plans.has("free") ? "free" : (names[0] ?? "");
+  return environments.flatMap((environment) =>
+    (environment === first ? names : [least]).map((plan) => ({ environment, plan })),
+  );
+}
+
+/** Nobody has seen these keys: a start that failed leaves none behind. */
+async function takeBack(
+  config: Config,
+  terminal: Terminal,
+  issued: readonly DemoKey[],
+): Promise<void> {
+  if (issued.length === 0) return;
+  const { openKeyStore } = await import("../../stores/open.ts");
+  const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  const ids = new Set(issued.map(({ record }) => record.id));
+  await keys.change((before) => {
+    return { records: before.filter(({ id }) => !ids.has(id)), result: undefined };
+  });
+  await keys.close();
+}

@@ -1,0 +1,66 @@
+import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Address } from "../../config/config.ts";
+import { DONE, FAILED, fail, type Terminal, WRONG_USAGE } from "../frame/terminal.ts";
+import type { Verb } from "../frame/verb.ts";
+
+export const pets: Verb = {
+  name: "pets",
+  usage: "--listen HOST:PORT [--data FILE] [--seed]",
+  summary: "run the sample backend",
+  options: [
+    { name: "listen", value: "HOST:PORT", summary: "where; port 0 asks for any free port" },
+    { name: "data", value: "FILE", summary: "keep the animals in this file (in memory)" },
+    { name: "seed", summary: "put a handful of animals into a new file" },
+  ],
+  args: [],
+  async run(call, terminal) {
+    const { readListen } = await import("../../config/schema/addresses.ts");
+    const text = call.text("listen");
+    if (text === undefined) return fail(terminal, WRONG_USAGE, "Missing --listen: give HOST:PORT");
+    const listen = readListen(text);
+    if ("why" in listen) {
+      const found = JSON.stringify(text);
+      return fail(terminal, WRONG_USAGE, `Cannot read --listen: ${listen.why}; it is ${found}`);
+    }
+    const data = call.text("data");
+    const dataFile = data === undefined ? {} : { dataFile: data };
+    return servePets({ ...listen.value, ...dataFile, seed: call.flag("seed") }, terminal);
+  },
+};
+
+type Wanted = Address & { readonly dataFile?: string; readonly seed: boolean };
+
+/** Until a signal, or until the demo that started it is gone, however that ended. */
+async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
+  const { startPets } = await import("../../pets/server.ts");
+  const { parent } = terminal.process;
+  const ended = new Promise<void>((resolve) => {
+    parent?.onGone(resolve);
+    terminal.process.onEndSignal((signal) => {
+      // Ctrl-C reaches the whole group: the gateway in front drains first, and then says goodbye.
+      if (parent === undefined || signal === "SIGTERM") resolve();
+    });
+  });
+  try {
+    if (wanted.dataFile !== undefined) await mkdir(dirname(wanted.dataFile), { recursive: true });
+    const onError = (error: unknown) =>
+      terminal.err(`${error instanceof Error ? error.message : String(error)}\n`);
+    const running = await startPets({ ...wanted, onError });
+    if (parent === undefined) terminal.out(`Pets at ${running.url}/v1/pets\n`);
+    parent?.tell({ listening: running.url });
+    await ended;
+    await running.stop();
+    return DONE;
+  } catch (error) {
+    const message = `Cannot serve pets at ${wanted.host}:${wanted.port} (--listen): ${reasonOf(error)}`;
+    parent?.tell({ failed: reasonOf(error) });
+    return parent === undefined ? fail(terminal, FAILED, message) : FAILED;
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = "code" in error ? error.code : undefined;
+  return code === "EADDRINUSE" ? "the port is in use by another process" : error.message;
+}

@@ -1,0 +1,18 @@
+import { configFileOf } from "../frame/config-file.ts";
+import { CONFIG, type Verb } from "../frame/verb.ts";
+
+/** npm hands on signals that the whole group has got already. */
+const REPEAT_MS = 100;
+
+/** Prints nothing but JSON lines on stdout. */
+export const start: Verb = {
+  name: "start",
+  usage: "[--config FILE]",
+  summary: "run the gateway",
+  options: [CONFIG],
+  args: [],
+  async run(call, terminal) {
+    const { serve } = await import("../../server/serve.ts");
+    return serve({ file: configFileOf(call), env: terminal.env, repeatMs: REPEAT_MS }, terminal);
+  },
+};

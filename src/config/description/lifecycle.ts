@@ -1,0 +1,141 @@
+import type { Lifecycle } from "../../core/http/lifecycle.ts";
+import type { Findings } from "../file/findings.ts";
+import type { Path } from "../file/place.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+type From = { readonly operation: Fields; readonly path: Path; readonly findings: Findings };
+
+const STABILITY = ["experimental", "beta"] as const;
+
+/**
+ * What an operation says of its life (contract 5). Dates of an operation that is not deprecated are
+ * a warning and not sent; so is a deprecation without them. A sunset before the deprecation is a
+ * mistake (RFC 9745, 4).
+ */
+export function readLifecycle(operation: Fields, path: Path, findings: Findings): Lifecycle {
+  const from = { operation, path, findings };
+  const stability = readStability(from);
+  const announced = stability === undefined ? {} : { stability };
+  const { deprecated = false } = operation;
+  if (typeof deprecated !== "boolean") findings.misread([...path, "deprecated"], "true or false");
+
+  const since = readDate(from, "x-deprecated-since");
+  const sunset = readSunset(from);
+  const successor = readSuccessor(from);
+  if (deprecated !== true) {
+    for (const name of ["x-deprecated-since", "x-sunset", "x-deprecated-sunset", "x-successor"]) {
+      if (operation[name] === undefined) continue;
+      findings.warning(
+        [...path, name],
+        `${name} has no effect: the operation is not deprecated: true`,
+      );
+    }
+    return { deprecated: false, ...announced };
+  }
+  for (const name of ["x-deprecated-since", "x-sunset"]) {
+    const has =
+      operation[name] ?? (name === "x-sunset" ? operation["x-deprecated-sunset"] : undefined);
+    if (has !== undefined) continue;
+    const field = name === "x-sunset" ? "Sunset" : "Deprecation";
+    findings.warning(
+      [...path, "deprecated"],
+      `The deprecated operation has no ${name}: the field ${field} is not sent; add the date`,
+    );
+  }
+  if (since !== undefined && sunset !== undefined && sunset.ms < since) {
+    findings.mistake(
+      [...path, sunset.name],
+      `Cannot use ${sunset.name} ${shown(operation[sunset.name])}: the sunset is before the deprecation, ${shown(operation["x-deprecated-since"])}; RFC 9745 forbids that`,
+    );
+  }
+  return {
+    deprecated: true,
+    ...(since === undefined ? {} : { deprecatedMs: since }),
+    ...(sunset === undefined ? {} : { sunsetMs: sunset.ms }),
+    ...(successor === undefined ? {} : { successor }),
+    ...announced,
+  };
+}
+
+function readStability({ operation, path, findings }: From): Lifecycle["stability"] {
+  const name = operation["x-stability-level"] !== undefined ? "x-stability-level" : "x-stability";
+  const value = operation[name];
+  const other = operation["x-stability"];
+  if (value === undefined) return undefined;
+  if (typeof value !== "string") {
+    findings.misread([...path, name], "experimental, beta or stable");
+    return undefined;
+  }
+  if (other !== undefined && other !== value) {
+    findings.warning(
+      [...path, "x-stability"],
+      `x-stability has no effect: x-stability-level says ${shown(value)}`,
+    );
+  }
+  const known = STABILITY.find((level) => level === value);
+  if (known === undefined && value !== "stable") {
+    findings.warning(
+      [...path, name],
+      `${name} ${shown(value)} has no effect: the gateway announces ${STABILITY.join(" and ")}`,
+    );
+  }
+  return known;
+}
+
+function readSunset(from: From): { readonly name: string; readonly ms: number } | undefined {
+  const { operation, path, findings } = from;
+  const names = ["x-sunset", "x-deprecated-sunset"];
+  const dates = names.flatMap((name) => {
+    const ms = readDate(from, name);
+    return ms === undefined ? [] : [{ name, ms }];
+  });
+  const [first, second] = dates;
+  if (first !== undefined && second !== undefined && first.ms !== second.ms) {
+    findings.mistake(
+      [...path, second.name],
+      `Cannot use ${second.name} ${shown(operation[second.name])}: ${first.name} says ${shown(operation[first.name])}; keep one`,
+    );
+  }
+  return first;
+}
+
+/** RFC 3339: a full-date, which means 00:00:00Z, or a date-time with its offset. */
+const DATE = /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}:\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2}))?$/;
+
+function readDate({ operation, path, findings }: From, name: string): number | undefined {
+  const value = operation[name];
+  if (value === undefined) return undefined;
+  const ms = typeof value === "string" ? instantOf(value) : undefined;
+  if (ms === undefined) {
+    findings.misread([...path, name], "a date such as 2030-12-05 or 2030-12-05T00:00:00Z");
+  }
+  return ms;
+}
+
+function instantOf(text: string): number | undefined {
+  const [, date, time = "00:00:00", fraction = "", offset = "Z"] = DATE.exec(text) ?? [];
+  if (date === undefined) return undefined;
+  // Date rolls 30 February over to March: a day that does not exist comes back as another.
+  const day = new Date(`${date}T00:00:00Z`);
+  if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== date) return undefined;
+  if (time.startsWith("24")) return undefined;
+  const ms = Date.parse(`${date}T${time}${fraction.slice(0, 4)}${offset.toUpperCase()}`);
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** It is written between < and > of a Link field: nothing in it may end that early (RFC 8288, 3). */
+function readSuccessor({ operation, path, findings }: From): string | undefined {
+  const value = operation["x-successor"];
+  if (value === undefined) return undefined;
+  const at = [...path, "x-successor"];
+  const isSafe =
+    typeof value === "string" && /^[\x21-\x7e]{1,2000}$/.test(value) && !/[<>"\\^`{|}]/.test(value);
+  if (isSafe && !/%(?![0-9A-Fa-f]{2})/.test(value) && URL.canParse(value, "http://gateway"))
+    return value;
+  findings.misread(at, 'a URI reference of printable ASCII without spaces, < > and "');
+  return undefined;
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(value.slice(0, 100)) : String(value);
+}

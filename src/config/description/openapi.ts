@@ -1,0 +1,218 @@
+import type { Operation } from "../../core/http/route.ts";
+import type { Mistake } from "../config.ts";
+import { Findings } from "../file/findings.ts";
+import { dotted, type Path } from "../file/place.ts";
+import { readTree } from "../file/tree.ts";
+import { mistakeInTemplate } from "../template.ts";
+import { readLifecycle } from "./lifecycle.ts";
+
+export type Description = {
+  readonly operations: readonly Operation[];
+  readonly mistakes: readonly Mistake[];
+  readonly warnings: readonly Mistake[];
+};
+
+type Around = {
+  /** How mistakes name the file. */
+  readonly file: string;
+  readonly basePath: string;
+};
+
+const VALUES_MAX = 500_000;
+const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"];
+const BESIDE = ["$ref", "summary", "description", "servers", "parameters"];
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Reads an OpenAPI 3 description (YAML or JSON) into the operations under `basePath`. Only what the
+ * gateway acts on is judged; the rest of the description is for others.
+ */
+export function readDescription(text: string, { file, basePath }: Around): Description {
+  const read = readTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
+  if (read.tree === undefined) return { operations: [], mistakes: read.mistakes, warnings: [] };
+  const findings = new Findings(file, read.tree);
+  const operations = readPaths(findings, basePath);
+  return {
+    operations,
+    mistakes: [...read.mistakes, ...findings.mistakes],
+    warnings: findings.warnings,
+  };
+}
+
+function readPaths(findings: Findings, basePath: string): Operation[] {
+  const root = findings.tree.value;
+  if (!isMap(root)) {
+    findings.misread([], "an OpenAPI 3 description");
+    return [];
+  }
+  if (typeof root.openapi !== "string" || !/^3\.\d+(\.|$)/.test(root.openapi)) {
+    findings.misread(["openapi"], 'a version of OpenAPI 3, such as "3.1.0"');
+  }
+  if (!isMap(root.paths)) {
+    findings.misread(["paths"], "a map of paths");
+    return [];
+  }
+  checkServers(root.servers, basePath, findings);
+
+  const operations: Operation[] = [];
+  const seen = new Map<string, string>();
+  for (const [template, item] of Object.entries(root.paths)) {
+    if (template.startsWith("x-")) continue;
+    const path = ["paths", template];
+    const why = mistakeInTemplate(template);
+    if (why !== undefined) {
+      findings.mistakeAtKey(path, `Cannot use the path ${JSON.stringify(template)}: ${why}`);
+      continue;
+    }
+    const whole = (basePath === "/" ? "" : basePath) + template;
+    const segments = whole.split("/").map((part) => (part.startsWith("{") ? undefined : part));
+    const matched = segments.map((part) => part ?? "{}").join("/");
+    const earlier = seen.get(matched);
+    if (earlier !== undefined) {
+      findings.mistakeAtKey(
+        path,
+        `Cannot use the path ${JSON.stringify(template)}: it matches the same requests as ${JSON.stringify(earlier)}; keep one`,
+      );
+      continue;
+    }
+    seen.set(matched, template);
+    operations.push(...readItem(item, path, { template: whole, segments }, findings));
+  }
+  checkOperationIds(operations, findings);
+  return operations;
+}
+
+type Matched = Pick<Operation, "template" | "segments">;
+
+function readItem(value: unknown, start: Path, matched: Matched, findings: Findings): Operation[] {
+  const { item, path } = followed(value, start, findings);
+  if (item === undefined) return [];
+  const operations: Operation[] = [];
+  for (const [key, operation] of Object.entries(item)) {
+    const at = [...path, key];
+    if (METHODS.includes(key)) {
+      if (isMap(operation))
+        operations.push(
+          readOperation(operation, at, { ...matched, method: key.toUpperCase() }, findings),
+        );
+      else findings.misread(at, "an operation");
+    } else if (key === "trace") {
+      findings.warning(at, "The gateway never forwards TRACE: this operation is left out");
+    } else if (!BESIDE.includes(key) && !key.startsWith("x-")) {
+      findings.warning(at, `There is no method ${dotted([key])}: this entry is left out`);
+    }
+  }
+  return operations;
+}
+
+function readOperation(
+  operation: Fields,
+  path: Path,
+  matched: Matched & Pick<Operation, "method">,
+  findings: Findings,
+): Operation {
+  const { operationId } = operation;
+  if (operationId !== undefined && typeof operationId !== "string") {
+    findings.misread([...path, "operationId"], "a name");
+  }
+  const needsScope = operation["x-requires-scope"] ?? false;
+  if (typeof needsScope !== "boolean") {
+    findings.misread([...path, "x-requires-scope"], "true or false");
+  }
+  const lifecycle = readLifecycle(operation, path, findings);
+  if (needsScope === true && lifecycle.stability === undefined) {
+    findings.warning(
+      [...path, "x-requires-scope"],
+      "x-requires-scope has no effect: the operation is neither experimental nor beta",
+    );
+  }
+  return {
+    ...matched,
+    operationId:
+      typeof operationId === "string" ? operationId : `${matched.method} ${matched.template}`,
+    hasRequestBody: operation.requestBody !== undefined,
+    requiresScope: needsScope === true,
+    lifecycle,
+  };
+}
+
+/** A path item, through references inside of the file. */
+function followed(
+  value: unknown,
+  start: Path,
+  findings: Findings,
+): { readonly item: Fields | undefined; readonly path: Path } {
+  let item = value;
+  let path = start;
+  for (let hops = 0; isMap(item) && item.$ref !== undefined; hops++) {
+    const reference = item.$ref;
+    const at = [...path, "$ref"];
+    const target = typeof reference === "string" ? pointerOf(reference) : undefined;
+    if (target === undefined) {
+      findings.misread(at, "a reference inside this file, such as #/components/pathItems/NAME");
+      return { item: undefined, path };
+    }
+    const found = lookUp(findings.tree.value, target);
+    if (found === undefined || hops === 16) {
+      const why =
+        found === undefined ? "there is no such place in the file" : "it leads in a circle";
+      findings.mistake(at, `Cannot follow the reference ${JSON.stringify(reference)}: ${why}`);
+      return { item: undefined, path };
+    }
+    item = found;
+    path = target;
+  }
+  if (isMap(item)) return { item, path };
+  findings.misread(path, "a map of operations");
+  return { item: undefined, path };
+}
+
+/** A JSON Pointer in a fragment (RFC 6901, 6). */
+function pointerOf(reference: string): string[] | undefined {
+  if (!/^#\/[^%]+$/.test(reference.replace(/%[0-9A-Fa-f]{2}/g, ""))) return undefined;
+  try {
+    const parts = decodeURIComponent(reference.slice(2)).split("/");
+    return parts.map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+  } catch {
+    return undefined;
+  }
+}
+
+function lookUp(value: unknown, path: Path): unknown {
+  let inner = value;
+  for (const part of path) {
+    inner = isMap(inner) && Object.hasOwn(inner, part) ? inner[part] : undefined;
+  }
+  return inner;
+}
+
+/** Where requests go is the configuration's to say; a description for other paths is hardly meant. */
+function checkServers(servers: unknown, basePath: string, findings: Findings): void {
+  if (!Array.isArray(servers) || servers.length === 0 || basePath === "/") return;
+  const urls = servers.map((server) =>
+    isMap(server) && typeof server.url === "string" ? server.url : "",
+  );
+  if (urls.some((url) => url.replace(/\/$/, "").endsWith(basePath))) return;
+  findings.warning(
+    ["servers"],
+    `No server's URL ends in the basePath ${basePath}: the gateway serves the paths under ${basePath} whatever the servers say`,
+  );
+}
+
+function checkOperationIds(operations: readonly Operation[], findings: Findings): void {
+  const seen = new Set<string>();
+  for (const { operationId, method, template } of operations) {
+    if (seen.has(operationId)) {
+      findings.warning(
+        ["paths"],
+        `The operationId ${JSON.stringify(operationId)} of ${method} ${template} is not unique`,
+      );
+    }
+    seen.add(operationId);
+  }
+}
+
+function isMap(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

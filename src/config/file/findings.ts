@@ -1,0 +1,174 @@
+import type { z } from "zod";
+import type { Mistake } from "../config.ts";
+import { dotted, type Path, pathKey } from "./place.ts";
+import type { Tree } from "./tree.ts";
+
+/** A file's tree with what is wrong in it: every mistake is noted, none ends the reading. */
+export class Findings {
+  readonly mistakes: Mistake[] = [];
+  readonly warnings: Mistake[] = [];
+  readonly file: string;
+  readonly tree: Tree;
+
+  constructor(file: string, tree: Tree) {
+    this.file = file;
+    this.tree = tree;
+  }
+
+  /** A mistake at the value. */
+  mistake(path: Path, message: string): void {
+    this.mistakes.push({ file: this.file, ...this.tree.placeOf(path), message });
+  }
+
+  /** A mistake at the key: what is wrong is its name or its being there. */
+  mistakeAtKey(path: Path, message: string): void {
+    this.mistakes.push({ file: this.file, ...this.tree.placeOfKey(path), message });
+  }
+
+  /** Whether the file says anything there, rather than leaving it to a default. */
+  isGiven(path: Path): boolean {
+    return valueAt(this.tree.value, path) !== undefined;
+  }
+
+  warning(path: Path, message: string): void {
+    this.warnings.push({ file: this.file, ...this.tree.placeOfKey(path), message });
+  }
+
+  /** "Cannot read PATH as WANTED: what is there; what to do". */
+  misread(path: Path, wanted: string, hint?: string): void {
+    const advice = hint === undefined ? "" : `; ${hint}`;
+    this.mistake(path, `Cannot read ${dotted(path)} as ${wanted}: ${this.found(path)}${advice}`);
+  }
+
+  unknownKey(path: Path, known: readonly string[]): void {
+    const name = String(path.at(-1));
+    const near = nearest(name, known);
+    const advice =
+      near === undefined ? `the keys here are ${known.join(", ")}` : `did you mean ${near}?`;
+    this.mistakeAtKey(path, `Cannot use ${dotted(path)}: there is no such key; ${advice}`);
+  }
+
+  /** The value in words; never one that may be a secret. */
+  found(path: Path): string {
+    const value = valueAt(this.tree.value, path);
+    if (value === undefined) return "there is none; add it";
+    if (value === null) return "it is empty; give it a value or remove it";
+    if (Array.isArray(value))
+      return value.length === 0 ? "the list is empty" : "the value is a list";
+    if (typeof value === "object") {
+      return Object.keys(value).length === 0 ? "the map is empty" : "the value is a map";
+    }
+    if (isSecret(path)) return "the value is not shown, as it may hold a secret";
+    if (this.tree.isSubstituted(path)) {
+      return "the value is not shown, as it comes from the environment";
+    }
+    return `the value is ${typeof value === "string" ? quoted(value) : String(value)}`;
+  }
+}
+
+/** Puts what zod found into words, at its place. `start` is where the parsed value stands. */
+export function noteIssues(
+  findings: Findings,
+  issues: readonly z.core.$ZodIssue[],
+  start: Path,
+  knownAt: (path: Path) => readonly string[],
+): void {
+  const seen = new Set<string>();
+  const all = issues.flatMap(meant);
+  const misspelt = new Set(
+    all.flatMap(({ code, path }) => (code === "unrecognized_keys" ? [pathKey(path as Path)] : [])),
+  );
+  for (const issue of all) {
+    const path = [...start, ...(issue.path as Path)];
+    if (findings.tree.isBroken(path)) continue;
+    // What a map lacks as a whole may be just the key that is misspelt.
+    if (issue.code === "custom" && misspelt.has(pathKey(issue.path as Path))) continue;
+    const once = `${pathKey(path)} ${issue.code === "unrecognized_keys" ? issue.keys : issue.message}`;
+    if (seen.has(once)) continue;
+    seen.add(once);
+    if (issue.code === "unrecognized_keys") {
+      for (const key of issue.keys) findings.unknownKey([...path, key], knownAt(path));
+    } else if (issue.code === "invalid_key") {
+      const wanted = issue.issues[0]?.message ?? issue.message;
+      const key = quoted(String(path.at(-1)));
+      findings.mistakeAtKey(
+        path,
+        `Cannot use ${key} as a name in ${dotted(path.slice(0, -1))}: it must be ${wanted}`,
+      );
+    } else {
+      const hint = issue.code === "custom" ? issue.params?.hint : undefined;
+      findings.misread(path, issue.message, typeof hint === "string" ? hint : undefined);
+    }
+  }
+}
+
+/**
+ * Where a value may have several forms, the mistakes of the one that was meant: the form that takes
+ * such a value at all. Where none does, the union's own words list the forms.
+ */
+function meant(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
+  if (issue.code !== "invalid_union") return [issue];
+  const fitting = issue.errors.filter((inner) => !inner.some(isOfAnotherKind));
+  const [inner] = fitting;
+  if (inner === undefined || fitting.length > 1) return [issue];
+  return inner.flatMap((one) => meant({ ...one, path: [...issue.path, ...one.path] }));
+}
+
+function isOfAnotherKind({ code, path }: z.core.$ZodIssue): boolean {
+  return path.length === 0 && (code === "invalid_type" || code === "invalid_value");
+}
+
+function isSecret(path: Path): boolean {
+  const place = dotted(path);
+  return place === "store" || place === "admin.token";
+}
+
+function valueAt(value: unknown, path: Path): unknown {
+  let inner = value;
+  for (const part of path) {
+    if (typeof inner !== "object" || inner === null || !Object.hasOwn(inner, part))
+      return undefined;
+    inner = (inner as Record<string | number, unknown>)[part];
+  }
+  return inner;
+}
+
+const SHOWN_MAX = 100;
+
+/** In quotes, shortened, and without what a URL holds before its host. */
+function quoted(value: string): string {
+  const text = value.replace(/[^/\s]*@/g, "***@");
+  return JSON.stringify(text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text);
+}
+
+/** The known key that was probably meant: at most a third of its letters differ. */
+function nearest(name: string, known: readonly string[]): string | undefined {
+  const near = known
+    .map((key) => ({ key, distance: distance(name.toLowerCase(), key.toLowerCase()) }))
+    .filter(({ key, distance }) => distance <= Math.max(1, Math.floor(key.length / 3)))
+    .sort((a, b) => a.distance - b.distance);
+  return near[0]?.key;
+}
+
+/** Edits that make one word the other, swapped neighbours being one; long words are not worth it. */
+function distance(one: string, other: string): number {
+  if (one.length > 64) return one.length;
+  let before: number[] = [];
+  let row = Array.from({ length: other.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= one.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= other.length; j++) {
+      const replaced = at(row, j - 1) + (one[i - 1] === other[j - 1] ? 0 : 1);
+      const isSwap = i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1];
+      const swapped = isSwap ? at(before, j - 2) + 1 : replaced;
+      next.push(Math.min(replaced, swapped, at(row, j) + 1, at(next, j - 1) + 1));
+    }
+    before = row;
+    row = next;
+  }
+  return at(row, other.length);
+}
+
+function at(row: readonly number[], index: number): number {
+  return row[index] ?? 0;
+}

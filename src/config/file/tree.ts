@@ -1,0 +1,202 @@
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type Node,
+  type Pair,
+  type Scalar,
+  type ScalarTag,
+} from "yaml";
+import type { Mistake } from "../config.ts";
+import { dotted, isWithin, type Path, type Place, pathKey } from "./place.ts";
+import { substitute, type Variables } from "./substitute.ts";
+import { type Parsed, parseYaml } from "./yaml.ts";
+
+/** A YAML file as plain values, with the place of each of them. */
+export type Tree = {
+  readonly value: unknown;
+  /** Where a value stands; where it is absent, the nearest key or value around it. */
+  placeOf(path: Path): Place;
+  /** Where the key of a value stands. */
+  placeOfKey(path: Path): Place;
+  /** Text from the environment is in this value: it may be a secret and is never shown. */
+  isSubstituted(path: Path): boolean;
+  /** Something in it could not be made: what it would have been is unknown. */
+  isBroken(path: Path): boolean;
+  /** Every variable that was replaced, and by what. */
+  readonly substitutions: ReadonlyMap<string, string>;
+};
+
+export type TreeOptions = {
+  /** How mistakes name the file. */
+  readonly file: string;
+  /** For `${NAME}`; undefined leaves dollars alone. */
+  readonly variables: Variables | undefined;
+  /** Values at most, aliases expanded: a bomb of aliases must not go off. */
+  readonly valuesMax: number;
+};
+
+const DEPTH_MAX = 64;
+const RESERVED = new Set(["__proto__", "constructor", "prototype"]);
+
+/** What is known so far of a file that is being read. Offsets are of the text. */
+type Reading = Parsed & {
+  readonly options: TreeOptions;
+  readonly mistakes: Mistake[];
+  readonly values: Map<string, number>;
+  readonly keys: Map<string, number>;
+  readonly substituted: Set<string>;
+  readonly broken: Set<string>;
+  readonly substitutions: Map<string, string>;
+  count: number;
+  exceeded: boolean;
+};
+
+/**
+ * Parses YAML 1.2 and replaces references in scalars, so that lines and columns are those of the
+ * file and no variable can add structure. There is no tree when the text is no YAML, or too much.
+ */
+export function readTree(
+  text: string,
+  options: TreeOptions,
+): { readonly tree?: Tree; readonly mistakes: readonly Mistake[] } {
+  const { parsed, mistakes } = parseYaml(text, options.file);
+  if (parsed === undefined) return { mistakes };
+  const reading: Reading = {
+    ...parsed,
+    options,
+    mistakes: [],
+    values: new Map(),
+    keys: new Map(),
+    substituted: new Set(),
+    broken: new Set(),
+    substitutions: new Map(),
+    count: 0,
+    exceeded: false,
+  };
+  const value = plain(reading, reading.document.contents, { path: [] });
+  if (reading.exceeded) return { mistakes: reading.mistakes };
+  return { tree: treeOf(reading, value), mistakes: reading.mistakes };
+}
+
+type Spot = {
+  readonly path: Path;
+  /** Where an alias to the value stands: mistakes belong there. */
+  readonly aliasAt?: number;
+};
+
+function plain(reading: Reading, node: Node | null | undefined, { path, aliasAt }: Spot): unknown {
+  reading.count++;
+  const offset = aliasAt ?? node?.range?.[0];
+  if (isTooMuch(reading, path, offset)) return undefined;
+  const isEmpty = isScalar(node) && node.value === null && node.source === "";
+  if (offset !== undefined && !isEmpty) reading.values.set(pathKey(path), offset);
+  if (isAlias(node)) {
+    const target = node.resolve(reading.document);
+    if (target === undefined) {
+      note(reading, offset ?? 0, "Cannot follow the alias: no anchor before it has this name");
+      reading.broken.add(pathKey(path));
+      return undefined;
+    }
+    return plain(reading, target, offset === undefined ? { path } : { path, aliasAt: offset });
+  }
+  if (isMap(node)) return plainMap(reading, node.items, path);
+  if (isSeq<Node>(node)) {
+    return node.items.map((item, i) => plain(reading, item, { path: [...path, i] }));
+  }
+  return isScalar(node) ? plainScalar(reading, node, path) : null;
+}
+
+function plainMap(reading: Reading, items: readonly Pair[], path: Path): Record<string, unknown> {
+  const map: Record<string, unknown> = {};
+  for (const pair of items) {
+    if (reading.exceeded) break;
+    const offset = (pair.key as Node).range?.[0] ?? 0;
+    const key = isAlias(pair.key) ? pair.key.resolve(reading.document) : pair.key;
+    if (!isScalar(key)) {
+      note(reading, offset, "Cannot use a map or a list as a key: write a word");
+      continue;
+    }
+    const name = String(key.value);
+    const here = [...path, name];
+    if (RESERVED.has(name)) {
+      note(reading, offset, `Cannot use ${name} as a key: the name is reserved; choose another`);
+    } else if (Object.hasOwn(map, name)) {
+      const { line } = reading.placeAt(reading.keys.get(pathKey(here)) ?? 0);
+      const problem = `Cannot use the key ${dotted(here)} twice: it is on line ${line} already`;
+      note(reading, offset, `${problem}; remove one`);
+    } else {
+      reading.keys.set(pathKey(here), offset);
+      map[name] = plain(reading, pair.value as Node | null, { path: here });
+    }
+  }
+  return map;
+}
+
+function plainScalar(reading: Reading, node: Scalar, path: Path): unknown {
+  const { variables } = reading.options;
+  if (variables === undefined || !node.source?.includes("$")) return node.value;
+  const { text, used, mistakes } = substitute(node.source, variables);
+  for (const mistake of mistakes) {
+    const offset = reading.values.get(pathKey(path)) ?? 0;
+    note(reading, offset, `Cannot replace the references in ${dotted(path)}: ${mistake}`);
+  }
+  for (const name of used) reading.substitutions.set(name, variables[name] ?? "");
+  if (used.length > 0) reading.substituted.add(pathKey(path));
+  if (mistakes.length > 0) {
+    reading.broken.add(pathKey(path));
+    return undefined;
+  }
+  // Only a plain scalar can be a number or a boolean: quotes mean text (YAML 1.2.2, 10.3.2).
+  if (node.type !== "PLAIN" || node.tag !== undefined) return text;
+  const tag = reading.document.schema.tags.find(
+    (one): one is ScalarTag =>
+      one.default === true && "test" in one && one.test?.test(text) === true,
+  );
+  if (tag === undefined) return text;
+  const resolved = tag.resolve(text, () => {}, { intAsBigInt: false });
+  return isScalar(resolved) ? resolved.value : resolved;
+}
+
+function isTooMuch(reading: Reading, path: Path, offset = 0): boolean {
+  const { valuesMax } = reading.options;
+  const isDeep = path.length > DEPTH_MAX;
+  if (reading.exceeded) return true;
+  if (!isDeep && reading.count <= valuesMax) return false;
+  reading.exceeded = true;
+  const why = isDeep
+    ? `it is nested deeper than ${DEPTH_MAX} levels`
+    : `with its aliases it holds more than ${valuesMax} values`;
+  note(reading, offset, `Cannot read the file: ${why}`);
+  return true;
+}
+
+function note({ mistakes, options, placeAt }: Reading, offset: number, message: string): void {
+  mistakes.push({ file: options.file, ...placeAt(offset), message });
+}
+
+function treeOf(reading: Reading, value: unknown): Tree {
+  const { values, keys, placeAt, substituted, broken, substitutions } = reading;
+  const placeOf = (path: Path): Place => {
+    const exact = values.get(pathKey(path));
+    if (exact !== undefined && path.length > 0) return placeAt(exact);
+    for (let length = path.length; length > 0; length--) {
+      const near = pathKey(path.slice(0, length));
+      const offset = keys.get(near) ?? values.get(near);
+      if (offset !== undefined) return placeAt(offset);
+    }
+    return { line: 1, column: 1 };
+  };
+  return {
+    value,
+    placeOf,
+    placeOfKey: (path) => {
+      const offset = keys.get(pathKey(path));
+      return offset === undefined ? placeOf(path) : placeAt(offset);
+    },
+    isSubstituted: (path) => substituted.has(pathKey(path)),
+    isBroken: (path) => [...broken].some((one) => isWithin(one, pathKey(path))),
+    substitutions,
+  };
+}

@@ -1,0 +1,117 @@
+import { isIP, isIPv4, isIPv6 } from "node:net";
+import type { Address, StoreAddress } from "../config.ts";
+
+/** What was read, or why not: in words that follow the value's name and never hold the value. */
+export type Read<T> = { readonly value: T } | { readonly why: string };
+
+const HOST_NAME = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?$/;
+
+/** `HOST:PORT`, IPv6 in brackets; port 0 asks for any free port. */
+export function readListen(text: string): Read<Address> {
+  const match = /^(?:\[([^\]]*)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
+  if (match === null) return { why: "write HOST:PORT; 0.0.0.0:PORT stands for every address" };
+  const [, bracketed, bare = "", digits] = match;
+  const port = Number(digits);
+  if (port > 65_535) return { why: "a port is at most 65535" };
+  if (bracketed !== undefined) {
+    const isPlain = isIPv6(bracketed) && !bracketed.includes("%");
+    return isPlain
+      ? { value: { host: bracketed.toLowerCase(), port } }
+      : { why: "what stands in the brackets is not an IPv6 address" };
+  }
+  const isHost = /^[\d.]+$/.test(bare) ? isIPv4(bare) : HOST_NAME.test(bare);
+  return isHost
+    ? { value: { host: bare.toLowerCase(), port } }
+    : { why: "its host is neither a name nor an IP address" };
+}
+
+/** As people write it: IPv6 in brackets. */
+export function formatAddress({ host, port }: Address): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** Only this machine can reach it. */
+export function isLoopback({ host }: Address): boolean {
+  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
+}
+
+/** An origin: http or https, a host, perhaps a port, nothing else. */
+export function readOrigin(text: string): Read<string> {
+  const url = /^https?:\/\//i.test(text) ? URL.parse(text) : null;
+  if (url === null) return { why: "write http://HOST:PORT or https://HOST:PORT" };
+  if (url.username !== "" || url.password !== "") {
+    return { why: "an upstream takes no user name or password here" };
+  }
+  const rest = text.slice(text.indexOf("//") + 2);
+  if (/[/?#\\\s]/.test(rest)) return { why: "remove everything after the host and port" };
+  return { value: url.origin };
+}
+
+/** A network as `address/bits`; a bare address is a network of one. */
+export function readNetwork(text: string): Read<string> {
+  const match = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(text);
+  const version = isIP(match?.[1] ?? "");
+  if (match === null || version === 0)
+    return { why: "write 10.0.0.0/8, 2001:db8::/32 or an IP address" };
+  const most = version === 6 ? 128 : 32;
+  const bits = Number(match[2] ?? most);
+  if (bits > most) return { why: `an IPv${version} network has at most ${most} bits` };
+  return { value: `${match[1]}/${bits}` };
+}
+
+const STORE =
+  /^(rediss?)(\+sentinel|\+cluster)?:\/\/(?:([^/?#\s]*)@)?([^/?#@\s]+)(?:\/([^?#\s]*))?$/;
+const NODE =
+  /^(?:\[([0-9A-Fa-f:.]+)\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)(?::(\d{1,5}))?$/;
+
+/** The forms of contract 2, and the two over TLS: rediss+sentinel:// and rediss+cluster://. */
+export function readStore(text: string): Read<StoreAddress> {
+  if (text === "memory") return { value: { kind: "memory" } };
+  const match = STORE.exec(text);
+  if (match === null)
+    return {
+      why: "write memory, redis://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT",
+    };
+  const [, scheme = "", engine = "", user, hosts = "", path = ""] = match;
+  const nodes = hosts.split(",");
+  if (!nodes.every(isNode)) return { why: "each of its hosts must be HOST or HOST:PORT" };
+  if (user !== undefined && !isEncoded(user)) {
+    return { why: "its user name or password is not percent-encoded; write % as %25" };
+  }
+  const why = misfit(engine, nodes.length, path);
+  if (why !== undefined) return { why };
+
+  const name = user?.includes(":") ? `${user.slice(0, user.indexOf(":"))}:` : "";
+  const masked = user === undefined ? "" : `${name}***@`;
+  const shown = `${scheme}${engine}://${masked}${hosts}${path === "" ? "" : `/${path}`}`;
+  const kind = engine === "" ? "redis" : engine === "+sentinel" ? "sentinel" : "cluster";
+  return { value: { kind, url: text, shown } };
+}
+
+function misfit(engine: string, nodes: number, path: string): string | undefined {
+  if (engine === "+sentinel") {
+    return /^[A-Za-z0-9._-]+$/.test(path)
+      ? undefined
+      : "a Sentinel address ends in /NAME, the name of the master";
+  }
+  if (engine === "+cluster") {
+    return path === "" ? undefined : "a Cluster has no numbered databases: remove the path";
+  }
+  if (nodes > 1) return "several hosts need redis+sentinel:// or redis+cluster://";
+  return /^\d{0,5}$/.test(path) ? undefined : "its path must be the number of a database";
+}
+
+function isNode(text: string): boolean {
+  const match = NODE.exec(text);
+  if (match === null || Number(match[2] ?? 1) > 65_535 || match[2] === "0") return false;
+  return match[1] === undefined || isIPv6(match[1]);
+}
+
+function isEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,139 @@
+import { z } from "zod";
+import { LIMIT_MAX } from "../../core/quota/windows.ts";
+import { type Read, readListen, readNetwork, readOrigin, readStore } from "./addresses.ts";
+import { DURATION, readDuration, readSize, SIZE } from "./units.ts";
+
+/**
+ * The kinds of values. Each says what it wants in one phrase, `title`: the mistakes, the schema and
+ * the reference all use it, as in "Cannot read workers as TITLE".
+ */
+type Range<T> = { readonly from: T; readonly to: T };
+
+export function whole({ from, to }: Range<number>) {
+  const title = `a whole number from ${from} to ${to}`;
+  return z.preprocess(digits, z.int(title).min(from, title).max(to, title)).meta({ title });
+}
+
+export function factor({ from, to }: Range<number>) {
+  const title = `a number from ${from} to ${to}`;
+  return z.preprocess(digits, z.number(title).min(from, title).max(to, title)).meta({ title });
+}
+
+/** Between braces YAML wants a reference in quotes, "${LIMIT}": what it becomes is a number still. */
+function digits(value: unknown): unknown {
+  return typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
+}
+
+/** Read into milliseconds. */
+export function duration({ from, to }: Range<string>) {
+  const title = `a duration from ${from} to ${to}, such as 500ms, 10s, 5m, 24h or 30d`;
+  return measured(title, { pattern: DURATION, read: readDuration, from, to });
+}
+
+/** Read into bytes. */
+export function size({ from, to }: Range<string>) {
+  const title = `a size from ${from} to ${to}, such as 512B, 16KiB, 1MiB or 2GiB`;
+  return measured(title, { pattern: SIZE, read: readSize, from, to });
+}
+
+type Measure = Range<string> & {
+  readonly pattern: RegExp;
+  readonly read: (text: string) => number | undefined;
+};
+
+function measured(title: string, { pattern, read, from, to }: Measure) {
+  const least = read(from) ?? 0;
+  const most = read(to) ?? 0;
+  return z
+    .string(title)
+    .regex(pattern, title)
+    .transform((text, context) => {
+      const amount = read(text) ?? Number.NaN;
+      if (amount >= least && amount <= most) return amount;
+      context.issues.push({ code: "custom", message: title, input: text });
+      return z.NEVER;
+    })
+    .meta({ title });
+}
+
+export function text(title: string, pattern: RegExp) {
+  return z.string(title).regex(pattern, title).meta({ title });
+}
+
+export function oneOf<const T extends readonly string[]>(values: T) {
+  const title = `one of ${values.join(", ")}`;
+  return z.enum(values, title).meta({ title });
+}
+
+/** YAML 1.1 readers, and people who write it, take `off` for false. Read into undefined. */
+export const off = z
+  .literal(["off", false], "off")
+  .transform(() => undefined)
+  .meta({ title: "off" });
+
+/** Limits of a plan: 1 to 10^12 requests a window. */
+export const requests = whole({ from: 1, to: LIMIT_MAX });
+
+/** Names of environments and plans go into store keys, header fields and labels. */
+export const NAME = /^[A-Za-z0-9._-]{1,64}$/;
+export const name = text("a name of 1 to 64 letters, digits, dots, dashes and underscores", NAME);
+
+export const keyPart = text("1 to 32 characters of a-z and 0-9", /^[a-z0-9]{1,32}$/);
+
+export const file = text("a path, relative to this file", /^[^\0]+$/);
+
+export const listen = read("an address to listen on, HOST:PORT (IPv6 in brackets)", {
+  pattern: /:\d{1,5}$/,
+  read: readListen,
+});
+
+export const origin = read("an origin, http:// or https:// with a host and no path", {
+  pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+$/,
+  read: readOrigin,
+});
+
+export const network = read("a network, such as 10.0.0.0/8 or 2001:db8::/32", {
+  pattern: /^[0-9A-Fa-f:.]+(?:\/\d{1,3})?$/,
+  read: readNetwork,
+});
+
+export const store = read(
+  "memory, or an address with redis://, rediss://, redis+sentinel:// or redis+cluster://",
+  { pattern: /^(?:memory$|rediss?(?:\+sentinel|\+cluster)?:\/\/)/, read: readStore },
+);
+
+type Reading<T> = { readonly pattern: RegExp; readonly read: (text: string) => Read<T> };
+
+/** `pattern` is for editors, through the schema; `read` decides, and says why not. */
+function read<T>(title: string, { pattern, read }: Reading<T>) {
+  return z
+    .string(title)
+    .meta({ pattern: pattern.source })
+    .transform((text, context): T => {
+      const result = read(text);
+      if ("value" in result) return result.value;
+      const params = { hint: result.why };
+      context.issues.push({ code: "custom", message: title, input: text, params });
+      return z.NEVER;
+    })
+    .meta({ title });
+}
+
+/** Lower case, no port; an IPv6 address in brackets, as Host has it. */
+export const hostName = text(
+  "a lower-case host name without port",
+  /^(?:(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*|\[[0-9a-f:.]+\])$/,
+);
+
+/** Literal segments that arrive as they are written: no dot segments, escapes or empty ones. */
+export const basePath = text(
+  "a path that starts with / and does not end in one, of plain segments (or / alone)",
+  /^\/$|^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
+);
+
+const TOKEN = "a token of at most 512 printable characters without spaces";
+
+/** `token: ${TOKEN:-}` without quotes is null to YAML when it becomes nothing. */
+export const token = z
+  .preprocess((value) => value ?? "", z.string(TOKEN).regex(/^[\x21-\x7e]{0,512}$/, TOKEN))
+  .meta({ title: TOKEN });

@@ -1,0 +1,102 @@
+import { z } from "zod";
+import { optional } from "../fields.ts";
+import * as kind from "./kinds.ts";
+
+const TIMEOUT = { from: "1ms", to: "24h" };
+const PAUSE = { from: "0s", to: "24h" };
+/** Contract 2, `limits`. */
+export const limits = z.strictObject(
+  {
+    headerBytes: optional(
+      kind.size({ from: "256B", to: "1MiB" }),
+      "16KiB",
+      "The request line and all header fields of a request; more is 431.",
+    ),
+    headerCount: optional(
+      kind.whole({ from: 1, to: 10_000 }),
+      100,
+      "Header fields of a request; more is 431.",
+    ),
+    urlBytes: optional(
+      kind.size({ from: "1B", to: "1MiB" }),
+      "8KiB",
+      "The request target; a longer one is 414.",
+    ),
+    bodyBytes: optional(
+      kind.size({ from: "0B", to: "1024GiB" }),
+      "1MiB",
+      "The body of a request; a longer one is 413.",
+    ),
+    connections: optional(
+      kind.whole({ from: 1, to: 1_000_000 }),
+      20_000,
+      "Client connections of a listener at once.",
+    ),
+    upstreamConnections: optional(
+      kind.whole({ from: 1, to: 65_535 }),
+      256,
+      "Connections to each upstream at once.",
+    ),
+    headersTimeout: optional(
+      kind.duration(TIMEOUT),
+      "10s",
+      "For the head of a request to arrive; never longer than requestTimeout. Later is 408.",
+    ),
+    requestTimeout: optional(
+      kind.duration(TIMEOUT),
+      "30s",
+      "For the whole request to arrive; raise it for uploads. Later is 408.",
+    ),
+    connectTimeout: optional(
+      kind.duration(TIMEOUT),
+      "2s",
+      "For a connection to an upstream; longer is 502.",
+    ),
+    responseTimeout: optional(
+      kind.duration(TIMEOUT),
+      "60s",
+      "From the last byte of the request to the head of the response; longer is 504.",
+    ),
+    idleTimeout: optional(
+      kind.duration(TIMEOUT),
+      "60s",
+      "Between two pieces of a body, either way.",
+    ),
+    tunnelsPerKey: optional(
+      kind.whole({ from: 0, to: 1_000_000 }),
+      100,
+      "WebSocket tunnels of one key at once.",
+    ),
+    tunnelIdle: optional(
+      kind.duration(TIMEOUT),
+      "60s",
+      "A tunnel without traffic for this long is closed.",
+    ),
+    drainDelay: optional(
+      kind.duration(PAUSE),
+      "0s",
+      "From SIGTERM until listeners close, for load balancers to notice.",
+    ),
+    drain: optional(
+      kind.duration(PAUSE),
+      "25s",
+      "For requests under way to end when the gateway stops.",
+    ),
+  },
+  "a map of limits",
+);
+
+export type LimitOverrides = {
+  readonly [K in keyof z.output<typeof limits>]?: z.output<typeof limits>[K];
+};
+
+/** The same keys without defaults: what is absent here is taken from the limits of all. */
+export const overrides = z.strictObject(
+  Object.fromEntries(
+    Object.entries(limits.shape).map(([key, field]) => {
+      const { description } = field.meta() ?? {};
+      return [key, field.unwrap().optional().meta({ description })];
+    }),
+  ),
+  "a map of limits",
+) as z.ZodType<LimitOverrides, LimitOverrides>;

@@ -1,0 +1,151 @@
+import { type JsonSchema, shapeSchema } from "./json-schema.ts";
+
+const INTRODUCTION = `# Configuration
+
+<!-- Generated from src/config/shape.ts: edit that, then run test/config/generate.ts. -->
+
+One YAML file, \`config/tollgate.yaml\` unless \`--config\` names another. \`tollgate check\` prints every
+mistake as \`FILE:LINE:COL: message\` and warnings the same way. \`tollgate schema\` prints the JSON
+Schema; editors find it through the first line of the file:
+
+\`\`\`yaml
+# yaml-language-server: $schema=./tollgate.schema.json
+\`\`\`
+
+- Unknown keys, keys given twice and keys without a value are mistakes.
+- Paths are relative to the file.
+- Durations are a whole number with \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`; sizes one with \`B\`, \`KiB\`, \`MiB\` or
+  \`GiB\`.
+- \`\${NAME}\` and \`\${NAME:-default}\` are replaced inside values, after parsing: a variable can hold
+  anything and adds no structure. The default holds when NAME is unset or empty. Without a default an
+  unset variable is a mistake. In a map between braces YAML wants the reference in quotes. A literal
+  dollar is \`$$\`. Values from the environment are never shown in a message.
+- The forms of \`store\` are \`memory\`, \`redis://user:password@host:6379/0\`,
+  \`redis+sentinel://user:password@host:26379,host:26379/NAME\` with the name of the master, and
+  \`redis+cluster://host:7000,host:7001\`; \`rediss\` in place of \`redis\` is TLS. What a user name or
+  password holds beside letters, digits and \`-._~\` is percent-encoded.
+- \`off\` may be written \`false\`.
+
+## Across keys
+
+These are mistakes too:
+
+- \`keys: redis\`, or \`workers\` other than 1, with \`store: memory\`.
+- An admin listener off loopback without a token of at least 32 characters.
+- One address for two environments whose \`hosts\` do not tell them apart, or for an environment and
+  the admin listener; an address beside one that includes it, such as \`0.0.0.0:8080\` and
+  \`127.0.0.1:8080\`. Port 0 takes any free port and is never shared.
+- \`tls\` in one of two environments that share an address and not in the other; a certificate or key
+  that cannot be read, or that do not belong together.
+- \`cors\` with \`credentials: true\` for the origins \`"*"\`, or with \`"*"\` beside others.
+- The same \`keyTag\` twice; the same host or upstream twice in one list; one file for \`keys\` and
+  \`stateFile\`.
+
+\`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
+(\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings.
+
+## Reload
+
+Saving the file, SIGHUP or \`POST /api/reload\` reads everything again and swaps it whole; a file with
+a mistake changes nothing. A reload is refused that changes \`store\`, \`storePrefix\`, \`keys\`,
+\`stateFile\`, \`workers\`, the \`listen\` of an environment or of \`admin\`, or whether a listener has \`tls\`, or drops a plan that working
+keys have (or makes it \`custom\` while they have no limits of their own). An environment may come or go
+only on an address that another one has open.
+`;
+
+const DESCRIPTION_NOTES = `## The API description
+
+\`environments.*.api\` is an OpenAPI 3 file, YAML or JSON, of at most 8 MiB. The gateway reads:
+
+| key of an operation | meaning |
+|---|---|
+| the path | \`basePath\` and the path make the route; \`servers\` are not used (a warning where none ends in \`basePath\`). A parameter is a whole segment. Two paths that match the same requests are a mistake |
+| \`get put post delete options head patch\` | the methods; \`trace\` and others are a warning and left out |
+| \`requestBody\` | whether DELETE may have a body |
+| \`deprecated: true\` | announces the operation's end with the next three |
+| \`x-deprecated-since\` | \`Deprecation\`; missing: a warning, not sent |
+| \`x-sunset\`, \`x-deprecated-sunset\` | \`Sunset\`, and 410 from that instant on; missing: a warning, not sent; before the deprecation: a mistake |
+| \`x-successor\` | \`Link: <…>; rel="successor-version"\`: a URI reference |
+| \`x-stability-level\`, \`x-stability\` | \`experimental\` or \`beta\` is sent as \`X-API-Stability\`; \`stable\` sends nothing; others are a warning |
+| \`x-requires-scope: true\` | with a stability: only keys with that scope |
+
+Dates are \`2030-12-05\`, which means 00:00:00Z, or \`2030-12-05T00:00:00Z\`. On an operation that is not
+\`deprecated: true\` they are a warning and have no effect. A \`$ref\` of a path item is followed inside
+the file only.
+`;
+
+type Row = { readonly key: string; readonly schema: JsonSchema; readonly isRequired: boolean };
+
+/** The text of docs/configuration.md: every key, what it takes, its default and its meaning. */
+export function configurationReference(): string {
+  const root = shapeSchema();
+  const environment = propertiesOf(root).environments?.additionalProperties as JsonSchema;
+  const plans = propertiesOf(root).plans?.additionalProperties as JsonSchema;
+  const top = rowsOf(root).filter(({ schema }) => mapIn(schema) === undefined);
+  const sections = [
+    section("The file", "", top),
+    section("environments.NAME", describe(propertiesOf(root).environments), rowsOf(environment)),
+    ...rowsOf(environment).flatMap(({ key, schema }) => {
+      const map = key === "limits" ? undefined : mapIn(schema);
+      const title = `environments.NAME.${key}`;
+      return map === undefined ? [] : [section(title, describe(schema), rowsOf(map))];
+    }),
+    section("plans.NAME", describe(propertiesOf(root).plans), rowsOf(mapIn(plans) ?? {})),
+    ...rowsOf(root)
+      .filter(({ key }) => key !== "environments" && key !== "plans")
+      .flatMap(({ key, schema }) => {
+        const map = mapIn(schema);
+        const isOff = Array.isArray(schema.anyOf) ? " `off` switches it off." : "";
+        return map === undefined ? [] : [section(key, describe(schema) + isOff, rowsOf(map))];
+      }),
+  ];
+  return `${INTRODUCTION}\n${sections.join("\n")}\n${DESCRIPTION_NOTES}`;
+}
+
+function section(title: string, text: string, rows: readonly Row[]): string {
+  const intro = text === "" ? "" : `${text}\n\n`;
+  const table = rows.map((row) => {
+    return `| \`${row.key}\` | ${takes(row.schema)} | ${defaultOf(row)} | ${describe(row.schema)} |`;
+  });
+  return `## ${title}\n\n${intro}| key | takes | default | meaning |\n|---|---|---|---|\n${table.join("\n")}\n`;
+}
+
+function rowsOf(map: JsonSchema): Row[] {
+  const required = Array.isArray(map.required) ? map.required : [];
+  return Object.entries(propertiesOf(map)).map(([key, schema]) => {
+    return { key, schema, isRequired: required.includes(key) };
+  });
+}
+
+function propertiesOf(map: JsonSchema): Record<string, JsonSchema> {
+  return (map.properties ?? {}) as Record<string, JsonSchema>;
+}
+
+/** The map that a value is, or may be. */
+function mapIn(schema: JsonSchema): JsonSchema | undefined {
+  if (schema.type === "object") return schema;
+  const options = Array.isArray(schema.anyOf) ? (schema.anyOf as JsonSchema[]) : [];
+  return options.find((option) => option.type === "object");
+}
+
+function takes(schema: JsonSchema): string {
+  if (typeof schema.title === "string") return inCell(schema.title);
+  if (schema.type === "array") return `a list, each ${takes(schema.items as JsonSchema)}`;
+  if (mapIn(schema) === undefined) return inCell(String(schema.type));
+  const isLimits = propertiesOf(mapIn(schema) ?? {}).headerBytes !== undefined;
+  return isLimits ? "a map, as `limits`" : "a map, see below";
+}
+
+function defaultOf({ schema, isRequired }: Row): string {
+  if (schema.default === undefined) return isRequired ? "required" : "none";
+  const { default: value } = schema;
+  return `\`${typeof value === "string" && value !== "" ? value : JSON.stringify(value)}\``;
+}
+
+function describe(schema: JsonSchema | undefined): string {
+  return inCell(String(schema?.description ?? ""));
+}
+
+function inCell(text: string): string {
+  return text.replaceAll("|", "\\|").replaceAll("\n", " ");
+}

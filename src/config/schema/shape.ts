@@ -1,0 +1,236 @@
+import { z } from "zod";
+import { WINDOWS } from "../../core/quota/windows.ts";
+import { optional, required } from "../fields.ts";
+import { cors, healthCheck, tls, upstreamTls } from "./edges.ts";
+import * as kind from "./kinds.ts";
+import { limits, overrides } from "./limits.ts";
+
+const BAN_TIME = { from: "1ms", to: "366d" };
+
+/** Windows are aligned to UTC (contract 5). `counted` is what they count, for people. */
+function windowsOf(counted: string) {
+  const each = (window: string) => {
+    return kind.requests.optional().meta({ description: `${counted} in each ${window}.` });
+  };
+  return z.strictObject(
+    {
+      second: each("second"),
+      minute: each("minute, from second 0"),
+      hour: each("hour, from minute 0"),
+      day: each("day, from 00:00 UTC"),
+      month: each("calendar month, from its first day, UTC"),
+    },
+    `a map of ${WINDOWS.join(", ")} to limits`,
+  );
+}
+
+const PLAN = `custom, or a map with at least one of ${WINDOWS.join(", ")}`;
+const plan = z
+  .union(
+    [
+      z.literal("custom"),
+      windowsOf("Requests")
+        .refine((value) => Object.keys(value).length > 0, PLAN)
+        .meta({ minProperties: 1 }),
+    ],
+    PLAN,
+  )
+  .meta({ title: PLAN });
+
+export const environmentShape = z.strictObject(
+  {
+    listen: required(
+      kind.listen,
+      "Where clients connect. Environments may share an address if they differ by `hosts`. Port 0 takes any free port.",
+    ),
+    hosts: optional(
+      z.array(kind.hostName, "a list of host names").max(1_000, "at most 1000 host names"),
+      [],
+      "Names this environment answers to; empty: any. Another Host is 421.",
+    ),
+    basePath: optional(
+      kind.basePath,
+      "/v1",
+      "What all paths of the API start with; outside of it is 404.",
+    ),
+    keyTag: required(
+      kind.keyPart,
+      "The middle part of this environment's keys, as in pets_live_…; unique.",
+    ),
+    api: kind.file.optional().meta({
+      description:
+        "The OpenAPI 3 description: routes, deprecation, stability. Without it all of `basePath` is forwarded.",
+    }),
+    upstreams: required(
+      z
+        .array(kind.origin, "a list of origins")
+        .min(1, "a list of at least one origin")
+        .max(1_000, "a list of at most 1000 origins"),
+      "The backends, as origins: http:// or https://, without path. Least pending requests goes first.",
+    ),
+    upstreamHost: optional(
+      kind.oneOf(["upstream", "client"]),
+      "upstream",
+      "Which Host the backend sees: its own, or the one the client sent.",
+    ),
+    upstreamTls: optional(upstreamTls, {}, "How https upstreams are verified."),
+    healthCheck: healthCheck.optional().meta({
+      description:
+        "Asks every upstream for a path: two failures in a row take it out, one success brings it back, and the last one in service stays. Without it nothing is asked.",
+    }),
+    tls: tls.optional().meta({
+      description:
+        "Makes the listener HTTPS, 1.1 only; all environments of one listener have it or none. The files are read again when they change.",
+    }),
+    cors: cors.optional().meta({
+      description:
+        "Lets pages of other origins call: preflights are answered here, uncharged. Without it the backend's own fields pass.",
+    }),
+    limits: optional(overrides, {}, "What differs here from the `limits` of all environments."),
+  },
+  "a map that describes an environment",
+);
+
+const bans = z.strictObject(
+  {
+    strikes: optional(kind.whole({ from: 1, to: 1_000 }), 20, "This many strikes earn a ban …"),
+    within: optional(kind.duration(BAN_TIME), "1m", "… when they come in this time."),
+    grace: optional(
+      kind.duration({ from: "0s", to: "366d" }),
+      "1s",
+      "A refused request is a strike only this long after the first refusal of its window, and after the last strike.",
+    ),
+    duration: optional(kind.duration(BAN_TIME), "1m", "The first ban."),
+    factor: optional(
+      kind.factor({ from: 1, to: 1_000 }),
+      4,
+      "Each further ban is this many times longer …",
+    ),
+    max: optional(kind.duration(BAN_TIME), "24h", "… up to this."),
+    forgetAfter: optional(
+      kind.duration(BAN_TIME),
+      "24h",
+      "Offences are forgotten together, this long after the end of the last ban.",
+    ),
+  },
+  "off, or a map",
+);
+
+const admin = z.strictObject(
+  {
+    listen: optional(
+      kind.listen,
+      "127.0.0.1:9090",
+      "Where health, metrics and the admin API answer. Off loopback it needs a token.",
+    ),
+    token: optional(
+      kind.token,
+      "",
+      "The bearer token of /api/…; empty: none. Off loopback at least 32 characters. Take it from the environment.",
+    ),
+  },
+  "off, or a map",
+);
+
+const log = z.strictObject(
+  {
+    level: optional(
+      kind.oneOf(["debug", "info", "warn", "error", "silent"]),
+      "info",
+      "The least that is logged. Requests are logged at info.",
+    ),
+  },
+  "a map",
+);
+
+/** The whole file: the one source of its keys, defaults, meanings and JSON Schema (contract 2). */
+export const shape = z.strictObject(
+  {
+    store: optional(
+      kind.store,
+      "memory",
+      "Where counters and bans live. Several gateways share a Redis, alone, with Sentinel or as a Cluster.",
+    ),
+    storePrefix: optional(
+      kind.text(
+        "1 to 64 letters, digits, dots, dashes, underscores and colons",
+        /^[A-Za-z0-9._:-]{1,64}$/,
+      ),
+      "tg",
+      "What all keys in the store start with.",
+    ),
+    onStoreFailure: optional(
+      kind.oneOf(["local", "deny", "allow"]),
+      "local",
+      "While the store is away: admit a share of each limit, answer 503, or forward all and charge it later.",
+    ),
+    expectedGateways: optional(
+      kind.whole({ from: 1, to: 10_000 }),
+      1,
+      "Gateways on this store, for the shares of `onStoreFailure: local`.",
+    ),
+    keys: optional(
+      kind.file,
+      "./data/keys.json",
+      "Where key records live: a file, or `redis` for the store.",
+    ),
+    stateFile: optional(
+      kind.file,
+      "./data/state.json",
+      "With the memory store, counters and bans, so that they survive a restart; with `keys: redis`, the last copy of the records.",
+    ),
+    workers: optional(
+      z
+        .union(
+          [kind.whole({ from: 1, to: 256 }), z.literal("auto")],
+          "auto, or a whole number from 1 to 256",
+        )
+        .meta({ title: "auto, or a whole number from 1 to 256" }),
+      1,
+      "Processes that serve; auto: one for each processor. More than one needs a Redis.",
+    ),
+    environments: required(
+      z
+        .record(kind.name, environmentShape, "a map of environments by name")
+        .meta({ minProperties: 1 }),
+      "Each environment has its own address, keys and backends.",
+    ),
+    plans: required(
+      z.record(kind.name, plan, "a map of plans by name").meta({ minProperties: 1 }),
+      "Requests per window, by plan: any of second, minute, hour, day and month. `custom` is agreed per key.",
+    ),
+    bans: optional(
+      z.union([kind.off, bans], "off, or a map"),
+      {},
+      "Temporary bans of accounts that keep asking after a 429.",
+    ),
+    unauthenticated: optional(
+      windowsOf("Failures")
+        .refine((value) => Object.keys(value).length === 1, "a map with exactly one window")
+        .meta({ minProperties: 1, maxProperties: 1 }),
+      { minute: 60 },
+      "Failed authentications per client address (IPv6: per /64) before they are slowed. Exactly one window.",
+    ),
+    keyPrefix: optional(kind.keyPart, "pets", "The first part of every key, as in pets_live_…"),
+    rateLimitFields: optional(
+      z
+        .union([kind.off, z.literal("policy")], "one of off, policy")
+        .meta({ title: "one of off, policy" }),
+      "off",
+      "policy: send the RateLimit-Policy of the IETF draft beside X-RateLimit-*.",
+    ),
+    trustedProxies: optional(
+      z.array(kind.network, "a list of networks").max(1_000, "a list of at most 1000 networks"),
+      [],
+      "Networks whose X-Forwarded-For is believed.",
+    ),
+    limits: optional(limits, {}, "Limits at the edge, of every environment."),
+    admin: optional(
+      z.union([kind.off, admin], "off, or a map"),
+      {},
+      "The listener for people who run the gateway.",
+    ),
+    log: optional(log, {}, "The log, JSON lines on stdout."),
+  },
+  "a map of settings",
+);

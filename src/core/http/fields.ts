@@ -1,0 +1,221 @@
+import { retryAfterSeconds, type Standing } from "../quota/standing.ts";
+import type { Limit } from "../quota/windows.ts";
+import { CORS_FIELDS } from "./cors.ts";
+import type { Head } from "./head.ts";
+import { continueTrace } from "./trace.ts";
+
+/**
+ * Fields of one connection, never of the message: RFC 9110 7.6.1, and HTTP/2's upgrade field. Close
+ * is no field (RFC 9110 18.4), but one of that name is what `Connection: close` nominates.
+ */
+const HOP_BY_HOP = new Set([
+  "close",
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "http2-settings",
+]);
+
+/** Written anew for the backend, or not for it at all (edge.md, Request out). */
+const NOT_FORWARDED = new Set([
+  "authorization",
+  "content-length",
+  "expect",
+  "host",
+  "x-request-id",
+  "x-client-request-id",
+  "x-original-url",
+  "x-rewrite-url",
+  "x-http-method-override",
+  "x-http-method",
+  "x-method-override",
+  "traceparent",
+  "tracestate",
+  "via",
+]);
+
+const FROM_PROXIES = new Set(["forwarded", "x-real-ip"]);
+
+/** What the gateway says of a request to the backend. `random` is 48 hexadecimal digits. */
+export type Identity = {
+  readonly requestId: string;
+  readonly account: string;
+  readonly plan: string;
+  readonly random: string;
+  readonly peer: string;
+  readonly peerIsTrusted: boolean;
+  readonly scheme: "http" | "https";
+};
+
+/** What the gateway calls itself in Via: RFC 9110 7.6.3 allows a pseudonym. */
+const PSEUDONYM = "tollgate";
+/** Gateways in a row are fine; a request that comes by more often than this goes in circles. */
+const PASSES_MAX = 3;
+
+/** RFC 9110 7.6: a message must not be forwarded to oneself without an end to it. */
+export function isLoop({ names, rawHeaders }: Pick<Head, "names" | "rawHeaders">): boolean {
+  let passes = 0;
+  for (let i = 0; i < names.length; i++) {
+    if (names[i] !== "via") continue;
+    for (const member of (rawHeaders[2 * i + 1] as string).split(",")) {
+      if (member.trim().split(/\s+/)[1] === PSEUDONYM) passes += 1;
+    }
+  }
+  return passes > PASSES_MAX;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** The names that Connection nominates, in lower case. What nearly everybody sends names none. */
+function nominated(names: readonly string[], raw: readonly string[]): ReadonlySet<string> {
+  let set: Set<string> | undefined;
+  for (let i = 0; i < names.length; i++) {
+    if (names[i] !== "connection") continue;
+    const value = (raw[2 * i + 1] as string).toLowerCase();
+    if (value === "keep-alive" || value === "close") continue;
+    set ??= new Set();
+    for (const option of value.split(",")) set.add(option.trim());
+  }
+  return set ?? NONE;
+}
+
+function isOurs(name: string): boolean {
+  return name.startsWith("x-consumer-") || name.startsWith("x-ratelimit-");
+}
+
+/**
+ * The fields of the request to the backend, flat: the client's without those of the connection,
+ * those it may not set, and names with "_" (which others read as "-"); then ours, so that a
+ * nomination can never remove them. Framing is written by the client library from the body.
+ */
+export function requestFields(head: Head, identity: Identity): string[] {
+  const { names, rawHeaders } = head;
+  const dropped = nominated(names, rawHeaders);
+  const fields: string[] = [];
+  const traceparents: string[] = [];
+  const tracestates: string[] = [];
+  const vias: string[] = [];
+  const forwardedFor: string[] = [];
+  let clientRequestId: string | undefined;
+  let host = head.host;
+  let scheme: string = identity.scheme;
+
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i] as string;
+    const value = rawHeaders[2 * i + 1] as string;
+    if (HOP_BY_HOP.has(name) || dropped.has(name) || name.includes("_") || isOurs(name)) continue;
+    if (NOT_FORWARDED.has(name)) {
+      if (name === "traceparent") traceparents.push(value);
+      else if (name === "tracestate") tracestates.push(value);
+      else if (name === "via") vias.push(value);
+      else if (name === "x-request-id") clientRequestId = value;
+    } else if (FROM_PROXIES.has(name) || name.startsWith("x-forwarded-")) {
+      if (!identity.peerIsTrusted) continue;
+      if (name === "x-forwarded-for") forwardedFor.push(value);
+      else if (name === "x-forwarded-host") host = value;
+      else if (name === "x-forwarded-proto") scheme = value;
+      else fields.push(rawHeaders[2 * i] as string, value);
+    } else {
+      fields.push(rawHeaders[2 * i] as string, value);
+    }
+  }
+
+  const received = { parents: traceparents, states: tracestates };
+  const { traceparent, tracestate } = continueTrace(received, identity.random);
+  fields.push("X-Consumer-Id", identity.account, "X-Consumer-Plan", identity.plan);
+  fields.push("X-Request-Id", identity.requestId);
+  if (clientRequestId !== undefined && isPlain(clientRequestId)) {
+    fields.push("X-Client-Request-Id", clientRequestId);
+  }
+  forwardedFor.push(identity.peer);
+  fields.push("X-Forwarded-For", forwardedFor.join(", "));
+  fields.push("X-Forwarded-Proto", scheme, "X-Forwarded-Host", host);
+  vias.push(`${head.version} ${PSEUDONYM}`);
+  fields.push("Via", vias.join(", "), "traceparent", traceparent);
+  if (tracestate !== undefined) fields.push("tracestate", tracestate);
+  return fields;
+}
+
+/** A client's own id goes on when it is a plain token: nobody's log should carry surprises. */
+function isPlain(value: string): boolean {
+  return value.length <= 128 && /^[\x21-\x7e]+$/.test(value);
+}
+
+/** The backend's fields that ours replace (contract 5). */
+const REPLACED = new Set([
+  "x-ratelimit-limit",
+  "x-ratelimit-remaining",
+  "x-ratelimit-reset",
+  "ratelimit",
+  "ratelimit-policy",
+  "x-request-id",
+]);
+
+/**
+ * The backend's fields for the client, flat: without those of the connection, those ours replace,
+ * and those in `replaced` (lower case). `bodiless` says that no body may follow, whatever the fields
+ * say; 204 then has no length, while HEAD and 304 may tell the one that GET would have.
+ */
+export function responseFields(
+  raw: readonly string[],
+  { replaced, status }: { replaced: ReadonlySet<string>; status: number },
+): string[] {
+  const names: string[] = [];
+  for (let i = 0; i < raw.length; i += 2) names.push((raw[i] as string).toLowerCase());
+  const dropped = nominated(names, raw);
+  const fields: string[] = [];
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i] as string;
+    if (HOP_BY_HOP.has(name) || dropped.has(name) || REPLACED.has(name)) continue;
+    if (replaced.has(name) || (status === 204 && name === "content-length")) continue;
+    fields.push(raw[2 * i] as string, raw[2 * i + 1] as string);
+  }
+  return fields;
+}
+
+/** A deprecated operation is announced by its description alone: two dates would be none. */
+const ANNOUNCED: ReadonlySet<string> = new Set(["deprecation", "sunset"]);
+const BOTH: ReadonlySet<string> = new Set([...ANNOUNCED, ...CORS_FIELDS]);
+
+/** Fields of the backend that the gateway answers for where it announces an end, or does CORS. */
+export function replacedFields(by: { announced: boolean; cors: boolean }): ReadonlySet<string> {
+  if (by.cors) return by.announced ? BOTH : CORS_FIELDS;
+  return by.announced ? ANNOUNCED : NONE;
+}
+
+/** Spec 8.1 and 8.2: the three fields, of one window; Reset is Unix seconds, rounded up. */
+export function rateLimitFields({ limit, remaining, resetMs }: Standing): string[] {
+  return [
+    "X-RateLimit-Limit",
+    String(limit),
+    "X-RateLimit-Remaining",
+    String(remaining),
+    "X-RateLimit-Reset",
+    String(Math.ceil(resetMs / 1000)),
+  ];
+}
+
+const POLICY_SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400 } as const;
+
+/**
+ * RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-10, section 3. A month has no fixed
+ * length, so it is told without `w`, which is optional there.
+ */
+export function policyField(limits: readonly Limit[]): string {
+  const items = limits.map(({ window, limit }) => {
+    const length = window === "month" ? "" : `;w=${POLICY_SECONDS[window]}`;
+    return `"${window}";q=${limit}${length}`;
+  });
+  return items.join(", ");
+}
+
+/** Spec 8.3: whole seconds, and the instant that X-RateLimit-Reset tells. */
+export function retryAfterField({ resetMs }: Standing, nowMs: number): string[] {
+  return ["Retry-After", String(retryAfterSeconds(resetMs, nowMs))];
+}

@@ -1,0 +1,148 @@
+import { accept, type Judged, refuse } from "../refusal.ts";
+
+/** A request head as the parser gave it: names and values in turn, nothing merged, nothing dropped. */
+export type RawHead = {
+  readonly method: string;
+  readonly url: string;
+  readonly version: string;
+  readonly rawHeaders: readonly string[];
+};
+
+export type HeadLimits = {
+  readonly headerBytes: number;
+  readonly headerCount: number;
+  readonly urlBytes: number;
+};
+
+/** A head that can be passed on safely. `names` are those of rawHeaders in lower case, in order. */
+export type Head = RawHead & {
+  readonly names: readonly string[];
+  readonly host: string;
+  readonly authorization: string | undefined;
+  readonly upgrade: string | undefined;
+  readonly contentLength: number | undefined;
+  readonly chunked: boolean;
+  readonly expectsContinue: boolean;
+};
+
+const SINGLE = new Set([
+  "host",
+  "authorization",
+  "content-length",
+  "transfer-encoding",
+  "content-type",
+  "expect",
+  "upgrade",
+]);
+
+const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{0,5}))?$/;
+const PORT_MAX = 65_535;
+
+/**
+ * Judges everything about a head that does not depend on its route (edge.md, Request in): limits,
+ * version, method, the fields that must stand alone, Host and framing. Reads rawHeaders and never
+ * the merged headers, since the parser keeps the first of two Hosts and says nothing.
+ */
+export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
+  const { method, version } = raw;
+  const sized = judgeSize(raw, limits);
+  if (!sized.ok) return sized;
+  const fields = readFields(raw.rawHeaders);
+  if (!fields.ok) return fields;
+  if (version !== "1.1" && version !== "1.0") return refuse("http_version", version);
+  if (method === "CONNECT" || method === "TRACE") return refuse("method_not_allowed");
+  if (!METHODS.has(method)) return refuse("not_implemented", "unknown method");
+
+  const { single, names } = fields.value;
+  const host = single.get("host");
+  if (host === undefined) return refuse("bad_request", "no Host");
+  const hostParts = HOST.exec(host);
+  if (hostParts === null || Number(hostParts[1] ?? 0) > PORT_MAX) {
+    return refuse("bad_request", "malformed Host");
+  }
+  const framing = judgeFraming(single, version);
+  if (!framing.ok) return framing;
+  const expect = version === "1.0" ? undefined : single.get("expect");
+  if (expect !== undefined && expect.toLowerCase() !== "100-continue") {
+    return refuse("expectation_failed");
+  }
+  return accept({
+    ...raw,
+    ...framing.value,
+    names,
+    host,
+    authorization: single.get("authorization"),
+    upgrade: single.get("upgrade"),
+    expectsContinue: expect !== undefined,
+  });
+}
+
+/** How much of a head there may be: fields, their bytes with ": " and CRLF, and the target. */
+export function judgeSize({ rawHeaders, url }: RawHead, limits: HeadLimits): Judged<void> {
+  if (rawHeaders.length > 2 * limits.headerCount) return refuse("headers_too_large", "too many");
+  let bytes = 2 * rawHeaders.length;
+  for (const part of rawHeaders) bytes += part.length;
+  if (bytes > limits.headerBytes) return refuse("headers_too_large");
+  return url.length > limits.urlBytes ? refuse("uri_too_long") : accept(undefined);
+}
+
+type Fields = { readonly names: string[]; readonly single: Map<string, string> };
+
+function readFields(rawHeaders: readonly string[]): Judged<Fields> {
+  const names: string[] = [];
+  const single = new Map<string, string>();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] as string).toLowerCase();
+    const value = rawHeaders[i + 1] as string;
+    names.push(name);
+    if (!SINGLE.has(name)) continue;
+    if (single.has(name)) return refuse("bad_request", `more than one ${name}`);
+    single.set(name, value);
+  }
+  return accept({ names, single });
+}
+
+type Framing = { readonly contentLength: number | undefined; readonly chunked: boolean };
+
+/** RFC 9112 6.1 to 6.3, strictly: one way to say where a body ends, and no other. */
+function judgeFraming(single: ReadonlyMap<string, string>, version: string): Judged<Framing> {
+  const length = single.get("content-length");
+  const coding = single.get("transfer-encoding");
+  if (coding !== undefined) {
+    if (length !== undefined) return refuse("bad_request", "both length and transfer coding");
+    if (version === "1.0") return refuse("bad_request", "transfer coding on HTTP/1.0");
+    if (coding.toLowerCase() !== "chunked") return refuse("not_implemented", "transfer coding");
+    return accept({ contentLength: undefined, chunked: true });
+  }
+  if (length === undefined) return accept({ contentLength: undefined, chunked: false });
+  if (!/^\d{1,15}$/.test(length)) return refuse("bad_request", "malformed Content-Length");
+  return accept({ contentLength: Number(length), chunked: false });
+}
+
+export function hasBody({ contentLength, chunked }: Framing): boolean {
+  return chunked || (contentLength ?? 0) > 0;
+}
+
+const BODILESS = new Set(["GET", "HEAD", "OPTIONS"]);
+
+/**
+ * Judges the body against the route found and the size allowed. A body on GET, HEAD or OPTIONS has
+ * no meaning, and is where smuggling starts; on DELETE it must be declared (edge.md).
+ */
+export function judgeBody(
+  head: Head,
+  { bodyBytes, deleteBody }: { bodyBytes: number; deleteBody: boolean },
+): Judged<Head> {
+  if (!hasBody(head)) return accept(head);
+  if (BODILESS.has(head.method) || (head.method === "DELETE" && !deleteBody)) {
+    return refuse("bad_request", `a body on ${head.method}`);
+  }
+  if ((head.contentLength ?? 0) > bodyBytes) return refuse("body_too_large");
+  return accept(head);
+}
+
+/** The authority without its port, in lower case, for comparison with configured hosts. */
+export function hostName(host: string): string {
+  return host.replace(/:\d*$/, "").toLowerCase();
+}

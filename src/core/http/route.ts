@@ -1,0 +1,138 @@
+import { accept, type Judged, refuse } from "../refusal.ts";
+import type { Lifecycle } from "./lifecycle.ts";
+
+/** One operation of an environment's description. */
+export type Operation = {
+  readonly method: string;
+  readonly operationId: string;
+  /** The whole path with the base path, as in the description: "/v1/pets/{petId}". */
+  readonly template: string;
+  /** Its segments; undefined stands for a parameter, which any non-empty segment fits. */
+  readonly segments: readonly (string | undefined)[];
+  readonly hasRequestBody: boolean;
+  readonly requiresScope: boolean;
+  readonly lifecycle: Lifecycle;
+};
+
+/** `operations` is undefined where an environment has no description: all of basePath passes. */
+export type RouteTable = {
+  readonly basePath: string;
+  readonly operations: readonly Operation[] | undefined;
+};
+
+/** What was found for a path and a method; judged later, after key and quota (contract 4.4). */
+export type Found = {
+  readonly operation: Operation | undefined;
+  /** The template for the log: a path's own spelling never becomes a label. */
+  readonly template: string | undefined;
+  /** Methods of the path, for Allow; undefined where there is no such path. */
+  readonly allow: readonly string[] | undefined;
+};
+
+const UNDESCRIBED = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+const NOTHING: Found = { operation: undefined, template: undefined, allow: undefined };
+
+/** Finds by the raw path: the string matched is byte for byte the string forwarded (edge.md). */
+export function findRoute(table: RouteTable, method: string, path: string): Found {
+  const { basePath, operations } = table;
+  if (!isUnder(basePath, path)) return NOTHING;
+  if (operations === undefined) {
+    return { operation: undefined, template: `${basePath}/*`, allow: UNDESCRIBED };
+  }
+  const { literal, templated } = indexOf(operations);
+  const found = literal.get(path) ?? fitting(templated, path);
+  if (found === undefined) return NOTHING;
+  const { template, methods, allow } = found;
+  const operation = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined);
+  return { operation, template, allow };
+}
+
+/** All operations of one path. */
+type Path = {
+  readonly template: string;
+  readonly segments: Operation["segments"];
+  readonly methods: Map<string, Operation>;
+  readonly allow: string[];
+};
+
+type Index = { readonly literal: Map<string, Path>; readonly templated: Path[] };
+
+const indexes = new WeakMap<readonly Operation[], Index>();
+
+/**
+ * Paths without a parameter by their text, the others with the fewest parameters first: OpenAPI 3.1
+ * matches a concrete path before a templated one.
+ */
+function indexOf(operations: readonly Operation[]): Index {
+  let index = indexes.get(operations);
+  if (index === undefined) {
+    const paths = new Map<string, Path>();
+    for (const operation of operations) {
+      const { template, segments, method } = operation;
+      const path = paths.get(template) ?? { template, segments, methods: new Map(), allow: [] };
+      paths.set(template, path);
+      path.methods.set(method, operation);
+    }
+    for (const path of paths.values()) path.allow.push(...allowed([...path.methods.keys()]));
+    const all = [...paths.values()];
+    const literal = new Map(all.filter(isLiteral).map((path) => [path.template, path]));
+    const templated = all.filter((path) => !isLiteral(path)).sort((a, b) => holes(a) - holes(b));
+    index = { literal, templated };
+    indexes.set(operations, index);
+  }
+  return index;
+}
+
+function holes({ segments }: Path): number {
+  return segments.filter((part) => part === undefined).length;
+}
+
+function isLiteral(path: Path): boolean {
+  return holes(path) === 0;
+}
+
+function fitting(paths: readonly Path[], path: string): Path | undefined {
+  const segments = path.split("/");
+  return paths.find((candidate) => fits(candidate.segments, segments));
+}
+
+/** No such path: 404. Known path, other method: 405. Past its sunset: 410. Scope: 403. */
+export function judgeRoute(
+  found: Found,
+  { method, scopes, nowMs }: { method: string; scopes: readonly string[]; nowMs: number },
+): Judged<Found> {
+  const { operation, allow } = found;
+  if (allow === undefined) return refuse("not_found");
+  if (operation === undefined) {
+    return allow === UNDESCRIBED && UNDESCRIBED.includes(method)
+      ? accept(found)
+      : refuse("method_not_allowed");
+  }
+  const { sunsetMs, stability } = operation.lifecycle;
+  if ((sunsetMs ?? Number.POSITIVE_INFINITY) <= nowMs) return refuse("gone");
+  if (operation.requiresScope && stability !== undefined && !scopes.includes(stability)) {
+    return refuse("scope_required", `needs the scope ${stability}`);
+  }
+  return accept(found);
+}
+
+function isUnder(basePath: string, path: string): boolean {
+  if (basePath === "/") return true;
+  return (
+    path.startsWith(basePath) && (path.length === basePath.length || path[basePath.length] === "/")
+  );
+}
+
+function fits(pattern: readonly (string | undefined)[], segments: readonly string[]): boolean {
+  return (
+    pattern.length === segments.length &&
+    pattern.every((part, i) => (part === undefined ? segments[i] !== "" : part === segments[i]))
+  );
+}
+
+/** HEAD is allowed wherever GET is. */
+function allowed(methods: string[]): readonly string[] {
+  const get = methods.indexOf("GET");
+  if (get !== -1 && !methods.includes("HEAD")) methods.splice(get + 1, 0, "HEAD");
+  return methods;
+}

@@ -1,0 +1,142 @@
+import { hash } from "node:crypto";
+import { accept, type Judged, refuse } from "../refusal.ts";
+import type { RawHead } from "./head.ts";
+
+/** A request to open a WebSocket, as RFC 6455 4.1 wants it: its Sec-WebSocket-Key. */
+export type Handshake = { readonly key: string };
+
+/** The only version there is (RFC 6455 4.4); also what a refusal of another one names. */
+export const WEBSOCKET_VERSION = "13";
+const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/** Sixteen bytes in base64. */
+const KEY = /^[A-Za-z0-9+/]{22}==$/;
+
+/**
+ * Whether a request wants to become a WebSocket, however badly it asks. Any other Upgrade is none:
+ * such a request is served as a plain one, without the field (RFC 9110 7.8), as is one on HTTP/1.0
+ * or without `Connection: upgrade`.
+ */
+export function asksForWebSocket({ version, rawHeaders }: RawHead): boolean {
+  return (
+    version === "1.1" &&
+    valuesOf(rawHeaders, "upgrade").some((value) => value.toLowerCase() === "websocket") &&
+    names(rawHeaders, "connection", "upgrade")
+  );
+}
+
+/**
+ * Judges what edge.md (Upgrade) allows to be tunnelled: a GET on HTTP/1.1 without a body, one
+ * `Upgrade: websocket` that Connection names, version 13 and a key of 16 bytes. Reads rawHeaders:
+ * it decides before anything else about the request has been judged.
+ */
+export function judgeHandshake(raw: RawHead): Judged<Handshake> {
+  const { method, rawHeaders } = raw;
+  const one = (name: string) => {
+    const values = valuesOf(rawHeaders, name);
+    return values.length === 1 ? values[0] : undefined;
+  };
+  if (!asksForWebSocket(raw) || one("upgrade") === undefined) {
+    return refuse("bad_request", "no upgrade to WebSocket");
+  }
+  if (method !== "GET") return refuse("bad_request", "an upgrade with another method than GET");
+  const lengths = valuesOf(rawHeaders, "content-length");
+  if (lengths.some((length) => length !== "0") || valuesOf(rawHeaders, "transfer-encoding")[0]) {
+    return refuse("bad_request", "an upgrade with a body");
+  }
+  if (one("sec-websocket-version") !== WEBSOCKET_VERSION) {
+    return refuse("bad_request", "not WebSocket version 13");
+  }
+  const key = one("sec-websocket-key");
+  if (key === undefined || !KEY.test(key)) {
+    return refuse("bad_request", "no Sec-WebSocket-Key of 16 bytes");
+  }
+  return accept({ key });
+}
+
+/** The Sec-WebSocket-Accept that proves that the backend understood this very key (RFC 6455 4.2.2). */
+export function acceptFor(key: string): string {
+  return hash("sha1", key + GUID, "base64");
+}
+
+/** What makes a 101 of the backend unfit to be passed on, or undefined. */
+export function wrongSwitch(raw: readonly string[], key: string): string | undefined {
+  const upgrades = valuesOf(raw, "upgrade");
+  if (upgrades.length !== 1 || (upgrades[0] as string).toLowerCase() !== "websocket") {
+    return "a 101 to something else than WebSocket";
+  }
+  const accepts = valuesOf(raw, "sec-websocket-accept");
+  if (accepts.length !== 1 || accepts[0] !== acceptFor(key)) {
+    return "a 101 without the right Sec-WebSocket-Accept";
+  }
+  return undefined;
+}
+
+function valuesOf(rawHeaders: readonly string[], wanted: string): string[] {
+  const values: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] as string).toLowerCase();
+    if (name === wanted) values.push((rawHeaders[i + 1] as string).trim());
+  }
+  return values;
+}
+
+function names(rawHeaders: readonly string[], field: string, option: string): boolean {
+  return valuesOf(rawHeaders, field).some((value) =>
+    value.split(",").some((one) => one.trim().toLowerCase() === option),
+  );
+}
+
+const CLOSE = 0x8;
+
+/**
+ * Follows the frames of one direction (RFC 6455 5.2) just far enough to know where one ends: a
+ * control frame may stand between the frames of a message, and never inside one.
+ */
+export class Frames {
+  #header: number[] = [];
+  #payloadLeft = 0;
+  #closed = false;
+
+  /** True where a control frame may follow: no frame has begun, and none of them said goodbye. */
+  get mayClose(): boolean {
+    return this.#header.length === 0 && this.#payloadLeft === 0 && !this.#closed;
+  }
+
+  pass(bytes: Uint8Array): void {
+    let at = 0;
+    while (at < bytes.length) {
+      if (this.#payloadLeft > 0) {
+        const taken = Math.min(this.#payloadLeft, bytes.length - at);
+        this.#payloadLeft -= taken;
+        at += taken;
+      } else {
+        this.#header.push(bytes[at] as number);
+        at += 1;
+        if (this.#header.length === headerLength(this.#header)) this.#begin();
+      }
+    }
+  }
+
+  #begin(): void {
+    const [first = 0, second = 0] = this.#header;
+    const short = second & 0x7f;
+    const long = this.#header.slice(2, 2 + lengthBytes(short));
+    this.#payloadLeft = short < 126 ? short : long.reduce((sum, byte) => sum * 256 + byte, 0);
+    if ((first & 0x0f) === CLOSE) this.#closed = true;
+    this.#header = [];
+  }
+}
+
+function headerLength([, second = 0]: readonly number[]): number {
+  return 2 + lengthBytes(second & 0x7f) + (second & 0x80 ? 4 : 0);
+}
+
+function lengthBytes(short: number): number {
+  if (short < 126) return 0;
+  return short === 126 ? 2 : 8;
+}
+
+/** An unmasked close frame, as a server sends it, with a status of RFC 6455 7.4. */
+export function closeFrame(status: 1001 | 1008): Uint8Array {
+  return Uint8Array.of(0x80 | CLOSE, 2, status >> 8, status & 0xff);
+}

@@ -1,0 +1,72 @@
+import type { Verdict, WindowStanding } from "./decide.ts";
+import { type Limit, windowEnd, windowStart } from "./windows.ts";
+
+/** What the three X-RateLimit fields say: one window, or the end of what refuses. */
+export type Standing = {
+  readonly limit: number;
+  readonly remaining: number;
+  readonly resetMs: number;
+};
+
+export type StandingRefusal = {
+  readonly code: "rate_limited" | "key_banned";
+  readonly standing: Standing;
+};
+
+/**
+ * Admitted: the window that will refuse soonest, by least remaining; on a tie the one that resets
+ * later (contract 5). `unspent` units of the same verdict belong to others that were admitted
+ * after this one: they had not been used when it was.
+ */
+export function admittedStanding({ windows }: Pick<Verdict, "windows">, unspent = 0): Standing {
+  let told: Standing | undefined;
+  for (const { limit, used, resetMs } of windows) {
+    const remaining = Math.max(0, limit - used + unspent);
+    if (
+      told === undefined ||
+      remaining < told.remaining ||
+      (remaining === told.remaining && resetMs > told.resetMs)
+    ) {
+      told = { limit, remaining, resetMs };
+    }
+  }
+  if (told === undefined) throw new RangeError("Cannot tell a standing: a plan has windows");
+  return told;
+}
+
+/**
+ * What refuses a request at `nowMs` (of the store's clock): the ban, or windows without room; told
+ * is whatever ends last of both (contract 5). Undefined once all of it is over.
+ */
+export function refusalAt(verdict: Verdict, nowMs: number): StandingRefusal | undefined {
+  let last: WindowStanding | undefined;
+  for (const window of verdict.windows) {
+    if (window.used < window.limit || window.resetMs <= nowMs) continue;
+    if (last === undefined || window.resetMs >= last.resetMs) last = window;
+  }
+  const { ban } = verdict;
+  const banned = ban !== undefined && ban.untilMs > nowMs;
+  if (last === undefined && !banned) return undefined;
+
+  const code = banned ? "key_banned" : "rate_limited";
+  if (banned && (last === undefined || ban.untilMs > last.resetMs)) {
+    const struck = verdict.windows.find(({ window }) => window === ban.window);
+    const { limit } = struck ?? last ?? verdict.windows.at(-1) ?? { limit: 0 };
+    return { code, standing: { limit, remaining: 0, resetMs: ban.untilMs } };
+  }
+  const { limit, resetMs } = last as WindowStanding;
+  return { code, standing: { limit, remaining: 0, resetMs } };
+}
+
+/** Where nothing is known of an account yet: limit and limit, of the window that refuses soonest. */
+export function untouchedStanding(limits: readonly Limit[], nowMs: number): Standing {
+  const windows = limits.map(({ window, limit }) => {
+    return { window, limit, used: 0, resetMs: windowEnd(window, windowStart(window, nowMs)) };
+  });
+  return admittedStanding({ windows });
+}
+
+/** Whole seconds, at least 1: obeying it is enough and one second less is not (contract 5). */
+export function retryAfterSeconds(resetMs: number, nowMs: number): number {
+  return Math.max(1, Math.ceil((resetMs - nowMs) / 1000));
+}

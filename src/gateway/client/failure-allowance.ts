@@ -1,0 +1,63 @@
+import { hash } from "node:crypto";
+import { RateLimiterMemory } from "rate-limiter-flexible";
+import type { Standing } from "../../core/quota/standing.ts";
+import { type Limit, windowEnd, windowStart } from "../../core/quota/windows.ts";
+import { addressGroup } from "./client-address.ts";
+
+/** The library holds a timer for each key, so addresses share this many slots: it stays bounded. */
+const SLOTS = 65_536;
+
+/** The library sets a timer for each, and Node's end at 2^31 ms: it forgets after 24 days. */
+const SECONDS_MAX = 24 * 86_400;
+
+/** Where an address stands with its failed authentications. */
+export type Failures = { readonly standing: Standing; readonly over: boolean };
+
+export type FailureAllowance = {
+  /** Counts one failed authentication of the address. */
+  failed(address: string, nowMs: number): Promise<Failures>;
+  /** Where the address stands; counts nothing. */
+  look(address: string, nowMs: number): Promise<Standing>;
+};
+
+/**
+ * The allowance of contract 4.2: so many failed authentications per client address (IPv6: /64) and
+ * window, per process. A valid key is never judged by it. The window is aligned to UTC as all are
+ * (contract 5): each has counters of its own, which go when it ends.
+ */
+export function createFailureAllowance({ window, limit }: Limit): FailureAllowance {
+  const limiter = new RateLimiterMemory({ points: limit, duration: SECONDS_MAX });
+
+  /** The counter of an address in the window of now, and where it stands with so many failures. */
+  function counterOf(address: string, nowMs: number) {
+    const startMs = windowStart(window, nowMs);
+    const resetMs = windowEnd(window, startMs);
+    return {
+      name: `${slot(address)}@${startMs}`,
+      customDuration: Math.min(Math.ceil((resetMs - nowMs) / 1_000), SECONDS_MAX),
+      standing: (used: number) => ({ limit, remaining: Math.max(0, limit - used), resetMs }),
+    };
+  }
+  return {
+    async failed(address, nowMs) {
+      const { name, customDuration, standing } = counterOf(address, nowMs);
+      try {
+        const { consumedPoints } = await limiter.consume(name, 1, { customDuration });
+        return { standing: standing(consumedPoints), over: false };
+      } catch {
+        // The library rejects with a plain result when the allowance is used up, and never else.
+        return { standing: standing(limit), over: true };
+      }
+    },
+    async look(address, nowMs) {
+      const { name, standing } = counterOf(address, nowMs);
+      const known = await limiter.get(name);
+      return standing(known?.consumedPoints ?? 0);
+    },
+  };
+}
+
+function slot(address: string): string {
+  const digest = hash("sha1", addressGroup(address), "hex");
+  return String(Number.parseInt(digest.slice(0, 8), 16) % SLOTS);
+}

@@ -1,0 +1,50 @@
+import type { CorsPolicy } from "../../core/http/cors.ts";
+import type { EdgeLimits } from "../../core/http/edge-limits.ts";
+import type { RouteTable } from "../../core/http/route.ts";
+import type { BanPolicy } from "../../core/quota/decide.ts";
+import type { Limit } from "../../core/quota/windows.ts";
+import type { KeyStore, QuotaStore } from "../../stores/interface/quota-store.ts";
+import type { Log, RequestLine } from "../../telemetry/log.ts";
+import type { TrustedProxies } from "../client/client-address.ts";
+import type { FailureAllowance } from "../client/failure-allowance.ts";
+import type { Certificate } from "../node/certificate.ts";
+import type { Memory } from "../node/memory-pressure.ts";
+import type { Upstreams } from "../upstreams/upstreams.ts";
+
+/** One environment as it is served now. Replaced whole by a reload; an exchange keeps its own. */
+export type Served = {
+  readonly name: string;
+  readonly hosts: readonly string[];
+  readonly keyPrefix: string;
+  readonly keyTag: string;
+  readonly routes: RouteTable;
+  readonly limits: EdgeLimits;
+  readonly upstreams: Upstreams;
+  readonly upstreamHost: "upstream" | "client";
+  readonly cors: CorsPolicy | undefined;
+  /** Where the listener speaks TLS. */
+  readonly certificate: Certificate | undefined;
+  readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
+  readonly bans: BanPolicy | undefined;
+  readonly rateLimitFields: "off" | "policy";
+};
+
+/** What all listeners of this process share. `now` is the wall clock, `elapsed` the monotonic one. */
+export type Gateway = {
+  readonly keys: KeyStore;
+  readonly quotas: QuotaStore;
+  failures: FailureAllowance;
+  isTrusted: TrustedProxies;
+  readonly log: Log;
+  readonly onRequest: (line: RequestLine) => void;
+  /** A request was decided without the store, or not at all (contract 8). */
+  readonly onWithoutStore: (answer: "local" | "unavailable") => void;
+  /** A ban was imposed just now on an account of this environment. */
+  readonly onBan: (environment: string) => void;
+  readonly now: () => number;
+  readonly elapsed: () => number;
+  /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
+  draining: "no" | "announced" | "closed";
+  /** As the upkeep found it last; absent until then. */
+  memory?: Memory;
+};

@@ -1,0 +1,238 @@
+import type { Dispatcher } from "undici";
+import { responseFields } from "../../core/http/fields.ts";
+import { hasBody } from "../../core/http/head.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { EarlyHints } from "../early-hints.ts";
+import type { Forwarding } from "../exchange/exchange.ts";
+import { endSoon } from "../node/end-together.ts";
+import { streamed } from "../node/free-buffers.ts";
+import { lingerOnClose } from "../node/linger.ts";
+import { commonFields, replacedFor, sendRefusal } from "../stages/reply.ts";
+import type { Lane } from "../upstreams/backend-connection.ts";
+import { type Admitted, outgoingFields } from "./backend-request.ts";
+import * as backend from "./backend-response.ts";
+import { RequestBody } from "./request-body.ts";
+import { Attempts } from "./retry.ts";
+
+/** Sends the request to a backend and its response to the client, both as they come. */
+export function forward(admitted: Admitted): void {
+  new Forward(admitted).start();
+}
+
+class Forward implements Forwarding, Dispatcher.DispatchHandler {
+  readonly #admitted: Admitted;
+  readonly #attempts = new Attempts();
+  readonly #hints = new EarlyHints();
+  #lane: Lane | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #body: RequestBody | undefined;
+  #stopWaiting: () => void = () => {};
+  #reusedLane = false;
+  /** Set with the first byte that goes out on this lane, and with the first that comes back. */
+  #sent = false;
+  #answering = false;
+  /** A small body that comes in one piece goes out in one write, with its head. */
+  #wholeBytes = -1;
+  #whole: Buffer | undefined;
+  #listensToDrain = false;
+  /** Why we abort: the library reports back only that we did. */
+  #failure: Refusal | undefined;
+  /** The client's side is settled: answered, refused, cut or gone. */
+  #settled = false;
+
+  constructor(admitted: Admitted) {
+    this.#admitted = admitted;
+  }
+
+  start(): void {
+    const { exchange, served, head } = this.#admitted;
+    exchange.forwarding = this;
+    if (hasBody(head)) {
+      this.#body = new RequestBody(exchange, served.limits.bodyBytes);
+      if (exchange.asksToContinue) exchange.response.writeContinue();
+    }
+    this.#takeLane();
+  }
+
+  #takeLane(): void {
+    const { gateway, exchange, served } = this.#admitted;
+    exchange.wait("connection", gateway.elapsed());
+    // That of a try that is over would swallow an abort: what waits is to be told to stop waiting.
+    this.#controller = undefined;
+    this.#stopWaiting = served.upstreams.take((lane) => this.#dispatch(lane), this.#attempts);
+  }
+
+  #dispatch(lane: Lane): void {
+    this.#lane = lane;
+    const { head, target } = this.#admitted;
+    this.#sent = false;
+    const headers = outgoingFields(this.#admitted);
+    const method = head.method as Dispatcher.HttpMethod;
+    lane.send({ path: target, method, headers, body: this.#body ?? null }, this);
+  }
+
+  // What the library tells, in order.
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    this.#reusedLane = this.#lane?.reused === true;
+    const { gateway, exchange } = this.#admitted;
+    if (this.#settled) controller.abort(new Error("the exchange is over"));
+    else if (this.#body !== undefined) exchange.wait("upload", gateway.elapsed());
+  }
+
+  onBodySent(): void {
+    this.#countForward();
+    this.#admitted.exchange.progressMs = this.#admitted.gateway.elapsed();
+  }
+
+  onRequestSent(): void {
+    this.#countForward();
+    const { gateway, exchange } = this.#admitted;
+    if (!this.#answering) exchange.wait("answer", gateway.elapsed());
+  }
+
+  onResponseStarted(): void {
+    this.#answering = true;
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    const raw = backend.textOf(controller.rawHeaders);
+    const wrong = backend.judgeResponse(status, raw);
+    if (status < 200) this.#hints.pass(this.#admitted, status, raw);
+    else if (wrong === undefined) this.#sendHead(status, raw);
+    else this.#fail({ code: "upstream_invalid", why: wrong });
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const { gateway, exchange, head } = this.#admitted;
+    exchange.took(chunk.length, gateway.elapsed());
+    if (head.method === "HEAD") return;
+    if (chunk.length === this.#wholeBytes) {
+      this.#whole = chunk;
+      return;
+    }
+    streamed(chunk.length);
+    if (exchange.response.write(chunk)) return;
+    controller.pause();
+    if (this.#listensToDrain) return;
+    this.#listensToDrain = true;
+    exchange.response.on("drain", () => {
+      exchange.progressMs = gateway.elapsed();
+      controller.resume();
+    });
+  }
+
+  onResponseEnd(): void {
+    if (this.#lane !== undefined) {
+      this.#lane.answered += 1;
+      this.#admitted.served.upstreams.succeeded(this.#lane);
+    }
+    this.#settle();
+    this.#releaseLane();
+    endSoon(this.#admitted.exchange.response, this.#whole);
+  }
+
+  onResponseError(_controller: unknown, error: Error): void {
+    const again = this.#again(error);
+    const started = this.#controller !== undefined;
+    const failure = this.#failure ?? backend.refusalFor(error, started, this.#answering);
+    // A connection that died of old age says nothing of the backend.
+    const isBackends = failure.code.startsWith("upstream") && again !== "aged";
+    if (this.#lane !== undefined && isBackends) this.#admitted.served.upstreams.failed(this.#lane);
+    this.#releaseLane();
+    if (again === undefined) this.#end(failure);
+    else this.#takeLane();
+  }
+
+  // What the gateway tells: a wait that took too long, a client that is wrong or gone.
+
+  late(): void {
+    const { waiting } = this.#admitted.exchange;
+    const stalled = waiting === "upload" && this.#body?.held === false;
+    if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
+    else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
+  }
+
+  broken(refusal: Refusal): void {
+    this.#fail(refusal);
+  }
+
+  gone(): void {
+    this.#fail({ code: "request_timeout", why: "the client went away" });
+  }
+
+  /** Ends both sides. The library answers an abort with onResponseError, at once. */
+  #fail(failure: Refusal): void {
+    this.#failure = failure;
+    if (this.#controller !== undefined) {
+      this.#controller.abort(new Error(failure.code));
+    } else {
+      this.#stopWaiting();
+      this.#end(failure);
+    }
+  }
+
+  #end(failure: Refusal): void {
+    if (this.#settled) return;
+    this.#settle();
+    const { gateway, exchange } = this.#admitted;
+    exchange.why ??= backend.whyEnded(failure, exchange);
+    // Once the status is out, the only honest signal left is a connection that ends too soon.
+    if (exchange.response.headersSent) exchange.socket.destroy();
+    else if (!exchange.socket.destroyed) void sendRefusal(gateway, exchange, failure);
+  }
+
+  #settle(): void {
+    const { exchange } = this.#admitted;
+    this.#settled = true;
+    exchange.forwarding = undefined;
+    exchange.waiting = "nothing";
+    this.#body?.destroy();
+  }
+
+  #releaseLane(): void {
+    const lane = this.#lane;
+    this.#lane = undefined;
+    if (lane !== undefined) this.#admitted.served.upstreams.release(lane);
+  }
+
+  #again(error: Error) {
+    const lane = this.#lane;
+    const { served, head } = this.#admitted;
+    if (lane === undefined || this.#settled || this.#failure !== undefined) return;
+    return this.#attempts.again(served.upstreams, {
+      error,
+      lane,
+      method: head.method,
+      started: this.#controller !== undefined,
+      reused: this.#reusedLane,
+      answering: this.#answering,
+    });
+  }
+
+  #countForward(): void {
+    const { exchange } = this.#admitted;
+    if (!this.#sent) exchange.forwards = exchange.forwards === 0 ? 1 : 2;
+    this.#sent = true;
+  }
+
+  /** 103 passes to HTTP/1.1 clients, at most 8 a response; 102 is dropped (edge.md). */
+  #sendHead(status: number, raw: readonly string[]): void {
+    const { gateway, exchange, served, standing } = this.#admitted;
+    const { response, request } = exchange;
+    exchange.last ||= gateway.draining !== "no" || !request.complete;
+    const theirs = responseFields(raw, { replaced: replacedFor(exchange), status });
+    if (exchange.last) lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
+    exchange.source = "backend";
+    exchange.wait("download", gateway.elapsed());
+    exchange.promisedBytes = backend.promisedLength(raw);
+    if (backend.isSmall(exchange.promisedBytes)) this.#wholeBytes = exchange.promisedBytes;
+    response.writeHead(status, [...theirs, ...commonFields(exchange, standing)]);
+    // A body at hand takes the head along; one yet to come must not hold it back. flushHeaders()
+    // would write the bytes of fields as UTF-8.
+    queueMicrotask(() => {
+      if (this.#whole === undefined && !response.writableEnded) response.write("", "latin1");
+    });
+  }
+}

@@ -1,0 +1,51 @@
+import type { Lane, Upstream } from "../upstreams/backend-connection.ts";
+import type { Upstreams, Wish } from "../upstreams/upstreams.ts";
+import { isConnectionLoss, isUnreached } from "./backend-response.ts";
+
+const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+/** Backends that one request may find unreachable before it is answered. */
+const UNREACHED_MAX = 3;
+const NONE: ReadonlySet<Upstream> = new Set();
+
+/** How one try went until it failed. */
+export type Failed = {
+  readonly error: Error;
+  readonly lane: Lane;
+  readonly method: string;
+  /** The library had a connection and wrote, or was about to write, the request. */
+  readonly started: boolean;
+  /** That connection had carried a response before. */
+  readonly reused: boolean;
+  /** Bytes of a response had come. */
+  readonly answering: boolean;
+};
+
+type Again = "aged" | "unreached" | undefined;
+
+/** Where a request has been tried, and what that means for the next try. */
+export class Attempts implements Wish {
+  fresh = false;
+  shunned: Upstream | undefined;
+  unreached: ReadonlySet<Upstream> = NONE;
+
+  /**
+   * Whether the request may go out again (edge.md, Request out), and why. `unreached`: a backend that
+   * could not be connected to has seen nothing, so any request may go to another one. `aged`: a
+   * connection that had carried responses died before any byte of this one; then once, and on a new
+   * connection: any request that was not sent yet, and GET and HEAD that were.
+   */
+  again(upstreams: Upstreams, { error, lane, method, ...was }: Failed): Again {
+    const { started } = was;
+    const isOld = started ? was.reused : lane.reused;
+    if (isOld && !this.fresh && !was.answering && isConnectionLoss(error)) {
+      if (started && !RETRIED.has(method)) return undefined;
+      this.fresh = true;
+      this.shunned = lane.upstream;
+      return "aged";
+    }
+    if (started || !isUnreached(error)) return undefined;
+    this.unreached = new Set(this.unreached).add(lane.upstream);
+    const isLeft = this.unreached.size < UNREACHED_MAX && upstreams.hasOther(this.unreached);
+    return isLeft ? "unreached" : undefined;
+  }
+}

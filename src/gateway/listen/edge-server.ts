@@ -1,0 +1,52 @@
+import { createServer, type Server, type ServerOptions } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { Server as TlsServer } from "node:tls";
+import type { Gateway, Served } from "../exchange/served.ts";
+import { largest } from "../largest.ts";
+import type { Certificate } from "../node/certificate.ts";
+
+/**
+ * A server for an address: HTTPS where its environments have certificates, which they all do or none
+ * (the configuration was checked). HTTP/1.1 is all that is offered, by ALPN too; TLS 1.2 and later,
+ * the ciphers are Node's. A name in the handshake (SNI) chooses the certificate of the environment
+ * that has this host.
+ */
+export function createEdgeServer(
+  gateway: Gateway,
+  options: ServerOptions,
+  serves: () => readonly Served[],
+): Server {
+  const first = defaultCertificate(serves());
+  if (first === undefined) return createServer(options);
+  const server = createTlsServer({
+    ...options,
+    ...first.options,
+    ALPNProtocols: ["http/1.1"],
+    handshakeTimeout: largest(serves()).headersTimeoutMs,
+    SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
+  });
+  server.on("tlsClientError", (error: NodeJS.ErrnoException) => {
+    gateway.log.debug("a TLS handshake failed", { why: error.code });
+  });
+  // Node gives its HTTPS server all that an HTTP server has; its types do not say so.
+  return server as unknown as Server;
+}
+
+/** Shows clients without SNI the certificate that holds now. */
+export function renewCertificate(server: Server, serves: readonly Served[]): void {
+  const certificate = defaultCertificate(serves);
+  if (certificate !== undefined) {
+    (server as unknown as TlsServer).setSecureContext(certificate.options);
+  }
+}
+
+function certificateFor(serves: readonly Served[], name: string): Certificate | undefined {
+  const named = serves.find(({ hosts }) => hosts.includes(name.toLowerCase()));
+  return named?.certificate ?? defaultCertificate(serves);
+}
+
+/** Of the environment that answers to any host, or else of the first. */
+function defaultCertificate(serves: readonly Served[]): Certificate | undefined {
+  const any = serves.find(({ hosts }) => hosts.length === 0);
+  return (any ?? serves[0])?.certificate;
+}

@@ -1,0 +1,94 @@
+import type { Address, Config, Environment } from "../../config/config.ts";
+import type { Served } from "../exchange/served.ts";
+import { Certificate } from "../node/certificate.ts";
+import { Upstreams } from "../upstreams/upstreams.ts";
+
+/** The environments behind one listening address. */
+export type Listening = {
+  readonly key: string;
+  readonly listen: Address;
+  readonly serves: readonly Served[];
+};
+
+/**
+ * What a configuration serves, by listening address. Backends that stay the same keep their
+ * connections: they are taken over from `previous`. Throws in words when a certificate is no good.
+ */
+export function environmentsOf(
+  config: Config,
+  elapsed: () => number,
+  previous: readonly Listening[] = [],
+): Listening[] {
+  const before = new Map(previous.flatMap(({ serves }) => serves).map((one) => [one.name, one]));
+  const listening = new Map<string, { key: string; listen: Address; serves: Served[] }>();
+  for (const environment of config.environments) {
+    const key = listenKey(environment);
+    const entry = listening.get(key) ?? { key, listen: environment.listen, serves: [] };
+    listening.set(key, entry);
+    entry.serves.push(servedOf(config, environment, elapsed, before.get(environment.name)));
+  }
+  return [...listening.values()];
+}
+
+/** Port 0 is any free port, so it is never shared. */
+function listenKey({ name, listen }: Environment): string {
+  const { host, port } = listen;
+  return port === 0 ? `${host}:0 for ${name}` : `${host}:${port}`;
+}
+
+function servedOf(
+  config: Config,
+  environment: Environment,
+  elapsed: () => number,
+  before: Served | undefined,
+): Served {
+  const { limits, upstreams: origins } = environment;
+  const options = {
+    origins,
+    connectionsMax: limits.upstreamConnections,
+    connectTimeoutMs: limits.connectTimeoutMs,
+    headerBytesMax: limits.headerBytes,
+    ca: environment.upstreamTls.ca?.text,
+    serverName: environment.upstreamTls.serverName,
+    healthCheck: environment.healthCheck,
+    elapsed,
+  };
+  const same = before !== undefined && sameOptions(before.upstreams, options);
+  return {
+    name: environment.name,
+    hosts: environment.hosts,
+    keyPrefix: config.keyPrefix,
+    keyTag: environment.keyTag,
+    routes: environment.routes,
+    limits,
+    upstreams: same ? before.upstreams : new Upstreams(options),
+    upstreamHost: environment.upstreamHost,
+    cors: environment.cors,
+    certificate: certificateOf(environment, before),
+    plans: config.plans,
+    bans: config.bans,
+    rateLimitFields: config.rateLimitFields,
+  };
+}
+
+function certificateOf({ name, tls }: Environment, before: Served | undefined) {
+  if (tls === undefined) return undefined;
+  const kept = before?.certificate;
+  if (kept?.files.cert === tls.cert && kept.files.key === tls.key) return kept;
+  try {
+    return new Certificate(tls);
+  } catch (error) {
+    throw new Error(`Cannot use environments.${name}.tls: ${(error as Error).message}`);
+  }
+}
+
+function sameOptions({ options }: Upstreams, next: Upstreams["options"]): boolean {
+  return JSON.stringify(options) === JSON.stringify(next);
+}
+
+/** The backends that were served and are no longer. */
+export function retired(previous: readonly Listening[], next: readonly Listening[]): Upstreams[] {
+  const kept = new Set(next.flatMap(({ serves }) => serves).map(({ upstreams }) => upstreams));
+  const all = previous.flatMap(({ serves }) => serves).map(({ upstreams }) => upstreams);
+  return all.filter((upstreams) => !kept.has(upstreams));
+}

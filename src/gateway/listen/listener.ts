@@ -1,0 +1,229 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
+import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
+import type { Address } from "../../config/config.ts";
+import { judgeHandshake } from "../../core/http/websocket.ts";
+import { plainAddress } from "../client/client-address.ts";
+import { Exchange, type Upgrade } from "../exchange/exchange.ts";
+import type { Gateway, Served } from "../exchange/served.ts";
+import { handle } from "../handle.ts";
+import { largest } from "../largest.ts";
+import { sendRefusal } from "../stages/reply.ts";
+import { Tunnels } from "../tunnel/open-tunnels.ts";
+import { createEdgeServer, renewCertificate } from "./edge-server.ts";
+import { takeOver } from "./handover.ts";
+import { answerParserError } from "./parser-error.ts";
+import { Connection } from "./pipeline.ts";
+import { limit, tellLimit } from "./server-limits.ts";
+import { Sweep } from "./timeouts.ts";
+
+/**
+ * Opens a public listener. Rejects with Node's own error when the address cannot be had; the caller
+ * knows the setting to name. Port 0 takes any free port.
+ */
+export async function openListener(
+  gateway: Gateway,
+  address: Address,
+  serves: readonly Served[],
+): Promise<Listener> {
+  const listener = new Listener(gateway, address, serves);
+  await listener.listen();
+  return listener;
+}
+
+/** One listening address and the environments behind it. */
+export class Listener {
+  readonly #gateway: Gateway;
+  readonly #address: Address;
+  readonly #sweep: Sweep;
+  readonly #tunnels: Tunnels;
+  readonly #server: Server;
+  #serves: readonly Served[];
+  /**
+   * Requests with an Upgrade that are served without. Node's parser stops at their end, and what
+   * came in the same piece is lost: where the next request would begin is not known any more.
+   */
+  readonly #declined = new WeakSet<IncomingMessage>();
+
+  constructor(gateway: Gateway, address: Address, serves: readonly Served[]) {
+    this.#gateway = gateway;
+    this.#address = address;
+    this.#sweep = new Sweep(gateway);
+    this.#tunnels = new Tunnels(gateway);
+    this.#serves = serves;
+    this.#server = createEdgeServer(gateway, this.#options(), () => this.#serves);
+    this.#hear();
+    limit(this.#server, serves, gateway);
+  }
+
+  async listen(): Promise<void> {
+    const { host, port } = this.#address;
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once("error", reject);
+      this.#server.listen({ host, port }, () => resolve());
+    });
+    this.#sweep.start();
+    // Behind the line that says that all of it serves, where it does.
+    const tell = () => tellLimit(this.#server, this.#serves, this.#gateway);
+    setTimeout(tell, TELL_LIMIT_MS).unref();
+  }
+
+  get url(): string {
+    return urlOf(this.#server, this.#address, this.#serves);
+  }
+
+  /** Exchanges under way, tunnels among them. */
+  active(): number {
+    return this.#sweep.active;
+  }
+
+  tunnels(): number {
+    return this.#tunnels.size;
+  }
+
+  /** Replaces the environments, with their limits and certificates, for all that comes later. */
+  serve(serves: readonly Served[]): void {
+    this.#serves = serves;
+    limit(this.#server, serves, this.#gateway);
+    renewCertificate(this.#server, serves);
+  }
+
+  cut(): void {
+    this.#sweep.cut();
+  }
+
+  /** Resolves when no exchange is under way, or at the deadline; then ends every connection. */
+  async close(deadlineMs: number): Promise<void> {
+    stopListening(this.#server);
+    await this.#sweep.idle(deadlineMs);
+    if (this.#tunnels.size > 0) {
+      this.#tunnels.closeAll(1001, "the gateway is going away");
+      await this.#sweep.idle(FAREWELL_MS);
+    }
+    this.#server.close();
+    this.#server.closeAllConnections();
+    // Each has its line before anything else ends: a charge that nobody tells breaks the law.
+    this.#sweep.cut();
+    await this.#sweep.idle(CUT_MS);
+    this.#sweep.stop();
+  }
+
+  #options(): ServerOptions {
+    return {
+      // A missing Host is ours to refuse, in our words.
+      requireHostHeader: false,
+      optimizeEmptyRequests: true,
+      // Without this the time limits of the server mean nothing before 30 s (edge.md).
+      connectionsCheckingInterval: 1_000,
+      shouldUpgradeCallback: (request) => {
+        if (nonceOf(request) !== undefined) return true;
+        this.#declined.add(request);
+        return false;
+      },
+    };
+  }
+
+  #hear(): void {
+    const server = this.#server;
+    server.on("request", (request, response) => this.#accept(request, response));
+    server.on("checkContinue", (request, response) => this.#accept(request, response, true));
+    server.on("checkExpectation", (request, response) => this.#accept(request, response));
+    server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+      answerParserError(error, socket, largest(this.#serves));
+    });
+    server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
+      const upgrade = { nonce: nonceOf(request) as string, tunnels: this.#tunnels };
+      this.#accept(request, takeOver(request, socket, early), false, upgrade);
+    });
+    server.on("connect", (request: IncomingMessage, socket: Socket, early: Buffer) => {
+      const accept = () => this.#accept(request, takeOver(request, socket, early));
+      const connection = Connection.of(socket);
+      if (connection.current === undefined) accept();
+      else connection.lastWords = accept;
+    });
+  }
+
+  #accept(
+    request: IncomingMessage,
+    response: ServerResponse,
+    asksToContinue = false,
+    upgrade?: Upgrade,
+  ): void {
+    const exchange = new Exchange(request, response, {
+      id: randomUUID(),
+      startedMs: this.#gateway.elapsed(),
+      peer: plainAddress(request.socket.remoteAddress),
+      asksToContinue,
+    });
+    exchange.upgrade = upgrade;
+    const { memory = "enough" } = this.#gateway;
+    exchange.last = memory !== "enough" || this.#declined.has(request);
+    response.once("close", () => this.#ended(exchange));
+    Connection.of(request.socket).enter(exchange, this.#start);
+  }
+
+  readonly #start = (exchange: Exchange): void => {
+    this.#sweep.add(exchange);
+    handle(this.#gateway, this.#serves, exchange).catch((error: unknown) => {
+      unexpected(this.#gateway, exchange, error);
+    });
+  };
+
+  #ended(exchange: Exchange): void {
+    exchange.over = true;
+    if (!exchange.response.writableFinished) exchange.forwarding?.gone();
+    const tell = () => this.#tell(exchange);
+    if (exchange.deciding === undefined) tell();
+    else exchange.deciding.then(tell, tell);
+    Connection.of(exchange.socket).leave(exchange);
+  }
+
+  #tell(exchange: Exchange): void {
+    this.#sweep.delete(exchange);
+    const { elapsed, onRequest } = this.#gateway;
+    onRequest(exchange.line(statusOf(exchange), elapsed()));
+  }
+}
+
+const TELL_LIMIT_MS = 1_000;
+/** For what is cut to end: a decision under way is waited for. */
+const CUT_MS = 500;
+/** For the last words of tunnels to arrive: a little more than we linger for them. */
+const FAREWELL_MS = 1_200;
+
+/**
+ * The key of a handshake that may become a tunnel, or undefined: also where an earlier request of
+ * its connection is unanswered, since a 101 would overtake that answer (edge.md, Upgrade).
+ */
+function nonceOf(request: IncomingMessage): string | undefined {
+  if (Connection.of(request.socket).current !== undefined) return undefined;
+  const { method = "", url = "", httpVersion: version, rawHeaders } = request;
+  const handshake = judgeHandshake({ method, url, version, rawHeaders });
+  return handshake.ok ? handshake.value.key : undefined;
+}
+
+/**
+ * Not the close of HTTP, which also ends the connections that have no request just now: a request
+ * that comes on one of them during the drain is to get its 503 (edge.md, Process).
+ */
+function stopListening(server: Server): void {
+  if (server.listening) NetServer.prototype.close.call(server);
+}
+
+function statusOf({ response, tunnelled }: Exchange): number {
+  if (tunnelled) return 101;
+  // 499, as others log it: the client went away before there was an answer.
+  return response.headersSent ? response.statusCode : 499;
+}
+
+function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void {
+  const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  gateway.log.error("a request failed unexpectedly", { id: exchange.id, error: why });
+  sendRefusal(gateway, exchange, { code: "internal_error" }).catch(() => exchange.socket.destroy());
+}
+
+function urlOf(server: Server, { host }: Address, [first]: readonly Served[]): string {
+  const scheme = first?.certificate === undefined ? "http" : "https";
+  const { port } = server.address() as AddressInfo;
+  return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}

@@ -1,0 +1,114 @@
+import type { Config } from "../../config/config.ts";
+import type { Gateway } from "../exchange/served.ts";
+import { environmentsOf, type Listening, retired } from "./environments.ts";
+import { type Listener, openListener } from "./listener.ts";
+import { Upkeep } from "./upkeep.ts";
+
+/** The public listeners of a gateway and the environments behind them, as the configuration says. */
+export class Serving {
+  readonly #gateway: Gateway;
+  readonly #listeners = new Map<string, Listener>();
+  readonly #upkeep: Upkeep;
+  #listening: readonly Listening[] = [];
+
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway;
+    const served = () => this.#listening.flatMap(({ serves }) => serves);
+    this.#upkeep = new Upkeep(gateway, served, () => this.#tellListeners());
+  }
+
+  /** One entry for each environment, by name. */
+  get urls(): Record<string, string> {
+    const entries = this.#listening.flatMap(({ key, serves }) =>
+      serves.map(({ name }) => [name, this.#listeners.get(key)?.url ?? ""] as const),
+    );
+    return Object.fromEntries(entries);
+  }
+
+  /** Requests under way. */
+  get active(): number {
+    return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.active(), 0);
+  }
+
+  get tunnels(): number {
+    return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.tunnels(), 0);
+  }
+
+  /** Every backend of every environment, and whether it is in service. */
+  *upstreams() {
+    for (const { name, upstreams } of this.#listening.flatMap(({ serves }) => serves)) {
+      for (const { origin, up } of upstreams.health()) yield { environment: name, origin, up };
+    }
+  }
+
+  /**
+   * Serves what the configuration says: opens what is new before anything is swapped, then closes
+   * what is no longer wanted. Rejects in words, and leaves all as it was, when an address is not to
+   * be had.
+   */
+  async serve(config: Config): Promise<void> {
+    const before = this.#listening;
+    const next = environmentsOf(config, this.#gateway.elapsed, before);
+    await this.#open(next);
+    this.#listening = next;
+    this.#tellListeners();
+    this.#upkeep.start();
+    for (const { key } of before) {
+      if (!next.some((one) => one.key === key)) void this.#close(key);
+    }
+    for (const upstreams of retired(before, next)) void upstreams.close();
+  }
+
+  /** Lets what is under way end, for at most `deadlineMs`, then closes every connection. */
+  async close(deadlineMs: number): Promise<void> {
+    await Promise.all([...this.#listeners.values()].map((one) => one.close(deadlineMs)));
+    this.#upkeep.stop();
+    const served = this.#listening.flatMap(({ serves }) => serves);
+    await Promise.allSettled(served.map(({ upstreams }) => upstreams.close()));
+  }
+
+  /** Ends all that is under way: nothing is waited for any more. */
+  cut(): void {
+    for (const listener of this.#listeners.values()) listener.cut();
+  }
+
+  #tellListeners(): void {
+    for (const { key, serves } of this.#listening) this.#listeners.get(key)?.serve(serves);
+  }
+
+  async #open(next: readonly Listening[]): Promise<void> {
+    const opened: string[] = [];
+    for (const { key, listen, serves } of next) {
+      if (this.#listeners.has(key)) continue;
+      try {
+        this.#listeners.set(key, await openListener(this.#gateway, listen, serves));
+        opened.push(key);
+      } catch (error) {
+        for (const one of opened) await this.#close(one);
+        const settings = serves.map(({ name }) => `environments.${name}.listen`).join(", ");
+        throw cannotListen(error, `${listen.host}:${listen.port}`, settings);
+      }
+    }
+  }
+
+  async #close(key: string): Promise<void> {
+    const listener = this.#listeners.get(key);
+    this.#listeners.delete(key);
+    await listener?.close(0);
+  }
+}
+
+/** What failed, why, the value and the setting: an address in use is the commonest start-up trouble. */
+export function cannotListen(error: unknown, address: string, setting: string): Error {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const why =
+    code === "EADDRINUSE"
+      ? "the port is in use by another process"
+      : error instanceof Error
+        ? error.message
+        : String(error);
+  return new Error(
+    `Cannot listen on ${address} (${setting}): ${why}. Stop that process or change ${setting}`,
+    { cause: error },
+  );
+}

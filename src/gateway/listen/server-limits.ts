@@ -1,0 +1,31 @@
+import type { Server } from "node:http";
+import type { EdgeLimits } from "../../core/http/edge-limits.ts";
+import { connectionsMax } from "../descriptors.ts";
+import type { Gateway, Served } from "../exchange/served.ts";
+import { largest } from "../largest.ts";
+
+/** Applies what holds for connections, and for heads whose host is not known yet. */
+export function limit(server: Server, serves: readonly Served[], { memory }: Gateway): void {
+  const limits = largest(serves);
+  // Judged by us on rawHeaders: the parser's own count drops fields and says nothing (edge.md).
+  server.maxHeadersCount = 0;
+  Object.assign(server, { maxHeaderSize: parserBytesMax(limits) });
+  server.headersTimeout = limits.headersTimeoutMs;
+  server.requestTimeout = Math.max(limits.requestTimeoutMs, limits.headersTimeoutMs);
+  server.keepAliveTimeout = limits.idleTimeoutMs;
+  server.maxConnections = memory === "full" ? 0 : connectionsMax(limits.connections);
+}
+
+/** Room for a target and fields that are each at their limit, so that ours is the answer. */
+function parserBytesMax({ headerBytes, urlBytes }: EdgeLimits): number {
+  return headerBytes + urlBytes + 1_024;
+}
+
+/** Says so where the configuration allows more connections than there may be open files. */
+export function tellLimit(server: Server, serves: readonly Served[], { log }: Gateway): void {
+  const { connections: wanted } = largest(serves);
+  const { maxConnections: connections, listening } = server;
+  if (connections >= wanted || !listening) return;
+  const why = "open files: raise their limit (ulimit -n), or lower limits.connections";
+  log.info("connections limited", { connections, wanted, why });
+}

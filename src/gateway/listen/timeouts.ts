@@ -1,0 +1,110 @@
+import type { EdgeLimits } from "../../core/http/edge-limits.ts";
+import type { Exchange, Waiting } from "../exchange/exchange.ts";
+import type { Gateway } from "../exchange/served.ts";
+
+const SWEEP_MS = 100;
+
+/**
+ * Ends what takes too long. One timer for all exchanges of a listener: a timer or a signal for each
+ * request costs more than looking at each of them ten times a second.
+ */
+export class Sweep {
+  readonly #gateway: Gateway;
+  /**
+   * Each at its place. Not a Set: one that grows and shrinks leaves its former tables behind, each
+   * holding what it held, and the collector moves them all to the old space (a fifth of the CPU).
+   */
+  readonly #exchanges: Exchange[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #whenIdle: (() => void) | undefined;
+
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway;
+  }
+
+  get active(): number {
+    return this.#exchanges.length;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.#look(), SWEEP_MS).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  add(exchange: Exchange): void {
+    exchange.sweepPlace = this.#exchanges.push(exchange) - 1;
+  }
+
+  delete(exchange: Exchange): void {
+    const place = exchange.sweepPlace;
+    if (place === -1) return;
+    exchange.sweepPlace = -1;
+    const last = this.#exchanges.pop() as Exchange;
+    if (last !== exchange) {
+      this.#exchanges[place] = last;
+      last.sweepPlace = place;
+    }
+    if (this.#exchanges.length === 0) this.#whenIdle?.();
+  }
+
+  /** Ends all that is under way, without a word. */
+  cut(): void {
+    for (const { socket } of this.#exchanges.slice()) socket.destroy();
+  }
+
+  /** Resolves when nothing is under way, or after `deadlineMs`. */
+  async idle(deadlineMs: number): Promise<void> {
+    if (this.#exchanges.length === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, deadlineMs);
+      this.#whenIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  #look(): void {
+    const nowMs = this.#gateway.elapsed();
+    // From the end: whoever leaves meanwhile is replaced by one that was looked at.
+    for (const exchange of this.#exchanges.toReversed()) {
+      const limits = exchange.served?.limits;
+      if (limits === undefined) continue;
+      exchange.forwarding?.look?.(nowMs);
+      if (exchange.response.writableEnded) cutSlowReader(exchange, limits, nowMs);
+      else if (nowMs - exchange.progressMs > limitMs(exchange.waiting, limits)) {
+        exchange.forwarding?.late();
+      }
+    }
+  }
+}
+
+function limitMs(waiting: Waiting, limits: EdgeLimits): number {
+  switch (waiting) {
+    case "connection":
+    case "answer":
+      return limits.responseTimeoutMs;
+    case "upload":
+    case "download":
+      return limits.idleTimeoutMs;
+    case "tunnel":
+      return limits.tunnelIdleMs;
+    case "nothing":
+      return Number.POSITIVE_INFINITY;
+  }
+}
+
+/** Node has no limit for a client that takes nothing of a response that is all written. */
+function cutSlowReader(exchange: Exchange, limits: EdgeLimits, nowMs: number): void {
+  const left = exchange.socket.writableLength;
+  if (left !== exchange.leftToFlush) {
+    exchange.leftToFlush = left;
+    exchange.progressMs = nowMs;
+  } else if (nowMs - exchange.progressMs > limits.idleTimeoutMs) {
+    exchange.why ??= "the client took no byte of the response";
+    exchange.socket.destroy();
+  }
+}

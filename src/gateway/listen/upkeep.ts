@@ -1,0 +1,62 @@
+import type { Gateway, Served } from "../exchange/served.ts";
+import { judgeMemory, memoryShare } from "../node/memory-pressure.ts";
+
+const PROBES_MS = 100;
+const CERTIFICATES_MS = 500;
+const MEMORY_MS = 1_000;
+
+/** What has to be done now and then for what is served, whether requests come or not. */
+export class Upkeep {
+  readonly #gateway: Gateway;
+  readonly #served: () => readonly Served[];
+  readonly #onChange: () => void;
+  readonly #timers: NodeJS.Timeout[] = [];
+
+  /** `onChange`: there is a new certificate, or another amount of memory left. */
+  constructor(gateway: Gateway, served: () => readonly Served[], onChange: () => void) {
+    this.#gateway = gateway;
+    this.#served = served;
+    this.#onChange = onChange;
+  }
+
+  start(): void {
+    if (this.#timers.length > 0) return;
+    const probe = () => {
+      for (const { upstreams } of this.#served()) upstreams.probe();
+    };
+    this.#timers.push(
+      setInterval(probe, PROBES_MS).unref(),
+      setInterval(() => this.#lookAtCertificates(), CERTIFICATES_MS).unref(),
+      setInterval(() => this.#lookAtMemory(), MEMORY_MS).unref(),
+    );
+  }
+
+  stop(): void {
+    for (const timer of this.#timers.splice(0)) clearInterval(timer);
+  }
+
+  #lookAtMemory(): void {
+    const { log, memory: before = "enough" } = this.#gateway;
+    const share = memoryShare();
+    const memory = judgeMemory(share);
+    if (memory === before) return;
+    this.#gateway.memory = memory;
+    const level = memory === "enough" ? "info" : "error";
+    log[level](`memory ${memory}`, { percentOfLimit: Math.round(100 * share) });
+    this.#onChange();
+  }
+
+  #lookAtCertificates(): void {
+    const { log } = this.#gateway;
+    for (const { name, certificate } of this.#served()) {
+      const looked = certificate?.look() ?? "same";
+      if (looked === "same") continue;
+      if (looked === "new") {
+        log.info("certificate reloaded", { env: name });
+        this.#onChange();
+      } else {
+        log.error("certificate not reloaded: the old one stays", { env: name, why: looked.why });
+      }
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
+import type { CertificateFiles } from "../../config/config.ts";
+
+/** What a look at the files came to. `why` is for the log, and holds nothing of what they hold. */
+export type Looked = "same" | "new" | { readonly why: string };
+
+type Pair = { readonly options: SecureContextOptions; readonly context: SecureContext };
+
+/**
+ * The certificate and key of a listener, read again when their files change. Both change together or
+ * not at all: a pair that is broken or does not belong together leaves the old one in force.
+ */
+export class Certificate {
+  readonly files: CertificateFiles;
+  #pair: Pair;
+  #print: string;
+  /** A change is over when the files have stayed the same from one look to the next. */
+  #changing: string | undefined;
+
+  /** Throws in words when the files cannot be used. Reads while all else waits: two small files. */
+  constructor(files: CertificateFiles) {
+    this.files = files;
+    this.#print = printOf(files);
+    this.#pair = readPair(files);
+  }
+
+  get context(): SecureContext {
+    return this.#pair.context;
+  }
+
+  /** For a server that wants the parts; holds the private key. */
+  get options(): SecureContextOptions {
+    return this.#pair.options;
+  }
+
+  /** Called about twice a second: a change is in force after the second look that sees it. */
+  look(): Looked {
+    const print = printOf(this.files);
+    if (print === this.#print) {
+      this.#changing = undefined;
+      return "same";
+    }
+    if (print !== this.#changing) {
+      this.#changing = print;
+      return "same";
+    }
+    this.#print = print;
+    try {
+      this.#pair = readPair(this.files);
+      return "new";
+    } catch (error) {
+      return { why: (error as Error).message };
+    }
+  }
+}
+
+function readPair({ cert, key }: CertificateFiles): Pair {
+  const texts = { cert: readText(cert), key: readText(key) };
+  const x509 = attempt(() => new X509Certificate(texts.cert), `no certificate as PEM in ${cert}`);
+  const privateKey = attempt(() => createPrivateKey(texts.key), `no private key as PEM in ${key}`);
+  if (!x509.checkPrivateKey(privateKey)) {
+    throw new Error(`the key in ${key} does not belong to the certificate in ${cert}`);
+  }
+  const options: SecureContextOptions = { ...texts, minVersion: "TLSv1.2" };
+  const context = attempt(() => createSecureContext(options), `${cert} and ${key} make no TLS`);
+  return { options, context };
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new Error(
+      `cannot read ${file}: the system says ${(error as NodeJS.ErrnoException).code}`,
+    );
+  }
+}
+
+/** The library's own words may quote what it read: they stay here. */
+function attempt<T>(make: () => T, why: string): T {
+  try {
+    return make();
+  } catch {
+    throw new Error(why);
+  }
+}
+
+function printOf({ cert, key }: CertificateFiles): string {
+  const prints = [cert, key].map((file) => statSync(file, { throwIfNoEntry: false, bigint: true }));
+  return prints.map((one) => `${one?.ino} ${one?.size} ${one?.mtimeNs}`).join(", ");
+}

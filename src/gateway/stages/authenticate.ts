@@ -1,0 +1,81 @@
+import type { Head } from "../../core/http/head.ts";
+import {
+  digestKey,
+  judgeRecord,
+  judgeShape,
+  type KeyRecord,
+  limitsOf,
+  readBearer,
+} from "../../core/keys/key.ts";
+import type { Limit } from "../../core/quota/windows.ts";
+import { accept, type Judged, refuse } from "../../core/refusal.ts";
+import { type AccountName, accountId } from "../../stores/interface/quota-store.ts";
+import type { Gateway, Served } from "../exchange/served.ts";
+
+/**
+ * Whose request it is: an account, by one of its keys; the windows of the plan with those agreed.
+ * What the key says is not said again: there may be 100,000 of these (30 MB for all that is known of them).
+ */
+export class Consumer implements AccountName {
+  readonly key: KeyRecord;
+  readonly id: string;
+  readonly limits: readonly Limit[];
+
+  constructor(key: KeyRecord, limits: readonly Limit[]) {
+    this.key = key;
+    this.id = accountId({ environment: key.environment, account: key.account });
+    this.limits = limits;
+  }
+
+  get environment(): string {
+    return this.key.environment;
+  }
+
+  get account(): string {
+    return this.key.account;
+  }
+}
+
+/**
+ * Contract 3 and 4.2. A wrong shape, tag or checksum is refused without looking anything up. Until
+ * there is a copy of the records a well-formed key is neither valid nor invalid; a key whose plan is
+ * missing is never unlimited.
+ */
+export function authenticate(gateway: Gateway, served: Served, head: Head): Judged<Consumer> {
+  const bearer = readBearer(head.authorization);
+  if (!bearer.ok) return bearer;
+  const shape = judgeShape(bearer.value, served.keyPrefix, served.keyTag);
+  if (!shape.ok) return shape;
+  if (!gateway.keys.ready) return refuse("store_unavailable", "no copy of the key records yet");
+
+  const record = gateway.keys.find(digestKey(bearer.value));
+  const key = judgeRecord(record, served.name, gateway.now());
+  if (!key.ok) return key;
+  return accept(consumerOf(served, key.value));
+}
+
+/** Worked out once for each record and set of plans: both are replaced, never changed. */
+const known = new WeakMap<Served["plans"], WeakMap<KeyRecord, Consumer>>();
+
+function consumerOf({ plans }: Served, key: KeyRecord): Consumer {
+  const ofPlans = known.get(plans) ?? new WeakMap<KeyRecord, Consumer>();
+  known.set(plans, ofPlans);
+  let consumer = ofPlans.get(key);
+  if (consumer === undefined) {
+    const plan = plans.get(key.plan);
+    const limits = plan === undefined ? [] : limitsFor(plan, key.limits);
+    consumer = new Consumer(key, limits);
+    ofPlans.set(key, consumer);
+  }
+  return consumer;
+}
+
+/** Of plans without windows agreed for an account: nearly all keys share them. */
+const shared = new WeakMap<readonly Limit[], readonly Limit[]>();
+
+function limitsFor(plan: readonly Limit[] | "custom", own: readonly Limit[]): readonly Limit[] {
+  if (plan === "custom" || own.length > 0) return limitsOf(plan, own);
+  const limits = shared.get(plan) ?? limitsOf(plan, own);
+  shared.set(plan, limits);
+  return limits;
+}

@@ -1,0 +1,84 @@
+import { isLoop } from "../../core/http/fields.ts";
+import { type Head, hostName, judgeBody, judgeHead, judgeSize } from "../../core/http/head.ts";
+import { type Found, findRoute } from "../../core/http/route.ts";
+import { judgeTarget, type Target } from "../../core/http/target.ts";
+import { asksForWebSocket, judgeHandshake } from "../../core/http/websocket.ts";
+import { accept, type Judged, refuse } from "../../core/refusal.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { Gateway, Served } from "../exchange/served.ts";
+import { largest } from "../largest.ts";
+
+export type Received = {
+  readonly served: Served;
+  readonly head: Head;
+  readonly target: Target;
+  readonly found: Found;
+};
+
+/**
+ * Contract 4.1: framing, target and size are judged, and the route is found. The exchange learns
+ * what is known so far, for its log line and for the fields of a refusal.
+ */
+export function receive(
+  gateway: Gateway,
+  serves: readonly Served[],
+  exchange: Exchange,
+): Judged<Received> {
+  // Where one environment is all there is, even a head that cannot be read is answered for it.
+  if (serves.length === 1) exchange.cors = serves[0]?.cors;
+  if (gateway.draining === "closed") return refuse("draining");
+  const { request } = exchange;
+  const raw = {
+    method: request.method as string,
+    url: request.url as string,
+    version: request.httpVersion,
+    rawHeaders: request.rawHeaders,
+  };
+  const judged = judgeHead(raw, largest(serves));
+  if (!judged.ok) return judged;
+  const head = judged.value;
+  exchange.head = head;
+
+  const upgrade = judgeUpgrade(head, exchange);
+  if (!upgrade.ok) return upgrade;
+  if (isLoop(head)) return refuse("loop_detected");
+  const served = servedAt(serves, hostName(head.host));
+  if (served === undefined) return refuse("misdirected", "a host that is not configured");
+  exchange.served = served;
+  exchange.cors = served.cors;
+  // Which environment's limits hold is known only now that its host is.
+  const sized = serves.length > 1 ? judgeSize(raw, served.limits) : judged;
+  if (!sized.ok) return sized;
+
+  const target = judgeTarget(head);
+  if (!target.ok) return target;
+  exchange.path = target.value.path;
+  const found = findRoute(served.routes, head.method, target.value.path);
+  exchange.found = found;
+
+  const deleteBody = served.routes.operations === undefined || found.operation?.hasRequestBody;
+  const body = judgeBody(head, {
+    bodyBytes: served.limits.bodyBytes,
+    deleteBody: deleteBody === true,
+  });
+  if (!body.ok) return body;
+  return accept({ served, head, target: target.value, found });
+}
+
+/**
+ * A WebSocket is opened on a connection that was handed over for it, or not at all: a request for
+ * one that is not as edge.md wants it, or comes behind an unanswered one, is no plain request.
+ */
+function judgeUpgrade(head: Head, { upgrade }: Exchange): Judged<unknown> {
+  if (upgrade !== undefined || !asksForWebSocket(head)) return accept(head);
+  const handshake = judgeHandshake(head);
+  return handshake.ok
+    ? refuse("bad_request", "an upgrade behind an unanswered request")
+    : handshake;
+}
+
+/** The environment that names the host, or else the one that answers to any (contract 2). */
+function servedAt(serves: readonly Served[], name: string): Served | undefined {
+  const named = serves.find(({ hosts }) => hosts.includes(name));
+  return named ?? serves.find(({ hosts }) => hosts.length === 0);
+}

@@ -1,0 +1,64 @@
+import { policyField } from "../../core/http/fields.ts";
+import {
+  admittedStanding,
+  refusalAt,
+  type Standing,
+  type StandingRefusal,
+  untouchedStanding,
+} from "../../core/quota/standing.ts";
+import { accept, type Judged, refuse } from "../../core/refusal.ts";
+import type { Answer, NoAnswer } from "../../stores/interface/quota-store.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { Gateway, Served } from "../exchange/served.ts";
+import type { Consumer } from "./authenticate.ts";
+
+/**
+ * Contract 4.3: the ban, then the quotas, decided together and atomically. The exchange learns what
+ * was decided and charged, and where the account stands.
+ */
+export function spend(
+  gateway: Gateway,
+  served: Served,
+  consumer: Consumer,
+  exchange: Exchange,
+): Judged<Standing> | Promise<Judged<Standing>> {
+  const { limits } = consumer;
+  if (served.rateLimitFields === "policy") exchange.policy = policyField(limits);
+  if (limits.length === 0) return refuse("plan_missing", `plan ${consumer.key.plan}`);
+  const ask = { limits, bans: served.bans, units: 1 };
+
+  const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
+    if (!("unavailable" in answer)) {
+      if (answer.by === "local") gateway.onWithoutStore("local");
+      if (isNewBan(answer)) gateway.onBan(consumer.environment);
+      return judgeAnswer(answer, exchange);
+    }
+    gateway.onWithoutStore("unavailable");
+    const last = gateway.quotas.lastKnown(consumer);
+    exchange.standing =
+      last === undefined ? untouchedStanding(limits, gateway.now()) : admittedStanding(last);
+    return refuse("store_unavailable", "the rate limit store is away");
+  };
+  const answer = gateway.quotas.spend(consumer, ask);
+  return answer instanceof Promise ? answer.then(settle) : settle(answer);
+}
+
+function judgeAnswer(answer: Answer, exchange: Exchange): Judged<Standing> {
+  const { verdict, admitted, unspent } = answer;
+  exchange.decidedMs = verdict.nowMs;
+  if (admitted) {
+    exchange.decision = "admitted";
+    exchange.charged = 1;
+    exchange.standing = admittedStanding(verdict, unspent);
+    return accept(exchange.standing);
+  }
+  exchange.decision = "refused";
+  const refusal = refusalAt(verdict, verdict.nowMs) as StandingRefusal;
+  exchange.standing = refusal.standing;
+  return refuse(refusal.code);
+}
+
+/** The ban began in this very decision. */
+function isNewBan({ verdict: { ban, nowMs } }: Answer): boolean {
+  return ban !== undefined && ban.untilMs - ban.lengthMs === nowMs;
+}

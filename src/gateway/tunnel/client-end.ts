@@ -1,0 +1,87 @@
+import type { Socket } from "node:net";
+import { Duplex } from "node:stream";
+import { Frames } from "../../core/http/websocket.ts";
+import { streamed } from "../node/free-buffers.ts";
+
+/**
+ * The client's end of a tunnel, as http-proxy-3 sees it. That library writes to what it is given,
+ * and closes it, whatever the backend said: it gets this, and the socket stays ours, so that any
+ * refusal can still be sent, and in full.
+ *
+ * Bytes that the client sends early wait here until the tunnel is open. The first write is the head
+ * of the 101; every later one is the backend's frames.
+ */
+export class ClientEnd extends Duplex {
+  readonly #socket: Socket;
+  readonly #frames = new Frames();
+  #open = false;
+
+  /** `left` is called when the client ends its side before there is a tunnel. */
+  constructor(socket: Socket, left: () => void) {
+    super({ decodeStrings: false });
+    this.#socket = socket;
+    socket.on("data", this.#take);
+    socket.once("end", () => {
+      if (this.#open) this.push(null);
+      else left();
+    });
+    this.on("error", () => undefined);
+  }
+
+  /** True while a frame of ours may follow what the backend has sent. */
+  get mayClose(): boolean {
+    return this.#open && this.#frames.mayClose;
+  }
+
+  // What the library calls on a socket beyond what a stream has.
+
+  setTimeout(ms: number): this {
+    this.#socket.setTimeout(ms);
+    return this;
+  }
+
+  setNoDelay(on: boolean): this {
+    this.#socket.setNoDelay(on);
+    return this;
+  }
+
+  setKeepAlive(on: boolean, delayMs: number): this {
+    this.#socket.setKeepAlive(on, delayMs);
+    return this;
+  }
+
+  destroySoon(): void {
+    if (this.destroyed) return;
+    this.once("finish", () => this.destroy());
+    this.end();
+  }
+
+  override _read(): void {
+    this.#socket.resume();
+  }
+
+  override _write(chunk: Buffer | string, _encoding: string, done: () => void): void {
+    // The head is the library's only text; fields are bytes, and go on as they came.
+    const bytes = typeof chunk === "string" ? Buffer.from(chunk, "latin1") : chunk;
+    streamed(bytes.length);
+    if (this.#open) this.#frames.pass(bytes);
+    this.#open = true;
+    if (this.#socket.write(bytes)) done();
+    else this.#socket.once("drain", done);
+  }
+
+  override _final(done: () => void): void {
+    this.#socket.end();
+    done();
+  }
+
+  override _destroy(_error: Error | null, done: () => void): void {
+    this.#socket.off("data", this.#take);
+    done();
+  }
+
+  readonly #take = (chunk: Buffer): void => {
+    streamed(chunk.length);
+    if (!this.push(chunk)) this.#socket.pause();
+  };
+}

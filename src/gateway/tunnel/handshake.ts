@@ -1,0 +1,65 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { responseFields } from "../../core/http/fields.ts";
+import { acceptFor, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
+import { type Admitted, outgoingFields } from "../forward/backend-request.ts";
+import { commonFields } from "../stages/reply.ts";
+
+/**
+ * The fields of a handshake to the backend: those of any request, then the handshake's own, so that
+ * what a client nominates in Connection cannot take them out.
+ */
+export function handshakeFields(
+  admitted: Admitted,
+  origin: string,
+  nonce: string,
+): IncomingHttpHeaders {
+  const record = recordOf(outgoingFields(admitted));
+  delete record["content-length"];
+  record.host ??= new URL(origin).host;
+  return Object.assign(record, {
+    connection: "Upgrade",
+    upgrade: "websocket",
+    "sec-websocket-version": WEBSOCKET_VERSION,
+    "sec-websocket-key": nonce,
+  });
+}
+
+/** The fields of the 101 to the client: the handshake's own, the backend's, and ours as everywhere. */
+export function switchFields(
+  admitted: Admitted,
+  raw: readonly string[],
+  nonce: string,
+): IncomingHttpHeaders {
+  return recordOf([
+    ...["Upgrade", "websocket", "Connection", "Upgrade"],
+    ...["Sec-WebSocket-Accept", acceptFor(nonce)],
+    ...responseFields(raw, { replaced: replacedIn(admitted, OF_SWITCH), status: 101 }),
+    ...commonFields(admitted.exchange, admitted.standing),
+  ]);
+}
+
+/** The fields of any other answer of the backend, flat. */
+export function answerFields(admitted: Admitted, raw: readonly string[], status: number): string[] {
+  const fields = responseFields(raw, { replaced: replacedIn(admitted, []), status });
+  return [...fields, ...commonFields(admitted.exchange, admitted.standing)];
+}
+
+const OF_SWITCH = ["content-length", "sec-websocket-accept"];
+
+/** A deprecated operation is announced by its description alone: two dates would be none. */
+function replacedIn({ exchange }: Admitted, names: readonly string[]): ReadonlySet<string> {
+  const { deprecated } = exchange.found?.operation?.lifecycle ?? {};
+  return new Set(deprecated ? [...names, "deprecation", "sunset"] : names);
+}
+
+/** A flat list as the library takes it: by name in lower case, repeated ones as lists. */
+function recordOf(fields: readonly string[]): Record<string, string | string[]> {
+  const record: Record<string, string | string[]> = Object.create(null);
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = (fields[i] as string).toLowerCase();
+    const value = fields[i + 1] as string;
+    const before = record[name];
+    record[name] = before === undefined ? value : [before, value].flat();
+  }
+  return record;
+}

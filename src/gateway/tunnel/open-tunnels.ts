@@ -1,0 +1,105 @@
+import { judgeRecord, type KeyRecord, limitsOf } from "../../core/keys/key.ts";
+import type { Gateway, Served } from "../exchange/served.ts";
+
+/** An open tunnel, or one that waits for the backend's 101. */
+export type OpenTunnel = {
+  readonly key: KeyRecord;
+  readonly served: Served;
+  /** Ends it from our side: 1001, the gateway goes or nothing moves; 1008, the key may no longer. */
+  close(status: 1001 | 1008, why: string): void;
+};
+
+/** A key that ends is seen within this, a ban within twice as long: edge.md allows 5 s. */
+const LOOK_MS = 1_000;
+/** Accounts whose ban is asked for at once. */
+const ASKED_AT_ONCE = 64;
+
+/**
+ * The tunnels of one listener. A request is judged once, a tunnel lasts: so its key and its account
+ * are looked at again for as long as it is open.
+ */
+export class Tunnels {
+  readonly #gateway: Gateway;
+  readonly #byKey = new Map<string, Set<OpenTunnel>>();
+  #timer: NodeJS.Timeout | undefined;
+  #asking = false;
+  size = 0;
+
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway;
+  }
+
+  /** Counts a tunnel in; false where the key has `tunnelsPerKey` already. */
+  enter(tunnel: OpenTunnel): boolean {
+    const { key, served } = tunnel;
+    const tunnels = this.#byKey.get(key.id) ?? new Set();
+    if (tunnels.size >= served.limits.tunnelsPerKey) return false;
+    this.#byKey.set(key.id, tunnels.add(tunnel));
+    this.size += 1;
+    this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref();
+    return true;
+  }
+
+  leave(tunnel: OpenTunnel): void {
+    const tunnels = this.#byKey.get(tunnel.key.id);
+    if (!tunnels?.delete(tunnel)) return;
+    this.size -= 1;
+    if (tunnels.size === 0) this.#byKey.delete(tunnel.key.id);
+    if (this.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  closeAll(status: 1001 | 1008, why: string): void {
+    for (const tunnel of this.#all()) tunnel.close(status, why);
+  }
+
+  #all(): OpenTunnel[] {
+    return [...this.#byKey.values()].flatMap((tunnels) => [...tunnels]);
+  }
+
+  #look(): void {
+    const { keys, now } = this.#gateway;
+    if (keys.ready) {
+      for (const { key, served } of this.#firsts()) {
+        const judged = judgeRecord(keys.find(key.digest), served.name, now());
+        if (!judged.ok) this.#closeKey(key.id, judged.refusal.why as string);
+      }
+    }
+    if (this.#asking) return;
+    this.#asking = true;
+    void this.#closeBanned().finally(() => {
+      this.#asking = false;
+    });
+  }
+
+  /** One tunnel of each key: it speaks for the others. */
+  #firsts(): OpenTunnel[] {
+    return [...this.#byKey.values()].flatMap(([first]) => first ?? []);
+  }
+
+  #closeKey(id: string, why: string): void {
+    for (const tunnel of this.#byKey.get(id) ?? []) tunnel.close(1008, why);
+  }
+
+  async #closeBanned(): Promise<void> {
+    const tunnels = this.#firsts().filter(({ served }) => served.bans !== undefined);
+    for (let i = 0; i < tunnels.length; i += ASKED_AT_ONCE) {
+      const some = tunnels.slice(i, i + ASKED_AT_ONCE);
+      const banned = await Promise.all(some.map((tunnel) => this.#isBanned(tunnel)));
+      for (const [at, { key }] of some.entries()) {
+        if (banned[at]) this.#closeKey(key.id, "the account is banned");
+      }
+    }
+  }
+
+  /** Asks the store, since any gateway may have banned the account; while it is away, what is known. */
+  async #isBanned({ key, served }: OpenTunnel): Promise<boolean> {
+    const { quotas } = this.#gateway;
+    const name = { environment: key.environment, account: key.account };
+    const limits = limitsOf(served.plans.get(key.plan) ?? [], key.limits);
+    const ask = { limits, bans: served.bans };
+    const verdict = await quotas.look(name, ask).catch(() => quotas.lastKnown(name));
+    return verdict?.ban !== undefined && verdict.ban.untilMs > verdict.nowMs;
+  }
+}

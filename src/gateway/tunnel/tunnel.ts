@@ -1,0 +1,240 @@
+import type { ClientRequest, IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { createProxyServer } from "http-proxy-3";
+import { closeFrame, wrongSwitch } from "../../core/http/websocket.ts";
+import type { KeyRecord } from "../../core/keys/key.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { EarlyHints } from "../early-hints.ts";
+import type { Forwarding, Upgrade } from "../exchange/exchange.ts";
+import type { Served } from "../exchange/served.ts";
+import type { Admitted } from "../forward/backend-request.ts";
+import * as backend from "../forward/backend-response.ts";
+import { endThenDiscard } from "../node/linger.ts";
+import { sendRefusal } from "../stages/reply.ts";
+import type { Upstreams } from "../upstreams/upstreams.ts";
+import { ClientEnd } from "./client-end.ts";
+import { answerFields, handshakeFields, switchFields } from "./handshake.ts";
+import type { OpenTunnel, Tunnels } from "./open-tunnels.ts";
+
+/**
+ * The one door to http-proxy-3, which carries WebSocket and nothing else. `toProxy` and the path set
+ * below keep its hands off the target; everything else that it would get wrong is taken from it:
+ * what it sends to the backend is written by headers.ts, what it makes of the answer is judged and
+ * replaced first, and the client's socket is never its own (see ClientEnd).
+ */
+const proxy = createProxyServer({ toProxy: true, prependPath: false });
+proxy.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks(request));
+const started = new WeakMap<object, Tunnel>();
+
+/** Asks a backend for the WebSocket, and passes both directions on once it agreed. */
+export function upgrade(admitted: Admitted, key: KeyRecord, { tunnels, nonce }: Upgrade): void {
+  const tunnel = new Tunnel(admitted, { key, tunnels, nonce });
+  if (tunnels.enter(tunnel)) tunnel.start();
+  else void sendRefusal(admitted.gateway, admitted.exchange, { code: "too_many_tunnels" });
+}
+
+type Upstream = ReturnType<Upstreams["pick"]>;
+type Facts = { readonly key: KeyRecord; readonly tunnels: Tunnels; readonly nonce: string };
+
+class Tunnel implements Forwarding, OpenTunnel {
+  readonly key: KeyRecord;
+  readonly served: Served;
+  readonly #admitted: Admitted;
+  readonly #tunnels: Tunnels;
+  readonly #nonce: string;
+  #client: ClientEnd | undefined;
+  #upstream: Upstream | undefined;
+  #request: ClientRequest | undefined;
+  #backend: Socket | undefined;
+  #answering = false;
+  #bytes = 0;
+  #settled = false;
+
+  constructor(admitted: Admitted, { key, tunnels, nonce }: Facts) {
+    this.key = key;
+    this.served = admitted.served;
+    this.#admitted = admitted;
+    this.#tunnels = tunnels;
+    this.#nonce = nonce;
+  }
+
+  start(): void {
+    const { gateway, exchange, served, target } = this.#admitted;
+    const { request, socket } = exchange;
+    const { options } = served.upstreams;
+    const upstream = served.upstreams.pick();
+    const client = new ClientEnd(socket, () => socket.destroy());
+    this.#upstream = upstream;
+    this.#client = client;
+    started.set(client, this);
+    exchange.forwarding = this;
+    exchange.wait("connection", gateway.elapsed());
+    request.url = target;
+    request.headers = handshakeFields(this.#admitted, upstream.origin, this.#nonce);
+    const to = {
+      target: upstream.origin,
+      connectTimeout: options.connectTimeoutMs,
+      ...(options.ca === undefined ? {} : { ca: options.ca }),
+      ssl: { minVersion: "TLSv1.2", servername: options.serverName },
+    };
+    proxy.ws(request, client as unknown as Socket, Buffer.alloc(0), to, (error) =>
+      this.#failed(error),
+    );
+  }
+
+  // What the library tells, ahead of what it does itself.
+
+  asks(request: ClientRequest): void {
+    const { gateway, exchange, target } = this.#admitted;
+    this.#request = request;
+    request.path = target;
+    request.once("socket", (socket) => {
+      const isTls = this.#upstream?.origin.startsWith("https:");
+      socket.once(isTls ? "secureConnect" : "connect", () => {
+        exchange.forwards = 1;
+        exchange.wait("answer", gateway.elapsed());
+      });
+    });
+    const unasked = { code: "upstream_invalid", why: "status 100" } as const;
+    request.once("continue", () => this.#fail(unasked));
+    const hints = new EarlyHints();
+    request.on("information", ({ statusCode, rawHeaders }) => {
+      if (!this.#settled) hints.pass(this.#admitted, statusCode, rawHeaders);
+    });
+    request.once("upgrade", (answer, socket) => this.#switches(answer, socket as Socket));
+    request.once("response", (answer) => this.#answers(answer));
+  }
+
+  /** A 101: passed on when it is one to this very handshake. */
+  #switches(answer: IncomingMessage, socket: Socket): void {
+    const { gateway, exchange } = this.#admitted;
+    socket.on("error", () => undefined);
+    this.#backend = socket;
+    this.#answering = true;
+    const { rawHeaders } = answer;
+    const wrong = backend.judgeResponse(101, rawHeaders) ?? wrongSwitch(rawHeaders, this.#nonce);
+    if (wrong !== undefined) this.#fail({ code: "upstream_invalid", why: wrong });
+    if (this.#settled) {
+      socket.destroy();
+      return;
+    }
+    this.#reports("succeeded");
+    exchange.tunnelled = true;
+    exchange.source = "backend";
+    exchange.wait("tunnel", gateway.elapsed());
+    answer.headers = switchFields(this.#admitted, rawHeaders, this.#nonce);
+  }
+
+  /** Any other answer is an ordinary response, and the last one of this connection. */
+  #answers(answer: IncomingMessage): void {
+    answer.on("error", (error) => this.#fail({ code: "upstream_invalid", why: error.message }));
+    // What is destroyed is not written to: the library only reads on.
+    this.#client?.destroy();
+    this.#answering = true;
+    const { gateway, exchange } = this.#admitted;
+    const { statusCode: status = 0, rawHeaders } = answer;
+    const wrong = status < 200 ? `status ${status}` : backend.judgeResponse(status, rawHeaders);
+    if (wrong !== undefined) {
+      this.#fail({ code: "upstream_invalid", why: wrong });
+      return;
+    }
+    this.#reports("succeeded");
+    this.#tunnels.leave(this);
+    exchange.source = "backend";
+    exchange.wait("download", gateway.elapsed());
+    const { response } = exchange;
+    response.writeHead(status, answerFields(this.#admitted, rawHeaders, status));
+    // Flushes the head as the bytes that it is: flushHeaders() would make UTF-8 of it.
+    response.write("", "latin1");
+    const progresses = () => {
+      exchange.progressMs = gateway.elapsed();
+    };
+    answer.on("data", (chunk: Buffer) => {
+      progresses();
+      if (!response.write(chunk)) answer.pause();
+    });
+    // Of the socket: Node tells a response of its own connections alone, and gave this one away.
+    exchange.socket.on("drain", () => {
+      progresses();
+      answer.resume();
+    });
+    answer.once("end", () => {
+      this.#settle();
+      response.end();
+    });
+  }
+
+  #failed(error: Error): void {
+    const { exchange } = this.#admitted;
+    const failure = backend.refusalFor(error, exchange.forwards > 0, this.#answering);
+    if (!exchange.tunnelled) this.#fail(failure);
+    else exchange.why ??= `the backend's connection: ${failure.why}`;
+  }
+
+  // What the gateway tells.
+
+  look(nowMs: number): void {
+    const { exchange } = this.#admitted;
+    if (!exchange.tunnelled) return;
+    const bytes = exchange.socket.bytesRead + exchange.socket.bytesWritten;
+    if (bytes !== this.#bytes) exchange.progressMs = nowMs;
+    this.#bytes = bytes;
+  }
+
+  late(): void {
+    const { waiting } = this.#admitted.exchange;
+    if (waiting === "tunnel") this.close(1001, "no byte passed, either way");
+    else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
+  }
+
+  gone(): void {
+    this.#settle();
+    this.#request?.destroy();
+    this.#backend?.destroy();
+  }
+
+  close(status: 1001 | 1008, why: string): void {
+    const { exchange, served } = this.#admitted;
+    if (!exchange.tunnelled) {
+      if (status === 1001) this.#fail({ code: "draining", why });
+      return;
+    }
+    exchange.why ??= why;
+    // In the middle of a frame there is no place for a word: the end alone has to say it.
+    const farewell = this.#client?.mayClose ? closeFrame(status) : [];
+    this.#settle();
+    this.#backend?.destroy();
+    if (exchange.socket.writableEnded) exchange.socket.destroy();
+    else {
+      const text = Buffer.from(farewell).toString("latin1");
+      endThenDiscard(exchange.socket, text, served.limits.bodyBytes);
+    }
+  }
+
+  #fail(failure: Refusal): void {
+    if (this.#settled) return;
+    this.#settle();
+    const { gateway, exchange } = this.#admitted;
+    exchange.why ??= failure.why;
+    if (failure.code.startsWith("upstream")) this.#reports("failed");
+    this.#request?.destroy();
+    // Once the status is out, the only honest signal left is a connection that ends too soon.
+    if (exchange.response.headersSent) exchange.socket.destroy();
+    else if (!exchange.socket.destroyed) void sendRefusal(gateway, exchange, failure);
+  }
+
+  #settle(): void {
+    const { exchange, served } = this.#admitted;
+    this.#settled = true;
+    exchange.forwarding = undefined;
+    exchange.waiting = "nothing";
+    this.#tunnels.leave(this);
+    if (this.#upstream !== undefined) served.upstreams.done(this.#upstream);
+    this.#client?.destroy();
+  }
+
+  #reports(outcome: "succeeded" | "failed"): void {
+    const upstream = this.#upstream;
+    if (upstream !== undefined) this.served.upstreams[outcome]({ upstream });
+  }
+}

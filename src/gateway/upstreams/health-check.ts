@@ -1,0 +1,70 @@
+import { Client } from "undici";
+import type { Upstream, UpstreamsOptions } from "./backend-connection.ts";
+
+const USER_AGENT = "tollgate-health";
+
+/**
+ * Starts the probe of a backend where one is due and none is under way. With a health check it asks
+ * for that path, and 2xx is well; without, a bare connection says that a backend is back, and none
+ * sees a request that it cannot explain. Either has `connectTimeoutMs` for all of it.
+ */
+export function probeDue(
+  upstream: Upstream,
+  options: UpstreamsOptions,
+  done: (wentWell: boolean) => void,
+): void {
+  const { probeAtMs, endProbe } = upstream;
+  if (probeAtMs === undefined || endProbe !== undefined || probeAtMs > options.elapsed()) return;
+  const timer = setTimeout(() => end(false), options.connectTimeoutMs);
+  let stop = () => {};
+  let ended = false;
+  const end = (wentWell: boolean | undefined) => {
+    if (ended) return;
+    ended = true;
+    clearTimeout(timer);
+    upstream.endProbe = undefined;
+    stop();
+    if (wentWell !== undefined) done(wentWell);
+  };
+  upstream.endProbe = () => end(undefined);
+  const { healthCheck } = options;
+  stop = healthCheck === undefined ? tryConnect(upstream, end) : ask(upstream, healthCheck, end);
+}
+
+function tryConnect({ origin, connect }: Upstream, end: (wentWell: boolean) => void): () => void {
+  const { protocol, hostname, port, host } = new URL(origin);
+  let stopped = false;
+  const name = hostname.replace(/^\[|\]$/g, "");
+  connect({ protocol, hostname: name, port, host }, (error, socket) => {
+    socket?.on("error", () => {}).destroy();
+    if (!stopped) end(error === null);
+  });
+  return () => {
+    stopped = true;
+  };
+}
+
+/** A connection of its own: what is judged is the backend, and not the age of a connection. */
+function ask(
+  { origin, connect }: Upstream,
+  { path }: { readonly path: string },
+  end: (wentWell: boolean) => void,
+): () => void {
+  const client = new Client(origin, { connect, headersTimeout: 0, bodyTimeout: 0 });
+  const headers = { "User-Agent": USER_AGENT, Accept: "*/*" };
+  client.dispatch(
+    { path, method: "GET", headers, reset: true },
+    {
+      onRequestStart() {},
+      onResponseStart(_controller, status) {
+        if (status >= 200) end(status < 300);
+      },
+      onResponseData() {},
+      onResponseEnd() {},
+      onResponseError() {
+        end(false);
+      },
+    },
+  );
+  return () => void client.destroy().catch(() => {});
+}

@@ -1,0 +1,167 @@
+import { Lane, Upstream, type UpstreamsOptions } from "./backend-connection.ts";
+import { probeDue } from "./health-check.ts";
+
+const FAILURES_MAX = 5;
+const OUT_MS = 10_000;
+const FAILED_PROBES_MAX = 2;
+
+/** Which lane a request would rather have, after it has been tried already. */
+export type Wish = {
+  /** A connection that carried no request yet: it cannot have died of old age. */
+  readonly fresh: boolean;
+  /** These could not be reached for this request. */
+  readonly unreached: ReadonlySet<Upstream>;
+  /** Only when there is no other: its connection died just now. */
+  readonly shunned: Upstream | undefined;
+};
+
+const ANY: Wish = { fresh: false, unreached: new Set(), shunned: undefined };
+
+/**
+ * The backends of one environment (edge.md, Request out): least pending requests first; five
+ * failures in a row take one out for 10 s, then one probe decides; two failed health checks take one
+ * out, and the next good one brings it back; the last one in service is never taken out.
+ */
+export class Upstreams {
+  readonly options: UpstreamsOptions;
+  readonly all: readonly Upstream[];
+  #closed = false;
+
+  constructor(options: UpstreamsOptions) {
+    this.options = options;
+    this.all = options.origins.map((origin) => new Upstream(origin, options));
+    if (options.healthCheck === undefined) return;
+    for (const upstream of this.all) upstream.probeAtMs = options.elapsed();
+  }
+
+  /**
+   * Gives a lane of the least pending backend, at once or when one is free. The returned function
+   * gives up waiting; it does nothing once there is a lane.
+   */
+  take(onLane: (lane: Lane) => void, wish: Wish = ANY): () => void {
+    const upstream = this.#leastPending(wish) ?? (this.all[0] as Upstream);
+    upstream.pending += 1;
+    const lane = upstream.idle.pop() ?? this.#newLane(upstream);
+    if (lane !== undefined) {
+      if (wish.fresh) lane.renew();
+      onLane(lane);
+      return nothing;
+    }
+    const waiter = { onLane, fresh: wish.fresh };
+    upstream.waiters.add(waiter);
+    return () => {
+      if (upstream.waiters.delete(waiter)) upstream.pending -= 1;
+    };
+  }
+
+  /** Whether there is a backend in service that was not found unreachable already. */
+  hasOther(unreached: ReadonlySet<Upstream>): boolean {
+    return this.#leastPending({ ...ANY, unreached }) !== undefined;
+  }
+
+  /** Gives a lane back, after its response ended or failed. */
+  release(lane: Lane): void {
+    const { upstream } = lane;
+    upstream.pending -= 1;
+    const [waiter] = upstream.waiters;
+    if (waiter !== undefined) {
+      upstream.waiters.delete(waiter);
+      if (waiter.fresh) lane.renew();
+      waiter.onLane(lane);
+    } else if (this.#closed) {
+      void lane.close();
+    } else {
+      upstream.idle.push(lane);
+    }
+  }
+
+  /** The backend for a tunnel, which opens a connection of its own; pending until `done`. */
+  pick(): Upstream {
+    const upstream = this.#leastPending(ANY) as Upstream;
+    upstream.pending += 1;
+    return upstream;
+  }
+
+  done(upstream: Upstream): void {
+    upstream.pending -= 1;
+  }
+
+  succeeded({ upstream }: Pick<Lane, "upstream">): void {
+    if (upstream.failuresInRow === 0) return;
+    upstream.failuresInRow = 0;
+    if (!upstream.out && this.options.healthCheck === undefined) upstream.probeAtMs = undefined;
+  }
+
+  failed({ upstream }: Pick<Lane, "upstream">): void {
+    upstream.failuresInRow += 1;
+    if (upstream.failuresInRow < FAILURES_MAX || upstream.out) return;
+    this.#takeOut(upstream);
+    // One that must stay in service is probed too: without requests nothing else would clear it.
+    if (upstream.out || upstream.failuresInRow === FAILURES_MAX) {
+      upstream.probeAtMs = this.options.elapsed() + OUT_MS;
+    }
+  }
+
+  /** Starts the probes that are due; called a few times a second. */
+  probe(): void {
+    for (const upstream of this.all) {
+      probeDue(upstream, this.options, (wentWell) => this.#probed(upstream, wentWell));
+    }
+  }
+
+  /** Which backends are in service and answer, as far as is known: one that was never tried is. */
+  health(): { readonly origin: string; readonly up: boolean }[] {
+    return this.all.map(({ origin, out, failuresInRow, failedProbes }) => {
+      const failing = failuresInRow >= FAILURES_MAX || failedProbes >= FAILED_PROBES_MAX;
+      return { origin, up: !out && !failing };
+    });
+  }
+
+  /** Closes idle connections now, and busy ones when their response has ended. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const { endProbe } of this.all) endProbe?.();
+    const idle = this.all.flatMap((upstream) => upstream.idle.splice(0));
+    await Promise.allSettled(idle.map((lane) => lane.close()));
+  }
+
+  #probed(upstream: Upstream, wentWell: boolean): void {
+    const { healthCheck, elapsed } = this.options;
+    const ejected = upstream.failuresInRow >= FAILURES_MAX;
+    const nextMs = healthCheck?.everyMs ?? OUT_MS;
+    if (wentWell) {
+      upstream.failedProbes = 0;
+      upstream.out = false;
+      // On trial: the next failure takes it out again.
+      if (ejected) upstream.failuresInRow = FAILURES_MAX - 1;
+    } else if (healthCheck !== undefined) {
+      upstream.failedProbes += 1;
+      if (upstream.failedProbes >= FAILED_PROBES_MAX) this.#takeOut(upstream);
+    }
+    const wanted = healthCheck !== undefined || !wentWell;
+    upstream.probeAtMs = wanted ? elapsed() + nextMs : undefined;
+  }
+
+  #takeOut(upstream: Upstream): void {
+    const inService = this.all.filter(({ out }) => !out);
+    if (inService.length > 1) upstream.out = true;
+  }
+
+  #leastPending({ unreached, shunned }: Wish): Upstream | undefined {
+    let least: Upstream | undefined;
+    for (const upstream of this.all) {
+      if (upstream.out || unreached.has(upstream)) continue;
+      const isBetter = upstream !== shunned && upstream.pending < (least?.pending ?? 0);
+      if (least === undefined || least === shunned || isBetter) least = upstream;
+    }
+    return least;
+  }
+
+  #newLane(upstream: Upstream): Lane | undefined {
+    if (upstream.lanes >= this.options.connectionsMax) return undefined;
+    upstream.lanes += 1;
+    return new Lane(upstream, this.options);
+  }
+}
+
+function nothing(): void {}

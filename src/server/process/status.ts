@@ -1,0 +1,92 @@
+import type { Watched } from "../../admin/prometheus.ts";
+import type { Serving } from "../../gateway/listen/listeners.ts";
+import type { QuotaStore } from "../../stores/interface/quota-store.ts";
+import type { Counted } from "../../telemetry/counting.ts";
+import type { Check, Checks } from "../../telemetry/health.ts";
+import type { Started } from "../start.ts";
+
+/** What one process tells the one that watches over it: counts since the last time, and how it is. */
+export type Told = {
+  readonly counted: Counted;
+  readonly gauges: Gauges;
+  readonly checks: Checks;
+};
+
+/** A gateway that is one process of several. */
+export type One = Started & {
+  /** Counts are taken out: each is told once. */
+  tell(): Told;
+};
+
+export type Gauges = {
+  readonly inFlight: number;
+  readonly tunnels: number;
+  readonly upstreams: readonly UpstreamUp[];
+  readonly storeUp: boolean;
+  readonly storeUnsafePolicy: boolean;
+  /** These two only grow, as long as the process lives. */
+  readonly storeCommands: number;
+  readonly logDropped: number;
+};
+type UpstreamUp = { readonly environment: string; readonly origin: string; readonly up: boolean };
+
+/** What is asked at each scrape, of a gateway in this process. */
+export function watch(
+  serving: Serving,
+  quotas: QuotaStore,
+): Omit<Watched, "version" | "logDropped"> {
+  return {
+    inFlight: () => serving.active,
+    tunnels: () => serving.tunnels,
+    upstreams: () => serving.upstreams(),
+    storeUp: () => quotas.health().ok,
+    storeUnsafePolicy: () => quotas.unsafePolicy?.() ?? false,
+    storeCommands: () => quotas.commands?.() ?? 0,
+  };
+}
+
+export function readGauges(watched: Watched): Gauges {
+  return {
+    inFlight: watched.inFlight(),
+    tunnels: watched.tunnels(),
+    upstreams: [...watched.upstreams()],
+    storeUp: watched.storeUp(),
+    storeUnsafePolicy: watched.storeUnsafePolicy(),
+    storeCommands: watched.storeCommands(),
+    logDropped: watched.logDropped(),
+  };
+}
+
+/** All processes as one gateway: what can be counted is summed, of the rest the worst is told. */
+export function sumGauges(all: readonly Gauges[]): Gauges {
+  const sum = (read: (gauges: Gauges) => number) => {
+    return all.reduce((total, gauges) => total + read(gauges), 0);
+  };
+  const upstreams = new Map<string, UpstreamUp>();
+  for (const one of all.flatMap((gauges) => gauges.upstreams)) {
+    const id = `${one.environment} ${one.origin}`;
+    const up = one.up && upstreams.get(id)?.up !== false;
+    upstreams.set(id, { ...one, up });
+  }
+  return {
+    inFlight: sum(({ inFlight }) => inFlight),
+    tunnels: sum(({ tunnels }) => tunnels),
+    upstreams: [...upstreams.values()],
+    storeUp: all.every(({ storeUp }) => storeUp),
+    storeUnsafePolicy: all.some(({ storeUnsafePolicy }) => storeUnsafePolicy),
+    storeCommands: sum(({ storeCommands }) => storeCommands),
+    logDropped: sum(({ logDropped }) => logDropped),
+  };
+}
+
+/** The worst of all processes in each check, and how many of them it is. */
+export function worstCheck(all: readonly Checks[], name: "store" | "keys"): Check {
+  const bad = all.map((checks) => checks[name]).filter(({ ok }) => !ok);
+  const [first] = bad;
+  if (first === undefined) return { ok: true };
+  const why = first.why ?? "not well";
+  return {
+    ok: false,
+    why: bad.length === all.length ? why : `${why} (${bad.length} of ${all.length} workers)`,
+  };
+}

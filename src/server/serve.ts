@@ -1,0 +1,193 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { mistakeLine } from "../cli/frame/config-file.ts";
+import {
+  DONE,
+  type EndSignal,
+  FAILED,
+  fail,
+  type Terminal,
+  WRONG_CONFIGURATION,
+} from "../cli/frame/terminal.ts";
+import type { Config, Loaded } from "../config/config.ts";
+import { loadConfig } from "../config/load.ts";
+import { createLog, type Log } from "../telemetry/log.ts";
+import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
+import { type Started, start } from "./start.ts";
+import { watchFiles } from "./watch-files.ts";
+
+/** Exit status by the signal that came a second time: 128 and its number, as shells have it. */
+const CUT_SHORT = { SIGINT: 130, SIGTERM: 143 } as const;
+const CRASH_DRAIN_MS = 5_000;
+/** After the drain's deadline: time for what it cuts to end, with its lines and its charges. */
+const CUT_MS = 1_700;
+/** After the drain's deadline: time for the last log lines, then this process is ended by force. */
+const LAST_LINES_MS = 2_000;
+/** Workers keep the deadline by themselves; their last lines come a little after it. */
+const WORKERS_LATER_MS = 1_000;
+const LAST_LINES_AT_ONCE_MS = 100;
+/** What was charged is told and saved, even then. */
+const STOP_AT_ONCE_MS = 500;
+
+export type Serving = {
+  readonly file: string;
+  readonly env: Terminal["env"];
+  /** The same signal again within this is one that came twice, not a second one. */
+  readonly repeatMs: number;
+  /** Before the gateway starts. Keep what it returns: it is called when the start fails. */
+  readonly before?: (config: Config) => Promise<() => Promise<void>>;
+  /** When it serves; `print` writes to stdout, ahead of the request lines. */
+  readonly ready?: (started: Started, config: Config, print: (text: string) => void) => void;
+};
+
+/**
+ * Runs the gateway until a signal ends it, and gives the exit status. SIGHUP or a save of one of
+ * its files reloads; SIGTERM and SIGINT drain; a second one ends at once (edge.md, Process).
+ */
+export async function serve(serving: Serving, terminal: Terminal): Promise<number> {
+  const loaded = await loadConfig(serving.file, serving.env);
+  if (!loaded.ok) {
+    return fail(terminal, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));
+  }
+  const pipe = openLogPipe(1);
+  const log = createLog(pipe, loaded.config.log.level);
+  for (const warning of loaded.warnings) log.warn(mistakeLine(warning), { ...warning });
+  const undo = await serving.before?.(loaded.config);
+  try {
+    return await new Service(serving, terminal, { pipe, log, loaded }).run();
+  } catch (error) {
+    await undo?.();
+    await pipe.flush(LAST_LINES_AT_ONCE_MS);
+    throw error;
+  }
+}
+
+type Opened = {
+  readonly pipe: LogPipe;
+  readonly log: Log;
+  readonly loaded: Extract<Loaded, { ok: true }>;
+};
+
+class Service {
+  readonly #serving: Serving;
+  readonly #terminal: Terminal;
+  readonly #pipe: LogPipe;
+  readonly #log: Log;
+  readonly #watch = watchFiles(() => this.#reload("file saved"));
+  readonly #first: Opened["loaded"];
+  #last: Opened["loaded"];
+  #started: Started | undefined;
+  #ending = false;
+  #cutShort = false;
+  #signalled: { readonly signal: EndSignal; readonly atMs: number } | undefined;
+  #ended: (status: number) => void = () => {};
+
+  constructor(serving: Serving, terminal: Terminal, { pipe, log, loaded }: Opened) {
+    this.#serving = serving;
+    this.#terminal = terminal;
+    this.#pipe = pipe;
+    this.#log = log;
+    this.#first = loaded;
+    this.#last = loaded;
+  }
+
+  async run(): Promise<number> {
+    const ended = new Promise<number>((resolve) => {
+      this.#ended = resolve;
+    });
+    const { process } = this.#terminal;
+    process.onEndSignal((signal) => this.#onEndSignal(signal));
+    process.onHangUp(() => this.#reload("SIGHUP"));
+    process.onCrash((error) => this.#onCrash(error));
+    const log = this.#log;
+    const options = {
+      log,
+      load: () => this.#load(),
+      logDropped: () => this.#pipe.dropped(),
+      relay: (lines: string) => this.#pipe.write(lines),
+    };
+    try {
+      await this.#watch.follow(this.#first.files);
+      this.#started = await start(this.#first.config, options);
+    } catch (error) {
+      this.#watch.close();
+      throw error;
+    }
+    this.#serving.ready?.(this.#started, this.#first.config, (text) => this.#pipe.write(text));
+    const { urls, adminUrl } = this.#started;
+    log.info("serving", { urls, admin: adminUrl, config: this.#first.config.hash });
+    if (this.#signalled !== undefined) this.#end(DONE, this.#drainMs());
+    return ended;
+  }
+
+  async #load(): Promise<Loaded> {
+    const loaded = await loadConfig(this.#serving.file, this.#serving.env);
+    if (loaded.ok) {
+      this.#last = loaded;
+      await this.#watch.follow(loaded.files);
+    }
+    return loaded;
+  }
+
+  #reload(because: string): void {
+    if (this.#ending || this.#started === undefined) return;
+    this.#log.info("reloading", { because });
+    this.#started.reload().catch((error) => this.#onCrash(error));
+  }
+
+  #onEndSignal(signal: EndSignal): void {
+    const nowMs = performance.now();
+    if (this.#signalled === undefined) {
+      this.#signalled = { signal, atMs: nowMs };
+      this.#log.info("draining", { signal });
+      if (this.#started !== undefined && !this.#ending) this.#end(DONE, this.#drainMs());
+      return;
+    }
+    const { signal: first, atMs } = this.#signalled;
+    if (signal === first && nowMs - atMs < this.#serving.repeatMs) return;
+    void this.#exit(CUT_SHORT[signal]);
+  }
+
+  /** Nothing that a client or a backend sends may come here: it is a mistake of ours. */
+  #onCrash(error: unknown): void {
+    const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+    this.#log.error("unexpected failure", { name, why: message, stack });
+    if (!this.#ending) this.#end(FAILED, CRASH_DRAIN_MS);
+  }
+
+  #end(status: number, drainMs: number): void {
+    this.#ending = true;
+    this.#watch.close();
+    const { process } = this.#terminal;
+    setTimeout(() => process.kill(), drainMs + LAST_LINES_MS).unref();
+    const deadline = new Promise((resolve) => setTimeout(resolve, drainMs + CUT_MS).unref());
+    const stopped = this.#started?.stop().catch((error: unknown) => {
+      this.#log.error("stop failed", { why: error instanceof Error ? error.message : error });
+    });
+    void Promise.race([stopped, deadline])
+      .then(() => this.#pipe.flush(LAST_LINES_MS))
+      .then((flushed) => {
+        if (this.#cutShort) return;
+        if (flushed || !this.#pipe.holdsExit) this.#ended(status);
+        else process.kill();
+      });
+  }
+
+  /** Without waiting for anything but counts and lines that can be written now. */
+  async #exit(status: number): Promise<void> {
+    this.#cutShort = true;
+    const stopped = this.#started?.stop({ atOnce: true }).catch(() => {});
+    await Promise.race([stopped, delay(STOP_AT_ONCE_MS)]);
+    const flushed = await this.#pipe.flush(LAST_LINES_AT_ONCE_MS);
+    const { process } = this.#terminal;
+    if (flushed || !this.#pipe.holdsExit) process.exit(status);
+    process.kill();
+  }
+
+  /** The longest of what was in force: ending by force too early would break a promise. */
+  #drainMs(): number {
+    const environments = [this.#first, this.#last].flatMap(({ config }) => config.environments);
+    const limits = environments.map((environment) => environment.limits);
+    const drainMs = Math.max(...limits.map((one) => one.drainDelayMs + one.drainMs));
+    return this.#first.config.workers === 1 ? drainMs : drainMs + WORKERS_LATER_MS;
+  }
+}

@@ -1,0 +1,248 @@
+import cluster from "node:cluster";
+import { fileURLToPath } from "node:url";
+import type { Config } from "../../config/config.ts";
+import { drainTimes } from "../../config/drain.ts";
+import type { Check, Checks } from "../../telemetry/health.ts";
+import type { Log } from "../../telemetry/log.ts";
+import { type Gauges, sumGauges, type Told } from "../process/status.ts";
+import { Member } from "./member.ts";
+
+const MAIN = fileURLToPath(new URL("../../main.ts", import.meta.url));
+/** More ends than this in a minute are a loop: each further start waits, twice as long each time. */
+const ENDS_MAX = 5;
+const ENDS_WITHIN_MS = 60_000;
+const BACKOFF_MS = 1_000;
+/** Beyond the drain's own deadline, which each process keeps by itself. */
+export const LAST_WORDS_MS = 2_500;
+const BACKOFF_MS_MAX = 30_000;
+
+export type TeamOptions = {
+  readonly count: number;
+  readonly log: Log;
+  readonly told: (told: Told) => void;
+  readonly lines: (lines: string) => void;
+  /** Added to the environment of each process. */
+  readonly variables: Readonly<Record<string, string>>;
+};
+
+/**
+ * How far a configuration came: not `taken`, nothing has changed, for these reasons; taken, it is in
+ * force but for those that the reasons name.
+ */
+export type Spread = { readonly taken: boolean; readonly reasons: readonly string[] };
+
+/** The processes that serve: as many as are wanted, each one that ends replaced. */
+export class Team {
+  readonly #options: TeamOptions;
+  #config: Config;
+  /** Those that serve or are starting. */
+  readonly #members = new Set<Member>();
+  /** Those that are not counted on any more, until they have ended. */
+  readonly #leaving = new Set<Member>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #opened = false;
+  #stopping = false;
+  /** When a process was lost, in milliseconds of performance.now(): of the last minute. */
+  #endsMs: number[] = [];
+  #lastWhy = "";
+  /** What those that are gone have said of what only grows. */
+  #past = { storeCommands: 0, logDropped: 0 };
+  #restarts = 0;
+  urls: Readonly<Record<string, string>> = {};
+
+  constructor(config: Config, options: TeamOptions) {
+    this.#config = config;
+    this.#options = options;
+    // Each takes connections from the shared socket itself: none waits in the hands of a process
+    // that dies, and this one, which watches, is in nobody's way (docs/decisions/workers.md).
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
+  }
+
+  /**
+   * Resolves when all serve. Rejects, with none left, in the words of the first that cannot. The
+   * first is alone for a moment: what keeps it from starting would keep the others too.
+   */
+  async open(): Promise<void> {
+    try {
+      await this.#serve();
+      await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#serve()));
+      this.#opened = true;
+    } catch (error) {
+      await this.kill();
+      throw error;
+    }
+  }
+
+  get serving(): number {
+    return [...this.#members].filter(({ serving }) => serving).length;
+  }
+
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** What all that serve have told last. */
+  get checks(): readonly Checks[] {
+    return this.#told().map(({ checks }) => checks);
+  }
+
+  get gauges(): Gauges {
+    const now = sumGauges(this.#told().map(({ gauges }) => gauges));
+    const lost = [...this.#members].reduce((sum, member) => sum + member.lost, 0);
+    return {
+      ...now,
+      storeCommands: now.storeCommands + this.#past.storeCommands,
+      logDropped: now.logDropped + this.#past.logDropped + lost,
+    };
+  }
+
+  /** Processes that end again and again, or none that serves, is a reason not to be ready. */
+  get health(): Check {
+    const { count } = this.#options;
+    const ends = this.#recentEnds();
+    if (ends > ENDS_MAX) {
+      return { ok: false, why: `${ends} ended within a minute, the last one: ${this.#lastWhy}` };
+    }
+    const { serving } = this;
+    if (serving === 0) return { ok: false, why: "none serves" };
+    return serving === count ? { ok: true } : { ok: true, why: `${serving} of ${count} serve` };
+  }
+
+  /** Brings up to date what all have told; gives up on each after `withinMs`. */
+  async ask(withinMs: number): Promise<void> {
+    await Promise.all([...this.#members].map((member) => member.ask(withinMs)));
+  }
+
+  /**
+   * Puts a configuration in force in all of them, and in all that are started from now on. One goes
+   * first: what it refuses, none of the others is asked to take. One that gives no answer is
+   * replaced by one with the new configuration.
+   */
+  async reload(config: Config): Promise<Spread> {
+    const late: string[] = [];
+    const one = async (member: Member): Promise<readonly string[]> => {
+      try {
+        const answer = await member.reload(config);
+        return answer.ok ? [] : (answer.reasons ?? []);
+      } catch (error) {
+        if (!this.#members.has(member)) return [];
+        late.push(`worker ${member.number}: ${error instanceof Error ? error.message : error}`);
+        this.#retire(member, config);
+        return [];
+      }
+    };
+    const [first] = this.#members;
+    const refused = first === undefined ? [] : await one(first);
+    if (refused.length > 0) return { taken: false, reasons: refused };
+    this.#config = config;
+    const others = [...this.#members].filter((member) => member !== first);
+    // What the first has taken, another can refuse only for what it alone knows, for a moment.
+    const answers = await Promise.all(
+      others.map(async (member) => {
+        const reasons = await one(member);
+        if (reasons.length > 0) this.#retire(member, config);
+        return reasons.map((reason) => `worker ${member.number}: ${reason}`);
+      }),
+    );
+    return { taken: true, reasons: [...late, ...answers.flat()] };
+  }
+
+  /** Lets all of them drain; resolves when they have ended, or have been ended at the deadline. */
+  async stop(deadlineMs: number): Promise<void> {
+    this.#stopping = true;
+    this.#cancel();
+    const timer = setTimeout(() => this.#killAll(), deadlineMs);
+    for (const member of this.#members) member.stop();
+    await this.#ended();
+    clearTimeout(timer);
+  }
+
+  async kill(): Promise<void> {
+    this.#stopping = true;
+    this.#cancel();
+    this.#killAll();
+    await this.#ended();
+  }
+
+  /** Another takes its place now; it lets go of what is under way, or is made to. */
+  #retire(member: Member, config: Config): void {
+    this.#lose(member, "it did not take the new configuration");
+    member.stop();
+    const { delayMs, drainMs } = drainTimes(config);
+    setTimeout(() => member.kill(), delayMs + drainMs + LAST_WORDS_MS).unref();
+  }
+
+  #told(): readonly Told[] {
+    return [...this.#members].flatMap(({ serving, told }) => (serving && told ? [told] : []));
+  }
+
+  #launch(): Member {
+    cluster.setupPrimary({
+      exec: MAIN,
+      args: ["worker"],
+      serialization: "advanced",
+      stdio: ["ignore", "pipe", "inherit", "ipc"],
+    });
+    const { told, lines, variables } = this.#options;
+    const lost = (member: Member, why: string) => this.#lose(member, why);
+    const member: Member = new Member(cluster.fork(variables), this.#config, { told, lines, lost });
+    this.#members.add(member);
+    void member.closed.then(() => this.#leaving.delete(member));
+    return member;
+  }
+
+  #lose(member: Member, why: string): void {
+    if (!this.#members.delete(member)) return;
+    this.#leaving.add(member);
+    const { storeCommands = 0, logDropped = 0 } = member.told?.gauges ?? {};
+    this.#past.storeCommands += storeCommands;
+    this.#past.logDropped += logDropped + member.lost;
+    if (this.#stopping || !this.#opened) return;
+    this.#endsMs.push(performance.now());
+    this.#lastWhy = why;
+    const afterMs = this.#pauseMs();
+    const { log } = this.#options;
+    log.error("a worker is lost", { worker: member.number, pid: member.pid, why, afterMs });
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      this.#restarts += 1;
+      // That it cannot start is told where it is lost.
+      this.#serve().catch(() => {});
+    }, afterMs);
+    this.#timers.add(timer);
+  }
+
+  /** Starts one; rejects, in words, when it cannot serve. */
+  async #serve(): Promise<void> {
+    const startMs = performance.now();
+    const member = this.#launch();
+    this.urls = await member.ready;
+    const startedMs = Math.round(performance.now() - startMs);
+    const { number, pid } = member;
+    this.#options.log.info("a worker serves", { worker: number, pid, startedMs });
+  }
+
+  #pauseMs(): number {
+    const over = this.#recentEnds() - ENDS_MAX;
+    return over <= 0 ? 0 : Math.min(BACKOFF_MS * 2 ** (over - 1), BACKOFF_MS_MAX);
+  }
+
+  #recentEnds(): number {
+    const sinceMs = performance.now() - ENDS_WITHIN_MS;
+    this.#endsMs = this.#endsMs.filter((ms) => ms > sinceMs);
+    return this.#endsMs.length;
+  }
+
+  #cancel(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+  }
+
+  #killAll(): void {
+    for (const member of [...this.#members, ...this.#leaving]) member.kill();
+  }
+
+  async #ended(): Promise<void> {
+    await Promise.all([...this.#members, ...this.#leaving].map(({ closed }) => closed));
+  }
+}

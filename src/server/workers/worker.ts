@@ -1,0 +1,158 @@
+import { flushCompileCache } from "node:module";
+import { DONE, FAILED, fail, type Terminal, WRONG_USAGE } from "../../cli/frame/terminal.ts";
+import type { Config, Loaded } from "../../config/config.ts";
+import { drainTimes } from "../../config/drain.ts";
+import { createLog, type Log } from "../../telemetry/log.ts";
+import { type Channel, openChannel } from "../../workers/channel.ts";
+import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
+import type { One } from "../process/status.ts";
+import { startOne } from "../start.ts";
+import { removeCompileCache } from "./compile-cache.ts";
+import type { ToWorker } from "./messages.ts";
+
+/** Counts that a process takes with it when it is killed are those of this time, at most. */
+const TELL_MS = 500;
+const CRASH_DRAIN_MS = 5_000;
+/** After the drain's deadline: time for what it cuts to end, with its lines and its charges. */
+const CUT_MS = 1_700;
+/** The process that watches waits a little longer. */
+const LAST_LINES_MS = 500;
+
+/** One process of several: everything but the admin listener, as the one that started it says. */
+export async function runWorker(terminal: Terminal): Promise<number> {
+  const channel = openChannel();
+  if (channel === undefined) {
+    return fail(terminal, WRONG_USAGE, "The verb worker is for the gateway itself: use start");
+  }
+  return new Service(channel, terminal).run();
+}
+
+class Service {
+  readonly #channel: Channel;
+  readonly #terminal: Terminal;
+  readonly #pipe: LogPipe = openLogPipe(1);
+  readonly #ended: Promise<number>;
+  #end: (status: number) => void = () => {};
+  #log: Log | undefined;
+  #config: Config | undefined;
+  #one: One | undefined;
+  #starting: Promise<void> | undefined;
+  #stopping = false;
+
+  constructor(channel: Channel, terminal: Terminal) {
+    this.#channel = channel;
+    this.#terminal = terminal;
+    this.#ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+  }
+
+  run(): Promise<number> {
+    const { process } = this.#terminal;
+    // Ctrl-C reaches the whole group: what to do is for the process that watches to say.
+    process.onEndSignal(() => {});
+    process.onHangUp(() => {});
+    process.onCrash((error) => this.#onCrash(error));
+    this.#channel.onMessage((message) => this.#onMessage(message));
+    this.#channel.onGone(() => this.#onGone());
+    void this.#channel.tell({ hello: true });
+    return this.#ended;
+  }
+
+  #onMessage(message: ToWorker): void {
+    if ("start" in message) {
+      this.#starting = this.#start(message.start);
+    } else if ("reload" in message) {
+      void this.#reload(message.reload, message.id);
+    } else if ("tell" in message) {
+      void this.#tell(message.tell);
+    } else {
+      void this.#stop(DONE);
+    }
+  }
+
+  async #start(config: Config): Promise<void> {
+    const log = numbered(createLog(this.#pipe, config.log.level), this.#channel.number);
+    this.#log = log;
+    this.#config = config;
+    const load = async (): Promise<Loaded> => {
+      return { ok: true, config: this.#config ?? config, warnings: [], files: [] };
+    };
+    try {
+      // The admin listener is one for all, in the process that watches.
+      this.#one = await startOne(
+        { ...config, admin: undefined },
+        { log, load, logDropped: () => this.#pipe.dropped() },
+      );
+    } catch (error) {
+      await this.#channel.tell({ cannot: error instanceof Error ? error.message : String(error) });
+      return this.#leave(FAILED);
+    }
+    // For those that are started later: a process that is killed would leave nothing.
+    flushCompileCache();
+    await this.#tell();
+    await this.#channel.tell({ serving: this.#one.urls });
+    setInterval(() => void this.#tell(), TELL_MS).unref();
+  }
+
+  async #reload(config: Config, id: number): Promise<void> {
+    this.#config = { ...config, admin: undefined };
+    const reloaded = await this.#one?.reload();
+    if (reloaded !== undefined) await this.#channel.tell({ reloaded, id });
+  }
+
+  async #tell(id?: number): Promise<void> {
+    if (this.#one === undefined) return;
+    await this.#channel.tell({ told: this.#one.tell(), ...(id !== undefined && { id }) });
+  }
+
+  /** Nobody watches any more: end as if told to; at once where that was said already. */
+  #onGone(): void {
+    const removed = removeCompileCache(this.#terminal.env);
+    if (this.#stopping) void removed.then(() => this.#terminal.process.kill());
+    else void this.#stop(DONE);
+  }
+
+  #onCrash(error: unknown): void {
+    const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+    this.#log?.error("unexpected failure", { name, why: message, stack });
+    void this.#channel.tell({ failing: message });
+    if (!this.#stopping) void this.#stop(FAILED, CRASH_DRAIN_MS);
+  }
+
+  async #stop(status: number, withinMs = Number.POSITIVE_INFINITY): Promise<void> {
+    if (this.#stopping) return;
+    this.#stopping = true;
+    const { delayMs, drainMs } = this.#config
+      ? drainTimes(this.#config)
+      : { delayMs: 0, drainMs: 0 };
+    const deadlineMs = Math.min(delayMs + drainMs, withinMs);
+    const endMs = deadlineMs + CUT_MS;
+    setTimeout(() => this.#terminal.process.kill(), endMs + LAST_LINES_MS).unref();
+    const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());
+    await this.#starting;
+    await Promise.race([this.#one?.stop(), late]).catch((error: unknown) => {
+      this.#log?.error("stop failed", { why: error instanceof Error ? error.message : error });
+    });
+    await this.#leave(status);
+  }
+
+  /** The last counts and lines go ahead. */
+  async #leave(status: number): Promise<void> {
+    await this.#tell();
+    await this.#pipe.flush(LAST_LINES_MS);
+    this.#end(status);
+  }
+}
+
+/** Which process it is that says something of itself; a request line is that of the gateway. */
+function numbered(log: Log, worker: number): Log {
+  return {
+    debug: (message, details) => log.debug(message, { ...details, worker }),
+    info: (message, details) => log.info(message, { ...details, worker }),
+    warn: (message, details) => log.warn(message, { ...details, worker }),
+    error: (message, details) => log.error(message, { ...details, worker }),
+    request: (line) => log.request(line),
+    setLevel: (level) => log.setLevel(level),
+  };
+}

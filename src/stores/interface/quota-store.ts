@@ -1,0 +1,122 @@
+import type { KeyRecord } from "../../core/keys/key.ts";
+import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
+
+/** Whose quota: an account lives in one environment (contract 3). */
+export type AccountName = {
+  readonly environment: string;
+  readonly account: string;
+  /** Both as one text, where the name is kept: building and hashing it costs half a microsecond. */
+  readonly id?: string;
+};
+
+/** An account as one text; no environment has a colon in its name. */
+export function accountId({ environment, account, id }: AccountName): string {
+  return id ?? `${environment}:${account}`;
+}
+
+/** The account that `accountId` made the text of. */
+export function accountOf(id: string): AccountName {
+  const colon = id.indexOf(":");
+  return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
+}
+
+/**
+ * How an answer came about: `store`, decided by the store that all gateways share; `local`, decided
+ * here while that store is away (contract 8), from this gateway's share of the limit.
+ */
+export type Answer = {
+  readonly verdict: Verdict;
+  /** Which unit of a merged ask this is: units of the same verdict admitted after this one. */
+  readonly unspent: number;
+  readonly admitted: boolean;
+  readonly by: "store" | "local";
+};
+
+/** Why there is no answer: the store is away and `onStoreFailure` is `deny`. */
+export type NoAnswer = { readonly unavailable: true };
+
+/** Contract 2 and 8. */
+export type FailurePolicy = {
+  readonly onStoreFailure: "local" | "deny" | "allow";
+  readonly expectedGateways: number;
+};
+
+export type AccountBan = AccountName & { readonly ban: Ban };
+
+/**
+ * Counts requests, and remembers strikes and bans. Every implementation passes
+ * test/stores/contract.ts unchanged.
+ *
+ * - Charges every window or none: a refused request costs nothing.
+ * - Windows are aligned to UTC by the store's own clock, and never go back.
+ * - Answers at once, without a promise, when the answer is at hand.
+ * - Never rejects: a failure of the store is handled behind this door (contract 8).
+ */
+export interface QuotaStore {
+  /** Asks for one request of the account. `ask.units` is 1. */
+  spend(name: AccountName, ask: Ask): Answer | NoAnswer | Promise<Answer | NoAnswer>;
+
+  /** The last known answer for the account, or undefined; costs nothing and changes nothing. */
+  lastKnown(name: AccountName): Verdict | undefined;
+
+  /** The account as the store has it now; charges nothing. Rejects when the store is away. */
+  look(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict>;
+
+  /** Every ban in force. Rejects when the store is away. */
+  bans(): Promise<AccountBan[]>;
+
+  /** Ends a ban and forgets its offences and strikes; false when there was none in force. */
+  liftBan(name: AccountName): Promise<boolean>;
+
+  /** Forgets what is known from earlier answers: of one account, or of all (plans changed). */
+  forget(name?: AccountName): void;
+
+  /** What to do while the store is away may change with a reload. */
+  reconfigure?(policy: FailurePolicy): void;
+
+  /** Commands sent to a store elsewhere, so far. */
+  commands?(): number;
+
+  /** Whether a store elsewhere may throw counters away to make room. */
+  unsafePolicy?(): boolean;
+
+  /** For /readyz: is the store answering, and if not, why. */
+  health(): { readonly ok: boolean; readonly why?: string };
+
+  close(): Promise<void>;
+}
+
+/** One edit of the set of records: what they become, and what the editor is told. */
+export type Edit<T> = (records: readonly KeyRecord[]) => {
+  readonly records: readonly KeyRecord[];
+  readonly result: T;
+};
+
+/**
+ * Knows the keys. Holds all records in memory: a lookup costs no I/O, and an unknown key none.
+ * Every implementation passes test/stores/keys-contract.ts unchanged.
+ *
+ * - `find` is by digest; the key itself never gets here.
+ * - A change by any writer, in any process, is seen by every reader within one second.
+ * - Several writers never lose each other's change.
+ * - Damaged or unreadable records never replace good ones.
+ */
+export interface KeyStore {
+  find(digest: string): KeyRecord | undefined;
+  list(): readonly KeyRecord[];
+  /** False until there is a copy of the records: then a key is neither valid nor invalid. */
+  readonly ready: boolean;
+  /** Applies the edit to the newest records, atomically against all other writers. */
+  change<T>(edit: Edit<T>): Promise<T>;
+  /** Called after each change of the records that `find` sees. */
+  onChange(listener: () => void): void;
+  health(): { readonly ok: boolean; readonly why?: string };
+  close(): Promise<void>;
+}
+
+/** What a store tells the people who run it; the caller logs it. Details never hold secrets. */
+export type Report = (
+  level: "debug" | "info" | "warn" | "error",
+  message: string,
+  details?: Record<string, unknown>,
+) => void;

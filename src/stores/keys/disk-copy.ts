@@ -1,0 +1,90 @@
+import { readFile } from "node:fs/promises";
+import type { KeyRecord } from "../../core/keys/key.ts";
+import { takeLock } from "../files/file-lock.ts";
+import { fileTrouble, replaceFile } from "../files/replace-file.ts";
+import type { Report } from "../interface/quota-store.ts";
+import { keysText, readKeys } from "./file-keys.ts";
+
+/** The last copy on disk of records that live in Redis. */
+export type KeysCopy = {
+  /** What was there at the start; undefined when there was none. */
+  readonly found: readonly KeyRecord[] | undefined;
+  /** Writes in its own time; of several, the newest. Never fails: trouble is reported once. */
+  write(records: readonly KeyRecord[]): void;
+  close(): Promise<void>;
+};
+
+/** Gateways of one machine may share the file: each writes the same, one at a time. */
+const LOCK_WAIT_MS = 5_000;
+
+/** Rejects with DamagedFileError when there is a copy that cannot be read, and leaves it as it is. */
+export async function openKeysCopy(
+  file: string,
+  report: Report,
+  lockWaitMs = LOCK_WAIT_MS,
+): Promise<KeysCopy> {
+  const found = await read(file);
+  let wanted: readonly KeyRecord[] | undefined;
+  let writing: Promise<void> | undefined;
+  let trouble = false;
+
+  async function writeAll(): Promise<void> {
+    while (wanted !== undefined) {
+      const records = wanted;
+      wanted = undefined;
+      try {
+        await writeOne(file, records, lockWaitMs);
+        if (trouble) report("info", "The copy of the keys is written again", { file });
+        trouble = false;
+      } catch (cause) {
+        if (!trouble) {
+          const why = fileTrouble(cause);
+          report("error", `Cannot write the copy of the keys to ${file}: ${why}`, { file });
+        }
+        trouble = true;
+      }
+    }
+    writing = undefined;
+  }
+
+  return {
+    found,
+    write: (records) => {
+      wanted = records;
+      writing ??= writeAll();
+    },
+    close: async () => {
+      await writing;
+    },
+  };
+}
+
+async function writeOne(
+  file: string,
+  records: readonly KeyRecord[],
+  lockWaitMs: number,
+): Promise<void> {
+  const lock = await takeLock(file, lockWaitMs);
+  if (lock === undefined) throw new Error("another process keeps it locked");
+  try {
+    await replaceFile(file, keysText(records));
+  } finally {
+    lock.release();
+  }
+}
+
+async function read(file: string): Promise<readonly KeyRecord[] | undefined> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return undefined;
+    throw new Error(`Cannot read the state file ${file}: ${fileTrouble(cause)}`, { cause });
+  }
+  return isCounters(text) ? undefined : readKeys(file, text);
+}
+
+/** What the memory store left here, before the configuration named Redis: nothing is known of keys. */
+function isCounters(text: string): boolean {
+  return /^\{"version":1,"accounts":\[/.test(text);
+}

@@ -1,0 +1,108 @@
+import { type Account, type BanPolicy, NEW_ACCOUNT } from "../../core/quota/decide.ts";
+import { type Limit, WINDOWS, windowEnd } from "../../core/quota/windows.ts";
+import type { AccountName } from "../interface/quota-store.ts";
+
+/** One account in memory, flat to be small. `limits` are those of its last ask, of that `era`. */
+export type Entry = Unfrozen<Account> & { limits: readonly Limit[]; era: number; recent: boolean };
+type Unfrozen<T> = { -readonly [member in keyof T]: T[member] };
+
+const NO_LIMITS: readonly Limit[] = [];
+
+export function newEntry({ usage, strikesMs, ban }: Account = NEW_ACCOUNT): Entry {
+  return { usage, strikesMs, ban, limits: NO_LIMITS, era: -1, recent: true };
+}
+
+/** Accounts looked at in one sweep: about a millisecond of work. */
+const SWEEP_ACCOUNTS = 10_000;
+/** Accounts looked at for an idle one to forget, before any will do. */
+const IDLE_SEARCH = 64;
+
+/**
+ * The accounts of the memory store, by environment, then account, so that no string is built to
+ * find one. Never more than `accountsMax`: beyond that the ones that were idle longest are
+ * forgotten, those without a ban first. Each has a valid key, so that takes as many keys.
+ */
+export class AccountTable {
+  readonly #environments = new Map<string, Map<string, Entry>>();
+  readonly #accountsMax: number;
+  readonly #onOverflow: () => void;
+  #size = 0;
+  #hand: Iterator<[AccountName, Entry]> = this.all();
+
+  constructor(accountsMax: number, onOverflow: () => void) {
+    this.#accountsMax = accountsMax;
+    this.#onOverflow = onOverflow;
+  }
+
+  find({ environment, account }: AccountName): Entry | undefined {
+    return this.#environments.get(environment)?.get(account);
+  }
+
+  add({ environment, account }: AccountName, entry: Entry): Entry {
+    let accounts = this.#environments.get(environment);
+    if (accounts === undefined) {
+      accounts = new Map();
+      this.#environments.set(environment, accounts);
+    }
+    if (!accounts.has(account)) {
+      if (this.#size >= this.#accountsMax) this.#forgetIdle();
+      this.#size += 1;
+    }
+    accounts.set(account, entry);
+    return entry;
+  }
+
+  *all(): Generator<[AccountName, Entry]> {
+    for (const [environment, accounts] of this.#environments) {
+      for (const [account, entry] of accounts) yield [{ environment, account }, entry];
+    }
+  }
+
+  /** Looks at the next accounts in turn, and forgets those of which nothing can matter any more. */
+  sweep(policy: BanPolicy | undefined, nowMs: number): void {
+    for (let looked = 0; looked < SWEEP_ACCOUNTS; looked++) {
+      const next = this.#next();
+      if (next === undefined) return;
+      const [name, entry] = next;
+      if (isOver(entry, policy, nowMs)) this.#remove(name);
+      else entry.recent = false;
+    }
+  }
+
+  #forgetIdle(): void {
+    this.#onOverflow();
+    for (let looked = 0; ; looked++) {
+      // There are accounts, so a round that begins anew has a first one.
+      const [name, entry] = this.#next() ?? (this.#next() as [AccountName, Entry]);
+      if (looked >= IDLE_SEARCH || (!entry.recent && entry.ban === undefined)) {
+        this.#remove(name);
+        return;
+      }
+      entry.recent = false;
+    }
+  }
+
+  #remove({ environment, account }: AccountName): void {
+    if (this.#environments.get(environment)?.delete(account)) this.#size -= 1;
+  }
+
+  /** The next account in turn, oldest first, round and round; undefined at the end of a round. */
+  #next(): [AccountName, Entry] | undefined {
+    const { done, value } = this.#hand.next();
+    if (!done) return value;
+    this.#hand = this.all();
+    return undefined;
+  }
+}
+
+/** Windows, strikes and offences are all over. */
+function isOver(state: Account, policy: BanPolicy | undefined, nowMs: number): boolean {
+  const { ban, strikesMs, usage } = state;
+  if (ban !== undefined && nowMs < ban.untilMs + (policy?.forgetAfterMs ?? 0)) return false;
+  const keepMs = policy === undefined ? 0 : Math.max(policy.withinMs, policy.graceMs);
+  if (strikesMs.some((atMs) => nowMs - atMs < keepMs)) return false;
+  return WINDOWS.every((window) => {
+    const stored = usage[window];
+    return stored === undefined || windowEnd(window, stored.startMs) <= nowMs;
+  });
+}

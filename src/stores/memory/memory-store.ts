@@ -1,0 +1,209 @@
+import { setImmediate as breathe } from "node:timers/promises";
+import {
+  type Ask,
+  type BanPolicy,
+  decide,
+  NEW_ACCOUNT,
+  type Verdict,
+} from "../../core/quota/decide.ts";
+import { takeLock } from "../files/file-lock.ts";
+import { fileTrouble, replaceFile } from "../files/replace-file.ts";
+import type {
+  AccountBan,
+  AccountName,
+  Answer,
+  QuotaStore,
+  Report,
+} from "../interface/quota-store.ts";
+import { AccountTable, type Entry, newEntry } from "./account-table.ts";
+import { chargeInPlace } from "./charge-in-place.ts";
+import { readState, type SavedAccount, stateText } from "./state-file.ts";
+
+export type MemoryStoreOptions = {
+  /** Where counters and bans survive a restart; without it they do not. */
+  readonly stateFile?: string | undefined;
+  /** Unix milliseconds: the store's clock. */
+  readonly now: () => number;
+  readonly report: Report;
+  /** Beyond so many accounts the ones that were idle longest are forgotten. */
+  readonly accountsMax?: number;
+  /** Between two writes of the state file, and two sweeps. */
+  readonly everyMs?: number;
+};
+
+const ACCOUNTS_MAX = 1_000_000;
+const EVERY_MS = 1_000;
+/** A gateway that is being replaced gets this long to let go of the state file. */
+const LOCK_WAIT_MS = 2_000;
+/** Accounts listed before the event loop has its turn. */
+const LISTED_AT_ONCE = 10_000;
+
+/**
+ * The embedded store: decide() in this process, answered without a promise. Rejects when the state
+ * file is damaged (DamagedFileError, with the place), unreadable, or in use by another process.
+ */
+export async function createMemoryStore(options: MemoryStoreOptions): Promise<QuotaStore> {
+  const { stateFile } = options;
+  if (stateFile === undefined) return new MemoryStore(options, []);
+  const lock = await takeLock(stateFile, LOCK_WAIT_MS);
+  if (lock === undefined) {
+    throw new Error(
+      `Cannot use the state file ${stateFile}: another process has it open. Stop that one, or give this one another stateFile`,
+    );
+  }
+  try {
+    return new MemoryStore(options, await readState(stateFile), lock.release);
+  } catch (cause) {
+    lock.release();
+    throw cause;
+  }
+}
+
+class MemoryStore implements QuotaStore {
+  readonly #options: MemoryStoreOptions;
+  readonly #now: () => number;
+  readonly #release: () => void;
+  readonly #accounts: AccountTable;
+  readonly #timer: NodeJS.Timeout;
+  /** Entries of an older era hold limits that may no longer be those of the plan. */
+  #era = 0;
+  /** As the last ask had it: before the first one it is not known, and nothing is swept. */
+  #policy: BanPolicy | undefined | "unknown" = "unknown";
+  #changed: boolean;
+  #saving: Promise<void> | undefined;
+  #trouble: string | undefined;
+
+  constructor(
+    options: MemoryStoreOptions,
+    saved: readonly SavedAccount[],
+    release: () => void = () => undefined,
+  ) {
+    const { now, report, accountsMax = ACCOUNTS_MAX, everyMs = EVERY_MS } = options;
+    this.#options = options;
+    this.#now = now;
+    this.#release = release;
+    let overflowed = false;
+    this.#accounts = new AccountTable(accountsMax, () => {
+      if (!overflowed)
+        report("warn", "Too many accounts: idle ones are forgotten", { accountsMax });
+      overflowed = true;
+    });
+    // A new file is there within a second, whether or not anybody asks.
+    this.#changed = saved.length === 0;
+    for (const { state, ...name } of saved) this.#accounts.add(name, newEntry(state));
+    this.#timer = setInterval(() => this.#tick(), everyMs).unref();
+  }
+
+  spend(name: AccountName, ask: Ask): Answer {
+    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newEntry());
+    const nowMs = this.#now();
+    const verdict = chargeInPlace(entry, ask, nowMs) ?? this.#decide(name, entry, ask, nowMs);
+    entry.limits = ask.limits;
+    entry.era = this.#era;
+    entry.recent = true;
+    this.#policy = ask.bans;
+    this.#changed = true;
+    return { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" };
+  }
+
+  #decide(name: AccountName, entry: Entry, ask: Ask, nowMs: number): Verdict {
+    const { account, verdict } = decide(entry, ask, nowMs);
+    entry.usage = account.usage;
+    entry.strikesMs = account.strikesMs;
+    entry.ban = account.ban;
+    if (verdict.repaired) this.#tellRepair(name);
+    return verdict;
+  }
+
+  /** The truth is at hand, so this is the account as it is now, by the limits of its last ask. */
+  lastKnown(name: AccountName): Verdict | undefined {
+    const entry = this.#accounts.find(name);
+    if (entry === undefined || entry.era !== this.#era || this.#policy === "unknown") return;
+    const ask = { limits: entry.limits, bans: this.#policy, units: 0 };
+    return decide(entry, ask, this.#now()).verdict;
+  }
+
+  async look(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {
+    const state = this.#accounts.find(name) ?? NEW_ACCOUNT;
+    return decide(state, { ...ask, units: 0 }, this.#now()).verdict;
+  }
+
+  async bans(): Promise<AccountBan[]> {
+    const found: AccountBan[] = [];
+    if (this.#policy === undefined) return found;
+    let looked = 0;
+    for (const [name, { ban }] of this.#accounts.all()) {
+      if (ban !== undefined && ban.untilMs > this.#now()) found.push({ ...name, ban });
+      looked += 1;
+      if (looked % LISTED_AT_ONCE === 0) await breathe();
+    }
+    return found;
+  }
+
+  async liftBan(name: AccountName): Promise<boolean> {
+    const entry = this.#accounts.find(name);
+    const ban = entry?.ban;
+    if (entry === undefined || ban === undefined || ban.untilMs <= this.#now()) return false;
+    entry.strikesMs = NEW_ACCOUNT.strikesMs;
+    entry.ban = undefined;
+    this.#changed = true;
+    return true;
+  }
+
+  forget(name?: AccountName): void {
+    if (name === undefined) this.#era += 1;
+    const entry = name && this.#accounts.find(name);
+    if (entry !== undefined) entry.era = -1;
+  }
+
+  /** Serving does not need the file: trouble with it is told, and is not ill health. */
+  health(): { readonly ok: boolean; readonly why?: string } {
+    return this.#trouble === undefined ? { ok: true } : { ok: true, why: this.#trouble };
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#saving;
+    if (this.#changed) await this.#save();
+    this.#release();
+  }
+
+  #tick(): void {
+    if (this.#policy !== "unknown") this.#accounts.sweep(this.#policy, this.#now());
+    if (!this.#changed || this.#saving !== undefined) return;
+    this.#saving = this.#save().finally(() => {
+      this.#saving = undefined;
+    });
+  }
+
+  /** Never rejects: a full disk must not stop the gateway, and the old file stays whole. */
+  async #save(): Promise<void> {
+    const { stateFile, report } = this.#options;
+    if (stateFile === undefined) return;
+    this.#changed = false;
+    try {
+      await replaceFile(stateFile, stateText(this.#saved()));
+    } catch (cause) {
+      this.#changed = true;
+      const trouble = `Cannot write the state file ${stateFile}: ${fileTrouble(cause)}`;
+      const meaning = "Serving goes on, but a restart would forget what came since";
+      if (this.#trouble === undefined) report("error", `${trouble}. ${meaning}`, { stateFile });
+      this.#trouble = trouble;
+      return;
+    }
+    if (this.#trouble !== undefined)
+      report("info", "The state file is written again", { stateFile });
+    this.#trouble = undefined;
+  }
+
+  *#saved(): Generator<SavedAccount> {
+    for (const [{ environment, account }, state] of this.#accounts.all()) {
+      yield { environment, account, state };
+    }
+  }
+
+  #tellRepair({ environment, account }: AccountName): void {
+    const message = "A window or ban from an impossible future was moved to the present";
+    this.#options.report("warn", message, { environment, account });
+  }
+}

@@ -1,0 +1,222 @@
+import type { Ask } from "../../core/quota/decide.ts";
+import type { Gate } from "../batch/batch.ts";
+import type {
+  AccountName,
+  Answer,
+  FailurePolicy,
+  NoAnswer,
+  QuotaStore,
+  Report,
+} from "../interface/quota-store.ts";
+import { BUCKETS, bucketOf } from "../redis/decide-call.ts";
+import { LATE_MS, type SharedStore } from "../redis/decider.ts";
+import { StoreFailure, translate } from "../redis/reply-errors.ts";
+import { Part } from "./breaker.ts";
+import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
+
+export type FallbackOptions = {
+  /** A reload may change it. */
+  readonly policy: () => FailurePolicy;
+  readonly prefix: string;
+  readonly report: Report;
+  /** The store's test clock; default: that of the last heartbeat. */
+  readonly now?: (() => number) | undefined;
+};
+
+/** What stands in for the store. Open as long as the store answers. */
+export type Fallback = Gate & {
+  health(): { readonly ok: boolean; readonly why?: string };
+  close(): Promise<void>;
+};
+
+/** So many heartbeats missed in a row say the same as failures, where there is no request. */
+const BEATS_MISSED_MAX = 2;
+const BEAT_MS = 1_000;
+const BEAT_LATE_MS = 500;
+const PROBE_MS = 500;
+/** Accounts that are decided here, in all parts together. */
+const ACCOUNTS_MAX = 100_000;
+
+/**
+ * Decides while the store is away (contract 8). A breaker shuts after five failures in a row: from
+ * then on nobody waits for the store, and a probe each 500 ms, which writes and is as impatient as a
+ * request, finds out when it is back. Before it opens, what was admitted here is charged to its own
+ * windows, once. On a Cluster each bucket has a breaker of its own: a part that is away is decided
+ * here, the others by the store.
+ */
+export function createFallback(
+  shared: SharedStore,
+  store: Pick<QuotaStore, "lastKnown">,
+  options: FallbackOptions,
+): Fallback {
+  return new Breakers(shared, store, options);
+}
+
+class Breakers implements Fallback {
+  readonly #shared: SharedStore;
+  readonly #options: FallbackOptions;
+  readonly #heart: Heartbeat;
+  /** By bucket; without a Cluster there is the one of bucket 0. */
+  readonly #parts: readonly Part[];
+  /** The buckets that shut just now, while it is found out which others are away with them. */
+  #going: Set<number> | undefined;
+  #beatsMissed = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(shared: SharedStore, store: Pick<QuotaStore, "lastKnown">, options: FallbackOptions) {
+    const { now: clock, policy, prefix } = options;
+    this.#shared = shared;
+    this.#options = options;
+    const heart = createHeartbeat(shared, prefix);
+    this.#heart = heart;
+    const around = { shared, store, heart, policy, now: clock ?? heart.storeNow, clock };
+    const parts = shared.link.clustered ? BUCKETS : 1;
+    this.#parts = Array.from({ length: parts }, () => new Part(around, ACCOUNTS_MAX / parts));
+    void shared.link.tried.then(() => this.#start());
+  }
+
+  shut(bucket: number): boolean {
+    return this.#part(bucket).isShut;
+  }
+
+  /**
+   * Under `deny` a call without an answer is a refusal, which costs nothing (contract 4): a store
+   * that stood still must not charge it when it goes on. Nodes of a Cluster have no clock in common.
+   */
+  deadlineMs(): number | undefined {
+    const { policy } = this.#options;
+    if (policy().onStoreFailure !== "deny" || this.#shared.link.clustered) return undefined;
+    const nowMs = this.#heart.storeNowAtMost();
+    return nowMs === undefined ? undefined : nowMs + this.#shared.lateMs;
+  }
+
+  decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer {
+    const bucket = this.#shared.link.clustered ? bucketOf(name) : 0;
+    return this.#part(bucket).decide(name, ask, failure);
+  }
+
+  called(bucket: number, failure: StoreFailure | undefined): void {
+    if (this.#part(bucket).called(failure) && failure !== undefined) this.#shut(bucket, failure);
+  }
+
+  health(): { readonly ok: boolean; readonly why?: string } {
+    const away = this.#away();
+    const why = away[0] === undefined ? undefined : this.#part(away[0]).why;
+    if (why === undefined) return { ok: true };
+    const clustered = this.#shared.link.clustered;
+    const where = clustered ? `buckets ${away.join(", ")} of ${BUCKETS} are away: ` : "";
+    return { ok: false, why: `${where}${why}` };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    const open = this.#parts.filter(({ isShut }) => !isShut);
+    await Promise.allSettled(open.map((part) => part.settle()));
+    await this.#heart.leave();
+  }
+
+  #part(bucket: number): Part {
+    return this.#parts[bucket] as Part;
+  }
+
+  #away(): number[] {
+    return [...this.#parts.keys()].filter((bucket) => this.shut(bucket));
+  }
+
+  #start(): void {
+    if (this.#closed) return;
+    const { clustered, health } = this.#shared.link;
+    const way = health();
+    if (way.ok || this.shut(0)) void this.#tend();
+    else if (clustered) void this.#lookAround().then(() => this.#tend());
+    else this.#shut(0, new StoreFailure("unreachable", way.why, "no"));
+  }
+
+  #shut(bucket: number, failure: StoreFailure): void {
+    const began = this.#part(bucket).shut(failure);
+    this.#tendIn(PROBE_MS);
+    if (this.#going !== undefined) {
+      this.#going.add(bucket);
+      return;
+    }
+    const going = new Set([bucket]);
+    if (!this.#shared.link.clustered) {
+      this.#tellAway(began, going);
+      return;
+    }
+    this.#going = going;
+    void this.#lookAround().finally(() => {
+      this.#going = undefined;
+      this.#tellAway(began, going);
+    });
+  }
+
+  /**
+   * A node of a Cluster holds several buckets: what one met, others may meet with the next request.
+   * Patient, since it takes but one failure here.
+   */
+  async #lookAround(): Promise<void> {
+    const open = [...this.#parts.keys()].filter((bucket) => !this.shut(bucket));
+    const look = (bucket: number) => {
+      return this.#heart.beat(BEAT_LATE_MS, bucket).catch((error: unknown) => {
+        if (!this.shut(bucket)) this.#shut(bucket, translate(error));
+      });
+    };
+    await Promise.all(open.map(look));
+  }
+
+  #tellAway({ code, message: why }: StoreFailure, buckets: ReadonlySet<number>): void {
+    const { onStoreFailure: mode } = this.#options.policy();
+    this.#options.report("error", "store_away", { code, why, mode, ...this.#named([...buckets]) });
+  }
+
+  /** For the log: of a Cluster, which part is meant. */
+  #named(buckets: readonly number[]) {
+    const clustered = this.#shared.link.clustered;
+    return clustered ? { buckets: buckets.toSorted((a, b) => a - b).join() } : {};
+  }
+
+  #tendIn(ms: number): void {
+    clearTimeout(this.#timer);
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#tend(), ms).unref();
+  }
+
+  /** Beats, and opens what answers again. */
+  async #tend(): Promise<void> {
+    const away = this.#away();
+    const beating = away.includes(0) ? undefined : this.#beat();
+    const charged = await Promise.all(away.map((bucket) => this.#probe(bucket)));
+    const back = away.filter((_, i) => charged[i] !== undefined);
+    if (back.length > 0) {
+      const accountsCharged = charged.reduce<number>((sum, accounts) => sum + (accounts ?? 0), 0);
+      this.#options.report("info", "store_back", { accountsCharged, ...this.#named(back) });
+    }
+    await beating;
+    this.#tendIn(this.#away().length > 0 ? PROBE_MS : BEAT_MS);
+  }
+
+  async #beat(): Promise<void> {
+    try {
+      await this.#heart.beat(BEAT_LATE_MS);
+      this.#beatsMissed = 0;
+    } catch (error) {
+      this.#beatsMissed += 1;
+      if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.shut(0)) this.#shut(0, translate(error));
+    }
+  }
+
+  /** Opens a part that answers; returns how many accounts were charged then. */
+  async #probe(bucket: number): Promise<number | undefined> {
+    const part = this.#part(bucket);
+    try {
+      await this.#heart.beat(LATE_MS, bucket);
+      this.#beatsMissed = 0;
+      return await part.open();
+    } catch (error) {
+      part.remains(translate(error));
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import { randomUUID } from "node:crypto";
+import { script } from "../redis/decide-call.ts";
+import { runScript, type SharedStore } from "../redis/decider.ts";
+import { orLate } from "../redis/reply-errors.ts";
+
+/**
+ * ARGV: this gateway, and 1 to live or 0 to leave. Returns the gateways of the last 5 s, the store's
+ * now, and whether this one was still among them: if not, the others may be missing too. The first
+ * write is one that needs memory: after any other, a script is not stopped when there is none.
+ */
+const BEAT = script(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local there = redis.call('ZSCORE', KEYS[1], ARGV[1]) and 1 or 0
+if ARGV[2] == '1' then redis.call('ZADD', KEYS[1], now, ARGV[1]) else redis.call('ZREM', KEYS[1], ARGV[1]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
+redis.call('PEXPIRE', KEYS[1], 60000)
+return { redis.call('ZCARD', KEYS[1]), now, there }`);
+
+/** What counts as a gateway: one with a heartbeat in so long (contract 8). */
+const COUNTED_MS = 5_000;
+const LEAVE_LATE_MS = 500;
+
+export type Heartbeat = {
+  /** Gateways with a heartbeat in the 5 s before the last one of ours; at least 1. */
+  gateways(): number;
+  /** The store's now in Unix milliseconds, as far as the last heartbeat tells. */
+  storeNow(): number;
+  /** The same as it is at the latest, for a deadline; undefined before the first answer. */
+  storeNowAtMost(): number | undefined;
+  /**
+   * Beats once: a write, so it says whether the store works. In another bucket of a Cluster than 0,
+   * where the gateways are counted, it says no more than that. Rejects when no answer comes in time.
+   */
+  beat(lateMs: number, bucket?: number): Promise<void>;
+  /** This gateway counts no more. Never rejects. */
+  leave(): Promise<void>;
+};
+
+/** Tells the store that this gateway lives, and learns how many do; the caller beats the time. */
+export function createHeartbeat({ link }: Pick<SharedStore, "link">, prefix: string): Heartbeat {
+  const keyIn = (bucket: number) => `${prefix}:{${bucket}}:gateways`;
+  const id = randomUUID();
+  let counted = 1;
+  /** After a gap the others are not back yet: they count as before, for as long as they may take. */
+  let held = { gateways: 1, untilMs: 0 };
+  let aheadMs = Date.now() - performance.now();
+  let aheadMsMax: number | undefined;
+  const gateways = () => {
+    return performance.now() < held.untilMs ? Math.max(counted, held.gateways) : counted;
+  };
+  const send = (alive: 1 | 0, key: string) => runScript(link, BEAT, key, [1, key, id, alive]);
+
+  return {
+    gateways,
+    storeNow: () => Math.floor(performance.now() + aheadMs),
+    storeNowAtMost: () =>
+      aheadMsMax === undefined ? undefined : Math.ceil(performance.now() + aheadMsMax),
+    beat: async (lateMs, bucket = 0) => {
+      const sentMs = performance.now();
+      const reply = await orLate(send(1, keyIn(bucket)), lateMs);
+      if (bucket !== 0) return;
+      const [count, nowMs, there] = reply as [number, number, number];
+      if (there === 0) held = { gateways: gateways(), untilMs: performance.now() + COUNTED_MS };
+      counted = Math.max(1, count);
+      aheadMs = nowMs - performance.now();
+      // It was not later than this by the store's clock, however long the answer took.
+      aheadMsMax = nowMs - sentMs;
+    },
+    leave: async () => {
+      await orLate(send(0, keyIn(0)), LEAVE_LATE_MS).catch(() => undefined);
+    },
+  };
+}

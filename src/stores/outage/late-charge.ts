@@ -1,0 +1,45 @@
+import { readFileSync } from "node:fs";
+import type { WindowName } from "../../core/quota/windows.ts";
+import { script } from "../redis/decide-call.ts";
+import { runScript, type SharedStore } from "../redis/decider.ts";
+import type { Owed } from "./local-quotas.ts";
+
+function read(file: string): string {
+  return readFileSync(new URL(file, import.meta.url), "utf8");
+}
+
+const LATE_CHARGE = script(
+  `${read("../redis/lua/account.lua")}\n${read("../redis/lua/late-charge.lua")}`,
+);
+const LETTER: Record<WindowName, string> = {
+  second: "s",
+  minute: "m",
+  hour: "h",
+  day: "d",
+  month: "M",
+};
+
+/**
+ * Charges what accounts of one call owe, each unit to the window it was admitted in (contract 8); a
+ * window that is over counts for nothing any more. Returns, for each unit group of each account in
+ * order, the count of that window then, or undefined where it is over. Rejects with StoreFailure.
+ */
+export async function lateCharge(
+  { link, keyOf }: Pick<SharedStore, "link" | "keyOf">,
+  owed: readonly Owed[],
+  clock?: () => number,
+): Promise<(number | undefined)[][]> {
+  const keys = owed.map(({ name }) => keyOf(name));
+  const texts = owed.map(({ units }) => {
+    return units.map((each) => `${LETTER[each.window]} ${each.startMs} ${each.units}`).join(" ");
+  });
+  const args = [keys.length, ...keys, clock ? clock() : -1, ...texts];
+  const counts = (await runScript(link, LATE_CHARGE, keys[0] as string, args)) as number[];
+  let at = 0;
+  return owed.map(({ units }) => {
+    return units.map(() => {
+      const count = counts[at++] as number;
+      return count < 0 ? undefined : count;
+    });
+  });
+}

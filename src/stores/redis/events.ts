@@ -1,0 +1,166 @@
+import { randomUUID } from "node:crypto";
+import { PUBLISH } from "./decide-call.ts";
+import type { SharedStore } from "./decider.ts";
+import type { Link } from "./link.ts";
+import { orLate, type StoreFailure, translate } from "./reply-errors.ts";
+
+/** What is known of an account is out of date; without one, all that is known. */
+export type Forget = (id: string | undefined) => void;
+
+export type Events = {
+  /** Tells all other gateways at once. Rejects when the store cannot be reached. */
+  publish(id: string): Promise<void>;
+  /** Tells them soon: at once, or together with others where there are many. */
+  tell(id: string): void;
+  close(): void;
+};
+
+export type EventsOptions = {
+  readonly shared: SharedStore;
+  readonly prefix: string;
+  readonly forget: Forget;
+  /** Each second, how the store answered: undefined when it did. */
+  readonly probed: (failure: StoreFailure | undefined) => void;
+};
+
+const POLL_MS = 1_000;
+const ADMIN_LATE_MS = 2_000;
+/** Between two messages about bans: a flood that earns thousands costs two commands a second. */
+const TELL_PAUSE_MS = 500;
+/** One message names so many accounts; where there are more it says "all". */
+const TOLD_MAX = 500;
+
+/**
+ * Changes that gateways must hear of: a ban earned or lifted, a changed key. Each has a number,
+ * counted in the store, and is published with it. Once a second the number is read: whoever missed
+ * one (no subscription, or one that hangs) forgets all that it knows, and subscribes anew.
+ */
+export function createEvents(options: EventsOptions): Events {
+  const place = {
+    origin: randomUUID(),
+    channel: `${options.prefix}:events`,
+    versionKey: `${options.prefix}:{0}:version`,
+  };
+  const hearing = new Hearing(options, place);
+  const telling = new Telling(options.shared, place);
+  return {
+    publish: (id) => telling.send(id),
+    tell: (id) => telling.soon(id),
+    close: () => {
+      hearing.close();
+      telling.close();
+    },
+  };
+}
+
+/** `origin` names this gateway, whose own changes are no news to it. */
+type Place = { readonly origin: string; readonly channel: string; readonly versionKey: string };
+
+/** What others tell, and once a second whether something was missed. */
+class Hearing {
+  readonly #link: Link;
+  readonly #place: Place;
+  readonly #forget: Forget;
+  readonly #probed: EventsOptions["probed"];
+  readonly #subscription: { restart(): void };
+  #seen: number | undefined;
+  #missed: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor({ shared: { link }, forget, probed }: EventsOptions, place: Place) {
+    this.#link = link;
+    this.#place = place;
+    this.#forget = forget;
+    this.#probed = probed;
+    this.#subscription = link.subscribe(place.channel, {
+      message: (text) => this.#hear(text),
+      up: () => void this.#poll(),
+      down: () => undefined,
+    });
+    void link.tried.then(() => this.#poll()).finally(() => this.#pollLater());
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #hear(text: string): void {
+    const { origin } = this.#place;
+    const [number, from, ...ids] = text.split(" ");
+    const version = Number(number);
+    if (!Number.isSafeInteger(version) || ids.length === 0) return;
+    // Behind a gap there was something else: what, is not known.
+    const gap = this.#seen !== undefined && version > this.#seen + 1;
+    this.#seen = Math.max(this.#seen ?? 0, version);
+    if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
+    if (gap || (ids[0] === "*" && from !== origin)) this.#forget(undefined);
+    else if (from !== origin) for (const id of ids) this.#forget(id);
+  }
+
+  async #poll(): Promise<void> {
+    const { versionKey } = this.#place;
+    try {
+      const text = await orLate(this.#link.send(versionKey, "get", [versionKey]), POLL_MS);
+      const version = Number(text ?? 0);
+      if (this.#missed !== undefined) this.#subscription.restart();
+      this.#missed = undefined;
+      // A smaller number is of a store that was emptied: what was known of it holds until its time.
+      if (this.#seen !== undefined && version > this.#seen) {
+        this.#missed = version;
+        this.#forget(undefined);
+      }
+      this.#seen = version;
+      this.#probed(undefined);
+    } catch (error) {
+      this.#probed(translate(error));
+    }
+  }
+
+  #pollLater(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => {
+      void this.#poll().finally(() => this.#pollLater());
+    }, POLL_MS).unref();
+  }
+}
+
+/** What this gateway tells the others. */
+class Telling {
+  readonly #shared: SharedStore;
+  readonly #place: Place;
+  readonly #told = new Set<string>();
+  #pause: NodeJS.Timeout | undefined;
+
+  constructor(shared: SharedStore, place: Place) {
+    this.#shared = shared;
+    this.#place = place;
+  }
+
+  async send(what: string): Promise<void> {
+    const { channel, origin, versionKey } = this.#place;
+    const run = this.#shared.run(PUBLISH, versionKey, [channel, `${origin} ${what}`]);
+    await orLate(run, ADMIN_LATE_MS);
+  }
+
+  soon(id: string): void {
+    this.#told.add(id);
+    if (this.#pause === undefined) this.#tell();
+  }
+
+  close(): void {
+    clearTimeout(this.#pause);
+  }
+
+  /** What was told while it waited goes when the pause is over. */
+  #tell(): void {
+    this.#pause = undefined;
+    if (this.#told.size === 0) return;
+    const what = this.#told.size > TOLD_MAX ? "*" : [...this.#told].join(" ");
+    this.#told.clear();
+    this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
+    // Whoever misses it learns from the store, at the account's next strike at the latest.
+    this.send(what).catch(() => undefined);
+  }
+}

@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { limitsOf } from "../../../src/core/keys/key.ts";
+import type { BanReport, KeyReport, UsageReport } from "../../../src/core/keys/report.ts";
+import { openBackend } from "../../support/gateway/backend.ts";
+import { type AdminHouse, NOON_MS, openAdminHouse } from "../admin-house.ts";
+
+type Issued = KeyReport & { readonly key: string };
+type Problem = { readonly code: string; readonly message: string; readonly status: number };
+
+const FREE = { environment: "production", plan: "free" };
+
+describe("usage and bans", () => {
+  it("tell what an account has used, by account or key, and charge nothing for it", async () => {
+    await using house = await openAdminHouse();
+    const { id, account } = await issueOn(house, "acme");
+    await spend(house, account, 2);
+    const minute = {
+      window: "minute",
+      limit: 3,
+      used: 2,
+      remaining: 1,
+      reset: NOON_MS / 1000 + 50,
+    };
+    const day = {
+      window: "day",
+      limit: 100,
+      used: 2,
+      remaining: 98,
+      reset: NOON_MS / 1000 + 43_190,
+    };
+    for (const name of [id, account, id]) {
+      const got = await house.ask("GET", `/api/usage/${name}`);
+      assert.deepEqual(got.json<UsageReport>(), {
+        account,
+        environment: "production",
+        plan: "free",
+        windows: [minute, day],
+        strikes: 0,
+        ban: null,
+      });
+    }
+    assert.equal((await house.ask("GET", "/api/usage/nobody")).status, 404);
+  });
+
+  it("list a ban, and lift it once, by account or key", async () => {
+    await using house = await openAdminHouse();
+    const { id, account } = await issueOn(house, "acme");
+    assert.deepEqual((await house.ask("GET", "/api/bans")).json(), []);
+    const none = await house.ask("DELETE", `/api/bans/${account}`);
+    assert.deepEqual([none.status, none.json<Problem>().code], [404, "not_banned"]);
+    for (const name of [account, id]) {
+      await banned(house, account);
+      const [ban] = (await house.ask("GET", "/api/bans")).json<BanReport[]>();
+      assert.deepEqual([ban?.account, ban?.environment, ban?.offences], [account, "production", 1]);
+      assert.equal(ban?.until, Math.ceil((house.clock.nowMs + 60_000) / 1000));
+      const usage = (await house.ask("GET", `/api/usage/${name}`)).json<UsageReport>();
+      assert.equal(usage.ban?.until, ban?.until);
+      const lifted = await house.ask("DELETE", `/api/bans/${name}`);
+      assert.deepEqual(lifted.json(), { account, environment: "production", lifted: true });
+      assert.deepEqual((await house.ask("GET", "/api/bans")).json(), []);
+    }
+    assert.equal((await house.ask("DELETE", `/api/bans/${account}`)).status, 404);
+    const unknown = await house.ask("DELETE", "/api/bans/nobody");
+    assert.deepEqual([unknown.status, unknown.json<Problem>().code], [404, "unknown_id"]);
+  });
+
+  it("lift the ban of an account whose keys are gone", async () => {
+    await using house = await openAdminHouse();
+    const { account } = await issueOn(house, "acme");
+    await banned(house, account);
+    await house.keys.change(() => ({ records: [], result: undefined }));
+    assert.equal((await house.ask("DELETE", `/api/bans/${account}`)).status, 200);
+  });
+});
+
+describe("a store that is away", () => {
+  it("is 503 with Retry-After for what only it knows, and its password is not told", async () => {
+    const closed = await openBackend();
+    await closed.close();
+    const store = `redis://:canary-password@127.0.0.1:${closed.port}`;
+    await using house = await openAdminHouse({ store });
+    const { account } = await issueOn(house, "acme");
+    const asks = [
+      ["GET", "/api/bans"],
+      ["GET", `/api/usage/${account}`],
+      ["DELETE", "/api/bans/acme"],
+    ];
+    for (const [method = "", path = ""] of asks) {
+      const got = await house.ask(method, path);
+      assert.deepEqual([got.status, got.json<Problem>().code], [503, "store_unavailable"], path);
+      assert.equal(got.fields["retry-after"], "1");
+    }
+    assert.equal((await house.ask("GET", "/livez")).status, 200);
+    const config = await house.ask("GET", "/api/config");
+    for (const text of [config.text, (await house.ask("GET", "/metrics")).text, ...house.logged]) {
+      assert.equal(text.includes("canary-password"), false, text);
+    }
+  });
+});
+
+describe("the configuration", () => {
+  it("is told with the active hash and without secrets", async () => {
+    await using house = await openAdminHouse();
+    const got = await house.ask("GET", "/api/config");
+    assert.equal(got.status, 200);
+    const told = got.json<{ hash: string; admin: { token: string }; plans: unknown }>();
+    assert.equal(told.hash, house.config.hash);
+    assert.equal(told.admin.token, "***");
+    assert.deepEqual(told.plans, {
+      free: { minute: 3, day: 100 },
+      pro: { minute: 300, day: 10_000 },
+      enterprise: "custom",
+    });
+  });
+
+  it("is reloaded: 200 with the hash, 422 with every mistake, 409 for what needs a restart", async () => {
+    await using house = await openAdminHouse();
+    const { hash } = house.config;
+    const done = await house.ask("POST", "/api/reload");
+    assert.deepEqual([done.status, done.json()], [200, { hash }]);
+
+    const mistakes = [{ file: "f.yaml", line: 3, column: 7, message: "unknown key" }];
+    house.reloaded = async () => ({ ok: false, mistakes });
+    const wrong = await house.ask("POST", "/api/reload", { body: {} });
+    assert.equal(wrong.status, 422);
+    assert.deepEqual(
+      [wrong.json<Problem>().code, wrong.json<Problem>().status, wrong.json().mistakes],
+      ["config_invalid", 422, mistakes],
+    );
+
+    const reasons = ["Cannot change store"];
+    house.reloaded = async () => ({ ok: false, mistakes: [], reasons });
+    const refused = await house.ask("POST", "/api/reload");
+    assert.deepEqual([refused.status, refused.json().reasons], [409, reasons]);
+    assert.equal((await house.ask("POST", "/api/reload", { body: { x: 1 } })).status, 400);
+  });
+});
+
+async function issueOn(house: AdminHouse, account: string): Promise<Issued> {
+  const got = await house.ask("POST", "/api/keys", { body: { ...FREE, account } });
+  return got.json<Issued>();
+}
+
+/** Asks the store itself, as the gateway does. */
+async function spend(house: AdminHouse, account: string, times: number): Promise<void> {
+  const { plans, bans } = house.config;
+  const limits = limitsOf(plans.get("free") ?? "custom", []);
+  for (let i = 0; i < times; i++) {
+    await house.quotas.spend({ environment: "production", account }, { limits, bans, units: 1 });
+  }
+}
+
+/** One strike makes a ban here: fills the minute, is refused, waits for the grace, is refused. */
+async function banned(house: AdminHouse, account: string): Promise<void> {
+  house.clock.nowMs = Math.ceil(house.clock.nowMs / 60_000) * 60_000 + 1_000;
+  await spend(house, account, 4);
+  house.clock.nowMs += 1_500;
+  await spend(house, account, 1);
+}

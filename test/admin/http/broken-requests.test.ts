@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { eventually } from "../../support/poll.ts";
+import { sendRaw } from "../../support/wire/raw.ts";
+import { openAdminHouse, TOKEN } from "../admin-house.ts";
+
+describe("requests that nobody should send", () => {
+  it("need exactly one Host and no repeated field that decides something", async () => {
+    await using house = await openAdminHouse();
+    const start = "GET /livez HTTP/1.1\r\n";
+    const broken = [`${start}\r\n`, `${start}Host: a\r\nHost: a\r\n\r\n`];
+    for (const name of ["Authorization", "Content-Type", "Origin"]) {
+      broken.push(`${start}Host: a\r\n${name}: x\r\n${name}: x\r\n\r\n`);
+    }
+    for (const bytes of [...broken, "GET http://a/livez HTTP/1.1\r\nHost: a\r\n\r\n"]) {
+      const got = await sendRaw(house.port, bytes, { methods: ["GET"] });
+      assert.match(got.bytes.toString(), /^HTTP\/1\.1 400 /, bytes);
+    }
+    const fine = await sendRaw(house.port, `${start}Host: a\r\n\r\n`, { methods: ["GET"] });
+    assert.match(fine.bytes.toString(), /^HTTP\/1\.1 200 /);
+  });
+
+  it("get their answer although they go on writing, and the connection closes", async () => {
+    await using house = await openAdminHouse();
+    const body = Buffer.alloc(900_000, 0x20);
+    const head = "POST /api/keys HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    for (const [more, status] of [
+      ["", 401],
+      [`Authorization: Bearer ${TOKEN}\r\n`, 413],
+    ] as const) {
+      const bytes = `${head}${more}Content-Length: ${body.length}\r\n\r\n`;
+      const got = await sendRaw(house.port, [bytes, body]);
+      assert.match(got.bytes.toString(), new RegExp(`^HTTP/1\\.1 ${status} `));
+      assert.match(got.bytes.toString(), /\r\nConnection: close\r\n/);
+      assert.equal(got.ended, "closed");
+    }
+  });
+
+  it("take a body of 64 KiB and refuse one byte more", async () => {
+    await using house = await openAdminHouse();
+    const whole = (bytes: number) => `{"x":"${"y".repeat(bytes - 8)}"}`;
+    assert.equal((await house.ask("POST", "/api/keys", { body: whole(65_536) })).status, 400);
+    const more = await house.ask("POST", "/api/keys", { body: whole(65_537) });
+    assert.deepEqual([more.status, more.json().code], [413, "body_too_large"]);
+  });
+
+  it("get 417, 405 for CONNECT, 431, in the Error shape", async () => {
+    await using house = await openAdminHouse();
+    const host = "Host: localhost\r\n";
+    const rows = [
+      [`GET /livez HTTP/1.1\r\n${host}Expect: magic\r\n\r\n`, 417],
+      [`CONNECT localhost:1 HTTP/1.1\r\n${host}\r\n`, 405],
+      [`GET /livez HTTP/1.1\r\n${host}X: ${"y".repeat(20_000)}\r\n\r\n`, 431],
+    ] as const;
+    for (const [bytes, status] of rows) {
+      const got = (await sendRaw(house.port, bytes, { methods: ["GET"] })).bytes.toString();
+      assert.match(got, new RegExp(`^HTTP/1\\.1 ${status} `));
+      assert.match(got, new RegExp(`"status":${status}}$`));
+    }
+  });
+
+  it("answers an upgrade as a plain request, and does not upgrade", async () => {
+    await using house = await openAdminHouse();
+    const fields = { Connection: "Upgrade", Upgrade: "websocket" };
+    assert.equal((await house.ask("GET", "/livez", { token: "", fields })).status, 200);
+  });
+
+  it("cuts a request whose head or body never ends, with 408", async () => {
+    const limits = { headersTimeoutMs: 150, requestTimeoutMs: 300 };
+    await using house = await openAdminHouse({ limits });
+    const head = `POST /api/reload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\n`;
+    const slow = [head, `${head}Content-Type: application/json\r\nContent-Length: 5\r\n\r\n{`];
+    for (const bytes of slow) {
+      const got = await sendRaw(house.port, bytes, { timeoutMs: 10_000 });
+      assert.notEqual(got.ended, "timeout");
+      assert.match(got.bytes.toString(), /^HTTP\/1\.1 408 .*"code":"request_timeout"/s);
+    }
+    const silent = await sendRaw(house.port, "", { timeoutMs: 10_000 });
+    assert.notEqual(silent.ended, "timeout");
+  });
+
+  it("beyond the limit of connections are turned away, and served again later", async () => {
+    await using house = await openAdminHouse({ limits: { connections: 3, headersTimeoutMs: 400 } });
+    const held = [1, 2, 3].map(() => sendRaw(house.port, "GET", { timeoutMs: 10_000 }));
+    await eventually(() =>
+      house.ask("GET", "/livez").then(
+        () => false,
+        () => true,
+      ),
+    );
+    await Promise.all(held);
+    const later = await eventually(() => house.ask("GET", "/livez"));
+    assert.equal(later.status, 200);
+  });
+});

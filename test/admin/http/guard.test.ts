@@ -1,0 +1,151 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { openAdminHouse, TOKEN } from "../admin-house.ts";
+
+describe("/api is guarded", () => {
+  it("needs the token, compared whole", async () => {
+    await using house = await openAdminHouse();
+    const missing = await house.ask("GET", "/api/keys", { token: "" });
+    assert.equal(missing.status, 401);
+    assert.equal(missing.fields["www-authenticate"], 'Bearer realm="tollgate admin"');
+    assert.equal(missing.json().code, "token_missing");
+    const wrong = [TOKEN.slice(0, -1), `${TOKEN}x`, TOKEN.toUpperCase(), "x"];
+    for (const token of wrong) {
+      const got = await house.ask("GET", "/api/keys", { token });
+      assert.equal(got.status, 401);
+      assert.match(String(got.fields["www-authenticate"]), /error="invalid_token"/);
+      assert.equal(got.json().code, "token_invalid");
+    }
+    for (const authorization of [`Basic ${TOKEN}`, TOKEN, "Bearer", `Bearer${TOKEN}`]) {
+      const fields = { Authorization: authorization };
+      assert.equal((await house.ask("GET", "/api/keys", { fields })).status, 401);
+    }
+    for (const authorization of [`Bearer ${TOKEN}`, `bearer  ${TOKEN}`, `BEARER ${TOKEN}`]) {
+      const fields = { Authorization: authorization };
+      assert.equal((await house.ask("GET", "/api/keys", { fields })).status, 200);
+    }
+  });
+
+  it("tells a stranger nothing of what paths there are", async () => {
+    await using house = await openAdminHouse();
+    for (const path of ["/api", "/api/", "/api/nothing", "/api/keys/x/y/z"]) {
+      assert.equal((await house.ask("GET", path, { token: "" })).status, 401, path);
+      assert.equal((await house.ask("GET", path)).status, 404, path);
+    }
+  });
+
+  it("needs no token where none is set, and still refuses foreign pages", async () => {
+    await using house = await openAdminHouse({ token: "" });
+    assert.equal((await house.ask("GET", "/api/keys")).status, 200);
+    const foreign = { Host: "attacker.example" };
+    assert.equal((await house.ask("GET", "/api/keys", { fields: foreign })).status, 403);
+  });
+
+  it("refuses a foreign Host, and takes its own with or without a port", async () => {
+    await using house = await openAdminHouse();
+    const own = ["127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.1:1", "localhost:65535"];
+    for (const host of [...own, "[::1]:9090", `127.0.0.1:${house.port}`]) {
+      const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
+      assert.equal(got.status, 200, host);
+    }
+    const foreign = ["attacker.example", "localhost.attacker.example", "127.0.0.1.nip.example"];
+    foreign.push(
+      "10.0.0.1",
+      "[::2]",
+      "127.0.0.2",
+      "::1",
+      "localhost:x",
+      "a@localhost",
+      "localhost/",
+    );
+    for (const host of [...foreign, "localhost:123456", " ", "localhost."]) {
+      const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
+      assert.equal(got.status, 403, host);
+      assert.equal(got.json().code, "host_refused");
+    }
+  });
+
+  it("on all addresses with a token, takes any address as Host and no name", async () => {
+    await using house = await openAdminHouse({ listen: { host: "0.0.0.0", port: 0 } });
+    for (const host of ["10.1.2.3:9090", "192.0.2.1", "[2001:db8::1]:9090", "localhost"]) {
+      const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
+      assert.equal(got.status, 200, host);
+    }
+    for (const host of ["attacker.example", "10.1.2.3.example", "[2001:db8::zz]", "10.1.2"]) {
+      const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
+      assert.equal(got.status, 403, host);
+    }
+  });
+
+  it("refuses every Origin but its own", async () => {
+    await using house = await openAdminHouse();
+    const host = `127.0.0.1:${house.port}`;
+    const ask = (origin: string) =>
+      house.ask("GET", "/api/keys", { fields: { Origin: origin, Host: host } });
+    assert.equal((await ask(`http://${host}`)).status, 200);
+    const foreign = [
+      "null",
+      "http://attacker.example",
+      `https://${host}`,
+      "http://127.0.0.1",
+      "",
+      host,
+    ];
+    for (const origin of [...foreign, `http://${host}.example`, `http://localhost:${house.port}`]) {
+      const got = await ask(origin);
+      assert.equal(got.status, 403, origin);
+      assert.equal(got.json().code, "origin_refused");
+      assert.equal(got.fields["access-control-allow-origin"], undefined);
+    }
+  });
+
+  it("refuses a writing request that is not application/json, DELETE included", async () => {
+    await using house = await openAdminHouse();
+    const writes = [
+      ["POST", "/api/keys"],
+      ["POST", "/api/keys/x/rotate"],
+      ["POST", "/api/keys/x/revoke"],
+    ];
+    writes.push(["DELETE", "/api/bans/x"], ["POST", "/api/reload"]);
+    const types = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""];
+    types.push(
+      "application/jsonx",
+      "application/json; charset=latin1",
+      "application/json, text/plain",
+    );
+    for (const [method = "", path = ""] of writes) {
+      for (const type of types) {
+        const got = await house.ask(method, path, { body: "{}", fields: { "Content-Type": type } });
+        assert.equal(got.status, 415, `${method} ${path} ${type}`);
+        assert.equal(got.json().code, "unsupported_media_type");
+      }
+    }
+    for (const type of ["application/json; charset=utf-8", "Application/JSON"]) {
+      const got = await house.ask("POST", "/api/reload", { fields: { "Content-Type": type } });
+      assert.equal(got.status, 200, type);
+    }
+  });
+
+  it("says 405 with Allow for another method of a known path", async () => {
+    await using house = await openAdminHouse();
+    const rows = [
+      ["PUT", "/api/keys", "GET, HEAD, POST"],
+      ["GET", "/api/keys/x/revoke", "POST"],
+      ["POST", "/api/bans/x", "DELETE"],
+      ["DELETE", "/api/config", "GET, HEAD"],
+      ["OPTIONS", "/api/keys", "GET, HEAD, POST"],
+    ];
+    for (const [method = "", path = "", allow] of rows) {
+      const got = await house.ask(method, path);
+      assert.equal(got.status, 405, `${method} ${path}`);
+      assert.equal(got.fields.allow, allow);
+    }
+    assert.equal((await house.ask("HEAD", "/api/keys")).status, 200);
+  });
+
+  it("takes no query, so that nobody believes in a filter that is none", async () => {
+    await using house = await openAdminHouse();
+    assert.equal((await house.ask("GET", "/api/keys?account=a")).status, 400);
+    assert.equal((await house.ask("GET", "/api/keys?")).status, 400);
+  });
+});

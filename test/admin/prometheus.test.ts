@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { createMetrics, type Watched } from "../../src/admin/prometheus.ts";
+import type { Config, Environment } from "../../src/config/config.ts";
+import type { Operation } from "../../src/core/http/route.ts";
+import type { RequestLine } from "../../src/telemetry/log.ts";
+import { DURATION_BUCKETS } from "../../src/telemetry/tally.ts";
+import { assertConventions, samplesOf, scrape } from "./scrape.ts";
+
+const WATCHED: Watched = {
+  version: "1.2.3",
+  inFlight: () => 7,
+  tunnels: () => 3,
+  upstreams: () => [
+    { environment: "production", origin: "http://user:canary@127.0.0.1:9001", up: true },
+    { environment: "staging", origin: "http://127.0.0.1:9002", up: false },
+  ],
+  storeUp: () => true,
+  storeUnsafePolicy: () => false,
+  storeCommands: () => 42,
+  logDropped: () => 3,
+};
+
+const LINE: RequestLine = {
+  id: "r1",
+  env: "production",
+  account: "acme",
+  key: "k_1",
+  plan: "free",
+  method: "GET",
+  route: "/v1/pets/{petId}",
+  path: "/v1/pets/1",
+  status: 200,
+  code: undefined,
+  source: "backend",
+  decision: "admitted",
+  charged: 1,
+  forwards: 1,
+  durationMs: 5,
+  why: undefined,
+};
+
+describe("metrics", () => {
+  it("count a request in every metric that it concerns", async () => {
+    const metrics = createMetrics(WATCHED);
+    metrics.request(LINE);
+    metrics.request({ ...LINE, forwards: 2, durationMs: 5.001 });
+    const samples = await scrape(metrics);
+    const labels = 'env="production",route="/v1/pets/{petId}",method="GET",code="200"';
+    assert.equal(samples.get(`tollgate_http_requests_total{${labels},source="backend"}`), 2);
+    assert.equal(
+      samples.get('tollgate_decisions_total{env="production",plan="free",decision="admitted"}'),
+      2,
+    );
+    assert.equal(samples.get('tollgate_charged_total{env="production"}'), 2);
+    assert.equal(samples.get('tollgate_forwards_total{env="production"}'), 3);
+    assert.equal(
+      [...samples.keys()].some((name) => name.includes("auth_failures_total{")),
+      false,
+    );
+  });
+
+  it("put a duration on a boundary into that bucket, and count buckets cumulatively", async () => {
+    const metrics = createMetrics(WATCHED);
+    for (const durationMs of [5, 5.001, 10_000, 10_001]) metrics.request({ ...LINE, durationMs });
+    const samples = await scrape(metrics);
+    const of = (suffix: string, le?: string | number) => {
+      const bucket = le === undefined ? "" : `,le="${le}"`;
+      const name = `tollgate_http_request_duration_seconds_${suffix}`;
+      return samples.get(`${name}{env="production",source="backend"${bucket}}`);
+    };
+    assert.equal(of("bucket", 0.005), 1);
+    assert.equal(of("bucket", 0.01), 2);
+    assert.equal(of("bucket", 7.5), 2);
+    assert.equal(of("bucket", 10), 3);
+    assert.equal(of("bucket", "+Inf"), 4);
+    assert.equal(of("count"), 4);
+    assert.ok(Math.abs((of("sum") ?? 0) - 20.011001) < 1e-9);
+    assert.equal(DURATION_BUCKETS.length, 14);
+  });
+
+  it("name what is unknown none, and methods that nobody knows OTHER", async () => {
+    const metrics = createMetrics(WATCHED);
+    const unknown = { ...LINE, env: undefined, plan: undefined, route: undefined };
+    metrics.request({ ...unknown, method: "BREW", status: 501, source: "gateway" });
+    const samples = await scrape(metrics);
+    const labels = 'env="none",route="none",method="OTHER",code="501",source="gateway"';
+    assert.equal(samples.get(`tollgate_http_requests_total{${labels}}`), 1);
+  });
+
+  it("count failed authentications by reason, and nothing else as one", async () => {
+    const metrics = createMetrics(WATCHED);
+    for (const code of [
+      "key_missing",
+      "key_invalid",
+      "key_invalid",
+      "rate_limited",
+      "key_banned",
+    ]) {
+      metrics.request({ ...LINE, code });
+    }
+    const samples = await scrape(metrics);
+    const failures = [...samples].filter(([name]) => name.startsWith("tollgate_auth_failures"));
+    assert.deepEqual(failures, [
+      ['tollgate_auth_failures_total{env="production",reason="key_missing"}', 1],
+      ['tollgate_auth_failures_total{env="production",reason="key_invalid"}', 2],
+    ]);
+  });
+
+  it("count deprecated operations by the configuration in force, HEAD with GET", async () => {
+    const metrics = createMetrics(WATCHED);
+    metrics.request(LINE);
+    metrics.configured(configWith("aa", true), 1_700_000_000_500);
+    metrics.request(LINE);
+    metrics.request({ ...LINE, method: "HEAD" });
+    metrics.request({ ...LINE, method: "DELETE" });
+    metrics.request({ ...LINE, env: "staging" });
+    metrics.configured(configWith("bb", false), 1_700_000_001_000);
+    metrics.request(LINE);
+    const samples = await scrape(metrics);
+    const deprecated = [...samples].filter(([name]) => name.includes("deprecated_requests_total"));
+    assert.deepEqual(deprecated, [
+      ['tollgate_deprecated_requests_total{env="production",route="/v1/pets/{petId}"}', 2],
+    ]);
+    assert.equal(samples.get('tollgate_config_info{hash="bb"}'), 1);
+    assert.equal(samples.get('tollgate_config_info{hash="aa"}'), undefined);
+    const reload = "tollgate_config_last_reload_success_timestamp_seconds";
+    assert.equal(samples.get(reload), 1_700_000_001);
+  });
+
+  it("ask others at each scrape, and show no password of an upstream", async () => {
+    let commands = 1;
+    const metrics = createMetrics({ ...WATCHED, storeCommands: () => commands });
+    assert.equal((await scrape(metrics)).get("tollgate_store_commands_total"), 1);
+    commands = 5;
+    const samples = await scrape(metrics);
+    assert.equal(samples.get("tollgate_store_commands_total"), 5);
+    assert.equal(samples.get("tollgate_store_up"), 1);
+    assert.equal(samples.get("tollgate_log_dropped_total"), 3);
+    assert.equal(samples.get("tollgate_http_requests_in_flight"), 7);
+    assert.equal(samples.get('tollgate_build_info{version="1.2.3"}'), 1);
+    const upstream = (env: string, origin: string) =>
+      samples.get(`tollgate_upstream_up{env="${env}",upstream="${origin}"}`);
+    assert.equal(upstream("production", "http://127.0.0.1:9001"), 1);
+    assert.equal(upstream("staging", "http://127.0.0.1:9002"), 0);
+    assert.equal((await metrics.render()).includes("canary"), false);
+  });
+
+  it("start the counters of reloads, modes and nothing else at 0", async () => {
+    const metrics = createMetrics(WATCHED);
+    metrics.reloaded("failure");
+    metrics.decidedWithoutStore("local");
+    metrics.banned("production");
+    const samples = await scrape(metrics);
+    assert.equal(samples.get('tollgate_config_reloads_total{result="success"}'), 0);
+    assert.equal(samples.get('tollgate_config_reloads_total{result="failure"}'), 1);
+    assert.equal(samples.get('tollgate_store_unavailable_decisions_total{mode="local"}'), 1);
+    assert.equal(samples.get('tollgate_store_unavailable_decisions_total{mode="deny"}'), 0);
+    assert.equal(samples.get('tollgate_bans_total{env="production"}'), 1);
+  });
+
+  it("hold at most 1,000 series each whatever comes, with sums that stay true", async () => {
+    const metrics = createMetrics(WATCHED);
+    for (let i = 0; i < 3_000; i++) {
+      metrics.request({ ...LINE, env: `e${i}`, plan: `p${i}`, route: `/r${i}` });
+      metrics.banned(`e${i}`);
+    }
+    const text = await metrics.render();
+    const perMetric = Map.groupBy(samplesOf(text), ([name]) =>
+      name.replace(/\{.*/, "").replace(/_(bucket|sum|count)$/, ""),
+    );
+    for (const [name, samples] of perMetric) assert.ok(samples.length <= 1_000, name);
+    const requests = perMetric.get("tollgate_http_requests_total") ?? [];
+    assert.equal(requests.length, 1_000);
+    assert.equal(
+      requests.reduce((sum, [, value]) => sum + value, 0),
+      3_000,
+    );
+    const bans = new Map(perMetric.get("tollgate_bans_total"));
+    assert.equal(bans.get('tollgate_bans_total{env="overflow"}'), 2_001);
+    assert.ok(bans.has('tollgate_bans_total{env="e998"}'));
+    assert.ok(!bans.has('tollgate_bans_total{env="e999"}'));
+  });
+
+  it("follow the conventions of promtool, those of the process too", async () => {
+    const metrics = createMetrics(WATCHED);
+    metrics.request(LINE);
+    metrics.configured(configWith("aa", true), 0);
+    const text = await metrics.render();
+    assert.ok(text.endsWith("\n"));
+    assertConventions(text);
+    assert.match(text, /^process_cpu_seconds_total /m);
+    assert.match(text, /^nodejs_eventloop_lag_p99_seconds /m);
+  });
+
+  it("cost less than 5 µs a request", () => {
+    const metrics = createMetrics(WATCHED);
+    for (let i = 0; i < 20_000; i++) metrics.request({ ...LINE, status: 200 + (i % 5) });
+    const startMs = performance.now();
+    for (let i = 0; i < 100_000; i++) metrics.request({ ...LINE, status: 200 + (i % 5) });
+    const eachMs = (performance.now() - startMs) / 100_000;
+    assert.ok(eachMs < 0.005, `${(eachMs * 1e6).toFixed(0)} ns`);
+  });
+});
+
+function configWith(hash: string, deprecated: boolean): Pick<Config, "hash" | "environments"> {
+  const operation: Operation = {
+    method: "GET",
+    operationId: "getPet",
+    template: "/v1/pets/{petId}",
+    segments: ["", "v1", "pets", undefined],
+    hasRequestBody: false,
+    requiresScope: false,
+    lifecycle: { deprecated },
+  };
+  const routes = { basePath: "/v1", operations: [operation] };
+  return { hash, environments: [{ name: "production", routes } as unknown as Environment] };
+}

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const PASSWORD = "hunter2-hunter2";
+
+describe("verbs whose store is away", () => {
+  let [redis, folder, file] = [] as unknown as [TestRedis, Folder, string];
+  let id: string;
+  before(async () => {
+    redis = await startRedis({ args: ["--requirepass", PASSWORD] });
+    folder = await openFolder();
+    const store = `redis://:${PASSWORD}@127.0.0.1:${redis.port}`;
+    file = await writeConfig(folder, { store, keys: "redis" });
+    const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+    ({ id } = jsonOf<{ id: string }>(await runVerb([...create, "--config", file])));
+  });
+  after(async () => {
+    await redis.close();
+    await folder[Symbol.asyncDispose]();
+  });
+
+  const verbs = () => [
+    ["keys", "create", "--env", "production", "--plan", "free"],
+    ["keys", "list"],
+    ["keys", "show", id],
+    ["keys", "rotate", id],
+    ["keys", "revoke", id],
+    ["bans", "list"],
+    ["bans", "lift", id],
+    ["usage", id],
+  ];
+
+  /** Each ends with 1, says what failed, where and why in one line, and nothing else. */
+  async function allFail(why: RegExp): Promise<void> {
+    await Promise.all(
+      verbs().map(async (args) => {
+        const said = await runVerb([...args, "--config", file, "--json"]);
+        assert.deepEqual({ status: said.status, out: said.out }, { status: 1, out: "" }, `${args}`);
+        assert.match(said.err, /^Cannot (read the keys in|ask the store) redis:\S+: Redis\b.*\n$/);
+        assert.ok(said.err.includes(`127.0.0.1:${redis.port}`), said.err);
+        assert.match(said.err, why);
+        assert.ok(!said.err.includes(PASSWORD), said.err);
+      }),
+    );
+  }
+
+  it("and takes connections, but answers nothing, end with 1 and say so", async () => {
+    redis.stop();
+    await allFail(/Redis cannot be reached: |Redis: no answer in/);
+    redis.cont();
+    assert.equal((await runVerb(["usage", id, "--config", file])).status, 0);
+  });
+
+  it("and takes no connection, end with 1 and say so", async () => {
+    await redis.kill();
+    await allFail(/Redis cannot be reached: /);
+  });
+
+  it("and has other keys, for an account known from the key file: usage says why", async () => {
+    const filed = await writeConfig(folder, { store: redis.url });
+    const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+    const made = jsonOf<{ id: string }>(await runVerb([...create, "--config", filed]));
+    const said = await runVerb(["usage", made.id, "--config", filed, "--json"]);
+    assert.deepEqual({ status: said.status, out: said.out }, { status: 1, out: "" });
+    assert.match(said.err, /^Cannot ask the store redis:\S+: Redis cannot be reached: /);
+  });
+});

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { configText, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+describe("check", () => {
+  it("says that a right configuration is fine, with 0", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const said = await runVerb(["check", "--config", file]);
+    assert.deepEqual({ status: said.status, err: said.err }, { status: 0, err: "" });
+    assert.match(said.out, /tollgate\.yaml is fine: production, staging/);
+    const { out } = await runVerb(["check", "--config", file, "--json"]);
+    assert.deepEqual(jsonOf({ out }), { ok: true, mistakes: [], warnings: [] });
+  });
+
+  it("says every mistake at once as FILE:LINE:COL: message, with 78", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "broken.yaml");
+    await writeFile(
+      file,
+      `${configText()}keyPrefix: "Not This"\nexpectedGateways: none\nbogus: 1\n`,
+    );
+    const lines = configText().split("\n").length;
+    const said = await runVerb(["check", "--config", file]);
+    assert.equal(said.status, 78);
+    assert.equal(said.out, "");
+    const places = said.err
+      .trimEnd()
+      .split("\n")
+      .map((line) => /^(.*?):(\d+):\d+: \S/.exec(line)?.slice(1, 3));
+    assert.deepEqual(places, [
+      [file, String(lines)],
+      [file, String(lines + 1)],
+      [file, String(lines + 2)],
+    ]);
+    const told = await runVerb(["check", "--config", file, "--json"]);
+    assert.equal(told.status, 78);
+    const { ok, mistakes } = jsonOf<{ ok: boolean; mistakes: { line: number }[] }>(told);
+    assert.deepEqual(
+      { ok, lines: mistakes.map(({ line }) => line - lines) },
+      { ok: false, lines: [0, 1, 2] },
+    );
+  });
+
+  it("warns and still ends with 0", async () => {
+    await using folder = await openFolder();
+    const api = join(folder.path, "api.yaml");
+    const operation = "get: { deprecated: true, responses: { '200': { description: ok } } }";
+    await writeFile(
+      api,
+      `openapi: 3.1.0\ninfo: { title: t, version: "1" }\npaths:\n  /old:\n    ${operation}\n`,
+    );
+    const file = join(folder.path, "tollgate.yaml");
+    await writeFile(file, configText().replaceAll(/api: .*/g, "api: ./api.yaml"));
+    const { status, err } = await runVerb(["check", "--config", file]);
+    assert.equal(status, 0);
+    assert.match(err, /api\.yaml:5:\d+: warning: /);
+  });
+
+  it("every verb that needs the configuration lists its mistakes, with 78", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "broken.yaml");
+    await writeFile(file, `${configText()}bogus: 1\nbogus2: 1\n`);
+    for (const verb of ["keys list", "keys show x", "keys revoke x", "bans list", "usage x"]) {
+      const said = await runVerb([...verb.split(" "), "--config", file, "--json"]);
+      assert.deepEqual({ verb, status: said.status, out: said.out }, { verb, status: 78, out: "" });
+      assert.match(said.err, /^.*broken\.yaml:\d+:1: .*\n.*broken\.yaml:\d+:1: .*\n$/);
+    }
+  });
+});
+
+describe("schema", () => {
+  it("prints the JSON Schema that is committed", async () => {
+    const { status, out } = await runVerb(["schema"]);
+    assert.equal(status, 0);
+    const committed = join(import.meta.dirname, "../../../config/tollgate.schema.json");
+    assert.equal(out, await readFile(committed, "utf8"));
+  });
+});

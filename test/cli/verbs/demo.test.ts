@@ -1,0 +1,205 @@
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { promisify } from "node:util";
+import { type Running, runTollgate, startTollgate } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
+import { type Folder, freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const run = promisify(execFile);
+const MAIN = join(import.meta.dirname, "../../../src/main.ts");
+
+/** A configuration as the shipped one, on free ports: five listeners, all of them known. */
+async function demoConfig(folder: Folder) {
+  const [production, staging, productionUpstream, stagingUpstream, admin] = (await freePorts(
+    5,
+  )) as [number, number, number, number, number];
+  const ports = { production, staging, productionUpstream, stagingUpstream, admin };
+  return { file: await writeConfig(folder, ports), ports };
+}
+
+async function startDemo(file: string): Promise<Running> {
+  const demo = startTollgate(["demo", "--config", file]);
+  await demo.line(({ msg }) => msg === "serving", 20_000);
+  return demo;
+}
+
+/** The processes that a process has started and that still run (Linux). */
+async function childrenOf(pid: number): Promise<number[]> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+  return text.trim().split(" ").filter(Boolean).map(Number);
+}
+
+function runs(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const allGone = (pids: readonly number[]) =>
+  eventually(() => assert.deepEqual(pids.filter(runs), []), { withinMs: 10_000 });
+
+describe("npm start", () => {
+  it("issues a key per plan, prints curl lines that work, and knows all of it on the next start", async () => {
+    await using folder = await openFolder();
+    const { file } = await demoConfig(folder);
+    await using demo = await startDemo(file);
+    const screen = demo.stdout();
+    const lines = [...screen.matchAll(/^ *(curl .*)$/gm)].map(([, line = ""]) => line);
+    assert.equal(lines.length, 5);
+    const limits: string[] = [];
+    for (const line of lines) {
+      const { stdout } = await run("sh", ["-c", `${line} -s`]);
+      assert.match(stdout, /^HTTP\/1\.1 200 OK\r\n/);
+      limits.push(/^X-RateLimit-Limit: (\d+)/im.exec(stdout)?.[1] ?? "");
+      assert.ok(Array.isArray(JSON.parse(stdout.split("\r\n\r\n")[1] ?? "")));
+    }
+    assert.deepEqual(limits, ["60", "300", "1000", "5000", "60"]);
+    const line = await demo.line(({ msg }) => msg === "request");
+    assert.equal(line.charged, 1);
+    assert.ok(screen.indexOf("Tollgate is up") < screen.indexOf('"msg":"serving"'));
+
+    const keys = [...screen.matchAll(/Bearer (pets_\w+)/g)].map(([, key = ""]) => key);
+    const stored = await readFile(join(folder.path, "data/keys.json"), "utf8");
+    for (const key of keys) assert.ok(!stored.includes(key.slice(10)));
+
+    const children = await childrenOf(demo.pid);
+    assert.equal(children.length, 2);
+    demo.child.kill("SIGINT");
+    const { code, stderr } = await demo.exited;
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+    assert.deepEqual(children.filter(runs), []);
+
+    await using again = await startDemo(file);
+    assert.doesNotMatch(again.stdout(), /pets_(live|test)_/);
+    assert.match(again.stdout(), /keys create --env production --plan free/);
+    const { stdout } = await run("sh", ["-c", `${lines[0]} -s`]);
+    assert.match(stdout, /^X-RateLimit-Remaining: \d+/im);
+    const listed = jsonOf<{ id: string }[]>(
+      await runVerb(["keys", "list", "--json", "--config", file]),
+    );
+    assert.equal(listed.length, 5);
+    const id = listed[0]?.id ?? "";
+    const usage = await runVerb(["usage", id, "--json", "--config", file]);
+    const day = jsonOf<{ windows: { window: string; used: number }[] }>(usage).windows[1];
+    assert.deepEqual({ window: day?.window, used: day?.used }, { window: "day", used: 2 });
+    assert.equal((await again.stop()).code, 0);
+  });
+
+  it("leaves no process behind when it is killed, or sent SIGTERM, or the whole group SIGINT twice", async () => {
+    await using folder = await openFolder();
+    const { file } = await demoConfig(folder);
+    await using killed = await startDemo(file);
+    const orphans = await childrenOf(killed.pid);
+    await killed.kill();
+    await allGone(orphans);
+
+    await using ended = await startDemo(file);
+    const children = await childrenOf(ended.pid);
+    assert.equal((await ended.stop()).code, 0);
+    assert.deepEqual(children.filter(runs), []);
+
+    // Ctrl-C under npm: the terminal tells the whole group, and npm tells its child once more.
+    await using interrupted = await startDemo(file);
+    const group = await childrenOf(interrupted.pid);
+    for (const pid of [...group, interrupted.pid]) process.kill(pid, "SIGINT");
+    interrupted.child.kill("SIGINT");
+    assert.equal((await interrupted.exited).code, 0);
+    assert.deepEqual(group.filter(runs), []);
+  });
+
+  it("ends when the shell that npm put in between is gone, and tells nobody", async () => {
+    await using folder = await openFolder();
+    const { file } = await demoConfig(folder);
+    const command = `"${process.execPath}" "${MAIN}" demo --config "${file}"; true`;
+    const env = { PATH: process.env.PATH ?? "", npm_lifecycle_event: "start" };
+    const shell = spawn("sh", ["-c", command], { env, stdio: ["ignore", "pipe", "inherit"] });
+    let said = "";
+    shell.stdout.on("data", (piece) => {
+      said += piece;
+    });
+    await eventually(() => assert.match(said, /"msg":"serving"/), { withinMs: 20_000 });
+    const [demo = 0] = await childrenOf(shell.pid ?? 0);
+    const all = [demo, ...(await childrenOf(demo))];
+    assert.equal(all.length, 3);
+    shell.kill("SIGTERM");
+    await allGone(all);
+    assert.match(said, /"msg":"draining"/);
+  });
+
+  it("says in one line which port and setting is in use, with 1, and leaves nothing", async () => {
+    await using folder = await openFolder();
+    const { file, ports } = await demoConfig(folder);
+    const settings = {
+      productionUpstream: "environments.production.upstreams",
+      staging: "environments.staging.listen",
+      admin: "admin.listen",
+    } as const;
+    for (const [name, setting] of Object.entries(settings)) {
+      const port = ports[name as keyof typeof settings];
+      const taken = createServer().listen(port, "127.0.0.1");
+      await once(taken, "listening");
+      const { code, stdout, stderr } = await runTollgate(["demo", "--config", file]);
+      taken.close();
+      await once(taken, "close");
+      assert.deepEqual({ code, stdout }, { code: 1, stdout: "" });
+      assert.match(stderr, /^[^\n]+in use[^\n]+\n$/);
+      assert.ok(stderr.includes(String(port)) && stderr.includes(setting), stderr);
+    }
+    const left = await runVerb(["keys", "list", "--json", "--config", file]);
+    assert.deepEqual(jsonOf(left), [], "keys that nobody has seen");
+    await using demo = await startDemo(file);
+    assert.match(demo.stdout(), /Demo keys/, "every port is free again");
+  });
+
+  it("is on the embedded store whatever REDIS_URL says", async () => {
+    await using folder = await openFolder();
+    const [port = 0, ...upstreams] = await freePorts(3);
+    const [productionUpstream = 0, stagingUpstream = 0] = upstreams;
+    const store = `$${"{REDIS_URL:-memory}"}`;
+    const file = await writeConfig(folder, { store, productionUpstream, stagingUpstream });
+    const env = { REDIS_URL: `redis://127.0.0.1:${port}` };
+    await using demo = startTollgate(["demo", "--config", file], { env });
+    await demo.line(({ msg }) => msg === "serving", 20_000);
+    assert.equal((await demo.stop()).stderr, "");
+  });
+});
+
+describe("tollgate pets", () => {
+  it("serves until SIGTERM, keeps its animals, and makes the folder of its data", async () => {
+    await using folder = await openFolder();
+    const data = join(folder.path, "new/pets.db");
+    const args = ["pets", "--listen", "127.0.0.1:0", "--data", data];
+    for (const expected of [0, 1]) {
+      await using pets = startTollgate(args);
+      await pets.says(/Pets at http/);
+      const url = /http\S+/.exec(pets.stdout())?.[0] ?? "";
+      assert.equal(((await (await fetch(url)).json()) as unknown[]).length, expected);
+      const headers = { "Content-Type": "application/json" };
+      const body = '{"name":"Ada","categoryId":1}';
+      assert.equal((await fetch(url, { method: "POST", headers, body })).status, 201);
+      assert.equal((await pets.stop()).code, 0);
+    }
+  });
+
+  it("says in one line when its port is in use, with 1", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const { port } = taken.address() as { port: number };
+    const listen = `127.0.0.1:${port}`;
+    const { code, stdout, stderr } = await runTollgate(["pets", "--listen", listen]);
+    taken.close();
+    assert.deepEqual({ code, stdout }, { code: 1, stdout: "" });
+    assert.match(
+      stderr,
+      new RegExp(`^Cannot serve pets at ${listen} \\(--listen\\): .*in use.*\\n$`),
+    );
+  });
+});

@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
+import { runTollgate } from "../../support/gateway/processes.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+type Told = {
+  readonly id: string;
+  readonly key: string;
+  readonly account: string;
+  readonly plan: string;
+  readonly expires: number | null;
+  readonly revoked: number | null;
+  readonly previous: Told;
+};
+
+const NOW_MS = Date.UTC(2030, 0, 1, 0, 0, 0, 500);
+
+describe("keys", () => {
+  let folder: Folder;
+  let file: string;
+  const keys = (...args: string[]) =>
+    runVerb(["keys", ...args, "--config", file], { nowMs: NOW_MS });
+  const create = async (...args: string[]) =>
+    jsonOf<Told>(await keys("create", "--env", "production", "--plan", "free", "--json", ...args));
+
+  beforeEach(async () => {
+    folder = await openFolder();
+    file = await writeConfig(folder);
+  });
+  afterEach(() => folder[Symbol.asyncDispose]());
+
+  it("create --json tells one key with the members of contract 1, and stores its digest only", async () => {
+    const told = await create("--name", "a shop", "--expires", "90d", "--scope", "beta");
+    assert.deepEqual(told, {
+      id: told.id,
+      key: told.key,
+      name: "a shop",
+      plan: "free",
+      environment: "production",
+      account: told.id,
+      scopes: ["beta"],
+      limits: {},
+      created: Math.floor(NOW_MS / 1000),
+      expires: Math.ceil(NOW_MS / 1000) + 90 * 86_400,
+      revoked: null,
+    });
+    assert.equal(judgeShape(told.key, "pets", "live").ok, true);
+    const stored = await readFile(join(folder.path, "data/keys.json"), "utf8");
+    assert.ok(stored.includes(digestKey(told.key)));
+    assert.ok(!stored.includes(told.key) && !stored.includes(told.key.slice(10, 40)));
+  });
+
+  it("create --count tells an array, also of one", async () => {
+    const one = await keys(..."create --env staging --plan pro --count 1 --json".split(" "));
+    assert.equal(jsonOf<Told[]>(one).length, 1);
+    const three = await keys(..."create --env staging --plan pro --count 3 --json".split(" "));
+    const told = jsonOf<Told[]>(three);
+    assert.equal(new Set(told.map(({ key }) => key)).size, 3);
+    assert.equal(new Set(told.map(({ account }) => account)).size, 3);
+    assert.equal(jsonOf<Told[]>(await keys("list", "--json")).length, 4);
+  });
+
+  it("create without --json prints the key once, with a curl line that has it", async () => {
+    const { out, status } = await keys("create", "--env", "staging", "--plan", "pro");
+    assert.equal(status, 0);
+    const key = /^ {2}(pets_test_\w{36})$/m.exec(out)?.[1];
+    assert.match(
+      out,
+      new RegExp(`^ {2}curl -i -H "Authorization: Bearer ${key}" "http://.*/v1/pets"$`, "m"),
+    );
+    assert.doesNotMatch((await keys("list")).out, /pets_test_/);
+  });
+
+  it("--limit replaces a window of any plan, and repeats", async () => {
+    const limits = ["--limit", "minute=500", "--limit", "day=20000"];
+    const made = await keys(
+      ...["create", "--env", "production", "--plan", "enterprise", ...limits, "--json"],
+    );
+    assert.deepEqual(jsonOf<{ limits: unknown }>(made).limits, { minute: 500, day: 20_000 });
+  });
+
+  it("a further key of an account is refused with 1 where plan, limits or environment differ", async () => {
+    const { account } = await create("--account", "shop");
+    assert.equal(account, "shop");
+    assert.equal((await create("--account", "shop")).account, "shop");
+    const clash = await keys(
+      ..."create --env production --plan pro --account shop --json".split(" "),
+    );
+    assert.deepEqual({ status: clash.status, out: clash.out }, { status: 1, out: "" });
+    assert.match(clash.err, /account shop, which is on plan free/);
+    const elsewhere = await keys(..."create --env staging --plan free --account shop".split(" "));
+    assert.equal(elsewhere.status, 1);
+    assert.match(elsewhere.err, /lives in production/);
+  });
+
+  it("list and show tell keys without digest, and an account by its keys", async () => {
+    const first = await create("--account", "shop");
+    const second = await create("--account", "shop");
+    const { out } = await keys("list", "--json");
+    assert.doesNotMatch(out, /digest|pets_/);
+    assert.deepEqual(
+      jsonOf<Told[]>({ out }).map(({ id }) => id),
+      [first.id, second.id],
+    );
+    assert.equal(jsonOf<Told>(await keys("show", first.id, "--json")).id, first.id);
+    assert.equal(jsonOf<Told[]>(await keys("show", "shop", "--json")).length, 2);
+    const people = (await keys("list")).out.split("\n");
+    assert.match(people[0] ?? "", /^ID +NAME +PLAN +ENVIRONMENT +ACCOUNT +STATE$/);
+    assert.equal(people[1]?.indexOf("shop"), people[0]?.indexOf("ACCOUNT"));
+  });
+
+  it("rotate makes a key of the same account, and the old one works on for the grace", async () => {
+    const old = await create();
+    const told = jsonOf<Told>(await keys("rotate", old.id, "--json"));
+    assert.notEqual(told.id, old.id);
+    assert.equal(told.account, old.account);
+    assert.equal(told.previous.id, old.id);
+    assert.equal(told.previous.expires, Math.ceil(NOW_MS / 1000) + 86_400);
+    const again = jsonOf<Told>(await keys("rotate", told.id, "--grace", "0s", "--json"));
+    assert.equal(again.previous.expires, Math.ceil(NOW_MS / 1000));
+    const twice = await keys("rotate", old.id);
+    assert.equal(twice.status, 1);
+    assert.match(twice.err, new RegExp(`rotated before: rotate ${told.id}`));
+  });
+
+  it("revoke ends a key, and says so again when asked again", async () => {
+    const { id } = await create();
+    assert.equal(jsonOf<Told>(await keys("revoke", id, "--json")).revoked !== null, true);
+    assert.equal((await keys("revoke", id)).status, 0);
+    assert.match((await keys("show", id)).out, /revoked 2030-01-01 00:00:01Z/);
+  });
+
+  it("an unknown ID is 1 for each verb, with nothing on stdout", async () => {
+    for (const verb of ["show", "rotate", "revoke"]) {
+      const { status, out, err } = await keys(verb, "k_nobody", "--json");
+      assert.deepEqual({ status, out }, { status: 1, out: "" });
+      assert.match(err, /Cannot find "k_nobody"/);
+    }
+  });
+
+  it("a damaged keys file is refused by place, and left as it was", async () => {
+    const path = join(folder.path, "data/keys.json");
+    await mkdir(join(folder.path, "data"));
+    await writeFile(path, '{"version":1,\n"keys":[{]}');
+    for (const args of [["list"], ["create", "--env", "staging", "--plan", "free"]]) {
+      const { status, out, err } = await keys(...args);
+      assert.deepEqual({ status, out }, { status: 1, out: "" });
+      assert.match(err, /keys\.json:2:10: Cannot read this as JSON/);
+    }
+    assert.equal(await readFile(path, "utf8"), '{"version":1,\n"keys":[{]}');
+  });
+
+  it("processes that write at the same time never lose each other's change", async () => {
+    const args = ["keys", "create", "--env", "production", "--plan", "free", "--count", "5"];
+    const all = await Promise.all(
+      Array.from({ length: 4 }, () => runTollgate([...args, "--config", file, "--json"])),
+    );
+    const made = all.flatMap(({ stdout }) => jsonOf<Told[]>({ out: stdout }).map(({ id }) => id));
+    const listed = jsonOf<Told[]>(await keys("list", "--json")).map(({ id }) => id);
+    assert.deepEqual(listed.sort(), made.sort());
+    assert.equal(made.length, 20);
+  });
+});
+
+describe("keys in Redis", () => {
+  it("are issued, listed, rotated and revoked as those in a file", async () => {
+    const redis = await startRedis();
+    await using folder = await openFolder();
+    const file = await writeConfig(folder, { store: redis.url, keys: "redis" });
+    const keys = (...args: string[]) => runVerb(["keys", ...args, "--json", "--config", file]);
+    try {
+      const made = jsonOf<Told>(await keys("create", "--env", "staging", "--plan", "pro"));
+      const rotated = jsonOf<Told>(await keys("rotate", made.id));
+      assert.equal(rotated.account, made.id);
+      assert.equal((await keys("revoke", rotated.id)).status, 0);
+      const listed = jsonOf<Told[]>(await keys("list"));
+      assert.deepEqual(
+        listed.map(({ id, revoked }) => [id, revoked === null]),
+        [
+          [made.id, true],
+          [rotated.id, false],
+        ],
+      );
+    } finally {
+      await redis.close();
+    }
+    const away = await keys("list");
+    assert.deepEqual({ status: away.status, out: away.out }, { status: 1, out: "" });
+    assert.match(
+      away.err,
+      new RegExp(`^Cannot read the keys in redis://127\\.0\\.0\\.1:${redis.port}`),
+    );
+  });
+});

@@ -1,0 +1,149 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, rename, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { openBackend } from "../../support/gateway/backend.ts";
+import { type Running, runTollgate, startTollgate } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
+import { configText, type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const MAIN = join(import.meta.dirname, "../../../src/main.ts");
+
+async function serving(gateway: Running): Promise<string> {
+  const { urls } = await gateway.line(({ msg }) => msg === "serving");
+  return (urls as Record<string, string>).production ?? "";
+}
+
+async function issue(file: string): Promise<string> {
+  const args = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+  return jsonOf<{ key: string }>(await runVerb([...args, "--config", file])).key;
+}
+
+describe("start refuses", () => {
+  it("a broken configuration, with every mistake and 78, and nothing on stdout", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "broken.yaml");
+    await writeFile(file, `${configText()}bogus: 1\nkeyPrefix: "No"\n`);
+    const { code, stdout, stderr } = await runTollgate(["start", "--config", file]);
+    assert.deepEqual({ code, stdout }, { code: 78, stdout: "" });
+    assert.match(
+      stderr,
+      /^.*broken\.yaml:\d+:\d+: .*bogus.*\n.*broken\.yaml:\d+:\d+: .*keyPrefix.*\n$/,
+    );
+  });
+
+  it("a port in use, in one line that names the port and the setting, with 1", async () => {
+    await using folder = await openFolder();
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const { port } = taken.address() as { port: number };
+    const settings: Record<string, object> = {
+      "environments.production.listen": { production: port },
+      "admin.listen": { admin: port },
+    };
+    for (const [setting, where] of Object.entries(settings)) {
+      const file = await writeConfig(folder, where);
+      const { code, stderr } = await runTollgate(["start", "--config", file]);
+      assert.equal(code, 1);
+      assert.match(stderr, /^[^\n]+\n$/);
+      assert.ok(stderr.includes(`127.0.0.1:${port}`) && stderr.includes(setting), stderr);
+    }
+    taken.close();
+  });
+});
+
+describe("a running gateway", () => {
+  let folder: Folder;
+  before(async () => {
+    folder = await openFolder();
+  });
+  after(() => folder[Symbol.asyncDispose]());
+
+  it("prints JSON lines only, reloads on SIGHUP and on save, and keeps the old on a mistake", async () => {
+    const file = await writeConfig(folder);
+    await using gateway = startTollgate(["start", "--config", file]);
+    await serving(gateway);
+    const count = (fits: (line: Record<string, unknown>) => boolean) =>
+      gateway.lines().filter(fits).length;
+    const reloads = () => count(({ msg }) => msg === "configuration reloaded");
+
+    gateway.child.kill("SIGHUP");
+    await eventually(() => assert.equal(reloads(), 1));
+    await writeFile(file, configText({ free: "{ minute: 7 }" }));
+    await eventually(() => assert.equal(reloads(), 2));
+    await writeFile(`${file}.new`, configText({ free: "{ minute: 8 }" }));
+    await rename(`${file}.new`, file);
+    await eventually(() => assert.equal(reloads(), 3));
+
+    await writeFile(file, `${configText()}bogus: 1\n`);
+    const { msg } = await gateway.line((line) => line.level === "error");
+    assert.match(String(msg), /tollgate\.yaml:\d+:1: .*bogus/);
+    assert.equal(reloads(), 3);
+    const { code, stdout, stderr } = await gateway.stop();
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+    for (const line of stdout.trimEnd().split("\n"))
+      assert.equal(typeof JSON.parse(line), "object");
+  });
+
+  it("drains on SIGTERM: what is under way is answered, and it ends with 0", async () => {
+    const backend = await openBackend();
+    const file = await writeConfig(folder, { productionUpstream: backend.port });
+    const key = await issue(file);
+    await using gateway = startTollgate(["start", "--config", file]);
+    const url = await serving(gateway);
+    let answer = () => {};
+    backend.answer(async (_seen, response) => {
+      await new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      response.end("late");
+    });
+    const asked = fetch(`${url}/v1/pets`, { headers: { Authorization: `Bearer ${key}` } });
+    await eventually(() => assert.equal(backend.seen.length, 1));
+    gateway.child.kill("SIGTERM");
+    await gateway.line(({ msg }) => msg === "draining");
+    answer();
+    assert.equal(await (await asked).text(), "late");
+    const { code } = await gateway.exited;
+    assert.equal(code, 0);
+    assert.equal(gateway.lines().filter(({ msg }) => msg === "request").length, 1);
+    await backend.close();
+  });
+
+  it("ends with 0 though nobody reads its log", async () => {
+    const file = await writeConfig(folder);
+    const child = spawn(process.execPath, [MAIN, "start", "--config", file], { stdio: "pipe" });
+    const [first] = await once(child.stdout, "data");
+    child.stdout.pause();
+    const { urls } = JSON.parse(String(first).split("\n")[0] ?? "");
+    // Two megabytes of log lines: far more than a pipe holds.
+    for (let i = 0; i < 80; i++) {
+      const path = "x".repeat(7_000);
+      const asks = Array.from({ length: 8 }, () => fetch(`${urls.production}/v1/${path}`));
+      for (const answer of await Promise.all(asks)) {
+        assert.equal(answer.status, 401);
+        await answer.arrayBuffer();
+      }
+    }
+    child.kill("SIGTERM");
+    const [code, signal] = await once(child, "exit");
+    assert.deepEqual({ code, signal }, { code: 0, signal: null });
+  });
+
+  it("never tells a key: not on stdout, not on stderr, not in its files", async () => {
+    const file = await writeConfig(folder);
+    const key = await issue(file);
+    await using gateway = startTollgate(["start", "--config", file]);
+    const url = await serving(gateway);
+    await fetch(`${url}/v1/pets?api_key=${key}`, { headers: { Authorization: `Bearer ${key}` } });
+    const { stdout, stderr } = await gateway.stop();
+    const data = join(folder.path, "data");
+    const stored = await Promise.all(
+      ["keys.json", "state.json"].map((name) => readFile(join(data, name), "utf8")),
+    );
+    for (const text of [stdout, stderr, ...stored]) assert.ok(!text.includes(key.slice(10)));
+  });
+});

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  formatAddress,
+  isLoopback,
+  readListen,
+  readNetwork,
+  readOrigin,
+  readStore,
+} from "../../../src/config/schema/addresses.ts";
+
+function found<T>(read: { readonly value: T } | { readonly why: string }): T | undefined {
+  return "value" in read ? read.value : undefined;
+}
+
+describe("a store address", () => {
+  const rows: readonly (readonly [url: string, kind: string, shown: string])[] = [
+    ["redis://h", "redis", "redis://h"],
+    ["redis://h:6379/0", "redis", "redis://h:6379/0"],
+    ["redis://[::1]:6379", "redis", "redis://[::1]:6379"],
+    ["rediss://user:p%40ss@h:6380/2", "redis", "rediss://user:***@h:6380/2"],
+    ["redis://:pass@h", "redis", "redis://:***@h"],
+    ["redis://pass@h", "redis", "redis://***@h"],
+    ["redis://user:p@ss:w@h", "redis", "redis://user:***@h"],
+    [
+      "redis+sentinel://u:pass@a:26379,b:26379/main",
+      "sentinel",
+      "redis+sentinel://u:***@a:26379,b:26379/main",
+    ],
+    ["rediss+sentinel://a/main", "sentinel", "rediss+sentinel://a/main"],
+    ["redis+cluster://a:7000,b:7001", "cluster", "redis+cluster://a:7000,b:7001"],
+    ["rediss+cluster://u:pass@a", "cluster", "rediss+cluster://u:***@a"],
+  ];
+  for (const [url, kind, shown] of rows) {
+    it(`${shown} is of kind ${kind} and shows no password`, () => {
+      assert.deepEqual(found(readStore(url)), { kind, url, shown });
+      assert.doesNotMatch(shown, /pass|p%40ss|p@ss/);
+    });
+  }
+
+  it("memory is one", () => assert.deepEqual(found(readStore("memory")), { kind: "memory" }));
+
+  const wrong = [
+    "",
+    "Memory",
+    "redis:",
+    "redis://",
+    "redis://h:0",
+    "redis://h:65536",
+    "redis://[::g]:1",
+  ];
+  for (const url of [
+    ...wrong,
+    "redis://a:1,",
+    "redis://h/0/1",
+    "http://h",
+    "redis+cluster://a/0",
+  ]) {
+    it(`${JSON.stringify(url)} is none, and why does not repeat it`, () => {
+      const read = readStore(url);
+      assert.ok("why" in read);
+    });
+  }
+});
+
+describe("an address to listen on", () => {
+  for (const [text, host, port] of [
+    ["127.0.0.1:0", "127.0.0.1", 0],
+    ["0.0.0.0:65535", "0.0.0.0", 65_535],
+    ["[::1]:8080", "::1", 8080],
+    ["LocalHost:80", "localhost", 80],
+  ] as const) {
+    it(`${text} is read and written back`, () => {
+      const address = found(readListen(text));
+      assert.deepEqual(address, { host, port });
+      assert.equal(address && formatAddress(address), text.toLowerCase());
+    });
+  }
+
+  for (const text of [
+    "8080",
+    ":8080",
+    "*:80",
+    "::1:80",
+    "[fe80::1%eth0]:80",
+    "a b:80",
+    "h:-1",
+    "h:65536",
+  ]) {
+    it(`${text} is none`, () => assert.equal(found(readListen(text)), undefined));
+  }
+
+  it("is loopback only for 127/8, ::1 and localhost", () => {
+    const hosts = [
+      "127.0.0.1",
+      "127.255.255.254",
+      "::1",
+      "localhost",
+      "0.0.0.0",
+      "::",
+      "127.example.com",
+    ];
+    assert.deepEqual(
+      hosts.filter((host) => isLoopback({ host, port: 1 })),
+      hosts.slice(0, 4),
+    );
+  });
+});
+
+describe("an origin", () => {
+  it("is written without its default port and in lower case", () => {
+    assert.equal(found(readOrigin("http://A:80")), "http://a");
+    assert.equal(found(readOrigin("https://[::1]:9443")), "https://[::1]:9443");
+  });
+  for (const text of [
+    "http://",
+    "http://a/",
+    "http://a#b",
+    "http://a\\b",
+    "ws://a",
+    "http://u@a",
+    "http://a:99999",
+  ]) {
+    it(`${text} is none`, () => assert.equal(found(readOrigin(text)), undefined));
+  }
+});
+
+describe("a network", () => {
+  for (const text of [
+    "",
+    "10.0.0.0/",
+    "10.0.0.0/33",
+    "10.0.0/8",
+    "::/129",
+    "fe80::1%eth0",
+    "a/8",
+  ]) {
+    it(`${JSON.stringify(text)} is none`, () => assert.equal(found(readNetwork(text)), undefined));
+  }
+});

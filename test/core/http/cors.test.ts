@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import {
+  type CorsPolicy,
+  corsFields,
+  isPreflight,
+  preflightFields,
+} from "../../../src/core/http/cors.ts";
+
+const PAGE = "https://app.test";
+const POLICY: CorsPolicy = {
+  origins: [PAGE, "http://localhost:3000"],
+  methods: ["GET", "POST"],
+  headers: ["Authorization", "X-Own"],
+  expose: ["X-Total"],
+  credentials: false,
+  maxAgeSeconds: 600,
+};
+
+function of(fields: readonly string[], name: string): string[] {
+  return fields.flatMap((field, i) => (i % 2 === 0 && field === name ? [fields[i + 1] ?? ""] : []));
+}
+
+describe("the CORS fields of a response", () => {
+  it("name the page's own origin, what it may read, and that the answer varies", () => {
+    const fields = corsFields(POLICY, PAGE);
+    assert.deepEqual(of(fields, "Access-Control-Allow-Origin"), [PAGE]);
+    assert.deepEqual(of(fields, "Vary"), ["Origin"]);
+    const exposed = [
+      ...["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy"],
+      ...["Retry-After", "Deprecation", "Sunset", "Link", "X-API-Stability", "X-Request-Id"],
+      "X-Total",
+    ];
+    assert.deepEqual(of(fields, "Access-Control-Expose-Headers"), [exposed.join(", ")]);
+    assert.deepEqual(of(fields, "Access-Control-Allow-Credentials"), []);
+  });
+
+  it("are Vary alone for any origin that is not spelled exactly as one that is allowed", () => {
+    for (const origin of [
+      ...[undefined, "", "null", "https://app.test.evil.test", "https://app.test:443"],
+      ...["HTTPS://APP.TEST", "https://app.test/", `${PAGE}, ${PAGE}`, "http://app.test", "*"],
+    ]) {
+      assert.deepEqual(corsFields(POLICY, origin), ["Vary", "Origin"], String(origin));
+      assert.deepEqual(preflightFields(POLICY, origin), []);
+    }
+    fc.assert(
+      fc.property(fc.string(), (origin) => {
+        fc.pre(!POLICY.origins.includes(origin));
+        assert.deepEqual(corsFields(POLICY, origin), ["Vary", "Origin"]);
+      }),
+    );
+  });
+
+  it("are the same for any page where any may call, so they do not vary", () => {
+    const policy = { ...POLICY, origins: ["*"] };
+    const fields = corsFields(policy, "https://anyone.test");
+    assert.deepEqual(of(fields, "Access-Control-Allow-Origin"), ["*"]);
+    assert.deepEqual(of(fields, "Vary"), []);
+    assert.deepEqual(corsFields(policy, undefined), [], "no page asks");
+  });
+
+  it("allow credentials where that is configured, and only to an allowed origin", () => {
+    const policy = { ...POLICY, credentials: true };
+    const name = "Access-Control-Allow-Credentials";
+    assert.deepEqual(of(corsFields(policy, PAGE), name), ["true"]);
+    assert.deepEqual(of(corsFields(policy, "https://evil.test"), name), []);
+  });
+});
+
+describe("a preflight", () => {
+  const names = ["host", "origin", "access-control-request-method"];
+  it("is OPTIONS with both fields, and nothing else is", () => {
+    assert.equal(isPreflight({ method: "OPTIONS", names }), true);
+    assert.equal(isPreflight({ method: "GET", names }), false);
+    assert.equal(isPreflight({ method: "OPTIONS", names: names.slice(0, 2) }), false);
+    assert.equal(
+      isPreflight({ method: "OPTIONS", names: [names[0] ?? "", names[2] ?? ""] }),
+      false,
+    );
+  });
+
+  it("is told methods, fields and for how long to remember", () => {
+    assert.deepEqual(preflightFields(POLICY, PAGE), [
+      ...["Access-Control-Allow-Methods", "GET, POST"],
+      ...["Access-Control-Allow-Headers", "Authorization, X-Own"],
+      ...["Access-Control-Max-Age", "600"],
+    ]);
+  });
+});

@@ -1,0 +1,219 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  type Head,
+  hasBody,
+  judgeBody,
+  judgeHead,
+  judgeSize,
+  type RawHead,
+} from "../../../src/core/http/head.ts";
+import type { Judged } from "../../../src/core/refusal.ts";
+
+const LIMITS = { headerBytes: 1_000, headerCount: 20, urlBytes: 100 };
+const HOST = ["Host", "api.test"] as const;
+
+function raw(rawHeaders: readonly string[] = HOST, more: Partial<RawHead> = {}): RawHead {
+  return { method: "POST", url: "/v1/pets", version: "1.1", rawHeaders, ...more };
+}
+
+/** "ok", or the code and, where there is one, the reason. */
+function told(judged: Judged<unknown>): string {
+  if (judged.ok) return "ok";
+  const { code, why } = judged.refusal;
+  return why === undefined ? code : `${code}: ${why}`;
+}
+
+const judge = (fields: readonly string[], more: Partial<RawHead> = {}) =>
+  judgeHead(raw([...HOST, ...fields], more), LIMITS);
+
+function accepted(fields: readonly string[], more: Partial<RawHead> = {}): Head {
+  const judged = judge(fields, more);
+  assert.ok(judged.ok, told(judged));
+  return judged.value;
+}
+
+describe("A head (edge.md, Request in)", () => {
+  it("is passed on as it came, with what was read from it", () => {
+    const fields = [
+      ...["AUTHORIZATION", "Bearer x", "Content-Length", "5", "Accept", "a", "accept", "b"],
+      ...["Expect", "100-Continue", "Upgrade", "h2c"],
+    ];
+    assert.deepEqual(accepted(fields), {
+      ...raw([...HOST, ...fields]),
+      names: [
+        ...["host", "authorization", "content-length", "accept", "accept", "expect", "upgrade"],
+      ],
+      host: "api.test",
+      authorization: "Bearer x",
+      upgrade: "h2c",
+      contentLength: 5,
+      chunked: false,
+      expectsContinue: true,
+    });
+    assert.deepEqual(accepted([]), {
+      ...raw(),
+      names: ["host"],
+      host: "api.test",
+      authorization: undefined,
+      upgrade: undefined,
+      contentLength: undefined,
+      chunked: false,
+      expectsContinue: false,
+    });
+  });
+
+  for (const name of [
+    ...["Host", "Authorization", "Content-Length", "Transfer-Encoding", "Content-Type", "Expect"],
+    "Upgrade",
+  ]) {
+    it(`has at most one ${name}, in whatever case, even twice the same`, () => {
+      const value = name === "Content-Length" ? "5" : "chunked";
+      const fields = [name, value, name.toUpperCase(), value];
+      const expected = `bad_request: more than one ${name.toLowerCase()}`;
+      assert.equal(told(judgeHead(raw(fields), LIMITS)), expected);
+    });
+  }
+
+  it("may be of HTTP/1.1 or 1.0 and of nothing else", () => {
+    for (const version of ["1.1", "1.0"]) assert.equal(told(judge([], { version })), "ok");
+    for (const version of ["0.9", "1.2", "2.0", "3", ""]) {
+      assert.equal(told(judge([], { version })), `http_version: ${version}`);
+    }
+  });
+
+  const methods: readonly (readonly [string, readonly string[]])[] = [
+    ["ok", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]],
+    ["method_not_allowed", ["CONNECT", "TRACE"]],
+    ["not_implemented: unknown method", ["get", "PROPFIND", "QUERY", "POSTS", "", "trace"]],
+  ];
+  for (const [expected, names] of methods) {
+    it(`of ${names.join(", ")} is ${expected}`, () => {
+      for (const method of names) assert.equal(told(judge([], { method })), expected);
+    });
+  }
+
+  it("asks for 100-continue in any case, or for nothing; what HTTP/1.0 expects is nothing", () => {
+    assert.equal(told(judge(["Expect", "100-continue"])), "ok");
+    for (const value of ["", "100-continued", "x100-continue", "200-ok", "100-continue, a"]) {
+      assert.equal(told(judge(["Expect", value])), "expectation_failed");
+      assert.equal(accepted(["Expect", value], { version: "1.0" }).expectsContinue, false);
+    }
+  });
+});
+
+describe("Framing (RFC 9112 6.1 to 6.3, strictly)", () => {
+  const none = { contentLength: undefined, chunked: false };
+  const good: readonly (readonly [readonly string[], object])[] = [
+    [[], none],
+    [["Content-Length", "0"], { contentLength: 0, chunked: false }],
+    [["Content-Length", "007"], { contentLength: 7, chunked: false }],
+    [["Content-Length", "9".repeat(15)], { contentLength: 999_999_999_999_999, chunked: false }],
+    [["Transfer-Encoding", "chunked"], { contentLength: undefined, chunked: true }],
+    [["Transfer-Encoding", "Chunked"], { contentLength: undefined, chunked: true }],
+  ];
+  for (const [fields, expected] of good) {
+    it(`by ${fields.join(": ") || "no field"} is read`, () => {
+      const { contentLength, chunked } = accepted(fields);
+      assert.deepEqual({ contentLength, chunked }, expected);
+    });
+  }
+
+  const lengths = ["", "+1", "-1", "1 ", " 1", "1x", "x1", "0x1", "1.5", "1,1", "1e3", "٣"];
+  for (const value of [...lengths, "9".repeat(16)]) {
+    it(`by Content-Length: ${JSON.stringify(value)} is refused`, () => {
+      assert.equal(told(judge(["Content-Length", value])), "bad_request: malformed Content-Length");
+    });
+  }
+
+  for (const value of ["", "gzip", "gzip, chunked", "chunked, chunked", "chunked;a", " chunked"]) {
+    it(`by Transfer-Encoding: ${JSON.stringify(value)} is not implemented`, () => {
+      const judged = judge(["Transfer-Encoding", value]);
+      assert.equal(told(judged), "not_implemented: transfer coding");
+    });
+  }
+
+  it("by both fields is refused, whatever they say", () => {
+    for (const [length, coding] of [
+      ["5", "chunked"],
+      ["0", "chunked"],
+      ["x", "gzip"],
+    ] as const) {
+      const judged = judge(["Content-Length", length, "Transfer-Encoding", coding]);
+      assert.equal(told(judged), "bad_request: both length and transfer coding");
+    }
+  });
+
+  it("by Transfer-Encoding on HTTP/1.0 is refused", () => {
+    const judged = judge(["Transfer-Encoding", "chunked"], { version: "1.0" });
+    assert.equal(told(judged), "bad_request: transfer coding on HTTP/1.0");
+    assert.equal(told(judge(["Content-Length", "5"], { version: "1.0" })), "ok");
+  });
+});
+
+describe("The size of a head", () => {
+  const size = (given: Partial<RawHead>, limits: Partial<typeof LIMITS>) =>
+    told(judgeSize(raw(HOST, given), { ...LIMITS, ...limits }));
+
+  it("is at most so many fields", () => {
+    const rawHeaders = ["a", "", "b", "", "c", ""];
+    assert.equal(size({ rawHeaders }, { headerCount: 3 }), "ok");
+    assert.equal(size({ rawHeaders }, { headerCount: 2 }), "headers_too_large: too many");
+  });
+
+  it("is at most so many bytes of fields, each with its colon, space, CR and LF", () => {
+    const rawHeaders = ["ab", "cde", "f", ""];
+    assert.equal(size({ rawHeaders }, { headerBytes: 14 }), "ok");
+    assert.equal(size({ rawHeaders }, { headerBytes: 13 }), "headers_too_large");
+  });
+
+  it("is at most so many bytes of target", () => {
+    assert.equal(size({ url: "/234" }, { urlBytes: 4 }), "ok");
+    assert.equal(size({ url: "/234" }, { urlBytes: 3 }), "uri_too_long");
+  });
+
+  it("is judged before all else of it", () => {
+    const wrong = raw(["X", "y"], { url: "/".repeat(101), method: "TRACE", version: "2.0" });
+    assert.equal(told(judgeHead(wrong, LIMITS)), "uri_too_long");
+  });
+});
+
+describe("A body (edge.md, Request in)", () => {
+  const length = (bytes: number) => ["Content-Length", String(bytes)];
+  const CHUNKED = ["Transfer-Encoding", "chunked"];
+  const body = (fields: readonly string[], method: string, deleteBody = false) =>
+    told(judgeBody(accepted(fields, { method }), { bodyBytes: 10, deleteBody }));
+
+  it("is there by a length over 0 or by chunks", () => {
+    assert.equal(hasBody({ contentLength: undefined, chunked: false }), false);
+    assert.equal(hasBody({ contentLength: 0, chunked: false }), false);
+    assert.equal(hasBody({ contentLength: 1, chunked: false }), true);
+    assert.equal(hasBody({ contentLength: undefined, chunked: true }), true);
+  });
+
+  it("has no place on GET, HEAD and OPTIONS, declared or not", () => {
+    for (const method of ["GET", "HEAD", "OPTIONS"]) {
+      for (const fields of [CHUNKED, length(1)]) {
+        assert.equal(body(fields, method, true), `bad_request: a body on ${method}`);
+      }
+      for (const fields of [[], length(0)]) assert.equal(body(fields, method), "ok");
+    }
+  });
+
+  it("has one on DELETE where the operation declares it", () => {
+    assert.equal(body(length(1), "DELETE"), "bad_request: a body on DELETE");
+    assert.equal(body(CHUNKED, "DELETE", true), "ok");
+    assert.equal(body([], "DELETE"), "ok");
+  });
+
+  it("is as long as is allowed, where it says so before it comes", () => {
+    for (const method of ["POST", "PUT", "PATCH"]) {
+      assert.equal(body(length(10), method), "ok");
+      assert.equal(body(length(11), method), "body_too_large");
+      assert.equal(body(CHUNKED, method), "ok");
+    }
+    const head = accepted(length(10));
+    const judged = judgeBody(head, { bodyBytes: 10, deleteBody: false });
+    assert.equal(judged.ok && judged.value, head);
+  });
+});

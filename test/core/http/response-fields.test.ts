@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  policyField,
+  rateLimitFields,
+  replacedFields,
+  responseFields,
+  retryAfterField,
+} from "../../../src/core/http/fields.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const ANNOUNCED = ["deprecation", "sunset"];
+const CORS = [
+  ...["access-control-allow-credentials", "access-control-allow-headers"],
+  ...["access-control-allow-methods", "access-control-allow-origin"],
+  ...["access-control-allow-private-network", "access-control-expose-headers"],
+  "access-control-max-age",
+];
+
+const passed = (raw: readonly string[], status = 200, replaced: readonly string[] = []) =>
+  responseFields(raw, { replaced: new Set(replaced), status });
+
+describe("The backend's fields for the client (edge.md, Response back)", () => {
+  it("pass as it spelled them, in its order and as often", () => {
+    const raw = ["set-cookie", "a", "X-CASE", "b", "Set-Cookie", "c", "Link", "", "X_Under", "d"];
+    assert.deepEqual(passed(raw), raw);
+    assert.deepEqual(passed([]), []);
+  });
+
+  const connection = [
+    ...["Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "TE", "Trailer"],
+    ...["Proxy-Authorization", "Transfer-Encoding", "Upgrade", "HTTP2-Settings", "Close"],
+  ];
+  const ours = [
+    ...["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"],
+    ...["RateLimit", "RateLimit-Policy"],
+  ];
+  for (const name of [...connection, ...ours]) {
+    it(`never include its ${name}, in any case`, () => {
+      for (const one of [name, name.toLowerCase(), name.toUpperCase()]) {
+        assert.deepEqual(passed(["A", "1", one, "x", "B", "2"]), ["A", "1", "B", "2"]);
+      }
+    });
+  }
+
+  it("never include what its Connection names", () => {
+    assert.deepEqual(passed(["X-A", "1", "x-b", "2", "connection", "X-B, close"]), ["X-A", "1"]);
+  });
+
+  it("leave out those that the gateway answers for, and no others", () => {
+    const raw = ["Sunset", "1", "Vary", "2"];
+    assert.deepEqual(passed(raw), raw);
+    assert.deepEqual(passed(raw, 200, ["sunset"]), ["Vary", "2"]);
+  });
+
+  it("tell a length, but not of the body that a 204 has not", () => {
+    const raw = ["Content-Length", "5", "A", "b"];
+    for (const status of [200, 206, 304, 404]) assert.deepEqual(passed(raw, status), raw);
+    assert.deepEqual(passed(raw, 204), ["A", "b"]);
+  });
+});
+
+describe("The gateway answers", () => {
+  const cases: readonly (readonly [string, boolean, boolean, readonly string[]])[] = [
+    ["for nothing where it neither announces an end nor does CORS", false, false, []],
+    ["for the end of an operation where it announces one", true, false, ANNOUNCED],
+    ["for CORS where it does that", false, true, CORS],
+    ["for both where it does both", true, true, [...CORS, ...ANNOUNCED]],
+  ];
+  for (const [claim, announced, cors, names] of cases) {
+    it(claim, () => assert.deepEqual([...replacedFields({ announced, cors })].sort(), names));
+  }
+});
+
+describe("The fields of a standing (spec 8)", () => {
+  const standing = { limit: 60, remaining: 7, resetMs: NOON };
+
+  it("are three, with the reset in Unix seconds, rounded up", () => {
+    const told = (resetMs: number) => rateLimitFields({ ...standing, resetMs });
+    const fields = ["X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "7", "X-RateLimit-Reset"];
+    assert.deepEqual(told(NOON), [...fields, String(NOON / 1_000)]);
+    for (const overMs of [1, 999, 1_000]) {
+      assert.deepEqual(told(NOON + overMs), [...fields, String(NOON / 1_000 + 1)]);
+    }
+  });
+
+  it("tell of a refusal when to come back, at that same instant", () => {
+    assert.deepEqual(retryAfterField(standing, NOON - 59_001), ["Retry-After", "60"]);
+    assert.deepEqual(retryAfterField(standing, NOON), ["Retry-After", "1"]);
+  });
+});
+
+describe("RateLimit-Policy", () => {
+  it("names each window with its quota and its seconds, which a month has not", () => {
+    const limits = [
+      { window: "second", limit: 1 },
+      { window: "minute", limit: 60 },
+      { window: "hour", limit: 1_000 },
+      { window: "day", limit: 2_000 },
+      { window: "month", limit: 1e12 },
+    ] as const;
+    assert.equal(
+      policyField(limits),
+      '"second";q=1;w=1, "minute";q=60;w=60, "hour";q=1000;w=3600, "day";q=2000;w=86400, ' +
+        '"month";q=1000000000000',
+    );
+    assert.equal(policyField(limits.slice(0, 1)), '"second";q=1;w=1');
+  });
+});

@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
+import {
+  findRoute,
+  judgeRoute,
+  type Operation,
+  type RouteTable,
+} from "../../../src/core/http/route.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+
+function operation(method: string, template: string, more: Partial<Operation> = {}): Operation {
+  const segments = template.split("/").map((part) => (part.startsWith("{") ? undefined : part));
+  return {
+    method,
+    operationId: `${method} ${template}`,
+    template,
+    segments,
+    hasRequestBody: false,
+    requiresScope: false,
+    lifecycle: { deprecated: false },
+    ...more,
+  };
+}
+
+/** The most general first: a scan in this order would find the wrong ones. */
+const OPERATIONS = [
+  operation("GET", "/v1/{any}/{id}/{more}"),
+  operation("GET", "/v1/{any}/{id}"),
+  operation("DELETE", "/v1/pets/{petId}"),
+  operation("GET", "/v1/pets/{petId}"),
+  operation("PUT", "/v1/pets/{petId}"),
+  operation("GET", "/v1/pets/mine"),
+  operation("POST", "/v1/pets"),
+  operation("GET", "/v1/pets"),
+  operation("POST", "/v1/orders"),
+  operation("HEAD", "/v1/heads"),
+  operation("GET", "/v1/heads"),
+];
+const TABLE: RouteTable = { basePath: "/v1", operations: OPERATIONS };
+const ANY: RouteTable = { basePath: "/v1", operations: undefined };
+const NOTHING = { operation: undefined, template: undefined, allow: undefined };
+
+const idOf = (method: string, path: string, table = TABLE) =>
+  findRoute(table, method, path).operation?.operationId;
+const templateOf = (path: string, table = TABLE) => findRoute(table, "GET", path).template;
+
+describe("A route is found", () => {
+  const paths: readonly (readonly [path: string, template: string])[] = [
+    ["/v1/pets", "/v1/pets"],
+    ["/v1/pets/mine", "/v1/pets/mine"],
+    ["/v1/pets/7", "/v1/pets/{petId}"],
+    ["/v1/pets/{petId}", "/v1/pets/{petId}"],
+    ["/v1/pets/%7BpetId%7D", "/v1/pets/{petId}"],
+    ["/v1/pets/Mine", "/v1/pets/{petId}"],
+    ["/v1/cats/mine", "/v1/{any}/{id}"],
+    ["/v1/pets/mine/more", "/v1/{any}/{id}/{more}"],
+  ];
+  for (const [path, template] of paths) {
+    it(`for ${path} at ${template}: literal before templated, fewest parameters first`, () => {
+      assert.equal(templateOf(path), template);
+    });
+  }
+
+  const strangers = ["/v1", "/v1/", "/v1/pets/", "/v1/Pets", "/v1//7", "/v1/a/b/c/d", "/v1/a"];
+  for (const path of [...strangers, "/v1x/pets", "/v2/pets", "/pets", "/", "", "/v", "pets"]) {
+    it(`nowhere for ${JSON.stringify(path)}`, () => {
+      assert.deepEqual(findRoute(TABLE, "GET", path), NOTHING);
+    });
+  }
+
+  it("nowhere outside the base path, even where an operation would fit", () => {
+    const operations = [operation("GET", "/v1x/pets"), operation("GET", "/{a}/pets")];
+    for (const path of ["/v1x/pets", "/v2/pets"]) {
+      assert.deepEqual(findRoute({ basePath: "/v1", operations }, "GET", path), NOTHING);
+    }
+    assert.equal(templateOf("/v1/pets", { basePath: "/v1", operations }), "/{a}/pets");
+  });
+
+  it("with the operation of the method, where HEAD is as good as GET", () => {
+    assert.equal(idOf("PUT", "/v1/pets/7"), "PUT /v1/pets/{petId}");
+    assert.equal(idOf("HEAD", "/v1/pets/7"), "GET /v1/pets/{petId}");
+    assert.equal(idOf("HEAD", "/v1/heads"), "HEAD /v1/heads");
+    assert.equal(idOf("HEAD", "/v1/orders"), undefined);
+    assert.equal(idOf("PATCH", "/v1/pets"), undefined);
+    assert.equal(templateOf("/v1/orders"), "/v1/orders");
+  });
+
+  it("with the methods of the path for Allow, HEAD behind GET", () => {
+    const allowOf = (path: string) => findRoute(TABLE, "GET", path).allow;
+    assert.deepEqual(allowOf("/v1/pets/7"), ["DELETE", "GET", "HEAD", "PUT"]);
+    assert.deepEqual(allowOf("/v1/pets"), ["POST", "GET", "HEAD"]);
+    assert.deepEqual(allowOf("/v1/orders"), ["POST"]);
+    assert.deepEqual(allowOf("/v1/heads"), ["HEAD", "GET"]);
+    assert.deepEqual(allowOf("/v1/pets/mine"), ["GET", "HEAD"]);
+  });
+
+  it("from an index made once for a description, and another for another", () => {
+    const first = findRoute(TABLE, "GET", "/v1/pets").allow;
+    assert.equal(findRoute({ ...TABLE }, "PUT", "/v1/pets").allow, first);
+    const operations = [operation("PATCH", "/v1/pets")];
+    assert.deepEqual(findRoute({ basePath: "/v1", operations }, "GET", "/v1/pets").allow, [
+      "PATCH",
+    ]);
+    assert.deepEqual(findRoute({ basePath: "/v1", operations: [] }, "GET", "/v1/pets"), NOTHING);
+  });
+
+  it("anywhere under the base path without a description", () => {
+    const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    for (const path of ["/v1", "/v1/", "/v1/a/b"]) {
+      assert.deepEqual(findRoute(ANY, "GET", path), {
+        operation: undefined,
+        template: "/v1/*",
+        allow: methods,
+      });
+    }
+    for (const path of ["/v1x", "/v2", "/", ""]) {
+      assert.deepEqual(findRoute(ANY, "GET", path), NOTHING);
+    }
+  });
+
+  it("for any path where the base path is the root", () => {
+    const operations = [operation("GET", "/a")];
+    assert.equal(templateOf("/a", { basePath: "/", operations }), "/a");
+    for (const path of ["/", "/a", "/a/b"]) {
+      assert.notEqual(findRoute({ basePath: "/", operations: undefined }, "GET", path), NOTHING);
+    }
+  });
+});
+
+describe("A route is judged (contract 4.4)", () => {
+  const judge = (
+    table: RouteTable,
+    { method = "GET", path = "/v1/pets", scopes = [] as string[], nowMs = NOON },
+  ) => {
+    const found = findRoute(table, method, path);
+    const judged = judgeRoute(found, { method, scopes, nowMs });
+    if (judged.ok) assert.equal(judged.value, found);
+    if (judged.ok) return "ok";
+    const { code, why } = judged.refusal;
+    return why === undefined ? code : `${code}: ${why}`;
+  };
+  const described = (lifecycle: Partial<Lifecycle>, requiresScope = false): RouteTable => {
+    const life = { deprecated: false, ...lifecycle };
+    const one = operation("GET", "/v1/pets", { lifecycle: life, requiresScope });
+    return { basePath: "/v1", operations: [one] };
+  };
+
+  it("no such path is 404, and a known path with another method 405", () => {
+    assert.equal(judge(TABLE, { path: "/v1/cats" }), "not_found");
+    assert.equal(judge(TABLE, {}), "ok");
+    assert.equal(judge(TABLE, { method: "HEAD" }), "ok");
+    assert.equal(judge(TABLE, { method: "PATCH" }), "method_not_allowed");
+    assert.equal(judge(TABLE, { method: "HEAD", path: "/v1/orders" }), "method_not_allowed");
+  });
+
+  it("without a description seven methods pass, and no other", () => {
+    for (const method of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
+      assert.equal(judge(ANY, { method }), "ok");
+    }
+    assert.equal(judge(ANY, { method: "PURGE" }), "method_not_allowed");
+    assert.equal(judge(ANY, { path: "/v2" }), "not_found");
+  });
+
+  it("past its sunset it is 410, from that very instant on", () => {
+    const table = described({ deprecated: true, sunsetMs: NOON });
+    assert.equal(judge(table, { nowMs: NOON - 1 }), "ok");
+    assert.equal(judge(table, { nowMs: NOON }), "gone");
+    assert.equal(judge(table, { nowMs: NOON + 1 }), "gone");
+    assert.equal(judge(described({ deprecated: true }), {}), "ok");
+  });
+
+  it("a stability that requires a scope needs that very scope", () => {
+    for (const stability of ["beta", "experimental"] as const) {
+      const table = described({ stability }, true);
+      assert.equal(judge(table, {}), `scope_required: needs the scope ${stability}`);
+      assert.equal(judge(table, { scopes: ["x"] }), `scope_required: needs the scope ${stability}`);
+      assert.equal(judge(table, { scopes: ["x", stability] }), "ok");
+    }
+    assert.equal(judge(described({ stability: "beta" }), {}), "ok");
+    assert.equal(judge(described({}, true), {}), "ok");
+  });
+
+  it("an operation that is gone is gone without a scope too", () => {
+    const table = described({ stability: "beta", sunsetMs: NOON }, true);
+    assert.equal(judge(table, {}), "gone");
+  });
+});

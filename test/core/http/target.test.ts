@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { judgeTarget } from "../../../src/core/http/target.ts";
+
+const judge = (url: string, { method = "GET", host = "api.test" } = {}) => {
+  const judged = judgeTarget({ method, url, host });
+  return judged.ok ? judged.value : `${judged.refusal.code}: ${judged.refusal.why}`;
+};
+const UNPRINTABLE = "bad_request: target is not printable ASCII";
+const FOREIGN = "bad_request: not this host's target";
+const AMBIGUOUS = "bad_request: ambiguous path";
+
+describe("A target in origin-form (edge.md)", () => {
+  const good = ["/", "/v1/pets", "/a.b", "/.a", "/..a", "/a.", "/a..", "/...", "/a/.../b", "/a/"];
+  const escaped = ["/%41", "/%c3%a9", "/%C3%A9", "/%20", "/%0a", "/%2d", "/%3f", "/%60", "/a%7E"];
+  for (const path of [...good, ...escaped, "/!\"$%26'()*+,;=:@[]^_`{|}~"]) {
+    it(`${path} is matched and forwarded as it is`, () => {
+      assert.deepEqual(judge(path), { whole: path, path });
+      assert.deepEqual(judge(`${path}?a=b?c`), { whole: `${path}?a=b?c`, path });
+    });
+  }
+
+  const slashes = ["//", "//a", "/a//", "/a//b", "/\\", "/a\\b"];
+  const dots = ["/.", "/..", "/./", "/../", "/a/.", "/a/..", "/a/./b", "/a/../b", "/./a"];
+  const encoded = ["/%2e", "/%2E", "/a%2f", "/%2F", "/%5c", "/%5C", "/%25", "/%2541", "/%00"];
+  const broken = ["/%", "/%4", "/%g1", "/%1g", "/a%", "/%%41", "/%4%31", "/a%zz"];
+  const utf8 = ["/%c3", "/%ff", "/%80", "/%c0%af", "/%e2%82", "/%ed%a0%80", "/%c3%29"];
+  for (const path of [...slashes, ...dots, ...encoded, ...broken, ...utf8]) {
+    it(`${path} is refused, and is nobody's business in the query`, () => {
+      assert.equal(judge(path), AMBIGUOUS);
+      assert.equal(judge(`${path}?a`), AMBIGUOUS);
+      assert.deepEqual(judge(`/a?b=${path}`), { whole: `/a?b=${path}`, path: "/a" });
+    });
+  }
+
+  it("is printable ASCII without # from end to end, the query too", () => {
+    for (let code = 0; code <= 0x100; code++) {
+      const char = String.fromCharCode(code);
+      const printable = code >= 0x21 && code <= 0x7e && char !== "#";
+      for (const url of [`/a?${char}`, `/a?${char}b`, `/a?b${char}c`]) {
+        const expected = printable ? { whole: url, path: "/a" } : UNPRINTABLE;
+        assert.deepEqual(judge(url), expected, JSON.stringify(url));
+      }
+    }
+    for (const url of ["", " /a", "/a ", "/a\n", "é"]) assert.equal(judge(url), UNPRINTABLE);
+  });
+
+  it("begins with a slash", () => {
+    for (const url of ["a", "?a", "v1/pets", "*"]) assert.equal(judge(url), FOREIGN);
+  });
+
+  it("is never changed, whatever passes", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(..."ab/.%2eEcC3?#\\ ~") }), (rest) => {
+        const judged = judge(`/${rest}`);
+        if (typeof judged !== "string") assert.equal(judged.whole, `/${rest}`);
+      }),
+    );
+  });
+});
+
+describe("A target in absolute-form (edge.md)", () => {
+  const cases: readonly (readonly [url: string, host: string, expected: unknown])[] = [
+    ["http://api.test/a?b", "api.test", { whole: "/a?b", path: "/a" }],
+    ["HTTP://API.test/A", "api.TEST", { whole: "/A", path: "/A" }],
+    ["http://api.test", "api.test", { whole: "/", path: "/" }],
+    ["http://api.test?b", "api.test", { whole: "/?b", path: "/" }],
+    ["http://api.test:80/", "api.test", { whole: "/", path: "/" }],
+    ["http://api.test:/", "api.test", { whole: "/", path: "/" }],
+    ["http://api.test/", "api.test:80", { whole: "/", path: "/" }],
+    ["http://api.test:8080/", "api.test:8080", { whole: "/", path: "/" }],
+    ["http://[::1]:80/", "[::1]", { whole: "/", path: "/" }],
+    ["http://api.test/a//b", "api.test", AMBIGUOUS],
+    ["http://api.test:8080/", "api.test", FOREIGN],
+    ["http://api.test:81/", "api.test", FOREIGN],
+    ["http://api.test:8/", "api.test", FOREIGN],
+    ["http://api.test80/", "api.test", FOREIGN],
+    ["http://api:80.test/", "api.test", FOREIGN],
+    ["http://other.test/", "api.test", FOREIGN],
+    ["http://a@api.test/", "api.test", FOREIGN],
+    ["https://api.test/", "api.test", FOREIGN],
+    ["ftp://api.test/", "api.test", FOREIGN],
+    ["xhttp://api.test/", "api.test", FOREIGN],
+    ["http:///api.test/", "api.test", FOREIGN],
+    ["http://", "api.test", FOREIGN],
+    ["http:/api.test/", "api.test", FOREIGN],
+    ["api.test:80", "api.test", FOREIGN],
+  ];
+  for (const [url, host, expected] of cases) {
+    it(`${url} for Host ${host} is ${typeof expected === "string" ? "refused" : "its path"}`, () => {
+      assert.deepEqual(judge(url, { host }), expected);
+    });
+  }
+});
+
+describe("OPTIONS *", () => {
+  it("asks about the server itself, and no other method may", () => {
+    assert.deepEqual(judge("*", { method: "OPTIONS" }), { whole: "*", path: "*" });
+    assert.equal(judge("*", { method: "HEAD" }), FOREIGN);
+    assert.deepEqual(judge("/a", { method: "OPTIONS" }), { whole: "/a", path: "/a" });
+    assert.equal(judge("**", { method: "OPTIONS" }), FOREIGN);
+  });
+});

@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { crc32 } from "node:zlib";
+import fc from "fast-check";
+import {
+  BASE62,
+  checksum,
+  digestKey,
+  formKey,
+  ID_PATTERN,
+  judgeRecord,
+  judgeShape,
+  type KeyRecord,
+  limitsOf,
+  maskKeys,
+  readBearer,
+} from "../../../src/core/keys/key.ts";
+
+/** Contract 3: well-formed by itself. */
+const EXAMPLE = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+const NOON = Date.UTC(2026, 6, 15, 12);
+
+const why = (judged: ReturnType<typeof judgeShape> | ReturnType<typeof judgeRecord>) =>
+  judged.ok ? "ok" : `${judged.refusal.code}: ${judged.refusal.why}`;
+
+describe("The checksum of a key (contract 3)", () => {
+  it("is that of the example", () => {
+    assert.equal(judgeShape(EXAMPLE, "pets", "live").ok, true);
+    assert.equal(checksum(EXAMPLE.slice(0, -6)), "4Lozas");
+  });
+
+  it("is CRC-32 in base62, digits before capitals before small letters, padded with 0", () => {
+    fc.assert(
+      fc.property(fc.string(), (body) => {
+        const text = checksum(body);
+        assert.match(text, /^[0-9A-Za-z]{6}$/);
+        let value = 0;
+        for (const digit of text) value = value * 62 + BASE62.indexOf(digit);
+        assert.equal(value, crc32(body));
+      }),
+    );
+    assert.equal(checksum(""), "000000");
+    assert.equal(
+      BASE62,
+      [..."0123456789", ..."ABCDEFGHIJKLMNOPQRSTUVWXYZ", ..."abcdefghijklmnopqrstuvwxyz"].join(""),
+    );
+  });
+});
+
+describe("A formed key", () => {
+  it("has prefix, tag and 30 characters by the dice, and is judged well-formed", () => {
+    fc.assert(
+      fc.property(fc.infiniteStream(fc.nat()), (dice) => {
+        const key = formKey("pets", "live", (max) => Number(dice.next().value) % max);
+        assert.match(key, /^pets_live_[0-9A-Za-z]{36}$/);
+        assert.deepEqual(judgeShape(key, "pets", "live"), { ok: true, value: key });
+      }),
+    );
+    assert.ok(formKey("p", "t", () => 61).startsWith(`p_t_${"z".repeat(30)}`));
+  });
+});
+
+describe("The shape of a key is refused without a look-up", () => {
+  const last = EXAMPLE.at(-1);
+  const cases: readonly (readonly [string, string, string])[] = [
+    ["of another environment", EXAMPLE.replace("live", "test"), "another prefix or environment"],
+    ["of another prefix", EXAMPLE.replace("pets", "cats"), "another prefix or environment"],
+    ["of another case", EXAMPLE.replace("pets", "Pets"), "another prefix or environment"],
+    ["a character short", EXAMPLE.slice(0, -1), "wrong length"],
+    ["a character long", `${EXAMPLE}0`, "wrong length"],
+    ["with a character that is not base62", EXAMPLE.replace("Smuggle0", "Smuggle-"), "not base62"],
+    ["with one character changed", EXAMPLE.replace("Smuggle0", "Smuggle1"), "wrong checksum"],
+    [
+      "with another checksum",
+      `${EXAMPLE.slice(0, -1)}${last === "0" ? "1" : "0"}`,
+      "wrong checksum",
+    ],
+    ["with nothing in it", "", "another prefix or environment"],
+  ];
+  for (const [name, token, reason] of cases) {
+    it(name, () => assert.equal(why(judgeShape(token, "pets", "live")), `key_invalid: ${reason}`));
+  }
+});
+
+describe("The Authorization field", () => {
+  const MALFORMED = "key_invalid: malformed credentials";
+  const TOO_LONG = "key_invalid: too long";
+  const token = "a".repeat(16);
+  const longest = "b".repeat(512);
+  const cases: readonly (readonly [string, string | undefined, string])[] = [
+    ["absent is a missing key", undefined, "key_missing: undefined"],
+    ["empty is a missing key", "", "key_missing: undefined"],
+    ["of another scheme is an invalid key", `Basic ${token}`, MALFORMED],
+    ["of a scheme that begins alike is an invalid key", `Bearers ${token}`, MALFORMED],
+    ["with the scheme alone is an invalid key", "Bearer", MALFORMED],
+    ["with the scheme and a space is an invalid key", "Bearer ", MALFORMED],
+    ["with 15 characters is an invalid key", `Bearer ${token.slice(1)}`, MALFORMED],
+    ["with 16 is read", `Bearer ${token}`, token],
+    ["with 512 is read", `Bearer ${longest}`, longest],
+    ["with 513 is an invalid key", `Bearer ${"b".repeat(513)}`, MALFORMED],
+    ["with far more is an invalid key", `Bearer ${"b".repeat(9_999)}`, TOO_LONG],
+    ["has its scheme in any case", `bEARER ${token}`, token],
+    ["may have several spaces", `Bearer   ${token}`, token],
+    ["may have ten before the longest", `Bearer${" ".repeat(10)}${longest}`, longest],
+    ["may not have eleven before it", `Bearer${" ".repeat(11)}${longest}`, TOO_LONG],
+    ["may not have a thousand", `Bearer${" ".repeat(1_000)}${token}`, TOO_LONG],
+    ["has nothing before its scheme", `xBearer ${token}`, MALFORMED],
+    ["may have padding", `Bearer ${token}==`, `${token}==`],
+    ["has its token68 and nothing else", `Bearer ${token}._~+/-`, `${token}._~+/-`],
+    ["with padding inside is an invalid key", `Bearer ${token}=a`, MALFORMED],
+    ["with a second token is an invalid key", `Bearer ${token} ${token}`, MALFORMED],
+    ["with a comma is an invalid key", `Bearer ${token},${token}`, MALFORMED],
+    ["with a space behind is an invalid key", `Bearer ${token} `, MALFORMED],
+    ["with a tab for the space is an invalid key", `Bearer\t${token}`, MALFORMED],
+    ["with more than ASCII is an invalid key", `Bearer ${token}é`, MALFORMED],
+  ];
+  for (const [name, field, expected] of cases) {
+    it(name, () => {
+      const judged = readBearer(field);
+      assert.equal(judged.ok ? judged.value : why(judged), expected);
+    });
+  }
+});
+
+describe("A key in a text for the log", () => {
+  it("is hidden, however often it comes, and nothing else is", () => {
+    const text = `/v1/pets/${EXAMPLE}?a=${EXAMPLE}&b=snake_case_name&c=pets_live_short`;
+    const masked = "/v1/pets/pets_live_…?a=pets_live_…&b=snake_case_name&c=pets_live_short";
+    assert.equal(maskKeys(text), masked);
+    assert.equal(maskKeys("/v1/pets"), "/v1/pets");
+  });
+});
+
+describe("A record", () => {
+  const record: KeyRecord = {
+    id: "k_1",
+    digest: digestKey(EXAMPLE),
+    name: "",
+    plan: "free",
+    environment: "production",
+    account: "k_1",
+    scopes: [],
+    limits: [],
+    createdMs: 0,
+  };
+  const cases: readonly (readonly [string, KeyRecord | undefined, string])[] = [
+    ["that is good is accepted", record, "ok"],
+    ["that is not there is refused", undefined, "key_invalid: unknown key"],
+    [
+      "of another environment is refused",
+      { ...record, environment: "staging" },
+      "key_invalid: another environment",
+    ],
+    ["that was revoked is refused", { ...record, revokedMs: NOON - 1 }, "key_invalid: revoked key"],
+    [
+      "revoked by a clock that is ahead is refused",
+      { ...record, revokedMs: NOON + 5_000 },
+      "key_invalid: revoked key",
+    ],
+    ["works a millisecond before it expires", { ...record, expiresMs: NOON + 1 }, "ok"],
+    [
+      "is refused at the instant it expires",
+      { ...record, expiresMs: NOON },
+      "key_invalid: expired key",
+    ],
+  ];
+  for (const [name, given, expected] of cases) {
+    it(name, () => assert.equal(why(judgeRecord(given, "production", NOON)), expected));
+  }
+
+  it("has the SHA-256 of the key, in hex", () => {
+    assert.equal(
+      digestKey("abc"),
+      "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+    );
+  });
+
+  it("has an id of 1 to 64 plain characters", () => {
+    for (const id of ["a", "A.b_c-9", "x".repeat(64)]) assert.match(id, ID_PATTERN);
+    for (const id of ["", "x".repeat(65), "a b", "a/b", "a:b", "é", "a\n"]) {
+      assert.doesNotMatch(id, ID_PATTERN);
+    }
+  });
+});
+
+describe("The limits of an account", () => {
+  const plan = [
+    { window: "minute", limit: 60 },
+    { window: "day", limit: 1_000 },
+  ] as const;
+
+  it("are the plan's, its own in place of them, in the order of the windows", () => {
+    assert.deepEqual(limitsOf(plan, []), plan);
+    assert.deepEqual(limitsOf(plan, [{ window: "day", limit: 5 }]), [
+      { window: "minute", limit: 60 },
+      { window: "day", limit: 5 },
+    ]);
+    assert.deepEqual(
+      limitsOf(plan, [
+        { window: "month", limit: 7 },
+        { window: "second", limit: 1 },
+      ]),
+      [
+        { window: "second", limit: 1 },
+        { window: "minute", limit: 60 },
+        { window: "day", limit: 1_000 },
+        { window: "month", limit: 7 },
+      ],
+    );
+  });
+
+  it("are its own alone on a custom plan", () => {
+    assert.deepEqual(limitsOf("custom", [{ window: "hour", limit: 3 }]), [
+      { window: "hour", limit: 3 },
+    ]);
+    assert.deepEqual(limitsOf("custom", []), []);
+  });
+});

@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import type { KeyRecord } from "../../../src/core/keys/key.ts";
+import { issueKeys, type KeyringRefusal } from "../../../src/core/keys/keyring.ts";
+import type { Keyring, WantedKeys } from "../../../src/core/keys/keyring-rules.ts";
+import type { Limit } from "../../../src/core/quota/windows.ts";
+
+export const NOON = Date.UTC(2026, 6, 15, 12);
+export const DAY = 86_400_000;
+export const LIMITS: readonly Limit[] = [{ window: "minute", limit: 500 }];
+
+/** Dice that never fall alike twice, the same in each test. */
+export function ring(nowMs = NOON): Keyring {
+  let state = 7;
+  return {
+    keyPrefix: "pets",
+    environments: [
+      { name: "production", keyTag: "live" },
+      { name: "staging", keyTag: "test" },
+    ],
+    plans: new Map<string, readonly Limit[] | "custom">([
+      ["free", [{ window: "minute", limit: 60 }]],
+      ["pro", [{ window: "minute", limit: 300 }]],
+      ["enterprise", "custom"],
+    ]),
+    random: (max) => {
+      state = (state * 48_271) % 2_147_483_647;
+      return state % max;
+    },
+    nowMs,
+  };
+}
+
+export const FREE: WantedKeys = { environment: "production", plan: "free" };
+
+export function issue(
+  wanted: Partial<WantedKeys> = {},
+  records: readonly KeyRecord[] = [],
+  dice = ring(),
+) {
+  const edited = issueKeys(records, { ...FREE, ...wanted }, dice);
+  assert.ok(edited.ok, edited.ok ? "" : edited.message);
+  return edited;
+}
+
+export function refusal(edited: { readonly ok: true } | KeyringRefusal): string {
+  assert.ok(!edited.ok, "it was done");
+  return `${edited.because}: ${edited.message}`;
+}
+
+export function first<T>(list: readonly T[]): T {
+  const [item] = list;
+  assert.ok(item);
+  return item;
+}

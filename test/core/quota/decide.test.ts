@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { type Account, decide, NEW_ACCOUNT, type Verdict } from "../../../src/core/quota/decide.ts";
+import type { WindowName } from "../../../src/core/quota/windows.ts";
+import { BANS, DAY, DAY_1, MINUTE, NOON, SECOND, timeline } from "./timeline.ts";
+
+const usedIn = ({ windows }: Verdict) => windows.map(({ used }) => used);
+
+describe("decide() charges", () => {
+  it("all windows or none, whichever is full", () => {
+    for (const [limits, used] of [
+      [
+        [5, 2],
+        [2, 2],
+      ],
+      [
+        [2, 5],
+        [2, 2],
+      ],
+    ] as const) {
+      const [minute, day] = limits;
+      const account = timeline([
+        { window: "minute", limit: minute },
+        { window: "day", limit: day },
+      ]);
+      const granted = [1, 2, 3, 4].map(() => account.at(NOON).granted);
+      assert.deepEqual(granted, [1, 1, 0, 0]);
+      assert.deepEqual(usedIn(account.at(NOON, 0)), used);
+    }
+  });
+
+  it("the first units of an ask as far as there is room", () => {
+    const account = timeline([{ window: "minute", limit: 10 }]);
+    assert.deepEqual(
+      [4, 4, 4, 4].map((units) => account.at(NOON, units).granted),
+      [4, 4, 2, 0],
+    );
+  });
+
+  it("nothing for a look, which leaves counts, strikes and bans as they are", () => {
+    const account = timeline(DAY_1);
+    for (const afterMs of [0, 0, 1_001]) account.at(NOON + afterMs);
+    const before = account.account;
+    const verdict = account.at(NOON + 5 * SECOND, 0);
+    assert.deepEqual(account.account, before);
+    assert.deepEqual([verdict.granted, verdict.strikes], [0, 1]);
+  });
+
+  it("nothing below zero when a limit falls under what was used", () => {
+    const account = timeline([{ window: "day", limit: 9 }]);
+    account.at(NOON, 9);
+    const verdict = account.at(NOON, 1, { limits: [{ window: "day", limit: 4 }] });
+    assert.deepEqual([verdict.granted, usedIn(verdict)], [0, [9]]);
+    assert.equal(account.at(NOON, 1, { limits: [{ window: "day", limit: 10 }] }).granted, 1);
+  });
+
+  it("windows that a plan gains later from zero, and keeps those that it drops", () => {
+    const account = timeline([{ window: "day", limit: 9 }]);
+    account.at(NOON, 3);
+    account.at(NOON, 2, { limits: [{ window: "hour", limit: 9 }] });
+    assert.deepEqual(usedIn(account.at(NOON, 0)), [3]);
+  });
+});
+
+describe("An account", () => {
+  it("holds nothing when it is new", () => {
+    assert.deepEqual(NEW_ACCOUNT, { usage: {}, strikesMs: [], ban: undefined });
+  });
+
+  it("keeps the very list of its strikes while none of them leaves it", () => {
+    const strikesMs = [NOON];
+    const account = timeline(DAY_1, BANS, { usage: {}, strikesMs, ban: undefined });
+    account.at(NOON + MINUTE - 1);
+    assert.equal(account.account.strikesMs, strikesMs);
+    account.at(NOON + MINUTE, 0);
+    assert.deepEqual(account.account.strikesMs, []);
+    assert.deepEqual(strikesMs, [NOON]);
+  });
+});
+
+describe("decide() and a clock that goes back", () => {
+  it("stays in the window that began, and does not begin the former one anew", () => {
+    const account = timeline([{ window: "minute", limit: 2 }]);
+    account.at(NOON);
+    const verdict = account.at(NOON - 1);
+    assert.deepEqual([verdict.granted, verdict.windows[0]?.resetMs], [1, NOON + MINUTE]);
+    assert.equal(account.at(NOON - 30 * SECOND).granted, 0);
+    assert.equal(account.at(NOON + MINUTE - 1).granted, 0);
+    assert.equal(account.at(NOON + MINUTE).granted, 1);
+  });
+
+  it("takes a window one length ahead as it is, and one further ahead as damage", () => {
+    for (const [backMs, repaired, resetMs] of [
+      [MINUTE, false, NOON + MINUTE],
+      [MINUTE + 1, true, NOON - MINUTE],
+    ] as const) {
+      const account = timeline([{ window: "minute", limit: 5 }]);
+      account.at(NOON, 2);
+      const verdict = account.at(NOON - backMs);
+      assert.equal(verdict.repaired, repaired);
+      assert.deepEqual([usedIn(verdict), verdict.windows[0]?.resetMs], [[3], resetMs]);
+    }
+  });
+
+  it("moves a ban that would begin further ahead than it is long to the present", () => {
+    for (const [aheadMs, repaired] of [
+      [0, false],
+      [1, true],
+    ] as const) {
+      const ban = {
+        untilMs: NOON + 2 * MINUTE + aheadMs,
+        lengthMs: MINUTE,
+        window: "day",
+        offences: 2,
+      } as const;
+      const verdict = timeline(DAY_1, BANS, { usage: {}, strikesMs: [], ban }).at(NOON);
+      assert.equal(verdict.repaired, repaired);
+      assert.equal(verdict.ban?.untilMs, repaired ? NOON + MINUTE : NOON + 2 * MINUTE);
+      assert.equal(verdict.ban?.offences, 2);
+    }
+  });
+
+  it("drops strikes that are further ahead than they could count", () => {
+    const strikesMs = [NOON + MINUTE - 1, NOON + MINUTE];
+    const verdict = timeline(DAY_1, BANS, { usage: {}, strikesMs, ban: undefined }).at(NOON);
+    assert.equal(verdict.strikes, 1);
+  });
+});
+
+const limits = fc.uniqueArray(
+  fc.record({
+    window: fc.constantFrom<WindowName>("second", "minute", "hour", "day", "month"),
+    limit: fc.integer({ min: 1, max: 8 }),
+  }),
+  { minLength: 1, maxLength: 4, selector: ({ window }) => window },
+);
+const steps = fc.array(
+  fc.record({
+    byMs: fc.integer({ min: -3_000, max: 30_000 }),
+    units: fc.integer({ min: 0, max: 9 }),
+  }),
+  { maxLength: 40 },
+);
+const policy = fc.option(
+  fc.record({
+    strikes: fc.integer({ min: 1, max: 4 }),
+    withinMs: fc.constantFrom(500, 5_000, MINUTE),
+    graceMs: fc.constantFrom(0, 1, SECOND),
+    durationMs: fc.constantFrom(1, SECOND, MINUTE),
+    factor: fc.constantFrom(1, 1.5, 4),
+    maxMs: fc.constantFrom(SECOND, DAY),
+    forgetAfterMs: fc.constantFrom(0, SECOND, DAY),
+  }),
+  { nil: undefined },
+);
+
+describe("decide(), over any history,", () => {
+  it("gives for n units at once what it gives for n times one at that instant", () => {
+    fc.assert(
+      fc.property(limits, policy, steps, (plan, bans, history) => {
+        let merged: Account = NEW_ACCOUNT;
+        let single: Account = NEW_ACCOUNT;
+        let nowMs = NOON;
+        for (const { byMs, units } of history) {
+          nowMs += byMs;
+          const all = decide(merged, { limits: plan, bans, units }, nowMs);
+          merged = all.account;
+          let granted = 0;
+          let last = decide(single, { limits: plan, bans, units: 0 }, nowMs);
+          for (let i = 0; i < units; i++) {
+            last = decide(single, { limits: plan, bans, units: 1 }, nowMs);
+            single = last.account;
+            granted += last.verdict.granted;
+          }
+          if (units === 0) single = last.account;
+          assert.equal(all.verdict.granted, granted);
+          assert.deepEqual(merged, single);
+          const { repaired: _, granted: __, ...told } = all.verdict;
+          const { repaired: ___, granted: ____, ...toldLast } = last.verdict;
+          assert.deepEqual(told, toldLast);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("never counts over a limit, and counts in every window what it granted there", () => {
+    fc.assert(
+      fc.property(limits, policy, steps, (plan, bans, history) => {
+        const account = timeline(plan, bans ?? "off");
+        const granted = new Map<string, number>();
+        let nowMs = NOON;
+        for (const { byMs, units } of history) {
+          nowMs += Math.abs(byMs);
+          const verdict = account.at(nowMs, units);
+          for (const { window, limit, used, resetMs } of verdict.windows) {
+            const id = `${window} ${resetMs}`;
+            granted.set(id, (granted.get(id) ?? 0) + verdict.granted);
+            assert.ok(used <= limit);
+            assert.equal(used, granted.get(id));
+          }
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

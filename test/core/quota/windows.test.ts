@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import {
+  WINDOWS,
+  type WindowName,
+  windowEnd,
+  windowStart,
+} from "../../../src/core/quota/windows.ts";
+
+const iso = (atMs: number) => new Date(atMs).toISOString();
+
+const EDGES: readonly (readonly [WindowName, at: string, start: string, end: string])[] = [
+  ["second", "2026-07-15T12:30:10.999Z", "2026-07-15T12:30:10.000Z", "2026-07-15T12:30:11.000Z"],
+  ["second", "2026-07-15T12:30:11.000Z", "2026-07-15T12:30:11.000Z", "2026-07-15T12:30:12.000Z"],
+  ["minute", "2026-07-15T12:30:59.999Z", "2026-07-15T12:30:00.000Z", "2026-07-15T12:31:00.000Z"],
+  ["minute", "2026-07-15T12:31:00.000Z", "2026-07-15T12:31:00.000Z", "2026-07-15T12:32:00.000Z"],
+  ["hour", "2026-07-15T12:59:59.999Z", "2026-07-15T12:00:00.000Z", "2026-07-15T13:00:00.000Z"],
+  ["day", "2026-07-15T23:59:59.999Z", "2026-07-15T00:00:00.000Z", "2026-07-16T00:00:00.000Z"],
+  ["day", "2026-07-16T00:00:00.000Z", "2026-07-16T00:00:00.000Z", "2026-07-17T00:00:00.000Z"],
+  ["month", "2026-12-31T23:59:59.999Z", "2026-12-01T00:00:00.000Z", "2027-01-01T00:00:00.000Z"],
+  ["month", "2028-02-29T12:00:00.000Z", "2028-02-01T00:00:00.000Z", "2028-03-01T00:00:00.000Z"],
+  ["month", "2027-02-28T12:00:00.000Z", "2027-02-01T00:00:00.000Z", "2027-03-01T00:00:00.000Z"],
+  ["minute", "1969-12-31T23:59:59.999Z", "1969-12-31T23:59:00.000Z", "1970-01-01T00:00:00.000Z"],
+  ["minute", "1969-12-31T23:59:00.000Z", "1969-12-31T23:59:00.000Z", "1970-01-01T00:00:00.000Z"],
+];
+
+describe("A window (contract 5: aligned to UTC)", () => {
+  for (const [window, at, start, end] of EDGES) {
+    it(`of a ${window} that holds ${at} is ${start} to ${end}`, () => {
+      const startMs = windowStart(window, Date.parse(at));
+      assert.deepEqual([iso(startMs), iso(windowEnd(window, startMs))], [start, end]);
+    });
+  }
+
+  it("holds its instant, and the next begins where it ends, at any instant", () => {
+    const instant = fc.integer({ min: 0, max: Date.UTC(2100, 0) });
+    fc.assert(
+      fc.property(fc.constantFrom(...WINDOWS), instant, (window, atMs) => {
+        const startMs = windowStart(window, atMs);
+        const endMs = windowEnd(window, startMs);
+        assert.ok(startMs <= atMs && atMs < endMs);
+        assert.equal(windowStart(window, startMs), startMs);
+        assert.equal(windowStart(window, endMs - 1), startMs);
+        assert.equal(windowStart(window, endMs), endMs);
+      }),
+    );
+  });
+});

@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { Agent, type IncomingMessage, request } from "node:http";
+import { connect } from "node:net";
+import { describe, it } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { formKey } from "../../../src/core/keys/key.ts";
+import { createFailureAllowance } from "../../../src/gateway/client/failure-allowance.ts";
+import { type House, openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { openClient, rateOf } from "../../support/wire/client.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+function heapMiB(): number {
+  collect();
+  return process.memoryUsage().heapUsed / 2 ** 20;
+}
+
+type Told = { readonly status: number; readonly headers: IncomingMessage["headers"] };
+
+/** One request from an address of loopback, with these fields; its connection is its own. */
+function askFrom(
+  house: House,
+  from: string,
+  headers: Record<string, string> = {},
+  agent: Agent | false = false,
+): Promise<Told> {
+  return new Promise((resolve, reject) => {
+    const options = { localAddress: from, headers, agent };
+    request(`${house.url}/v1/pets`, options, (response) => {
+      response.resume();
+      response.once("end", () => {
+        resolve({ status: response.statusCode ?? 0, headers: response.headers });
+      });
+    })
+      .once("error", reject)
+      .end();
+  });
+}
+
+const WRONG = { Authorization: "Bearer pets_live_nonsense-nonsense" };
+
+describe("the allowance for failed authentications", () => {
+  it("lets so many pass, tells where the address stands, and slows the next", async () => {
+    const now = () => NOON + 12_500;
+    await using house = await openHouse({ now, config: { unauthenticated: { minute: 3 } } });
+    const { key } = await house.issue();
+    await using client = await openClient(house.port);
+    const told = [];
+    for (const fields of [[], [["Authorization", "Bearer x"]], []] as const) {
+      told.push(await client.ask({ fields }));
+    }
+    assert.deepEqual(
+      told.map((response) => [response.status, rateOf(response).limit, rateOf(response).remaining]),
+      [
+        [401, 3, 2],
+        [401, 3, 1],
+        [401, 3, 0],
+      ],
+    );
+    assert.ok(
+      client.open() && told.every((one) => !one.fields.some(([name]) => name === "Retry-After")),
+    );
+
+    const slowed = await client.ask({ key: "pets_live_unknown0unknown0unknown" });
+    const value = (name: string) => slowed.fields.find(([field]) => field === name)?.[1];
+    assert.equal(slowed.status, 401);
+    assert.equal(value("Connection"), "close");
+    assert.deepEqual([rateOf(slowed).limit, rateOf(slowed).remaining], [3, 0]);
+    assert.equal(value("Retry-After"), "48");
+    for (const response of [...told, slowed]) {
+      assert.equal(rateOf(response).reset, NOON / 1_000 + 60, "a minute ends at second 0");
+    }
+    assert.equal(await client.ended, "closed");
+
+    const agent = new Agent({ keepAlive: true });
+    for (let i = 0; i < 5; i++) {
+      const served = await askFrom(house, "127.0.0.1", { Authorization: `Bearer ${key}` }, agent);
+      assert.equal(served.status, 200, "a valid key from the same address");
+      assert.notEqual(served.headers.connection, "close");
+      assert.equal(served.headers["x-ratelimit-limit"], "60", "its own fields");
+      assert.equal(served.headers["x-ratelimit-remaining"], String(59 - i));
+    }
+    agent.destroy();
+    assert.equal((await askFrom(house, "127.0.0.1", WRONG)).headers.connection, "close");
+    await house.law();
+  });
+
+  it("is each address's own, and one that waits as told is not slowed any more", async () => {
+    let nowMs = NOON + 200;
+    const now = () => nowMs;
+    await using house = await openHouse({ now, config: { unauthenticated: { second: 1 } } });
+    await askFrom(house, "127.0.0.1", WRONG);
+    const slowed = await askFrom(house, "127.0.0.1", WRONG);
+    assert.equal(slowed.headers["retry-after"], "1");
+    for (const other of ["127.0.0.2", "127.0.0.3", "127.1.2.3", "127.255.255.254"]) {
+      assert.equal((await askFrom(house, other, WRONG)).headers["retry-after"], undefined);
+    }
+    nowMs = NOON + 999;
+    assert.equal((await askFrom(house, "127.0.0.1", WRONG)).headers["retry-after"], "1");
+    nowMs = NOON + 1_000;
+    assert.equal((await askFrom(house, "127.0.0.1", WRONG)).headers["retry-after"], undefined);
+  });
+
+  it("is charged by 401s alone, and by the client behind a trusted proxy", async () => {
+    const config = { unauthenticated: { minute: 2 }, trustedProxies: ["127.0.0.0/8"] };
+    await using house = await openHouse({ config, now: () => NOON });
+    const { key } = await house.issue();
+    const behind = (client: string, more: Record<string, string> = {}) => {
+      return askFrom(house, "127.0.0.1", { "X-Forwarded-For": client, ...more });
+    };
+    const valid = { Authorization: `Bearer ${key}` };
+    for (let i = 0; i < 5; i++) assert.equal((await behind("192.0.2.1", valid)).status, 200);
+    assert.equal((await behind("192.0.2.1", { Expect: "nonsense" })).status, 417);
+    const left = async (client: string) => {
+      return (await behind(client)).headers["x-ratelimit-remaining"];
+    };
+    assert.deepEqual([await left("192.0.2.1"), await left("192.0.2.1")], ["1", "0"]);
+    assert.equal(await left("192.0.2.2"), "1");
+    assert.equal(await left("2001:db8:0:1::a"), "1");
+    assert.equal(await left("2001:db8:0:1:ffff::b"), "0", "a /64 is one client");
+    assert.equal(await left("2001:db8:0:2::a"), "1");
+    assert.equal(await left("::ffff:192.0.2.2"), "0", "IPv4 in IPv6 is IPv4");
+  });
+
+  it("holds for a window longer than a timer can be set for", async () => {
+    const allowance = createFailureAllowance({ window: "month", limit: 1 });
+    assert.equal((await allowance.failed("192.0.2.1", NOON)).over, false);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const { over, standing } = await allowance.failed("192.0.2.1", NOON);
+    assert.equal(over, true);
+    assert.equal(standing.resetMs, Date.UTC(2026, 7, 1));
+  });
+});
+
+describe("a world of addresses that fail", () => {
+  it("takes a bounded part of memory, however many they are", async (t) => {
+    const allowance = createFailureAllowance({ window: "hour", limit: 1_000 });
+    const fail = async (from: number, to: number) => {
+      for (let i = from; i < to; i++) {
+        await allowance.failed(`10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`, NOON);
+      }
+    };
+    const emptyMiB = heapMiB();
+    await fail(0, 250_000);
+    const fullMiB = heapMiB();
+    await fail(250_000, 400_000);
+    const fullerMiB = heapMiB();
+    t.diagnostic(
+      `250,000 addresses ${(fullMiB - emptyMiB).toFixed(1)} MiB, 400,000 ${(fullerMiB - emptyMiB).toFixed(1)} MiB`,
+    );
+    assert.ok(fullMiB - emptyMiB < 64, `${fullMiB - emptyMiB} MiB`);
+    assert.ok(fullerMiB - fullMiB < 4, `${fullerMiB - fullMiB} MiB more`);
+  });
+});
+
+describe("100,000 wrong keys of any shape", () => {
+  it("cause no command to the store, and touch no backend", async (t) => {
+    const server = await startRedis();
+    t.after(() => server.close());
+    const config = {
+      store: server.url,
+      unauthenticated: { minute: 10_000_000 },
+      log: { level: "error" },
+    };
+    await using house = await openHouse({ config });
+    const { key } = await house.issue();
+    assert.equal((await house.ask(key)).status, 200);
+    const redis = await server.client();
+    const ours = async () => {
+      const stats = await redis.info("commandstats");
+      const calls = stats.matchAll(/cmdstat_([^:]+):calls=(\d+)/g);
+      return new Map([...calls].map(([, name, count]) => [String(name), Number(count)]));
+    };
+
+    const random = (max: number) => Math.floor(Math.random() * max);
+    const shapes = [
+      () => `Authorization: Bearer ${formKey("pets", "live", random)}`,
+      () => `Authorization: Bearer ${formKey("pets", "test", random)}`,
+      () => `Authorization: Bearer ${formKey("other", "live", random)}`,
+      () => `Authorization: Bearer ${formKey("pets", "live", random).slice(0, -1)}_`,
+      () => `Authorization: Bearer ${key.slice(0, -1)}${key.endsWith("a") ? "b" : "a"}`,
+      () => `Authorization: Bearer ${"A".repeat(16 + random(497))}`,
+      () => "Authorization: Basic cGV0czpsaXZl",
+      () => `Authorization: Bearer ${random(99)}`,
+      () => "X-Api-Key: tg:{0}:gateways",
+    ];
+    const [before, seen] = [await ours(), house.backend.seen.length];
+    const startMs = performance.now();
+    const batches = Array.from({ length: 100 }, () => batchOf(100, shapes));
+    const answered = await Promise.all(
+      Array.from({ length: 10 }, () => pipeline(house.port, batches)),
+    );
+    const tookMs = performance.now() - startMs;
+    const after = await ours();
+    assert.deepEqual(answered, Array(10).fill(10_000));
+    t.diagnostic(`100,000 in ${(tookMs / 1000).toFixed(1)} s`);
+    assert.equal(house.backend.seen.length, seen);
+    // The heartbeat, and the number of the last change that each gateway reads, go on.
+    const seconds = tookMs / 1_000 + 2;
+    const grown = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
+    assert.ok(grown("evalsha") <= seconds, `${grown("evalsha")} scripts`);
+    assert.ok(grown("get") <= seconds, `${grown("get")} reads`);
+    for (const name of ["eval", "hget", "hmget", "hset", "hgetall", "publish"]) {
+      assert.equal(grown(name), 0, name);
+    }
+  });
+
+  function batchOf(requests: number, shapes: readonly (() => string)[]): string {
+    const heads = Array.from({ length: requests }, (_, i) => {
+      return `GET /v1/pets HTTP/1.1\r\nHost: gw.test\r\n${shapes[i % shapes.length]?.()}\r\n\r\n`;
+    });
+    return heads.join("");
+  }
+
+  /** Sends batches of 100 requests over one connection, one after the other, and counts the 401s. */
+  async function pipeline(port: number, batches: readonly string[]): Promise<number> {
+    const socket = connect(port, "127.0.0.1");
+    await once(socket, "connect");
+    const status = "HTTP/1.1 401 ";
+    let [refused, tail] = [0, ""];
+    socket.setEncoding("latin1").on("data", (text: string) => {
+      const all = tail + text;
+      refused += all.split(status).length - 1;
+      tail = all.slice(1 - status.length);
+    });
+    for (const [i, batch] of batches.entries()) {
+      socket.write(batch);
+      await eventually(() => refused >= 100 * (i + 1), { withinMs: 20_000, everyMs: 1 });
+    }
+    socket.destroy();
+    return refused;
+  }
+});

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { openHouse } from "../../support/gateway/house.ts";
+import { KEY } from "../../support/gateway/served.ts";
+import { eventually } from "../../support/poll.ts";
+import { ask } from "../../support/wire/client.ts";
+import { onlyValue } from "../../support/wire/response.ts";
+
+const house = await openHouse();
+after(() => house[Symbol.asyncDispose]());
+const { key, account, id } = await house.issue({ plan: "pro" });
+/** Well-formed, unknown to the gateway, and never to be read in a log. */
+const CANARY = KEY;
+
+async function lineOf(wanted: Parameters<typeof ask>[1]) {
+  const from = house.lines.length;
+  const answer = await ask(house.port, wanted);
+  const endedMs = performance.now();
+  const line = await eventually(() => house.lines[from] as unknown as Record<string, unknown>, {
+    everyMs: 1,
+  });
+  assert.ok(performance.now() - endedMs < 200, "within 200 ms of its end");
+  return { line, answer };
+}
+
+test("an admitted request: exactly these members, with these values", async () => {
+  const { line, answer } = await lineOf({ key, path: "/v1/pets/7?limit=1" });
+  const { level, time, durationMs, ...rest } = line;
+  assert.deepEqual(rest, {
+    id: onlyValue(answer, "X-Request-Id"),
+    env: "production",
+    account,
+    key: id,
+    plan: "pro",
+    method: "GET",
+    route: "/v1/pets/{petId}",
+    path: "/v1/pets/7",
+    status: 200,
+    source: "backend",
+    decision: "admitted",
+    charged: 1,
+    forwards: 1,
+    msg: "request",
+  });
+  assert.equal(level, "info");
+  assert.ok(Math.abs(Number(time) - Date.now()) < 5_000);
+  assert.ok(typeof durationMs === "number" && durationMs > 0 && durationMs < 5_000);
+});
+
+test("a refusal says its code, by whom, and what was decided and charged", async () => {
+  const small = await house.issue({ limits: { minute: 1, hour: 1, day: 1 } });
+  const cases = [
+    [{ key: small.key }, 200, undefined, "backend", "admitted", 1, 1],
+    [{ key: small.key }, 429, "rate_limited", "gateway", "refused", 0, 0],
+    [{}, 401, "key_missing", "gateway", "none", 0, 0],
+    [{ key: CANARY }, 401, "key_invalid", "gateway", "none", 0, 0],
+    [{ key, path: "/v1/none" }, 404, "not_found", "gateway", "admitted", 1, 0],
+    [{ key, path: "/v1/pets/../a" }, 400, "bad_request", "gateway", "none", 0, 0],
+  ] as const;
+  for (const [wanted, status, code, source, decision, charged, forwards] of cases) {
+    const { line } = await lineOf(wanted);
+    const found = [line.status, line.code, line.source, line.decision, line.charged, line.forwards];
+    assert.deepEqual(found, [status, code, source, decision, charged, forwards]);
+  }
+});
+
+test("why a key is invalid, the log knows", async () => {
+  const { line } = await lineOf({ key: CANARY });
+  assert.equal(line.why, "unknown key");
+});
+
+test("no key, and no query, comes into any line, wherever a client puts it", async () => {
+  const before = house.lines.length;
+  for (const wanted of [
+    { key: CANARY },
+    { path: `/v1/pets?access_token=${CANARY}` },
+    { path: `/v1/pets/${CANARY}` },
+    { path: `/v1/${CANARY}/x` },
+    { path: `/v1/pets/..?${CANARY}` },
+    { path: `http://${CANARY}/v1/pets` },
+    { path: `/v1/pets/%70ets${CANARY.slice(4)}` },
+    { method: "POST", body: CANARY, key: CANARY },
+    { fields: [["X-Api-Key", CANARY]] as const },
+    { fields: [["Authorization", `Basic ${CANARY}`]] as const },
+    { host: CANARY },
+    { method: CANARY },
+    { key, path: `/v1/pets/${CANARY}?q=${CANARY}` },
+  ]) {
+    await ask(house.port, wanted);
+  }
+  await eventually(() => assert.ok(house.lines.length >= before + 12));
+  const text = JSON.stringify([house.lines, house.said]);
+  const leaks = text.split("},").filter((line) => line.includes(CANARY.slice(10)));
+  assert.deepEqual(leaks, []);
+  assert.ok(!text.includes("access_token") && !text.includes("?q="));
+  assert.ok(text.includes("/v1/pets/pets_live_…"), "the rest of the path is there");
+  assert.ok(!text.includes(key), "nor the good key");
+});
+
+test("the law holds after all of it", () => house.law());

@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { ask, errorOf, openClient } from "../../support/wire/client.ts";
+import type { RawResponse } from "../../support/wire/response.ts";
+
+const house = await openHouse({
+  environment: { limits: { bodyBytes: "4KiB" } },
+  config: { unauthenticated: { minute: 100_000 } },
+});
+after(() => house[Symbol.asyncDispose]());
+const { key } = await house.issue({ plan: "business" });
+
+function chunked(sizes: readonly number[], fields = ""): string {
+  const chunks = sizes.map((size) => `${size.toString(16)}\r\n${"x".repeat(size)}\r\n`).join("");
+  return (
+    `POST /v1/pets HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n${fields}` +
+    `Transfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`
+  );
+}
+
+test("a body badly chunked after it was forwarded: 400, charged, never complete at the backend", async () => {
+  await using client = await openClient(house.port);
+  const [head = ""] = chunked([]).split("0\r\n\r\n");
+  const seen = house.backend.seen.length;
+  client.write(`${head}3\r\nabc\r\n`);
+  await eventually(() => house.backend.seen.length === seen + 1);
+  client.write("zz\r\n");
+  const [answer] = (await client.responses(["POST"])) as [RawResponse];
+  assert.deepEqual([answer.status, errorOf(answer).code], [400, "bad_request"]);
+  assert.equal(await client.ended, "closed");
+  assert.equal(house.backend.seen.at(-1)?.complete, false);
+  assert.deepEqual([house.lines.at(-1)?.charged, house.lines.at(-1)?.forwards], [1, 1]);
+});
+
+test("a body that breaks after the response head went out ends the connection", async () => {
+  house.backend.answer((_seen, response) => {
+    response.write("begun");
+  });
+  await using client = await openClient(house.port);
+  const [head = ""] = chunked([]).split("0\r\n\r\n");
+  client.write(`${head}3\r\nabc\r\n`);
+  await eventually(() => client.waiting().includes("begun"));
+  client.write("zz\r\n");
+  await client.ended;
+  assert.ok(!client.waiting().includes("\r\n0\r\n\r\n"), "no clean end");
+  house.backend.answer(async (_seen, response, _request, whole) => {
+    await whole;
+    response.end("ok");
+  });
+});
+
+test("a body on GET, HEAD or OPTIONS is 400; on DELETE only where it is not declared", async () => {
+  for (const method of ["GET", "HEAD", "OPTIONS", "DELETE"]) {
+    const answer = await ask(house.port, { key, method, body: "{}" });
+    assert.equal(answer.status, 400, method);
+  }
+  const api = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /pets:
+    delete: { operationId: a, requestBody: {}, responses: {} }
+  /none:
+    delete: { operationId: b, responses: {} }
+`;
+  await using other = await openHouse({ files: { "api.yaml": api }, api: "./api.yaml" });
+  const { key: theirs } = await other.issue();
+  const declared = { key: theirs, method: "DELETE", body: '{"a":1}' };
+  assert.equal((await ask(other.port, declared)).status, 200);
+  assert.equal(other.backend.seen.at(-1)?.body.toString(), '{"a":1}');
+  assert.equal((await ask(other.port, { ...declared, path: "/v1/none" })).status, 400);
+  const bare = { key: theirs, method: "DELETE", path: "/v1/none" };
+  assert.equal((await ask(other.port, bare)).status, 200);
+  await other.law();
+});
+
+test("100-continue: the decision comes first, then 100, then the body", async () => {
+  await using client = await openClient(house.port);
+  const fields = `Authorization: Bearer ${key}\r\nExpect: 100-continue\r\nContent-Length: 3\r\n`;
+  const seen = house.backend.seen.length;
+  client.write(`POST /v1/pets HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+  await eventually(() => client.waiting().includes("HTTP/1.1 100 Continue\r\n\r\n"));
+  client.write("abc");
+  const [answer] = (await client.responses(["POST"])) as [RawResponse];
+  assert.equal(answer.status, 200);
+  assert.deepEqual(
+    answer.interim.map(({ status }) => status),
+    [100],
+  );
+  const record = house.backend.seen[seen];
+  assert.equal(record?.body.toString(), "abc");
+  assert.ok(!record?.rawHeaders.some((name) => name.toLowerCase() === "expect"));
+});
+
+test("100-continue: a refusal comes without 100, and the connection ends", async () => {
+  for (const [more, path, status] of [
+    ["", "/v1/pets", 401],
+    [`Authorization: Bearer ${key}\r\n`, "/v1/none", 404],
+    [`Authorization: Bearer ${key}\r\n`, "/v1/../x", 400],
+  ] as const) {
+    await using client = await openClient(house.port);
+    const fields = `${more}Expect: 100-continue\r\nContent-Length: 3\r\n`;
+    client.write(`POST ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+    const [answer] = (await client.responses(["POST"])) as [RawResponse];
+    assert.deepEqual([answer.status, answer.interim], [status, []]);
+    assert.equal(await client.ended, "closed");
+  }
+});
+
+test("another expectation is 417, uncharged", async () => {
+  const answer = await ask(house.port, { key, fields: [["Expect", "200-ok"]] });
+  assert.deepEqual([answer.status, errorOf(answer).code], [417, "expectation_failed"]);
+});
+
+test("the law holds after all of it", async () => {
+  await house.law({ connectionsFailed: true });
+});

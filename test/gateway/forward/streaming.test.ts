@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { after, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { RequestLine } from "../../../src/telemetry/log.ts";
+import { openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openClient, requestBytes } from "../../support/wire/client.ts";
+import type { RawResponse } from "../../support/wire/response.ts";
+
+const MIB = 1024 ** 2;
+const house = await openHouse({
+  environment: { limits: { bodyBytes: "64MiB", idleTimeout: "2s" } },
+});
+after(() => house[Symbol.asyncDispose]());
+const { key } = await house.issue({ plan: "business" });
+
+function nth(index: number): RequestLine {
+  const line = house.lines[index];
+  assert.ok(line, "the request line has not come");
+  return line;
+}
+
+test("each event of an event stream comes within 50 ms, unbuffered", async () => {
+  let send = (_text: string) => {};
+  house.backend.answer((_seen, response) => {
+    response.writeHead(200, { "Content-Type": "text/event-stream" }).flushHeaders();
+    send = (text) => void (text === "" ? response.end() : response.write(text));
+  });
+  await using client = await openClient(house.port);
+  client.write(requestBytes({ key }));
+  await eventually(() => client.waiting().includes("text/event-stream"));
+  const tookMs: number[] = [];
+  for (let i = 0; i < 20; i++) {
+    const startMs = performance.now();
+    send(`data: ${i}\n\n`);
+    await eventually(() => client.waiting().includes(`data: ${i}\n\n`), { everyMs: 1 });
+    tookMs.push(performance.now() - startMs);
+  }
+  tookMs.sort((a, b) => a - b);
+  assert.ok((tookMs[17] as number) < 50, `${tookMs}`);
+  send("");
+  const [answer] = (await client.responses(["GET"])) as [RawResponse];
+  assert.equal(answer.framing, "chunked");
+});
+
+test("a request body reaches the backend as it comes", async () => {
+  const got: string[] = [];
+  house.backend.answer(async (_seen, response, request, whole) => {
+    request.on("data", (chunk: Buffer) => got.push(chunk.toString()));
+    await whole;
+    response.end("ok");
+  });
+  await using client = await openClient(house.port);
+  const fields = `Authorization: Bearer ${key}\r\nContent-Length: 6\r\n`;
+  client.write(`POST /v1/pets HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+  for (const piece of ["ab", "cd", "ef"]) {
+    client.write(piece);
+    await eventually(() => got.at(-1) === piece);
+  }
+  assert.equal((await client.responses(["POST"]))[0]?.status, 200);
+});
+
+test("32 MiB each way arrive whole", async () => {
+  const sent = Buffer.alloc(32 * MIB, "tollgate ");
+  const digest = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");
+  house.backend.answer(async (_seen, response, _request, whole) => {
+    response.end(await whole);
+  });
+  const response = await house.ask(key, "/v1/pets", { method: "POST", body: sent });
+  assert.equal(digest(new Uint8Array(await response.arrayBuffer())), digest(sent));
+});
+
+test("a client that reads slowly holds the backend back", async () => {
+  let written = 0;
+  house.backend.answer((_seen, response) => {
+    const chunk = Buffer.alloc(65_536);
+    const more = () => {
+      while (!response.destroyed && written < 64 * MIB) {
+        written += chunk.length;
+        if (!response.write(chunk)) return void response.once("drain", more);
+      }
+      response.end();
+    };
+    more();
+  });
+  await using client = await openClient(house.port);
+  client.socket.pause();
+  client.write(requestBytes({ key }));
+  let before = -1;
+  await eventually(async () => {
+    const still = written > 0 && written === before;
+    before = written;
+    await sleep(100);
+    return still;
+  });
+  assert.ok(written < 32 * MIB, `${written / MIB} MiB were taken for a client that reads none`);
+  const lines = house.lines.length;
+  client.socket.destroy();
+  assert.equal((await eventually(() => nth(lines))).why, "the client went away");
+});
+
+test("a backend that reads nothing holds the client back, and is given up after idleTimeout", async () => {
+  const lines = house.lines.length;
+  house.backend.answer((_seen, _response, request) => {
+    request.pause();
+  });
+  await using client = await openClient(house.port);
+  const fields = `Authorization: Bearer ${key}\r\nContent-Length: ${60 * MIB}\r\n`;
+  client.write(`POST /v1/pets HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+  const chunk = Buffer.alloc(MIB);
+  for (let i = 0; i < 59; i++) client.socket.write(chunk);
+  let before = -1;
+  const left = () => client.socket.writableLength;
+  await eventually(async () => {
+    const still = left() === before;
+    before = left();
+    await sleep(100);
+    return still;
+  });
+  assert.ok(left() > 25 * MIB, `only ${left() / MIB} MiB were left with the client`);
+  const line = await eventually(() => nth(lines));
+  assert.deepEqual([line.status, line.code, line.charged], [504, "upstream_timeout", 1]);
+});
+
+test("a client that goes away takes its request at the backend along", async () => {
+  let gone = false;
+  house.backend.answer((_seen, response) => {
+    response.write("begun");
+    response.once("close", () => {
+      gone = true;
+    });
+  });
+  const client = await openClient(house.port);
+  const lines = house.lines.length;
+  client.write(requestBytes({ key }));
+  await eventually(() => client.waiting().includes("begun"));
+  client.socket.destroy();
+  await eventually(() => gone);
+  const line = await eventually(() => nth(lines));
+  assert.deepEqual([line.forwards, line.charged, line.decision], [1, 1, "admitted"]);
+});
+
+test("a client that goes away before the answer counts as forwarded, too", async () => {
+  let gone = false;
+  house.backend.answer((_seen, response) => {
+    response.once("close", () => {
+      gone = true;
+    });
+  });
+  const client = await openClient(house.port);
+  const [lines, seen] = [house.lines.length, house.backend.seen.length];
+  client.write(requestBytes({ key }));
+  await eventually(() => house.backend.seen.length === seen + 1);
+  client.socket.destroy();
+  await eventually(() => gone);
+  const line = await eventually(() => nth(lines));
+  assert.deepEqual([line.status, line.forwards, line.charged], [499, 1, 1]);
+  await house.law();
+});

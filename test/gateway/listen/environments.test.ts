@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openHouse } from "../../support/gateway/house.ts";
+import { freePort } from "../../support/redis/redis.ts";
+import { ask, errorOf, openClient, rateOf } from "../../support/wire/client.ts";
+import { onlyValue, valuesOf } from "../../support/wire/response.ts";
+
+const NOON = Date.UTC(2026, 5, 1, 12);
+
+test("environments share a listener and differ by hosts; another host is 421", async () => {
+  const listen = `127.0.0.1:${await freePort()}`;
+  const shared = { listen, basePath: "/v1", upstreams: ["http://127.0.0.1:9"] };
+  await using house = await openHouse({
+    config: {
+      environments: {
+        production: { ...shared, keyTag: "live", hosts: ["api.test", "api2.test"] },
+        staging: { ...shared, keyTag: "test", hosts: ["staging.test"] },
+      },
+    },
+  });
+  const live = await house.issue();
+  const staging = await house.issue({ environment: "staging" });
+  const codeFor = async (key: string, host: string, path = "/v1/pets") =>
+    errorOf(await ask(house.port, { key, host, path })).code;
+  const unreachable = "upstream_unreachable";
+  for (const host of ["api.test", "API2.Test", "api.test:8080"]) {
+    assert.equal(await codeFor(live.key, host), unreachable, host);
+    assert.equal(await codeFor(staging.key, host), "key_invalid", host);
+  }
+  assert.equal(await codeFor(staging.key, "staging.test"), unreachable);
+  assert.equal(await codeFor(live.key, "staging.test"), "key_invalid");
+  for (const host of ["other.test", "api.test.evil", "127.0.0.1"]) {
+    assert.equal(await codeFor(live.key, host), "misdirected", host);
+  }
+  const absolute = await ask(house.port, {
+    key: live.key,
+    host: "api.test",
+    path: "http://staging.test/v1/pets",
+  });
+  assert.equal(absolute.status, 400, "one authority decides");
+});
+
+test("a host that one environment names is that one's, though another before it takes any", async () => {
+  const listen = `127.0.0.1:${await freePort()}`;
+  const shared = { listen, basePath: "/v1", upstreams: ["http://127.0.0.1:9"] };
+  await using house = await openHouse({
+    config: {
+      environments: {
+        production: { ...shared, keyTag: "live" },
+        staging: { ...shared, keyTag: "test", hosts: ["staging.test"] },
+      },
+    },
+  });
+  const live = await house.issue();
+  const staging = await house.issue({ environment: "staging" });
+  const codeFor = async (key: string, host: string) =>
+    errorOf(await ask(house.port, { key, host })).code;
+  assert.equal(await codeFor(staging.key, "staging.test"), "upstream_unreachable");
+  assert.equal(await codeFor(live.key, "staging.test"), "key_invalid");
+  assert.equal(await codeFor(live.key, "other.test"), "upstream_unreachable");
+  assert.equal(await codeFor(staging.key, "other.test"), "key_invalid");
+});
+
+test("without an api file seven methods pass under basePath, and nothing outside of it", async () => {
+  await using house = await openHouse({ environment: { api: null, basePath: "/v1" } });
+  const { key } = await house.issue({ plan: "pro" });
+  for (const method of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
+    for (const path of ["/v1/any/thing", "/v1", "/v1/"]) {
+      assert.equal((await ask(house.port, { key, method, path })).status, 200, method + path);
+    }
+  }
+  assert.equal(house.backend.seen.length, 21);
+  const body = await ask(house.port, { key, method: "DELETE", path: "/v1/a", body: "{}" });
+  assert.equal(body.status, 200, "a body on DELETE passes where there is no api file");
+  const { remaining } = rateOf(body);
+  for (const path of ["/", "/v2/x", "/v1x", "/V1/x"]) {
+    const answer = await ask(house.port, { key, path });
+    assert.deepEqual([path, answer.status], [path, 404]);
+  }
+  assert.equal(rateOf(await ask(house.port, { key, path: "/v1/a" })).remaining, remaining - 5);
+  const trace = await ask(house.port, { key, method: "TRACE", path: "/v1/a" });
+  assert.deepEqual([trace.status, errorOf(trace).code], [405, "method_not_allowed"]);
+  onlyValue(trace, "Allow");
+  await house.law();
+});
+
+test("with an api file OPTIONS is 405 unless it is described; the Allow has every method", async () => {
+  await using house = await openHouse();
+  const { key } = await house.issue();
+  const answer = await ask(house.port, { key, method: "OPTIONS", path: "/v1/pets" });
+  assert.deepEqual([answer.status, onlyValue(answer, "Allow")], [405, "GET, HEAD, POST"]);
+  await house.law();
+});
+
+test("rateLimitFields: policy adds RateLimit-Policy to every answer of an account", async () => {
+  await using house = await openHouse({ now: () => NOON, config: { rateLimitFields: "policy" } });
+  const { key } = await house.issue({ limits: { minute: 2 } });
+  const wanted = '"minute";q=2;w=60, "day";q=1000;w=86400';
+  for (const status of [200, 200, 429]) {
+    const answer = await ask(house.port, { key });
+    assert.deepEqual([answer.status, onlyValue(answer, "RateLimit-Policy")], [status, wanted]);
+    rateOf(answer);
+  }
+  await using off = await openHouse();
+  const other = await off.issue();
+  assert.deepEqual(valuesOf(await ask(off.port, { key: other.key }), "RateLimit-Policy"), []);
+});
+
+test("scopes: an operation that requires one is 403 without it, charged, and 200 with it", async () => {
+  const api = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /pets:
+    get: { operationId: a, x-stability-level: beta, x-requires-scope: true, responses: {} }
+`;
+  await using house = await openHouse({ files: { "api.yaml": api }, api: "./api.yaml" });
+  const without = await house.issue();
+  const other = await house.issue({ scopes: ["experimental"] });
+  const scoped = await house.issue({ scopes: ["beta"] });
+  for (const { key } of [without, other]) {
+    const answer = await ask(house.port, { key });
+    assert.deepEqual([answer.status, errorOf(answer).code], [403, "scope_required"]);
+    assert.equal(rateOf(answer).remaining, 59);
+  }
+  assert.equal((await ask(house.port, { key: scoped.key })).status, 200);
+  await house.law();
+});
+
+test("two keys of one account share its quota; a rotated key works on, with the same count", async () => {
+  await using house = await openHouse({ now: () => NOON });
+  const first = await house.issue();
+  const second = await house.issue({ account: first.account });
+  assert.equal(rateOf(await ask(house.port, { key: first.key })).remaining, 59);
+  assert.equal(rateOf(await ask(house.port, { key: second.key })).remaining, 58);
+  const response = await house.admin(`/api/keys/${first.id}/rotate`, {
+    method: "POST",
+    body: "{}",
+  });
+  const rotated = (await response.json()) as { key: string; account: string };
+  assert.equal(rotated.account, first.account);
+  assert.equal(rateOf(await ask(house.port, { key: rotated.key })).remaining, 57);
+  assert.equal(rateOf(await ask(house.port, { key: first.key })).remaining, 56, "the grace");
+  await house.law();
+});
+
+test("a reload keeps connections and counts, and takes the new limits and plans", async () => {
+  await using house = await openHouse({ now: () => NOON });
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  assert.equal(rateOf(await client.ask({ key })).remaining, 59);
+  await house.rewrite({
+    plans: { free: { minute: 10 }, enterprise: "custom" },
+    limits: { urlBytes: "64B", drain: "1s" },
+  });
+  assert.equal((await house.started.reload()).ok, true);
+  const after = await client.ask({ key });
+  assert.deepEqual([rateOf(after).limit, rateOf(after).remaining], [10, 8]);
+  assert.equal((await client.ask({ key, path: `/v1/pets?${"a".repeat(64)}` })).status, 414);
+});
+
+test("a reload with a mistake keeps the old configuration, and says the line", async () => {
+  await using house = await openHouse({ now: () => NOON });
+  const { key } = await house.issue();
+  await house.rewrite({ plans: { free: { minute: 0 } } });
+  const reloaded = await house.started.reload();
+  assert.equal(reloaded.ok, false);
+  assert.equal(rateOf(await ask(house.port, { key })).limit, 60);
+  const [said] = house.said.filter(({ level }) => level === "error");
+  assert.match(String(said?.msg), /tollgate\.yaml:\d+:\d+: /);
+});

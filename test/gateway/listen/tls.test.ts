@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { type House, openHouse } from "../../support/gateway/house.ts";
+import { KEY } from "../../support/gateway/served.ts";
+import { eventually } from "../../support/poll.ts";
+import { freePort } from "../../support/redis/redis.ts";
+import { type Authority, openAuthority } from "../../support/wire/certificates.ts";
+import { sendRaw } from "../../support/wire/raw.ts";
+
+let authority: Authority;
+before(() => {
+  authority = openAuthority();
+});
+after(() => authority[Symbol.dispose]());
+
+function openTlsHouse(names = ["DNS:a.test", "IP:127.0.0.1"]): Promise<House> {
+  const { cert, key } = authority.issue(names);
+  return openHouse({
+    environment: { tls: { cert: "./edge.pem", key: "./edge.key" } },
+    files: { "edge.pem": cert, "edge.key": key },
+    keys: { [KEY]: {} },
+  });
+}
+
+/** Rejects when there is no handshake, or the certificate is not for the name. */
+function shake(port: number, more: ConnectionOptions = {}): Promise<TLSSocket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(
+      { port, host: "127.0.0.1", ca: authority.ca, servername: "a.test", ...more },
+      () => resolve(socket),
+    );
+    socket.on("error", reject);
+  });
+}
+
+/** One request over a connection of its own, and all that came back until it closed. */
+async function get(
+  port: number,
+  more: ConnectionOptions = {},
+  target = "/v1/pets",
+): Promise<string> {
+  const socket = await shake(port, more);
+  socket.write(
+    `GET ${target} HTTP/1.1\r\nHost: a.test\r\nAuthorization: Bearer ${KEY}\r\nConnection: close\r\n\r\n`,
+  );
+  let text = "";
+  for await (const chunk of socket) text += String(chunk);
+  return text;
+}
+
+async function serial(port: number, more: ConnectionOptions = {}): Promise<string> {
+  const socket = await shake(port, more);
+  const { serialNumber } = socket.getPeerCertificate();
+  socket.destroy();
+  return serialNumber;
+}
+
+describe("a public listener with tls", () => {
+  it("serves HTTPS, says so in its url and to the backend, and keeps the law", async () => {
+    await using house = await openTlsHouse();
+    assert.match(house.url, /^https:\/\/127\.0\.0\.1:\d+$/);
+    assert.match(await get(house.port), /^HTTP\/1\.1 200 OK\r\n/);
+    const fields = house.backend.seen[0]?.rawHeaders ?? [];
+    assert.equal(fields[fields.indexOf("X-Forwarded-Proto") + 1], "https");
+    await house.law();
+  });
+
+  it("speaks HTTP/1.1 only, also to clients that would rather have h2", async () => {
+    await using house = await openTlsHouse();
+    const both = await shake(house.port, { ALPNProtocols: ["h2", "http/1.1"] });
+    assert.equal(both.alpnProtocol, "http/1.1");
+    both.destroy();
+    await assert.rejects(shake(house.port, { ALPNProtocols: ["h2"] }), /alert|ECONNRESET/i);
+  });
+
+  it("refuses TLS 1.1 and takes 1.2 and 1.3", async () => {
+    await using house = await openTlsHouse();
+    const old = {
+      minVersion: "TLSv1",
+      maxVersion: "TLSv1.1",
+      ciphers: "DEFAULT@SECLEVEL=0",
+    } as const;
+    await assert.rejects(shake(house.port, old));
+    for (const version of ["TLSv1.2", "TLSv1.3"] as const) {
+      const socket = await shake(house.port, { minVersion: version, maxVersion: version });
+      assert.equal(socket.getProtocol(), version);
+      socket.destroy();
+    }
+  });
+
+  it("answers plain HTTP with no response at all, and lives", async () => {
+    await using house = await openTlsHouse();
+    const { bytes } = await sendRaw(house.port, "GET /v1/pets HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert.doesNotMatch(bytes.toString("latin1"), /^HTTP/);
+    assert.match(await get(house.port), /^HTTP\/1\.1 200/);
+  });
+
+  it("takes the absolute form for http:// alone, as on any listener", async () => {
+    await using house = await openTlsHouse();
+    assert.match(await get(house.port, {}, "https://a.test/v1/pets"), /^HTTP\/1\.1 400/);
+    assert.match(await get(house.port, {}, "http://a.test/v1/pets"), /^HTTP\/1\.1 200/);
+  });
+
+  it("lets a refusal arrive although the body is still on its way", async () => {
+    await using house = await openTlsHouse();
+    const socket = await shake(house.port);
+    const length = 512 * 1024;
+    socket.write(`POST /v1/pets HTTP/1.1\r\nHost: a.test\r\nContent-Length: ${length}\r\n\r\n`);
+    socket.write(Buffer.alloc(length));
+    let text = "";
+    for await (const chunk of socket) text += String(chunk);
+    assert.match(text, /^HTTP\/1\.1 401/);
+  });
+});
+
+describe("the certificate of a listener", () => {
+  it("is read again when both files change, for new connections, with and without SNI", async () => {
+    await using house = await openTlsHouse();
+    const first = await serial(house.port);
+    const kept = await shake(house.port);
+    const { cert, key } = authority.issue(["DNS:a.test", "IP:127.0.0.1"]);
+    await replace(house, { "edge.pem": cert, "edge.key": key });
+    const second = await eventually(
+      async () => {
+        const now = await serial(house.port);
+        assert.notEqual(now, first);
+        return now;
+      },
+      { withinMs: 10_000, everyMs: 50 },
+    );
+    assert.equal(await serial(house.port, { servername: "" }), second);
+    assert.equal(kept.destroyed, false);
+    kept.destroy();
+  });
+
+  it("stays when only one of the two changed, or what came is broken, and the log says why without a key", async () => {
+    await using house = await openTlsHouse();
+    const first = await serial(house.port);
+    const other = authority.issue(["DNS:a.test"]);
+    const complaints = () => house.said.filter(({ msg }) => /old one stays/.test(String(msg)));
+    await replace(house, { "edge.pem": other.cert });
+    await eventually(() => complaints().length === 1, { withinMs: 10_000 });
+    assert.equal(await serial(house.port), first);
+    await replace(house, {
+      "edge.key": "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n",
+    });
+    await eventually(() => complaints().length === 2, { withinMs: 10_000 });
+    assert.equal(await serial(house.port), first);
+    const told = JSON.stringify(house.said);
+    assert.match(told, /does not belong to the certificate/);
+    assert.match(told, /no private key as PEM/);
+    assert.doesNotMatch(told, /c2VjcmV0|BEGIN/);
+    await replace(house, { "edge.key": other.key });
+    await eventually(async () => (await serial(house.port)) !== first, { withinMs: 10_000 });
+  });
+
+  it("is chosen by SNI where environments share a listener", async () => {
+    const port = await freePort();
+    const [one, two] = [authority.issue(["DNS:one.test"]), authority.issue(["DNS:two.test"])];
+    const listen = `127.0.0.1:${port}`;
+    const more = (name: string, keyTag: string) => ({
+      ...{ listen, keyTag, hosts: [`${name}.test`], upstreams: ["http://127.0.0.1:9"] },
+      tls: { cert: `./${name}.pem`, key: `./${name}.key` },
+    });
+    await using house = await openHouse({
+      config: { environments: { production: more("one", "live"), staging: more("two", "test") } },
+      files: {
+        ...{ "one.pem": one.cert, "one.key": one.key },
+        ...{ "two.pem": two.cert, "two.key": two.key },
+      },
+    });
+    assert.equal(house.started.urls.staging, house.started.urls.production);
+    for (const name of ["one.test", "two.test", "TWO.test"]) {
+      (await shake(port, { servername: name })).destroy();
+    }
+    await assert.rejects(shake(port, { servername: "three.test" }), /altnames/);
+  });
+});
+
+async function replace(house: House, files: Readonly<Record<string, string>>): Promise<void> {
+  for (const [name, text] of Object.entries(files)) {
+    const path = join(house.directory, name);
+    await writeFile(`${path}.new`, text);
+    await rename(`${path}.new`, path);
+  }
+}

@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type House, type HouseOptions, openHouse } from "../../support/gateway/house.ts";
+import { runTollgate } from "../../support/gateway/processes.ts";
+import { KEY } from "../../support/gateway/served.ts";
+import { eventually } from "../../support/poll.ts";
+import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+
+const { server } = await redisOfFile();
+
+/** Strikes 100 ms apart, five of them in ten seconds; a ban of a second, then of four. */
+const BANS = {
+  strikes: 5,
+  within: "10s",
+  grace: "100ms",
+  duration: "1s",
+  factor: 4,
+  max: "1h",
+  forgetAfter: "1h",
+};
+
+type Refused = {
+  readonly status: number;
+  readonly code: string | undefined;
+  readonly retry: number;
+};
+
+function open(store: string, more: HouseOptions = {}): Promise<House> {
+  const plans = { free: { day: 3 }, enterprise: "custom" };
+  return openHouse({ ...more, config: { store, bans: BANS, plans, ...more.config } });
+}
+
+async function ask(house: House, key: string): Promise<Refused> {
+  const response = await house.ask(key);
+  const text = await response.text();
+  const code = response.ok ? undefined : (JSON.parse(text) as { code: string }).code;
+  return { status: response.status, code, retry: Number(response.headers.get("retry-after") ?? 0) };
+}
+
+type Ban = { account: string; environment: string; until: number; offences: number };
+
+async function bans(house: House): Promise<Ban[]> {
+  return (await (await house.admin("/api/bans")).json()) as Ban[];
+}
+
+async function strikes(house: House, account: string): Promise<number> {
+  const usage = await (await house.admin(`/api/usage/${account}`)).json();
+  return (usage as { strikes: number }).strikes;
+}
+
+/** Asks each 10 ms until the ban, and gives what was told before it; `each` is called between. */
+async function hammer(house: House, key: string, each: () => Promise<void> = async () => {}) {
+  const before: Refused[] = [];
+  const startMs = performance.now();
+  for (;;) {
+    const told = await ask(house, key);
+    if (told.code === "key_banned") return { before, tookMs: performance.now() - startMs };
+    before.push(told);
+    await each();
+    assert.ok(before.length < 2_000, "never banned");
+    await sleep(10);
+  }
+}
+
+for (const kind of ["memory", "redis"] as const) {
+  const address = () => (kind === "memory" ? "memory" : server.url);
+
+  describe(`bans, store: ${kind}`, () => {
+    it("are not earned by a burst of 200 requests at once", async () => {
+      await using house = await open(address(), { config: { bans: { ...BANS, grace: "1s" } } });
+      const { key, account } = await house.issue();
+      const told = await Promise.all(Array.from({ length: 200 }, () => ask(house, key)));
+      assert.equal(told.filter(({ status }) => status === 200).length, 3);
+      assert.ok(told.every(({ code }) => code === undefined || code === "rate_limited"));
+      assert.deepEqual(await bans(house), []);
+      // All of it took longer than the grace, perhaps: then one strike came of it, and no more.
+      assert.ok((await strikes(house, account)) <= 1);
+    });
+
+    it("are earned by hammering, at the strike that makes five, 100 ms apart", async (t) => {
+      await using house = await open(address());
+      const { key, account } = await house.issue();
+      const { before, tookMs } = await hammer(house, key, async () => {
+        assert.deepEqual(await bans(house), [], "no request before it earned one");
+      });
+      t.diagnostic(`${kind}: banned after ${Math.round(tookMs)} ms of a request each 10 ms`);
+      assert.equal(before.filter(({ status }) => status === 200).length, 3);
+      assert.ok(before.slice(3).every(({ code }) => code === "rate_limited"));
+      // The first refusal, more than the grace until the first strike, four times that between.
+      assert.ok(tookMs >= 500, `${tookMs} ms`);
+      const [ban] = await bans(house);
+      assert.deepEqual([ban?.account, ban?.environment, ban?.offences], [account, "production", 1]);
+      assert.equal(await strikes(house, account), 0, "the ban clears the strikes");
+      await house.law();
+    });
+
+    it("are for the account: a further key of it is banned too, another account is not", async () => {
+      await using house = await open(address());
+      const { key, account } = await house.issue();
+      const further = await house.issue({ account });
+      const other = await house.issue();
+      await hammer(house, key);
+      assert.equal((await ask(house, further.key)).code, "key_banned");
+      assert.equal((await ask(house, other.key)).status, 200);
+    });
+
+    it("escalate; requests meanwhile neither extend them nor count", async () => {
+      await using house = await open(address());
+      const { key } = await house.issue();
+      await hammer(house, key);
+      const [first] = await bans(house);
+      await Promise.all(Array.from({ length: 50 }, () => ask(house, key)));
+      assert.deepEqual(
+        (await bans(house)).map(({ until, offences }) => [until, offences]),
+        [[first?.until, 1]],
+      );
+      await eventually(async () => (await ask(house, key)).code === "rate_limited");
+      const againMs = Date.now();
+      await hammer(house, key);
+      const [second] = await bans(house);
+      assert.equal(second?.offences, 2);
+      const lengthMs = (second?.until ?? 0) * 1_000 - againMs;
+      assert.ok(lengthMs >= 4_000 && lengthMs < 7_500, `four times as long: ${lengthMs} ms`);
+    });
+
+    it("tell a Retry-After that is enough and not a second too long, of ban and window", async () => {
+      const config = { plans: { free: { second: 2 } }, bans: { ...BANS, strikes: 1, grace: "0s" } };
+      await using house = await open(address(), { config });
+      const { key } = await house.issue();
+      let told: Refused | undefined;
+      await eventually(
+        async () => {
+          told = await ask(house, key);
+          return told.code === "key_banned";
+        },
+        { everyMs: 1 },
+      );
+      const bannedMs = performance.now();
+      assert.ok(told?.retry === 1 || told?.retry === 2, JSON.stringify(told));
+      await sleep(Math.max(0, (told?.retry ?? 0) * 1_000 - (performance.now() - bannedMs)));
+      assert.equal((await ask(house, key)).status, 200, "the first request passes");
+    });
+  });
+}
+
+describe("bans at several gateways", () => {
+  async function two(config: Record<string, unknown> = {}) {
+    const keys = { [KEY]: { id: "shared" } };
+    const one = await open(server.url, { keys, config });
+    const other = await open(server.url, { keys, config });
+    return {
+      one,
+      other,
+      [Symbol.asyncDispose]: async () => {
+        await one[Symbol.asyncDispose]();
+        await other[Symbol.asyncDispose]();
+      },
+    };
+  }
+
+  it("are in force at the second one within 200 ms of the request that earned it", async (t) => {
+    await using houses = await two();
+    await ask(houses.other, KEY);
+    let seenMs = Number.POSITIVE_INFINITY;
+    let running = true;
+    const watch = (async () => {
+      while (running) {
+        if ((await ask(houses.other, KEY)).code === "key_banned") {
+          seenMs = performance.now();
+          return;
+        }
+        await sleep(5);
+      }
+    })();
+    await hammer(houses.one, KEY);
+    const earnedMs = performance.now();
+    await eventually(() => Number.isFinite(seenMs), { withinMs: 2_000 });
+    running = false;
+    await watch;
+    t.diagnostic(`in force elsewhere ${Math.round(seenMs - earnedMs)} ms after it was earned`);
+    assert.ok(seenMs - earnedMs < 200, `${seenMs - earnedMs} ms`);
+  });
+
+  for (const how of ["the admin API", "the command line"] as const) {
+    it(`are lifted by ${how} with effect within a second at both`, async () => {
+      const bans = { ...BANS, duration: "1h" };
+      await using houses = await two({ bans, plans: { free: { second: 2 } } });
+      const { one, other } = houses;
+      for (const house of [one, other]) {
+        await eventually(async () => (await ask(house, KEY)).code === "key_banned", {
+          withinMs: 15_000,
+          everyMs: 20,
+        });
+      }
+      let sinceMs = performance.now();
+      if (how === "the admin API") {
+        const lifted = await one.admin("/api/bans/shared", { method: "DELETE", body: "{}" });
+        assert.equal(lifted.status, 200, await lifted.text());
+      } else {
+        const told = await runTollgate(["bans", "lift", "shared", "--config", one.file, "--json"]);
+        assert.equal(told.code, 0, told.stderr);
+        sinceMs = performance.now();
+      }
+      for (const house of [one, other]) {
+        await eventually(async () => (await ask(house, KEY)).code !== "key_banned");
+      }
+      const tookMs = performance.now() - sinceMs;
+      assert.ok(tookMs < 1_000, `${tookMs} ms`);
+      for (const house of [one, other]) {
+        // Asking sooner than told would be strikes, and five of them a ban that is deserved.
+        let told = await ask(house, KEY);
+        if (told.status === 429) {
+          await sleep(told.retry * 1_000);
+          told = await ask(house, KEY);
+        }
+        assert.equal(told.status, 200, "obeying Retry-After is enough");
+      }
+      assert.deepEqual(await (await other.admin("/api/bans")).json(), []);
+    });
+  }
+});

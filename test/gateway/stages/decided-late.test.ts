@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { openHouse } from "../../support/gateway/house.ts";
+import { KEY } from "../../support/gateway/served.ts";
+import { eventually } from "../../support/poll.ts";
+import { freePort } from "../../support/redis/redis.ts";
+import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
+import { openClient } from "../../support/wire/client.ts";
+
+const { proxy } = await proxiedRedisOfFile();
+
+/** A house whose store takes a while to answer, within its deadline. */
+function openSlowHouse() {
+  proxy.behave({ latencyMs: 20 });
+  return openHouse({ config: { store: `redis://127.0.0.1:${proxy.port}` } });
+}
+
+describe("while the store decides", () => {
+  it("a body that turns out to be broken is refused, charged and never forwarded", async () => {
+    await using house = await openSlowHouse();
+    const { key } = await house.issue();
+    await using client = await openClient(house.port);
+    const fields = `Host: gw.test\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n`;
+    client.write(
+      `POST /v1/pets HTTP/1.1\r\n${fields}Transfer-Encoding: chunked\r\n\r\nno number\r\n`,
+    );
+    const [answer] = await client.responses(["POST"]);
+    assert.equal(answer?.status, 400);
+    assert.equal(await client.ended, "closed");
+    await eventually(() => {
+      const [line] = house.lines;
+      assert.deepEqual([line?.status, line?.charged, line?.forwards], [400, 1, 0]);
+    });
+    await house.law();
+  });
+
+  it("a client may leave: that is logged once, as charged, and nothing is forwarded", async () => {
+    await using house = await openSlowHouse();
+    const { key } = await house.issue();
+    for (const path of ["/v1/pets", "/v1/nowhere"]) {
+      const client = await openClient(house.port);
+      const fields = `Host: gw.test\r\nAuthorization: Bearer ${key}\r\n`;
+      client.write(`GET ${path} HTTP/1.1\r\n${fields}\r\n`);
+      await new Promise((resolve) => setImmediate(resolve));
+      client.socket.resetAndDestroy();
+    }
+    await eventually(() => assert.equal(house.lines.length, 2));
+    for (const { status, charged, forwards, decision } of house.lines) {
+      assert.deepEqual([status, charged, forwards, decision], [499, 1, 0, "admitted"]);
+    }
+    await house.law();
+    assert.equal(house.backend.seen.length, 0);
+  });
+});
+
+describe("without a copy of the key records", () => {
+  it("a well-formed key gets 503 and Retry-After, never 401, and anything else its 401", async () => {
+    const store = `redis://127.0.0.1:${await freePort()}`;
+    await using house = await openHouse({ config: { store, keys: "redis" } });
+    const unknown = await house.ask(KEY);
+    assert.equal(unknown.status, 503);
+    assert.equal(((await unknown.json()) as { code: string }).code, "store_unavailable");
+    assert.equal(unknown.headers.get("retry-after"), "1");
+    const malformed = await house.ask(`${KEY}x`);
+    assert.equal(malformed.status, 401);
+    assert.equal(((await malformed.json()) as { code: string }).code, "key_invalid");
+    assert.deepEqual(
+      house.lines.map(({ charged, forwards }) => charged + forwards),
+      [0, 0],
+    );
+  });
+});

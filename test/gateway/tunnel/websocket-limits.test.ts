@@ -1,0 +1,176 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type HouseOptions, openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openClient } from "../../support/wire/client.ts";
+import {
+  handshakeOf,
+  openSocket,
+  openSocketBackend,
+  type SocketClient,
+} from "../../support/wire/websocket.ts";
+
+type Limits = Readonly<Record<string, unknown>>;
+
+async function houseWith(limits: Limits, options: HouseOptions = {}) {
+  const upstream = await openSocketBackend();
+  const environment = { api: null, limits, ...options.environment };
+  const house = await openHouse({ ...options, upstream, environment });
+  return { house, upstream, url: `${house.url}/v1/feed` };
+}
+
+/** Waits for the end of a socket, and gives its code and how long that took from now. */
+async function endOf(client: SocketClient, withinMs: number) {
+  const startedMs = performance.now();
+  const timer = setTimeout(() => client.socket.terminate(), withinMs);
+  const { code } = await client.closed;
+  clearTimeout(timer);
+  return { code, ms: performance.now() - startedMs };
+}
+
+test("a key has tunnelsPerKey tunnels at once: one more is 503, and one less makes room", async () => {
+  const { house, url } = await houseWith({ tunnelsPerKey: 2 });
+  await using _house = house;
+  const { key, account } = await house.issue();
+  const { key: other } = await house.issue({ account });
+  const first = await openSocket(url, { key });
+  await using _second = await openSocket(url, { key });
+  await using client = await openClient(house.port);
+  const refused = await client.ask({ key, fields: handshakeOf() });
+  assert.equal(refused.status, 503);
+  assert.equal(JSON.parse(refused.body.toString()).code, "too_many_tunnels");
+  assert.equal(await client.ended, "closed");
+  await using _another = await openSocket(url, { key: other });
+
+  await first[Symbol.asyncDispose]();
+  await eventually(() => house.lines.some(({ status }) => status === 101));
+  await using _third = await openSocket(url, { key });
+  const line = house.lines.find(({ status }) => status === 503);
+  assert.deepEqual([line?.decision, line?.charged, line?.forwards], ["admitted", 1, 0]);
+});
+
+test("with tunnelsPerKey 0 there are none", async () => {
+  const { house, url } = await houseWith({ tunnelsPerKey: 0 });
+  await using _house = house;
+  const { key } = await house.issue();
+  await assert.rejects(openSocket(url, { key }), /503/);
+  await house.law();
+});
+
+test("a tunnel without a byte for tunnelIdle is closed with 1001, one with a byte now and then is not", async () => {
+  const { house, upstream, url } = await houseWith({ tunnelIdle: "600ms" });
+  await using _house = house;
+  const { key } = await house.issue();
+  const openedMs = performance.now();
+  const idle = await openSocket(url, { key });
+  await using up = await openSocket(url, { key });
+  await using down = await openSocket(url, { key });
+  const [, , downEnd] = upstream.sockets;
+  const beat = setInterval(() => {
+    up.socket.pong();
+    downEnd?.pong();
+  }, 100);
+  const { code } = await endOf(idle, 8_000);
+  const ms = performance.now() - openedMs;
+  assert.equal(code, 1001);
+  assert.ok(ms >= 600 && ms < 3_000, `${ms} ms`);
+  await new Promise((resolve) => setTimeout(resolve, 1_300));
+  clearInterval(beat);
+  assert.deepEqual([up.socket.readyState, down.socket.readyState], [1, 1]);
+  const line = house.lines.find(({ status }) => status === 101);
+  assert.match(line?.why ?? "", /no byte/);
+});
+
+test("a frame that is cut short by tunnelIdle is not followed by a close frame", async () => {
+  const upstream = await openSocketBackend({
+    serve: (socket) => {
+      const { _socket: raw } = socket as unknown as { _socket: { write(data: Buffer): void } };
+      raw.write(Buffer.from([0x81, 5, 0x68, 0x65]));
+    },
+  });
+  const environment = { api: null, limits: { tunnelIdle: "300ms" } };
+  await using house = await openHouse({ upstream, environment });
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  const { status, body } = await client.ask({ key, fields: handshakeOf() });
+  assert.equal(status, 101);
+  await client.ended;
+  assert.deepEqual([...body, ...client.waiting()], [0x81, 5, 0x68, 0x65]);
+});
+
+test("the tunnels of an account are closed with 1008 within 5 s of its ban, and no others", async () => {
+  const bans = { strikes: 1, within: "1m", grace: "1ms", duration: "1m" };
+  const { house, url } = await houseWith({}, { config: { bans } });
+  await using _house = house;
+  const { key, account } = await house.issue({ limits: { minute: 3 } });
+  const { key: second } = await house.issue({ account, limits: { minute: 3 } });
+  const { key: stranger } = await house.issue();
+  const client = await openSocket(url, { key });
+  const sister = await openSocket(url, { key: second });
+  await using other = await openSocket(url, { key: stranger });
+  await eventually(async () => {
+    const answer = await house.ask(key);
+    return ((await answer.json()) as { code: string }).code === "key_banned";
+  });
+  const ends = await Promise.all([endOf(client, 8_000), endOf(sister, 8_000)]);
+  for (const { code, ms } of ends) {
+    assert.equal(code, 1008);
+    assert.ok(ms < 5_000, `${ms} ms`);
+  }
+  assert.equal(other.socket.readyState, 1);
+});
+
+test("the tunnels of a key are closed with 1008 within 5 s of its revocation, and no others", async () => {
+  const { house, url } = await houseWith({});
+  await using _house = house;
+  const { key, id, account } = await house.issue();
+  const { key: sister } = await house.issue({ account });
+  const client = await openSocket(url, { key });
+  await using other = await openSocket(url, { key: sister });
+  const revoked = await house.admin(`/api/keys/${id}/revoke`, { method: "POST", body: "{}" });
+  assert.equal(revoked.status, 200);
+  const { code, ms } = await endOf(client, 8_000);
+  assert.equal(code, 1008);
+  assert.ok(ms < 5_000, `${ms} ms`);
+  assert.equal(other.socket.readyState, 1);
+  await eventually(() => house.lines.some(({ why }) => /revoked/.test(why ?? "")));
+});
+
+test("the tunnels of a key are closed within 5 s of its expiry", async () => {
+  const key = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+  const keys = { [key]: { expiresMs: Date.now() + 2_000 } };
+  const { house, url } = await houseWith({}, { keys });
+  await using _house = house;
+  const client = await openSocket(url, { key });
+  const { code, ms } = await endOf(client, 10_000);
+  assert.equal(code, 1008);
+  assert.ok(ms < 2_000 + 5_000, `${ms} ms`);
+});
+
+test("tunnels stay open during the drain and are closed with 1001 within 5 s of its deadline", async () => {
+  const { house, url } = await houseWith({}, { environment: { limits: { drain: "700ms" } } });
+  await using _house = house;
+  const { key } = await house.issue();
+  const client = await openSocket(url, { key });
+  const startedMs = performance.now();
+  const stopped = house.started.stop();
+  client.socket.send("still here");
+  await eventually(() => client.messages.length === 1, { withinMs: 600 });
+  const { code } = await endOf(client, 8_000);
+  const ms = performance.now() - startedMs;
+  assert.equal(code, 1001);
+  assert.ok(ms >= 600 && ms < 5_700, `${ms} ms`);
+  await stopped;
+  assert.equal(house.lines.filter(({ status }) => status === 101).length, 1);
+});
+
+test("a tunnel whose client never answers the close is gone a second after it", async () => {
+  const { house } = await houseWith({ tunnelIdle: "200ms" });
+  await using _house = house;
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  await client.ask({ key, fields: handshakeOf() });
+  await client.ended;
+  // Half-open: our side goes on.
+  await eventually(() => house.lines.some(({ status }) => status === 101), { withinMs: 4_000 });
+});

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { after, before, describe, it } from "node:test";
+import { WebSocket, WebSocketServer } from "ws";
+import { openHouse } from "../../support/gateway/house.ts";
+import { KEY } from "../../support/gateway/served.ts";
+import { eventually } from "../../support/poll.ts";
+import { type Authority, openAuthority } from "../../support/wire/certificates.ts";
+
+let authority: Authority;
+before(() => {
+  authority = openAuthority();
+});
+after(() => authority[Symbol.dispose]());
+
+/** A backend on HTTPS that echoes, with a certificate for `name`. */
+async function openEcho(name: string) {
+  const server = createServer(authority.issue([name]));
+  const sockets = new WebSocketServer({ server });
+  let opened = 0;
+  sockets.on("connection", (socket) => {
+    opened += 1;
+    socket.on("message", (data, isBinary) => socket.send(data, { binary: isBinary }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const close = () => {
+    for (const socket of sockets.clients) socket.terminate();
+    server.closeAllConnections();
+    return new Promise<void>((resolve) => server.close(() => resolve()));
+  };
+  const origin = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { origin, seen: [], opened: () => opened, close };
+}
+
+function openTlsHouse(upstream: Awaited<ReturnType<typeof openEcho>>) {
+  const { cert, key } = authority.issue(["DNS:a.test", "IP:127.0.0.1"]);
+  return openHouse({
+    upstream,
+    environment: {
+      api: null,
+      tls: { cert: "./edge.pem", key: "./edge.key" },
+      upstreamTls: { ca: "./ca.pem", serverName: "backend.test" },
+    },
+    files: { "edge.pem": cert, "edge.key": key, "ca.pem": authority.ca },
+    keys: { [KEY]: {} },
+  });
+}
+
+function connect(port: number): WebSocket {
+  const headers = { Authorization: `Bearer ${KEY}` };
+  return new WebSocket(`wss://127.0.0.1:${port}/v1/feed`, { ca: authority.ca, headers });
+}
+
+describe("A WebSocket over TLS on both sides", () => {
+  it("passes through a listener and to a backend whose certificate is trusted", async () => {
+    await using house = await openTlsHouse(await openEcho("DNS:backend.test"));
+    const socket = connect(house.port);
+    const heard: string[] = [];
+    socket.on("message", (data) => heard.push(String(data)));
+    socket.on("open", () => socket.send("over TLS"));
+    await eventually(() => assert.deepEqual(heard, ["over TLS"]));
+    socket.close();
+    await eventually(() => assert.equal(house.lines[0]?.status, 101));
+    assert.deepEqual([house.lines[0]?.charged, house.lines[0]?.forwards], [1, 1]);
+  });
+
+  it("is 502, and nothing is tunnelled, where the backend's certificate has another name", async () => {
+    const echo = await openEcho("DNS:other.test");
+    await using house = await openTlsHouse(echo);
+    const socket = connect(house.port);
+    const status = await new Promise((resolve) => {
+      socket.on("unexpected-response", (_request, { statusCode }) => resolve(statusCode));
+      socket.on("open", () => resolve("open"));
+      socket.on("error", () => {});
+    });
+    socket.terminate();
+    assert.equal(status, 502);
+    assert.equal(echo.opened(), 0);
+  });
+});

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, it } from "node:test";
+import { type House, openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openClient } from "../../support/wire/client.ts";
+
+type Held = { readonly path: string; readonly request: IncomingMessage; answer(): void };
+
+/** A backend that answers when it is told to, and a gateway with one connection to it. */
+async function openNarrow(): Promise<{ house: House; held: Held[]; paths: () => string[] }> {
+  const held: Held[] = [];
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    const path = request.url ?? "";
+    held.push({ path, request, answer: () => response.end(path) });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const upstream = {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    seen: held,
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  const environment = { api: null, limits: { upstreamConnections: 1 } };
+  const house = await openHouse({ upstream, environment });
+  return { house, held, paths: () => held.map(({ path }) => path) };
+}
+
+describe("a request for which there is no connection left", () => {
+  it("waits for one, in its turn", async () => {
+    const { house, held, paths } = await openNarrow();
+    await using _house = house;
+    const { key } = await house.issue();
+    const answers = ["a", "b", "c"].map((path) => house.ask(key, `/v1/${path}`));
+    for (const path of ["/v1/a", "/v1/b", "/v1/c"]) {
+      const one = await heldAs(held, path);
+      assert.equal(paths().at(-1), path, "none overtakes");
+      one.answer();
+    }
+    assert.deepEqual(await Promise.all(answers.map(async (each) => (await each).text())), [
+      ...["/v1/a", "/v1/b", "/v1/c"],
+    ]);
+    await house.law();
+  });
+
+  it("is not sent when its client left meanwhile", async () => {
+    const { house, held, paths } = await openNarrow();
+    await using _house = house;
+    const { key, account } = await house.issue();
+    const first = house.ask(key, "/v1/first");
+    const before = await heldAs(held, "/v1/first");
+    const leaving = await openClient(house.port);
+    leaving.write(requestOf("/v1/leaving", key));
+    await eventually(async () => assert.equal(await used(house, account), 2));
+    await leaving[Symbol.asyncDispose]();
+    await eventually(() => assert.equal(house.lines.length, 1));
+    before.answer();
+    assert.equal((await first).status, 200);
+    await served(house, held, key);
+    assert.deepEqual(paths(), ["/v1/first", "/v1/after"]);
+    assert.deepEqual(house.lines.map(({ forwards }) => forwards).toSorted(), [0, 1, 1]);
+    await house.law();
+  });
+
+  it("is not sent again when its client left while it waited for another connection", async () => {
+    const { house, held, paths } = await openNarrow();
+    await using _house = house;
+    const { key, account } = await house.issue();
+    const first = house.ask(key, "/v1/first");
+    (await heldAs(held, "/v1/first")).answer();
+    assert.equal((await first).status, 200);
+
+    // It goes out on a connection that carried a response, which dies: so it is to go out again.
+    const leaving = await openClient(house.port);
+    leaving.write(requestOf("/v1/leaving", key));
+    const sent = await heldAs(held, "/v1/leaving");
+    const waiting = house.ask(key, "/v1/waiting");
+    await eventually(async () => assert.equal(await used(house, account), 3));
+    sent.request.socket.destroy();
+    const other = await heldAs(held, "/v1/waiting");
+    await leaving[Symbol.asyncDispose]();
+    await eventually(() => assert.equal(house.lines.length, 2));
+    other.answer();
+    assert.equal((await waiting).status, 200);
+    await served(house, held, key);
+    assert.deepEqual(paths(), ["/v1/first", "/v1/leaving", "/v1/waiting", "/v1/after"]);
+    await house.law();
+  });
+});
+
+/** What the backend holds: the one with this path. */
+function heldAs(held: readonly Held[], path: string): Promise<Held> {
+  return eventually(() => {
+    const found = held.find((each) => each.path === path);
+    assert.ok(found, `the backend has no ${path}`);
+    return found;
+  });
+}
+
+function requestOf(target: string, key: string): string {
+  return `GET ${target} HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+}
+
+async function used(house: House, account: string): Promise<number | undefined> {
+  const response = await house.admin(`/api/usage/${account}`);
+  return ((await response.json()) as { windows: { used: number }[] }).windows[0]?.used;
+}
+
+/** One more request, which has the connection after whatever else wanted it. */
+async function served(house: House, held: readonly Held[], key: string): Promise<void> {
+  const after = house.ask(key, "/v1/after");
+  const isIt = ({ path }: Held) => path === "/v1/after";
+  await eventually(() => {
+    // What should not be there is answered too, or this one would wait for it.
+    for (const each of held) if (!isIt(each)) each.answer();
+    return held.some(isIt);
+  });
+  held.find(isIt)?.answer();
+  assert.equal((await after).status, 200);
+}

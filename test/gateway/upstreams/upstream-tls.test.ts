@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { after, before, describe, it } from "node:test";
+import type { TLSSocket } from "node:tls";
+import { type House, openHouse, type Upstream } from "../../support/gateway/house.ts";
+import { KEY } from "../../support/gateway/served.ts";
+import { eventually } from "../../support/poll.ts";
+import { type Authority, openAuthority, type Pair } from "../../support/wire/certificates.ts";
+import { ask, errorOf } from "../../support/wire/client.ts";
+
+let authority: Authority;
+before(() => {
+  authority = openAuthority();
+});
+after(() => authority[Symbol.dispose]());
+
+type Asked = { readonly sni: string | false | null; readonly host: string | undefined };
+type TlsBackend = Upstream & { readonly seen: Asked[]; connections: number };
+
+async function openTlsBackend(pair: Pair, host = "127.0.0.1"): Promise<TlsBackend> {
+  const seen: Asked[] = [];
+  const server = createServer({ ...pair, keepAliveTimeout: 60_000 }, (request, response) => {
+    seen.push({
+      sni: (request.socket as TLSSocket).servername ?? null,
+      host: request.headers.host,
+    });
+    response.end("[]");
+  });
+  const backend = { origin: "", seen, connections: 0, close: async () => {} };
+  server.on("secureConnection", () => {
+    backend.connections += 1;
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  backend.origin = `https://${host}:${(server.address() as AddressInfo).port}`;
+  backend.close = () => {
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeAllConnections();
+    return closed;
+  };
+  return backend;
+}
+
+function openTlsHouse(upstream: Upstream, environment: Record<string, unknown>): Promise<House> {
+  return openHouse({
+    upstream,
+    environment,
+    files: { "ca.pem": authority.ca },
+    keys: { [KEY]: {} },
+  });
+}
+
+/** The answer of contract 4, with the reason in the log line and nowhere else. */
+async function refused(house: House, why: RegExp): Promise<void> {
+  const response = await ask(house.port, { key: KEY });
+  assert.equal(response.status, 502);
+  assert.equal(errorOf(response).code, "upstream_unreachable");
+  assert.doesNotMatch(response.body.toString(), /cert|tls|self/i);
+  await eventually(() => assert.match(String(house.lines.at(-1)?.why), why));
+  assert.equal(house.lines.at(-1)?.forwards, 0);
+  assert.equal(house.upstream.seen.length, 0);
+  await house.law();
+}
+
+describe("an https upstream", () => {
+  it("is verified by the authority that the environment names", async () => {
+    const backend = await openTlsBackend(authority.issue(["IP:127.0.0.1"]));
+    await using house = await openTlsHouse(backend, { upstreamTls: { ca: "./ca.pem" } });
+    const response = await ask(house.port, { key: KEY });
+    assert.equal(response.status, 200);
+    assert.match(String(backend.seen[0]?.host), /^127\.0\.0\.1:\d+$/);
+    await house.law();
+  });
+
+  it("is refused when only the system's authorities are trusted", async () => {
+    const backend = await openTlsBackend(authority.issue(["IP:127.0.0.1"]));
+    await using house = await openTlsHouse(backend, {});
+    await refused(house, /UNABLE_TO|SELF_SIGNED/);
+  });
+
+  it("is refused when its certificate is for another name", async () => {
+    const backend = await openTlsBackend(authority.issue(["DNS:other.test"]));
+    await using house = await openTlsHouse(backend, { upstreamTls: { ca: "./ca.pem" } });
+    await refused(house, /ERR_TLS_CERT_ALTNAME_INVALID/);
+  });
+
+  it("is refused when its certificate has expired", async () => {
+    const backend = await openTlsBackend(authority.issue(["IP:127.0.0.1"], { expired: true }));
+    await using house = await openTlsHouse(backend, { upstreamTls: { ca: "./ca.pem" } });
+    await refused(house, /CERT_HAS_EXPIRED/);
+  });
+
+  it("is asked for by the name of its origin (SNI)", async () => {
+    const backend = await openTlsBackend(authority.issue(["DNS:localhost"]), "localhost");
+    await using house = await openTlsHouse(backend, { upstreamTls: { ca: "./ca.pem" } });
+    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    assert.equal(backend.seen[0]?.sni, "localhost");
+  });
+
+  it("is asked for, and verified for, the serverName that is configured", async () => {
+    const backend = await openTlsBackend(authority.issue(["DNS:pets.internal"]));
+    const upstreamTls = { ca: "./ca.pem", serverName: "pets.internal" };
+    await using house = await openTlsHouse(backend, { upstreamTls });
+    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    assert.equal(backend.seen[0]?.sni, "pets.internal");
+  });
+
+  it("sees the client's Host with upstreamHost: client, which moves neither SNI nor verification nor the connection", async () => {
+    const backend = await openTlsBackend(authority.issue(["DNS:localhost"]), "localhost");
+    const environment = { upstreamTls: { ca: "./ca.pem" }, upstreamHost: "client" };
+    await using house = await openTlsHouse(backend, environment);
+    for (const host of ["one.test", "two.test", "one.test"]) {
+      assert.equal((await ask(house.port, { key: KEY, host })).status, 200);
+    }
+    assert.deepEqual(
+      backend.seen,
+      ["one.test", "two.test", "one.test"].map((host) => ({ sni: "localhost", host })),
+    );
+    assert.equal(backend.connections, 1);
+    await house.law();
+  });
+
+  it("is 502 upstream_unreachable where plain HTTP is spoken", async () => {
+    await using plain = await openHouse();
+    const backend = { ...plain.backend, origin: plain.backend.origin.replace("http:", "https:") };
+    await using house = await openTlsHouse({ ...backend, close: async () => {} }, {});
+    await refused(house, /ERR_SSL|EPROTO|ECONNRESET/);
+  });
+});

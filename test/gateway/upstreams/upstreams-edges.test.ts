@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:net";
+import { describe, it } from "node:test";
+import { refusalFor } from "../../../src/gateway/forward/backend-response.ts";
+import { Upstreams } from "../../../src/gateway/upstreams/upstreams.ts";
+import { eventually } from "../../support/poll.ts";
+
+describe("backends", () => {
+  const options = {
+    connectionsMax: 4,
+    connectTimeoutMs: 5_000,
+    headerBytesMax: 16_384,
+    ca: undefined,
+    serverName: undefined,
+    healthCheck: undefined,
+  };
+
+  it("of which one is out, and the other was not reached, are tried all the same", async (t) => {
+    const origins = ["http://127.0.0.1:1", "http://127.0.0.1:2"];
+    const upstreams = new Upstreams({ ...options, origins, elapsed: () => 0 });
+    t.after(() => upstreams.close());
+    const [unreached, out] = upstreams.all;
+    assert.ok(unreached && out);
+    for (let i = 0; i < 5; i++) upstreams.failed({ upstream: out });
+    assert.ok(out.out);
+    let taken: unknown;
+    upstreams.take(
+      (lane) => {
+        taken = lane.upstream;
+      },
+      { fresh: true, unreached: new Set([unreached]), shunned: out },
+    );
+    assert.equal(taken, unreached);
+  });
+
+  it("that are probed when they are closed are probed no more, and nobody is told", async () => {
+    let elapsedMs = 0;
+    // Takes connections and says nothing.
+    const silent = createServer();
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const { port } = silent.address() as { port: number };
+    const upstreams = new Upstreams({
+      ...options,
+      origins: [`http://127.0.0.1:${port}`],
+      healthCheck: { path: "/", everyMs: 1_000 },
+      elapsed: () => elapsedMs,
+    });
+    elapsedMs = 1;
+    const connected = new Promise((resolve) => silent.once("connection", resolve));
+    upstreams.probe();
+    const [upstream] = upstreams.all;
+    assert.ok(upstream?.endProbe);
+    await connected;
+    await upstreams.close();
+    assert.equal(upstream.endProbe, undefined);
+    assert.equal(upstream.failedProbes, 0);
+    await new Promise((resolve) => silent.close(resolve));
+  });
+
+  it("are not blamed for a field that cannot be sent, and an error without a code has its name", async (t) => {
+    const upstreams = new Upstreams({
+      ...options,
+      origins: ["http://127.0.0.1:1"],
+      elapsed: () => 0,
+    });
+    t.after(() => upstreams.close());
+    let error: Error | undefined;
+    upstreams.take((lane) => {
+      const handler = {
+        onRequestStart() {},
+        onResponseStart() {},
+        onResponseData() {},
+        onResponseEnd() {},
+        onResponseError(_controller: unknown, found: Error) {
+          error = found;
+        },
+      };
+      lane.send({ path: "/", method: "GET", headers: ["X-Odd", "a\u0001b"], body: null }, handler);
+    });
+    const found = await eventually(() => error ?? false);
+    assert.ok(found instanceof Error);
+    assert.deepEqual(refusalFor(found, false, false), {
+      code: "bad_request",
+      why: "a field value",
+    });
+    assert.deepEqual(refusalFor(new TypeError("odd"), true, true), {
+      code: "upstream_invalid",
+      why: "TypeError",
+    });
+  });
+});

@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { openLogPipe } from "../../../src/server/process/log-pipe.ts";
+import { openFolder } from "../../cli/kit.ts";
+import { eventually } from "../../support/poll.ts";
+
+const SOURCE = join(import.meta.dirname, "../../../src/server/process/log-pipe.ts");
+
+/** A process that writes lines to its stdout as the code says, and tells results on stderr. */
+function startWriter(code: string) {
+  const text = `
+    import { openLogPipe } from ${JSON.stringify(SOURCE)};
+    const pipe = openLogPipe(1);
+    const tell = (value) => process.stderr.write(JSON.stringify(value) + "\\n");
+    ${code}`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", text]);
+  let told = "";
+  child.stderr.setEncoding("utf8").on("data", (piece) => {
+    told += piece;
+  });
+  return { child, told: () => told };
+}
+
+describe("the log pipe", () => {
+  it("writes every line to a file, whole and in order", async () => {
+    await using folder = await openFolder();
+    const path = join(folder.path, "log");
+    const fd = openSync(path, "w");
+    const pipe = openLogPipe(fd);
+    const lines = Array.from({ length: 5_000 }, (_, i) => `{"line":${i},"text":"naïve ☕"}\n`);
+    for (const line of lines) pipe.write(line);
+    assert.equal(await pipe.flush(5_000), true);
+    assert.equal(readFileSync(path, "utf8"), lines.join(""));
+    assert.equal(pipe.dropped(), 0);
+    closeSync(fd);
+  });
+
+  it("sends a single line by itself, without more to come", async () => {
+    await using folder = await openFolder();
+    const path = join(folder.path, "log");
+    const fd = openSync(path, "w");
+    openLogPipe(fd).write("one\n");
+    await eventually(() => assert.equal(readFileSync(path, "utf8"), "one\n"), { withinMs: 5_000 });
+    closeSync(fd);
+  });
+
+  it("with a reader that does not read: keeps at most 8 MiB, counts what it drops, and can exit", async () => {
+    const { child, told } = startWriter(`
+      const line = "x".repeat(1023) + "\\n";
+      for (let i = 0; i < 10 * 1024; i++) pipe.write(line);
+      const flushed = await pipe.flush(50);
+      tell({ flushed, dropped: pipe.dropped(), holdsExit: pipe.holdsExit });
+      process.exit(7);`);
+    child.stdout.pause();
+    const [code] = await once(child, "exit");
+    assert.equal(code, 7);
+    const { dropped, ...others } = JSON.parse(told());
+    assert.deepEqual(others, { flushed: false, holdsExit: false });
+    assert.equal(dropped, 2 * 1024);
+  });
+
+  it("says how many lines were dropped once the reader reads again", async () => {
+    const { child, told } = startWriter(`
+      const line = "x".repeat(1023) + "\\n";
+      for (let i = 0; i < 9 * 1024; i++) pipe.write(line);
+      tell(pipe.dropped());
+      await pipe.flush(20_000);`);
+    child.stdout.pause();
+    await eventually(() => assert.match(told(), /\n/));
+    let text = "";
+    child.stdout.setEncoding("utf8").on("data", (piece) => {
+      text += piece;
+    });
+    child.stdout.resume();
+    await once(child, "close");
+    const notes = text.split("\n").filter((line) => line.startsWith("{"));
+    assert.deepEqual(
+      notes.map((note) => JSON.parse(note).dropped),
+      [Number(told())],
+    );
+    assert.equal(text.split("\n").filter((line) => line.startsWith("x")).length, 8 * 1024);
+  });
+
+  it("with a closed reader: goes on, and counts every line", async () => {
+    const { child, told } = startWriter(`
+      process.stdin.once("data", async () => {
+        for (let i = 0; i < 100; i++) pipe.write("line\\n");
+        await pipe.flush(5_000);
+        pipe.write("late\\n");
+        tell({ dropped: pipe.dropped() });
+        process.exit(0);
+      });`);
+    child.stdout.destroy();
+    child.stdin.write("go");
+    const [code] = await once(child, "exit");
+    assert.equal(code, 0);
+    assert.deepEqual(JSON.parse(told()), { dropped: 101 });
+  });
+
+  it("with a full disk: goes on, and keeps trying", async () => {
+    const fd = openSync("/dev/full", "w");
+    const pipe = openLogPipe(fd);
+    pipe.write("line\n");
+    assert.equal(await pipe.flush(250), false);
+    assert.deepEqual(
+      { dropped: pipe.dropped(), holdsExit: pipe.holdsExit },
+      { dropped: 0, holdsExit: true },
+    );
+    closeSync(fd);
+  });
+});

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { appendFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { watchFiles } from "../../src/server/watch-files.ts";
+import { openFolder } from "../cli/kit.ts";
+import { eventually } from "../support/poll.ts";
+
+describe("watching files", () => {
+  async function open() {
+    const folder = await openFolder();
+    const file = join(folder.path, "watched.yaml");
+    const other = join(folder.path, "other.yaml");
+    await writeFile(file, "one");
+    const texts: string[] = [];
+    const watch = watchFiles(() => {
+      texts.push(readFileSync(file, "utf8"));
+    });
+    await watch.follow([file]);
+    return {
+      file,
+      other,
+      watch,
+      /** What was there at each call. */
+      texts,
+      saves: () => texts.length,
+      [Symbol.asyncDispose]: async () => {
+        watch.close();
+        await folder[Symbol.asyncDispose]();
+      },
+    };
+  }
+
+  it("sees a file written in place, and one replaced by a rename", async () => {
+    await using seen = await open();
+    await writeFile(seen.file, "two");
+    await eventually(() => assert.equal(seen.saves(), 1));
+    await writeFile(seen.other, "three");
+    await rename(seen.other, seen.file);
+    await eventually(() => assert.equal(seen.saves(), 2));
+    await writeFile(seen.file, "four");
+    await eventually(() => assert.equal(seen.saves(), 3));
+  });
+
+  it("calls at the end of a save that takes several steps, when all of it is there", async () => {
+    await using seen = await open();
+    await rm(seen.file);
+    for (let i = 0; i < 8; i++) {
+      await appendFile(seen.file, "piece");
+      await sleep(10);
+    }
+    await eventually(() => assert.equal(seen.texts.at(-1), "piece".repeat(8)));
+  });
+
+  it("does not call for another file of the folder, a file that is away, or after close", async () => {
+    await using seen = await open();
+    await writeFile(seen.other, "two");
+    await rm(seen.file);
+    await sleep(700);
+    assert.equal(seen.saves(), 0);
+    await writeFile(seen.file, "back");
+    await eventually(() => assert.equal(seen.saves(), 1));
+    seen.watch.close();
+    await writeFile(seen.file, "later");
+    await sleep(700);
+    assert.equal(seen.saves(), 1);
+  });
+
+  it("follows other files from the next call on", async () => {
+    await using seen = await open();
+    await writeFile(seen.other, "one");
+    await seen.watch.follow([seen.file, seen.other]);
+    await writeFile(seen.other, "two");
+    await eventually(() => assert.equal(seen.saves(), 1));
+  });
+});

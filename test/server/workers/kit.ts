@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Answer, type Backend, openBackend } from "../../support/gateway/backend.ts";
+import { type Running, runTollgate, startTollgate } from "../../support/gateway/processes.ts";
+import type { TestRedis } from "../../support/redis/redis.ts";
+
+/** A gateway of several processes, started as an operator starts it, and a backend behind it. */
+export type Crew = AsyncDisposable & {
+  readonly gateway: Running;
+  readonly backend: Backend;
+  readonly url: string;
+  readonly adminUrl: string;
+  readonly file: string;
+  /** Of the workers that were told to serve so far and have not been lost. */
+  pids(): number[];
+  /** Rewrites the configuration; a text replaces it whole. */
+  rewrite(change: Change | string): Promise<void>;
+  reload(): Promise<{ status: number; body: Record<string, unknown> }>;
+  /** The sum of all series of a metric, at a new scrape. */
+  metric(name: string): Promise<number>;
+  ready(): Promise<{ status: number; checks: Record<string, { ok: boolean; why?: string }> }>;
+};
+
+export type Change = {
+  readonly workers?: number | "auto";
+  readonly limit?: number;
+  readonly drain?: string;
+  readonly listen?: string;
+  readonly onStoreFailure?: "local" | "deny";
+};
+
+export type Folder = AsyncDisposable & {
+  readonly file: string;
+  write(change: Change): Promise<void>;
+};
+
+/** A configuration on a Redis that holds the keys too, so that they are issued once for all tests. */
+export async function openFolder(redis: TestRedis, upstream: string): Promise<Folder> {
+  const path = await mkdtemp(join(tmpdir(), "tollgate-workers-"));
+  const file = join(path, "tollgate.yaml");
+  return {
+    file,
+    write: (change) => writeFile(file, configText(redis, upstream, change)),
+    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
+  };
+}
+
+function configText({ url }: TestRedis, upstream: string, change: Change): string {
+  const { workers = 2, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
+  const { onStoreFailure = "local" } = change;
+  return `store: ${url}
+onStoreFailure: ${onStoreFailure}
+keys: redis
+stateFile: ./state.json
+workers: ${workers}
+environments:
+  production: { listen: "${listen}", basePath: /v1, keyTag: live, upstreams: ["${upstream}"] }
+plans: { free: { month: ${limit} } }
+limits: { drain: ${drain} }
+admin: { listen: "127.0.0.1:0" }
+`;
+}
+
+/** So many keys, each of an account of its own. */
+export async function issueKeys(redis: TestRedis, count: number): Promise<string[]> {
+  await using folder = await openFolder(redis, "http://127.0.0.1:9");
+  await folder.write({});
+  const args = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+  const more = ["--count", String(count), "--config", folder.file];
+  const { stdout, stderr } = await runTollgate([...args, ...more]);
+  assert.equal(stderr, "");
+  return (JSON.parse(stdout) as { key: string }[]).map(({ key }) => key);
+}
+
+export async function openCrew(
+  redis: TestRedis,
+  change: Change = {},
+  answer?: Answer,
+): Promise<Crew> {
+  const backend = await openBackend(answer);
+  const folder = await openFolder(redis, backend.origin);
+  await folder.write(change);
+  const gateway = startTollgate(["start", "--config", folder.file]);
+  const line = await gateway.line(({ msg }) => msg === "serving", 20_000);
+  const { urls, admin } = line as { urls: Record<string, string>; admin: string };
+  return {
+    gateway,
+    backend,
+    url: urls.production ?? "",
+    adminUrl: admin,
+    file: folder.file,
+    pids: () => pidsOf(gateway),
+    rewrite: (next) => {
+      return typeof next === "string" ? writeFile(folder.file, next) : folder.write(next);
+    },
+    reload: async () => {
+      const headers = { "Content-Type": "application/json" };
+      const response = await fetch(`${admin}/api/reload`, { method: "POST", headers, body: "{}" });
+      return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    },
+    metric: async (name) => {
+      const text = await (await fetch(`${admin}/metrics`)).text();
+      const values = [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, "gm"))];
+      return values.reduce((sum, [, value]) => sum + Number(value), 0);
+    },
+    ready: async () => {
+      const response = await fetch(`${admin}/readyz`);
+      const { checks } = (await response.json()) as Awaited<ReturnType<Crew["ready"]>>;
+      return { status: response.status, checks };
+    },
+    [Symbol.asyncDispose]: async () => {
+      await gateway.stop();
+      await backend.close();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function pidsOf(gateway: Running): number[] {
+  const pids = new Set<number>();
+  for (const { msg, pid } of gateway.lines()) {
+    if (msg === "a worker serves") pids.add(Number(pid));
+    if (msg === "a worker is lost") pids.delete(Number(pid));
+  }
+  return [...pids];
+}
+
+export type Outcome = {
+  /** 0 where there was no answer. */
+  readonly status: number;
+  readonly limit: number;
+  readonly code: string | undefined;
+  readonly endedMs: number;
+};
+
+/** One request; never rejects. Without an agent it has a connection of its own. */
+export function get(url: string, key: string, agent?: Agent): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const headers = { Authorization: `Bearer ${key}` };
+    const end = (status: number, limit: number, code?: string) => {
+      resolve({ status, limit, code, endedMs: performance.now() });
+    };
+    const sent = request(url, { headers, agent: agent ?? false }, (response) => {
+      response.resume();
+      response.once("error", () => end(0, 0, "CUT"));
+      response.once("end", () => {
+        end(response.statusCode ?? 0, Number(response.headers["x-ratelimit-limit"]));
+      });
+    });
+    sent.once("error", (error: NodeJS.ErrnoException) => end(0, 0, error.code));
+    sent.end();
+  });
+}
+
+export type Load = { readonly outcomes: readonly Outcome[]; end(): Promise<readonly Outcome[]> };
+
+/** Asks without pause over so many kept connections, until it is ended. */
+export function startLoad(url: string, key: string, connections: number): Load {
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  const outcomes: Outcome[] = [];
+  let going = true;
+  const all = Array.from({ length: connections }, async () => {
+    while (going) {
+      const outcome = await get(url, key, agent);
+      outcomes.push(outcome);
+      // Where nobody listens the next attempt fails at once too: that must not be all there is.
+      if (outcome.code === "ECONNREFUSED") await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  });
+  return {
+    outcomes,
+    end: async () => {
+      going = false;
+      await Promise.all(all);
+      agent.destroy();
+      return outcomes;
+    },
+  };
+}

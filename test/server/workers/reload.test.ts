@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, describe, it } from "node:test";
+import { eventually } from "../../support/poll.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { type Crew, get, issueKeys, openCrew, startLoad } from "./kit.ts";
+
+const PATH = "/v1/animals";
+let redis: TestRedis;
+let keys: string[];
+before(async () => {
+  redis = await startRedis();
+  keys = await issueKeys(redis, 2);
+});
+after(() => redis.close());
+
+/**
+ * Every connection is told this limit, whoever takes it. Tried again: where Redis gets no processor
+ * for 50 ms, a limit is for that moment the share of one process (contract 8).
+ */
+async function allTold(limit: number, { url }: Crew, key: string): Promise<void> {
+  await eventually(async () => {
+    const all = await Promise.all(Array.from({ length: 40 }, () => get(url + PATH, key)));
+    assert.deepEqual([...new Set(all.map((outcome) => outcome.limit))], [limit]);
+  });
+}
+
+describe("a reload of several processes", () => {
+  it("reaches all of them or none, and no request fails", async () => {
+    const [key = "", other = ""] = keys;
+    await using crew = await openCrew(redis, { limit: 100_000 });
+    const load = startLoad(crew.url + PATH, other, 8);
+
+    await crew.rewrite({ limit: 200_000 });
+    const good = await crew.reload();
+    assert.equal(good.status, 200, JSON.stringify(good.body));
+    await allTold(200_000, crew, key);
+
+    const text = await readFile(crew.file, "utf8");
+    await crew.rewrite(text.replace("month: 200000", "month: no"));
+    const bad = await crew.reload();
+    assert.equal(bad.body.code, "config_invalid");
+    await allTold(200_000, crew, key);
+
+    await crew.rewrite({ limit: 300_000, workers: 3 });
+    const refused = await crew.reload();
+    assert.equal(refused.body.code, "reload_refused");
+    assert.match(String(refused.body.message), /Cannot change workers from 2 to 3/);
+    await allTold(200_000, crew, key);
+    assert.match((await crew.ready()).checks.config?.why ?? "", /^not reloaded: Cannot change/);
+
+    const outcomes = await load.end();
+    assert.deepEqual([...new Set(outcomes.map(({ status }) => status))], [200]);
+  });
+
+  it("holds for one that is started later, whatever is in the file by then", async () => {
+    const [key = ""] = keys;
+    await using crew = await openCrew(redis, { workers: 3, limit: 100_000 });
+    await crew.rewrite({ workers: 3, limit: 200_000 });
+    assert.equal((await crew.reload()).status, 200);
+    await crew.rewrite("plans: broken");
+    const dead = crew.pids().slice(0, 2);
+    for (const pid of dead) process.kill(pid, "SIGKILL");
+    await eventually(() => {
+      const alive = crew.pids();
+      assert.ok(alive.length === 3 && !alive.some((pid) => dead.includes(pid)));
+    });
+    await allTold(200_000, crew, key);
+  });
+
+  it("replaces one that does not take it, and says so", async () => {
+    const [key = ""] = keys;
+    await using crew = await openCrew(redis, { limit: 100_000, drain: "100ms" });
+    const [stuck] = crew.pids();
+    process.kill(stuck as number, "SIGSTOP");
+    const { status, body } = await crew.reload();
+    assert.equal(status, 500);
+    assert.match(
+      String(body.message),
+      /not in force everywhere yet: worker \d+: it did not answer in time$/,
+    );
+    await eventually(() => crew.pids().length === 2 && !crew.pids().includes(stuck as number));
+    await allTold(100_000, crew, key);
+    assert.equal((await crew.reload()).status, 200);
+  });
+});

@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { openBackend } from "../../support/gateway/backend.ts";
+import { runTollgate } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { get, issueKeys, openCrew, openFolder, startLoad } from "./kit.ts";
+
+const PATH = "/v1/animals";
+let redis: TestRedis;
+let keys: string[];
+before(async () => {
+  redis = await startRedis();
+  keys = await issueKeys(redis, 30);
+});
+after(() => redis.close());
+
+function nextKey(): string {
+  return keys.pop() ?? assert.fail("more keys are wanted than were issued");
+}
+
+describe("a gateway of several processes", () => {
+  it("admits exactly the limit of 500 requests at once, and its counts are the sum", async () => {
+    // Where Redis gets no processor for 50 ms nobody is to decide in its place: such a round is void.
+    await using crew = await openCrew(redis, { workers: 3, limit: 200, onStoreFailure: "deny" });
+    const client = await redis.client();
+    const gateways = () => client.zcard("tg:{0}:gateways");
+    await eventually(async () => assert.equal(await gateways(), 3, "the one that watches is none"));
+    let [rounds, exact, admitted] = [0, 0, 0];
+    while (exact < 3) {
+      rounds += 1;
+      const key = nextKey();
+      const all = Array.from({ length: 500 }, () => get(crew.url + PATH, key));
+      const statuses = (await Promise.all(all)).map(({ status }) => status);
+      const of = (wanted: number) => statuses.filter((status) => status === wanted).length;
+      assert.equal(of(200) + of(429) + of(503), 500);
+      assert.ok(of(200) <= 200, `${of(200)} were admitted`);
+      admitted += of(200);
+      if (of(503) > 0) continue;
+      assert.equal(of(200), 200);
+      exact += 1;
+    }
+    const requests = 500 * rounds;
+    assert.equal(crew.backend.seen.length, admitted);
+    assert.equal(await crew.metric("tollgate_http_requests_total"), requests);
+    assert.equal(await crew.metric("tollgate_charged_total"), admitted);
+    assert.equal(await crew.metric("tollgate_http_request_duration_seconds_count"), requests);
+    await eventually(() => {
+      const lines = crew.gateway.lines().filter(({ msg }) => msg === "request");
+      assert.equal(lines.length, requests, "each request has its whole line");
+      assert.equal(new Set(lines.map(({ id }) => id)).size, requests);
+    });
+    assert.equal(await crew.metric("tollgate_workers"), 3);
+    await crew.gateway.stop();
+    assert.equal(await gateways(), 0);
+  });
+
+  it("drains all of them under load and loses no request that it took", async () => {
+    await using crew = await openCrew(redis, {}, async (_seen, response, _request, whole) => {
+      await whole;
+      setTimeout(() => response.end("ok"), 20);
+    });
+    const load = startLoad(crew.url + PATH, nextKey(), 24);
+    await eventually(() => load.outcomes.length > 100);
+    crew.gateway.child.kill("SIGTERM");
+    const { code } = await crew.gateway.exited;
+    assert.equal(code, 0);
+    const outcomes = await load.end();
+    const answered = outcomes.filter(({ status }) => status === 200).length;
+    assert.equal(answered, crew.backend.seen.length);
+    const lines = crew.gateway.lines().filter(({ msg }) => msg === "request");
+    assert.equal(lines.filter(({ forwards }) => forwards === 1).length, answered);
+    const refused = lines.filter(({ status }) => status === 503);
+    assert.equal(refused.length, outcomes.filter(({ status }) => status === 503).length);
+  });
+
+  it("ends with its port in use, in one line that names port and setting", async () => {
+    await using taken = await openBackend();
+    await using folder = await openFolder(redis, taken.origin);
+    const listen = new URL(taken.origin).host;
+    await folder.write({ listen });
+    const { code, stderr } = await runTollgate(["start", "--config", folder.file]);
+    assert.equal(code, 1);
+    assert.equal(
+      stderr,
+      `Cannot listen on ${listen} (environments.production.listen): the port is in use by another process. Stop that process or change environments.production.listen\n`,
+    );
+  });
+});
+
+describe("the workers of a gateway", () => {
+  it("leave signals to the process that watches, and end with it when it is killed", async () => {
+    await using crew = await openCrew(redis, {}, async (_seen, response, _request, whole) => {
+      await whole;
+      setTimeout(() => response.end("ok"), 1_000);
+    });
+    for (const pid of crew.pids()) {
+      process.kill(pid, "SIGTERM");
+      process.kill(pid, "SIGINT");
+      process.kill(pid, "SIGHUP");
+    }
+    const slow = get(crew.url + PATH, nextKey());
+    await eventually(() => crew.backend.seen.length === 1);
+    // Resolves when all have closed the output that they share with it.
+    await crew.gateway.kill();
+    assert.equal((await slow).status, 200, "what was under way is answered first");
+    const { code } = await get(crew.url + PATH, keys[0] ?? "");
+    assert.equal(code, "ECONNREFUSED");
+  });
+
+  it("end at once with a second signal", async () => {
+    await using crew = await openCrew(redis, { drain: "60s" }, () => {});
+    const slow = get(crew.url + PATH, nextKey());
+    await eventually(() => crew.backend.seen.length === 1);
+    crew.gateway.child.kill("SIGTERM");
+    await crew.gateway.line(({ msg }) => msg === "draining");
+    await eventually(async () => (await crew.ready()).checks.draining?.ok === false);
+    crew.gateway.child.kill("SIGINT");
+    assert.equal((await crew.gateway.exited).code, 130);
+    assert.equal((await slow).status, 0);
+  });
+
+  it("serve on while nobody reads the log, and what is dropped is counted", async () => {
+    await using crew = await openCrew(redis);
+    const key = nextKey();
+    crew.gateway.child.stdout?.pause();
+    const path = `${PATH}/${"a".repeat(7_000)}`;
+    const load = startLoad(crew.url + path, key, 8);
+    await eventually(async () => (await crew.metric("tollgate_log_dropped_total")) > 100, {
+      withinMs: 30_000,
+      everyMs: 200,
+    });
+    const outcomes = await load.end();
+    assert.deepEqual([...new Set(outcomes.map(({ status }) => status))], [200]);
+    crew.gateway.child.kill("SIGTERM");
+    await eventually(async () => (await get(crew.url + PATH, key)).code === "ECONNREFUSED");
+    crew.gateway.child.stdout?.resume();
+    assert.equal((await crew.gateway.exited).code, 0);
+  });
+
+  it("are no verb for people", async () => {
+    const { code, stderr } = await runTollgate(["worker"]);
+    assert.equal(code, 64);
+    assert.match(stderr, /^Unknown verb "worker"/);
+  });
+});

@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Ask, Verdict } from "../../../src/core/quota/decide.ts";
+import { Batch, type NamedAsk, type Outcome } from "../../../src/stores/batch/batch.ts";
+import { StoreFailure } from "../../../src/stores/redis/reply-errors.ts";
+import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
+import { eventually } from "../../support/poll.ts";
+import { account } from "../redis/redis-kit.ts";
+
+const NOON = Date.UTC(2026, 5, 15, 12);
+const DAY_END = Date.UTC(2026, 5, 16);
+const limits = [{ window: "day", limit: 1 }] as const;
+const ask: Ask = { limits, bans: DEFAULT_BANS, units: 1 };
+const AWAY = new StoreFailure("unreachable", "away", "no");
+
+/** What the store says of an account whose day is spent: from now on each refusal may be a strike. */
+function spent(): Verdict {
+  return {
+    nowMs: NOON,
+    granted: 0,
+    windows: [{ window: "day", limit: 1, used: 1, resetMs: DAY_END }],
+    ban: undefined,
+    strikes: 1,
+    strikeDueMs: NOON,
+    repaired: false,
+  };
+}
+
+type Calling = {
+  readonly names: readonly string[];
+  answer(outcome?: Outcome): void;
+};
+
+/** A batch whose calls are answered by the test; an account's lane is the number in its name. */
+function openBatch() {
+  const calls: Calling[] = [];
+  const gate = { isShut: false, decided: [] as string[] };
+  const batch = new Batch({
+    call: (asks: readonly NamedAsk[]) => {
+      return new Promise((resolve) => {
+        const answer = (outcome: Outcome = spent()) => resolve(asks.map(() => outcome));
+        calls.push({ names: asks.map(({ name }) => name.account), answer });
+      });
+    },
+    laneOf: (name) => Number(name.account.slice(1)),
+    gate: {
+      shut: () => gate.isShut,
+      decide: (name) => {
+        gate.decided.push(name.account);
+        return { unavailable: true };
+      },
+      called: () => undefined,
+    },
+    onVerdict: () => undefined,
+    clock: () => NOON,
+  });
+  return { batch, calls, gate, [Symbol.dispose]: () => batch.close() };
+}
+
+type House = ReturnType<typeof openBatch>;
+
+const called = (house: House, count: number) =>
+  eventually(() => assert.equal(house.calls.length, count));
+
+/** Lets the batch know that the account's day is spent. */
+async function exhaust(house: House, name: string): Promise<void> {
+  const before = house.calls.length;
+  const first = house.batch.spend(account(name), ask);
+  await called(house, before + 1);
+  house.calls.at(-1)?.answer();
+  await first;
+}
+
+describe("strikes of several lanes", () => {
+  it("go one lane at a time, and each has its turn", async () => {
+    using house = openBatch();
+    for (const name of ["a1", "a2", "a3"]) await exhaust(house, name);
+    house.calls.length = 0;
+    const asked = ["a1", "a2", "a3"].map((name) => house.batch.spend(account(name), ask));
+    await called(house, 3);
+    assert.deepEqual(
+      house.calls.map(({ names }) => names),
+      [["a1"], ["a2"], ["a3"]],
+    );
+    for (const call of house.calls) call.answer();
+    const answers = await Promise.all(asked);
+    assert.ok(answers.every((answer) => "admitted" in answer && !answer.admitted));
+  });
+
+  it("wait while a lane has two calls under way, and go when one is answered", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    house.calls.length = 0;
+    const busy = [house.batch.spend({ environment: "x", account: "b1" }, ask)];
+    await called(house, 1);
+    busy.push(house.batch.spend({ environment: "x", account: "c1" }, ask));
+    await called(house, 2);
+    const strike = house.batch.spend(account("a1"), ask);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    assert.equal(house.calls.length, 2, "the lane is full");
+    house.calls[0]?.answer();
+    await called(house, 3);
+    assert.deepEqual(house.calls[2]?.names, ["a1"]);
+    for (const call of house.calls) call.answer();
+    await Promise.all([...busy, strike]);
+  });
+
+  it("that fail are refusals all the same, and the next one strikes again", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    house.calls.length = 0;
+    const strike = house.batch.spend(account("a1"), ask);
+    await called(house, 1);
+    const meanwhile = await house.batch.spend(account("a1"), ask);
+    assert.ok("admitted" in meanwhile && !meanwhile.admitted, "answered from memory");
+    house.calls[0]?.answer({ failure: AWAY });
+    const answer = await strike;
+    assert.ok("admitted" in answer && !answer.admitted && answer.by === "store");
+    assert.deepEqual(house.gate.decided, [], "what is known needs no deciding");
+    const next = house.batch.spend(account("a1"), ask);
+    await called(house, 2);
+    house.calls[1]?.answer();
+    await next;
+  });
+});
+
+describe("more accounts than a call carries", () => {
+  it("are all decided without the store, once that is known to be away", async () => {
+    using house = openBatch();
+    const first = ["b1", "c1"].map((name) => house.batch.spend(account(name), ask));
+    await called(house, 1);
+    const second = house.batch.spend(account("d1"), ask);
+    await called(house, 2);
+    const waiting = Array.from({ length: 300 }, (_, i) => {
+      return house.batch.spend({ environment: `e${i}`, account: "a1" }, ask);
+    });
+    house.gate.isShut = true;
+    for (const call of house.calls) call.answer({ failure: AWAY });
+    const answers = await Promise.all([...first, second, ...waiting]);
+    assert.ok(answers.every((answer) => "unavailable" in answer));
+    assert.equal(house.calls.length, 2, "nothing else was asked of it");
+  });
+
+  it("under policies that differ in the length of a ban alone are two calls", async () => {
+    using house = openBatch();
+    const longer = { ...ask, bans: { ...DEFAULT_BANS, durationMs: DEFAULT_BANS.durationMs + 1 } };
+    const asked = [
+      house.batch.spend({ environment: "x", account: "a1" }, ask),
+      house.batch.spend({ environment: "y", account: "a1" }, longer),
+    ];
+    await called(house, 2);
+    assert.deepEqual(
+      house.calls.map(({ names }) => names.length),
+      [1, 1],
+    );
+    for (const call of house.calls) call.answer();
+    await Promise.all(asked);
+  });
+});

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import type { Ask, Ban, Verdict } from "../../../src/core/quota/decide.ts";
+import {
+  type Known,
+  know,
+  Memory,
+  refuses,
+  verdictSince,
+} from "../../../src/stores/batch/last-answers.ts";
+import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const TRIP = { sentMs: 1_000, receivedMs: 1_004, nowMs: NOON };
+const ASK: Ask = {
+  limits: [
+    { window: "minute", limit: 60 },
+    { window: "day", limit: 1_000 },
+  ],
+  bans: DEFAULT_BANS,
+  units: 1,
+};
+
+function verdict(used: readonly [number, number], more: Partial<Verdict> = {}): Verdict {
+  return {
+    nowMs: NOON,
+    granted: 1,
+    windows: [
+      { window: "minute", limit: 60, used: used[0], resetMs: NOON + 60_000 },
+      { window: "day", limit: 1_000, used: used[1], resetMs: NOON + 43_200_000 },
+    ],
+    ban: undefined,
+    strikes: 0,
+    strikeDueMs: NOON,
+    repaired: false,
+    ...more,
+  };
+}
+
+describe("what is known of an account", () => {
+  it("is its verdict, as time goes by: a window that ended is empty, the other is kept", () => {
+    const known = know(ASK, verdict([7, 40]), TRIP);
+    assert.deepEqual(verdictSince(known, 0), verdict([7, 40], { granted: 0 }));
+    assert.deepEqual(
+      verdictSince(known, 59_999).windows.map(({ used }) => used),
+      [7, 40],
+    );
+    const later = verdictSince(known, 60_000);
+    assert.deepEqual(
+      later.windows.map(({ used, resetMs }) => [used, resetMs - NOON]),
+      [
+        [0, 120_000],
+        [40, 43_200_000],
+      ],
+    );
+    assert.equal(later.nowMs, NOON + 60_000);
+  });
+
+  it("foretells a refusal until the window ends, and not at its end", () => {
+    const known = know({ ...ASK, bans: undefined }, verdict([60, 60]), TRIP);
+    assert.equal(refuses(known, NOON + 59_999), "surely");
+    assert.equal(refuses(known, NOON + 60_000), "no");
+    assert.equal(refuses(know(ASK, verdict([59, 60]), TRIP), NOON), "no");
+  });
+
+  it("leaves to the store what could be a strike, from the instant that it could be", () => {
+    const known = know(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
+    assert.equal(refuses(known, NOON + 1_000), "surely");
+    assert.equal(refuses(known, NOON + 1_001), "strike");
+  });
+
+  it("holds a ban to its end, and then the exhausted window", () => {
+    const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
+    const known = know(ASK, verdict([60, 60], { ban }), TRIP);
+    assert.equal(refuses(known, NOON + 4_999), "surely");
+    assert.equal(refuses(known, NOON + 5_000), "strike");
+    assert.equal(refuses(known, NOON + 60_000), "no");
+    assert.deepEqual(verdictSince(known, 4_999).ban, ban);
+    assert.equal(verdictSince(known, 5_000).ban, undefined);
+  });
+});
+
+describe("the memory of accounts", () => {
+  it("keeps the latest, and at most two halves", () => {
+    const memory = new Memory<number>(3);
+    for (let i = 0; i < 100; i++) {
+      memory.set(`a${i}`, i);
+      assert.ok(memory.size <= 6);
+      assert.equal(memory.get("a0"), 0, `${i}: what is used is kept`);
+    }
+    assert.deepEqual([memory.get("a99"), memory.get("a50")], [99, undefined]);
+    memory.delete("a99");
+    assert.equal(memory.get("a99"), undefined);
+    memory.clear();
+    assert.equal(memory.size, 0);
+  });
+
+  it("takes at most 30 MB for 100,000 accounts", (t) => {
+    setFlagsFromString("--expose-gc");
+    const gc = runInNewContext("gc") as () => void;
+    const memory = new Memory<Known>();
+    gc();
+    const before = process.memoryUsage().heapUsed;
+    let trip = TRIP;
+    for (let i = 0; i < 100_000; i++) {
+      if (i % 32 === 0) trip = { sentMs: i + 0.5, receivedMs: i + 1.5, nowMs: NOON + i };
+      memory.set(`production:acct_${i}`, know(ASK, verdict([i % 60, i % 1000]), trip));
+    }
+    gc();
+    const megabytes = (process.memoryUsage().heapUsed - before) / 1e6;
+    assert.equal(memory.size, 100_000);
+    assert.ok(megabytes > 1 && megabytes <= 30, `${megabytes} MB`);
+    t.diagnostic(`100,000 accounts: ${megabytes.toFixed(1)} MB`);
+  });
+});

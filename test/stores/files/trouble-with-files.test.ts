@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
+import { takeLock } from "../../../src/stores/files/file-lock.ts";
+import { fileTrouble, replaceFile } from "../../../src/stores/files/replace-file.ts";
+import { openKeysCopy } from "../../../src/stores/keys/disk-copy.ts";
+import { keysText, openKeysFile } from "../../../src/stores/keys/file-keys.ts";
+import { readState } from "../../../src/stores/memory/state-file.ts";
+import { eventually } from "../../support/poll.ts";
+import { record } from "../keys/record.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "tollgate-files-"));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+describe("a file that cannot be replaced", () => {
+  it("is left as it was, with no temporary file beside it", async () => {
+    await mkdir(join(folder, "keys.json", "in-the-way"), { recursive: true });
+    await assert.rejects(replaceFile(join(folder, "keys.json"), ["new"]), { code: "EISDIR" });
+    assert.deepEqual(await readdir(folder), ["keys.json"]);
+    assert.deepEqual(await readdir(join(folder, "keys.json")), ["in-the-way"]);
+  });
+
+  it("keeps its owner when it is replaced", async () => {
+    const file = join(folder, "keys.json");
+    await writeFile(file, "old");
+    // Only root may give files away; for anybody else this is its own file.
+    const owner = process.getuid?.() === 0 ? 12_345 : Number(process.getuid?.());
+    await chown(file, owner, Number(process.getgid?.()));
+    await replaceFile(file, ["new"]);
+    assert.equal(await readFile(file, "utf8"), "new");
+    assert.equal((await stat(file)).uid, owner);
+  });
+});
+
+describe("trouble with a file", () => {
+  it("is told in words, with its code where it has one", () => {
+    const coded = Object.assign(new Error("a path and more"), { code: "ENOSPC" });
+    assert.equal(fileTrouble(coded), "the disk is full (ENOSPC)");
+    assert.equal(fileTrouble(Object.assign(new Error("odd"), { code: "EODD" })), "odd");
+    assert.equal(
+      fileTrouble(new Error("another process keeps it locked")),
+      "another process keeps it locked",
+    );
+  });
+
+  it("of the lock is told: no directory to be made, no database to be opened", async () => {
+    await writeFile(join(folder, "file"), "");
+    await assert.rejects(
+      takeLock(join(folder, "file", "below", "keys.json"), 0),
+      /^Error: Cannot make the directory of .*ENOTDIR/,
+    );
+    await mkdir(join(folder, "keys.json.lock"));
+    await assert.rejects(
+      takeLock(join(folder, "keys.json"), 0),
+      /^Error: Cannot lock .*keys\.json\.lock/,
+    );
+  });
+
+  it("of the state file is told where it cannot be read", async () => {
+    await assert.rejects(readState(folder), /^Error: Cannot read the state file .*EISDIR/);
+  });
+
+  it("of the copy of keys is told once while another process keeps it locked, and then no more", async () => {
+    const file = join(folder, "state.json");
+    const held = await takeLock(file, 0);
+    assert.ok(held);
+    const told: string[] = [];
+    const copy = await openKeysCopy(file, (_level, message) => told.push(message), 100);
+    copy.write([record("one")]);
+    await eventually(() => assert.equal(told.length, 1), { withinMs: 20_000, everyMs: 50 });
+    assert.match(
+      `${told[0]}`,
+      /^Cannot write the copy of the keys to .*another process keeps it locked$/,
+    );
+    held.release();
+    const records = [record("one"), record("two")];
+    copy.write(records);
+    await copy.close();
+    assert.deepEqual(told.slice(1), ["The copy of the keys is written again"]);
+    assert.equal(await readFile(file, "utf8"), [...keysText(records)].join(""));
+  });
+});
+
+describe("a key file that is damaged under a gateway", () => {
+  it("is told once, refuses every change, and is named by line and column", async () => {
+    const path = join(folder, "keys.json");
+    const good = [...keysText([record("one"), record("two")])].join("");
+    await writeFile(path, good);
+    const told: string[] = [];
+    const store = await openKeysFile({
+      path,
+      watch: true,
+      report: (_level, message) => told.push(message),
+    });
+    try {
+      const damaged = good.replace('{"id":"two"', '{"id":"two');
+      await writeFile(path, damaged);
+      await eventually(() => assert.equal(store.health().ok, false));
+      const change = store.change(() => ({ records: [], result: undefined }));
+      await assert.rejects(change, (error) => {
+        assert.ok(error instanceof DamagedFileError);
+        assert.match(error.message, /keys\.json:3:\d+: Cannot read this as JSON/);
+        return true;
+      });
+      await new Promise((resolve) => setTimeout(resolve, 700));
+      assert.equal(told.length, 1, `${told}`);
+      assert.equal(store.list().length, 2);
+      assert.equal(await readFile(path, "utf8"), damaged);
+    } finally {
+      await store.close();
+    }
+  });
+});

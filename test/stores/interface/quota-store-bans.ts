@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { refusalAt } from "../../../src/core/quota/standing.ts";
+import type { Limit } from "../../../src/core/quota/windows.ts";
+import type { AccountName, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { eventually } from "../../support/poll.ts";
+import { BANS, type Bench, DAY_1, MINUTE, SECOND, START, spend } from "./quota-store-kit.ts";
+
+/** The part of the contract about strikes and bans. */
+export function describeBans(engine: string, bench: Bench): void {
+  describe(`${engine} bans`, () => {
+    it("after so many strikes, each more than a grace after the first refusal and spaced by it", async () => {
+      const { store, name } = await bench.start();
+      await spend(store, name, DAY_1);
+      const strikes: number[] = [];
+      // 0: the first refusal. +1000: not more than the grace. +1001: a strike. +2000: too near to it.
+      for (const atMs of [0, 1_000, 1_001, 2_000, 2_001]) {
+        bench.nowMs = START + atMs;
+        strikes.push((await spend(store, name, DAY_1)).verdict.strikes);
+      }
+      assert.deepEqual(strikes, [0, 0, 1, 1, 2]);
+      bench.nowMs = START + 3_001;
+      const { verdict } = await spend(store, name, DAY_1);
+      assert.deepEqual(verdict.ban, {
+        untilMs: bench.nowMs + MINUTE,
+        lengthMs: MINUTE,
+        window: "day",
+        offences: 1,
+      });
+      assert.equal(refusalAt(verdict, bench.nowMs)?.code, "key_banned");
+    });
+
+    it("nobody for a burst of 200 at once on an exhausted window", async () => {
+      const { store, name } = await bench.start();
+      await spend(store, name, DAY_1);
+      const answers = await Promise.all(
+        Array.from({ length: 200 }, () => spend(store, name, DAY_1)),
+      );
+      assert.ok(answers.every(({ admitted, verdict }) => !admitted && verdict.strikes === 0));
+      const listed = await store.bans();
+      assert.ok(listed.every(({ account }) => account !== name.account));
+    });
+
+    it("so that requests during a ban neither count nor make it longer", async () => {
+      const { store, name } = await bench.start();
+      const limits = [{ window: "minute", limit: 1 }] as const;
+      const untilMs = await earnBan(store, name, limits);
+      for (const atMs of [untilMs - 40 * SECOND, untilMs - 1]) {
+        bench.nowMs = atMs;
+        const { admitted, verdict } = await spend(store, name, limits);
+        assert.deepEqual([admitted, verdict.ban?.untilMs], [false, untilMs]);
+      }
+      bench.nowMs = untilMs;
+      const { admitted, verdict } = await spend(store, name, limits);
+      assert.deepEqual([admitted, verdict.ban], [true, undefined]);
+    });
+
+    it("longer each time, up to the longest, until offences are forgotten", async () => {
+      const { store, name } = await bench.start();
+      const limits = [{ window: "minute", limit: 1 }] as const;
+      const lengths: number[] = [];
+      for (let i = 0; i < 4; i++) {
+        bench.nowMs = nextMinute(await earnBan(store, name, limits));
+        lengths.push(lastLengthMs);
+      }
+      assert.deepEqual(lengths, [MINUTE, 4 * MINUTE, 10 * MINUTE, 10 * MINUTE]);
+      bench.nowMs += BANS.forgetAfterMs;
+      await earnBan(store, name, limits);
+      assert.equal(lastLengthMs, MINUTE);
+    });
+
+    it("as a further offence a millisecond before they are forgotten, and a first one then", async () => {
+      for (const [afterMs, lengthMs] of [
+        [-1, 4 * MINUTE],
+        [0, MINUTE],
+      ] as const) {
+        const { store, name } = await bench.start();
+        const untilMs = await earnBan(store, name, DAY_1);
+        bench.nowMs = untilMs + BANS.forgetAfterMs + afterMs - 2 * SECOND;
+        await spend(store, name, DAY_1);
+        bench.nowMs += SECOND;
+        await spend(store, name, DAY_1);
+        bench.nowMs += SECOND;
+        const { verdict } = await spend(store, name, DAY_1);
+        assert.equal(verdict.ban?.lengthMs, lengthMs);
+      }
+    });
+
+    it("and lists those in force with their account, and lifts one with its offences", async () => {
+      const { store, name } = await bench.start();
+      assert.equal(await store.liftBan(name), false);
+      await earnBan(store, name, DAY_1);
+      const listed = (await store.bans()).filter(({ account }) => account === name.account);
+      assert.deepEqual(
+        listed.map(({ environment, account, ban }) => [environment, account, ban.offences]),
+        [["production", name.account, 1]],
+      );
+      assert.equal(await store.liftBan(name), true);
+      assert.equal(await store.liftBan(name), false);
+      await eventually(async () => {
+        assert.equal((await spend(store, name, DAY_1)).verdict.ban, undefined);
+      });
+      await earnBan(store, name, DAY_1);
+      assert.equal(lastLengthMs, MINUTE);
+    });
+
+    it("nobody, and forgets strikes, where bans are off", async () => {
+      const { store, name } = await bench.start();
+      for (let i = 0; i < 8; i++) {
+        bench.nowMs += 2 * SECOND;
+        const { verdict } = await spend(store, name, DAY_1, "off");
+        assert.deepEqual([verdict.ban, verdict.strikes], [undefined, 0]);
+      }
+    });
+
+    it("not for strikes that are further apart than they count", async () => {
+      const { store, name } = await bench.start();
+      for (let i = 0; i < 12; i++) {
+        assert.equal((await spend(store, name, DAY_1)).verdict.ban, undefined);
+        bench.nowMs += 30 * SECOND;
+      }
+    });
+  });
+
+  let lastLengthMs = 0;
+
+  /** Exhausts the window and goes on until banned; tells when that ends. */
+  async function earnBan(store: QuotaStore, name: AccountName, limits: readonly Limit[]) {
+    for (let i = 0; i < 10; i++) {
+      const { ban } = (await spend(store, name, limits)).verdict;
+      if (ban !== undefined) {
+        lastLengthMs = ban.lengthMs;
+        return ban.untilMs;
+      }
+      bench.nowMs += SECOND + 1;
+    }
+    throw new assert.AssertionError({ message: "no ban was earned" });
+  }
+}
+
+function nextMinute(atMs: number): number {
+  return Math.ceil(atMs / MINUTE) * MINUTE;
+}

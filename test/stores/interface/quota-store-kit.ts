@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { afterEach } from "node:test";
+import type { Ask, BanPolicy, WindowStanding } from "../../../src/core/quota/decide.ts";
+import type { Limit } from "../../../src/core/quota/windows.ts";
+import type { AccountName, Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+
+/** A store whose clock the test holds. Each opening is of an empty store, or of accounts of its own. */
+export type OpenQuotaStore = (now: () => number) => Promise<QuotaStore>;
+
+export const SECOND = 1_000;
+export const MINUTE = 60 * SECOND;
+export const DAY = 1_440 * MINUTE;
+/** Ten seconds into a minute of a day of a month that has more of each before and after. */
+export const START = Date.UTC(2026, 6, 15, 12, 30, 10);
+export const BANS: BanPolicy = {
+  strikes: 3,
+  withinMs: MINUTE,
+  graceMs: SECOND,
+  durationMs: MINUTE,
+  factor: 4,
+  maxMs: 10 * MINUTE,
+  forgetAfterMs: 20 * MINUTE,
+};
+export const MINUTE_2_DAY_5 = [
+  { window: "minute", limit: 2 },
+  { window: "day", limit: 5 },
+] as const;
+export const DAY_1 = [{ window: "day", limit: 1 }] as const;
+
+/** What the claims of one engine share: the clock, and stores that are closed after each test. */
+export class Bench {
+  nowMs = START;
+  readonly #open: OpenQuotaStore;
+  readonly #opened: QuotaStore[] = [];
+  #count = 0;
+
+  constructor(open: OpenQuotaStore) {
+    this.#open = open;
+    afterEach(async () => {
+      for (const store of this.#opened.splice(0)) await store.close();
+    });
+  }
+
+  async start(): Promise<{ store: QuotaStore; name: AccountName }> {
+    this.nowMs = START;
+    this.#count += 1;
+    const store = await this.#open(() => this.nowMs);
+    this.#opened.push(store);
+    return { store, name: { environment: "production", account: `acct_${this.#count}` } };
+  }
+}
+
+export async function spend(
+  store: QuotaStore,
+  name: AccountName,
+  limits: readonly Limit[],
+  bans: BanPolicy | "off" = BANS,
+): Promise<Answer> {
+  const ask: Ask = { limits, bans: bans === "off" ? undefined : bans, units: 1 };
+  const answer = await store.spend(name, ask);
+  assert.ok("verdict" in answer, "the store gave no answer");
+  return answer;
+}
+
+export async function spendTimes(
+  store: QuotaStore,
+  name: AccountName,
+  limits: readonly Limit[],
+  times: number,
+): Promise<boolean[]> {
+  const admitted: boolean[] = [];
+  for (let i = 0; i < times; i++) admitted.push((await spend(store, name, limits)).admitted);
+  return admitted;
+}
+
+export async function used(store: QuotaStore, name: AccountName, limits: readonly Limit[]) {
+  return usedIn((await store.look(name, { limits, bans: BANS })).windows);
+}
+
+export function usedIn(windows: readonly WindowStanding[]): number[] {
+  return windows.map((window) => window.used);
+}

@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import {
+  chmod,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, before, describe, it } from "node:test";
+import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
+import { takeLock } from "../../../src/stores/files/file-lock.ts";
+import type { KeyStore } from "../../../src/stores/interface/quota-store.ts";
+import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
+import { startNode } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
+import { add, record } from "./record.ts";
+
+let directory: string;
+let path: string;
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), "tollgate-keys-"));
+  path = join(directory, "data", "keys.json");
+});
+after(() => rm(directory, { recursive: true, force: true }));
+
+const clear = () => rm(join(directory, "data"), { recursive: true, force: true });
+
+const opened: KeyStore[] = [];
+let told: string[] = [];
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+  told = [];
+  await clear();
+});
+
+async function open(watch = true): Promise<KeyStore> {
+  const report = (level: string, message: string) => told.push(`${level}: ${message}`);
+  const store = await openKeysFile({ path, report, watch });
+  opened.push(store);
+  return store;
+}
+
+describe("The file of keys on disk", () => {
+  it("is one line per record, for its owner only, without leftovers", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"), record("k_2"));
+    const text = await readFile(path, "utf8");
+    const lines = text.split("\n");
+    assert.equal(lines.length, 5);
+    assert.match(lines[1] ?? "", /^\{"id":"k_1","digest":"[0-9a-f]{64}".*\},$/);
+    assert.deepEqual(JSON.parse(text).version, 1);
+    assert.equal((await stat(path)).mode & 0o777, 0o600);
+    await assert.rejects(stat(`${path}.tmp`));
+  });
+
+  it("may be laid out in any way by hand", async () => {
+    await add(await open(false), record("k_1"));
+    await writeFile(path, JSON.stringify(JSON.parse(await readFile(path, "utf8")), null, 4));
+    assert.equal((await open()).list()[0]?.id, "k_1");
+  });
+
+  it("is not changed by a writer that finds it damaged", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    await writeFile(path, "{");
+    await assert.rejects(add(store, record("k_2")), DamagedFileError);
+    assert.equal(await readFile(path, "utf8"), "{");
+  });
+
+  it("leaves the last good keys in use while it is damaged, told once, and heals", async () => {
+    const store = await open();
+    const first = record("k_1");
+    await add(store, first);
+    const good = await readFile(path, "utf8");
+    const damages: (() => Promise<void>)[] = [
+      () => writeFile(path, good.slice(0, 100)),
+      () => truncate(path, 0),
+      () => rm(path),
+    ];
+    for (const damage of damages) {
+      await damage();
+      await eventually(() => assert.equal(store.health().ok, false));
+      assert.deepEqual([store.find(first.digest), store.list()], [first, [first]]);
+      await writeFile(path, good);
+      await eventually(() => assert.equal(store.health().ok, true));
+    }
+    assert.deepEqual(
+      told.map((line) => line.slice(0, 5)),
+      ["error", "info:", "error", "info:", "error", "info:"],
+    );
+    assert.match(told[0] ?? "", /keys\.json:2:\d+: .*The keys read before stay in use/);
+    assert.match(told[4] ?? "", /Cannot find the keys file/);
+  });
+
+  it("that was removed under a gateway is not begun anew with a single key", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    await rm(path);
+    await assert.rejects(add(store, record("k_2")), /Cannot find the keys file .* put it back/);
+    await assert.rejects(stat(path));
+  });
+
+  it("is written by one at a time: another waits", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    const lock = await takeLock(path, 0);
+    assert.ok(lock);
+    assert.equal(await takeLock(path, 30), undefined);
+    let done = false;
+    const waiting = add(store, record("k_2")).then(() => {
+      done = true;
+    });
+    await eventually(() => assert.equal(store.list().length, 1));
+    assert.equal(done, false);
+    lock.release();
+    await waiting;
+    assert.equal(store.list().length, 2);
+  });
+
+  it("is given up for this change when another one keeps it too long", async () => {
+    const store = await openKeysFile({ path, report: () => {}, watch: false, lockWaitMs: 20 });
+    opened.push(store);
+    const lock = await takeLock(path, 0);
+    assert.ok(lock);
+    await assert.rejects(add(store, record("k_1")), /has kept them locked for 20 ms. Try again/);
+    lock.release();
+    await add(store, record("k_1"));
+  });
+
+  it("stays as it was, and the change fails with why, when it cannot be written", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    const before = await readFile(path, "utf8");
+    // A directory in the place of the temporary file: refused even for root.
+    await mkdir(`${path}.tmp`);
+    await assert.rejects(add(store, record("k_2")), /Cannot write the keys file .*directory/i);
+    assert.deepEqual([await readFile(path, "utf8"), store.list().length], [before, 1]);
+    await rm(`${path}.tmp`, { recursive: true });
+    await add(store, record("k_2"));
+  });
+
+  it("in a directory that cannot be made is named, with why", async () => {
+    await writeFile(join(directory, "data"), "a file in the way");
+    await assert.rejects(open(), /Cannot read the keys file .* a part of its path is not a dir/);
+  });
+
+  it("is read in any size, by its lines or whole, with the mistakes of both", async () => {
+    const store = await open(false);
+    const many = Array.from({ length: 1_200 }, (_, i) => record(`k_${i}`));
+    await add(store, ...many);
+    assert.deepEqual((await open(false)).list(), many);
+    const text = await readFile(path, "utf8");
+    await writeFile(path, text.replace('"k_1100"', '"k_1099"'));
+    await assert.rejects(
+      open(false),
+      /keys\.json:1102:7: Cannot use keys\[1100\]\.id: another key/,
+    );
+    await writeFile(path, text.replaceAll('"free"', "7"));
+    const error: unknown = await open(false).catch((cause: unknown) => cause);
+    assert.ok(error instanceof DamagedFileError);
+    assert.equal(error.mistakes.length, 20);
+  });
+
+  it("is locked by a process only while that lives, however it ends", async () => {
+    await add(await open(false), record("k_1"));
+    const lockFile = new URL("../../../src/stores/files/file-lock.ts", import.meta.url).pathname;
+    const script = `import { takeLock } from ${JSON.stringify(lockFile)};
+      await takeLock(${JSON.stringify(path)}, 0); console.log("locked"); setInterval(() => {}, 1e6);`;
+    await using holder = startNode(["--input-type=module", "-e", script]);
+    await holder.says("locked");
+    assert.equal(await takeLock(path, 30), undefined);
+    await holder.kill();
+    const lock = await takeLock(path, 0);
+    assert.ok(lock);
+    lock.release();
+  });
+
+  it("follows a link and keeps the link", async () => {
+    await mkdir(join(directory, "data"), { recursive: true });
+    const real = join(directory, "data", "real.json");
+    await writeFile(real, `{"version":1,"keys":[]}`);
+    await symlink(real, path);
+    await add(await open(false), record("k_1"));
+    assert.ok((await lstat(path)).isSymbolicLink());
+    assert.match(await readFile(real, "utf8"), /k_1/);
+  });
+
+  it("that cannot be read or written is named, with why", async () => {
+    const store = await open(false);
+    await add(store, record("k_1"));
+    await rm(path);
+    await mkdir(path);
+    await assert.rejects(open(), /Cannot read the keys file .*keys\.json: it is a directory/);
+    await rm(path, { recursive: true });
+    if (process.getuid?.() === 0) return;
+    await writeFile(path, `{"version":1,"keys":[]}`);
+    await chmod(path, 0);
+    await assert.rejects(open(), /permission denied/);
+  });
+});

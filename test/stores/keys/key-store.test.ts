@@ -1,0 +1,37 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before } from "node:test";
+import type { Redis } from "ioredis";
+import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
+import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { describeKeyStore } from "../interface/key-store.ts";
+
+let server: TestRedis;
+let redis: Redis;
+let directory: string;
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), "tollgate-keys-"));
+  server = await startRedis();
+  redis = await server.client();
+});
+after(async () => {
+  await server.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+const path = () => join(directory, "data", "keys.json");
+const report = () => {};
+
+describeKeyStore("The file of keys", {
+  open: (watch) => openKeysFile({ path: path(), report, watch }),
+  clear: () => rm(join(directory, "data"), { recursive: true, force: true }),
+  writerArgs: () => ["file", path()],
+});
+
+describeKeyStore("Redis with the keys", {
+  open: (watch) => openKeysRedis({ address: server.address, prefix: "tg", report, watch }),
+  clear: async () => void (await redis.flushall()),
+  writerArgs: () => ["redis", server.url],
+});

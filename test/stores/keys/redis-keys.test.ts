@@ -1,0 +1,242 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, before, describe, it } from "node:test";
+import type { Redis } from "ioredis";
+import type { KeyStore } from "../../../src/stores/interface/quota-store.ts";
+import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { openTcpProxy, type TcpProxy } from "../../support/wire/tcp-proxy.ts";
+import { add, record } from "./record.ts";
+
+const HASH = "tg:{0}:keys";
+let server: TestRedis;
+let redis: Redis;
+let directory: string;
+before(async () => {
+  server = await startRedis();
+  redis = await server.client();
+  directory = await mkdtemp(join(tmpdir(), "tollgate-keys-redis-"));
+});
+after(async () => {
+  await server.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+describe("Keys in Redis", () => {
+  const opened: KeyStore[] = [];
+  let told: string[] = [];
+  let copies = 0;
+  afterEach(async () => {
+    for (const store of opened.splice(0)) await store.close();
+    told = [];
+    await server.restart();
+    await eventually(() => redis.flushall());
+  });
+
+  async function open(copyFile?: string, watch = true): Promise<KeyStore> {
+    const report = (level: string, message: string) => told.push(`${level}: ${message}`);
+    const store = await openKeysRedis({
+      address: server.address,
+      prefix: "tg",
+      report,
+      watch,
+      copyFile,
+    });
+    opened.push(store);
+    return store;
+  }
+  async function close(store: KeyStore): Promise<void> {
+    opened.splice(opened.indexOf(store), 1);
+    await store.close();
+  }
+  async function openThrough({ host, port }: TcpProxy): Promise<KeyStore> {
+    const url = `redis://${host}:${port}`;
+    const address = { kind: "redis", url, shown: url } as const;
+    const store = await openKeysRedis({ address, prefix: "tg", report: () => {}, watch: false });
+    opened.push(store);
+    return store;
+  }
+  function copyFile(): string {
+    copies += 1;
+    return join(directory, `copy-${copies}`, "state.json");
+  }
+
+  it("are found without a command, the unknown ones too", async () => {
+    const store = await open(undefined, false);
+    await add(store, record("k_1"));
+    const before = Number(/total_commands_processed:(\d+)/.exec(await redis.info("stats"))?.[1]);
+    for (let i = 0; i < 10_000; i++) store.find(i.toString(16).padStart(64, "0"));
+    const after = Number(/total_commands_processed:(\d+)/.exec(await redis.info("stats"))?.[1]);
+    assert.ok(after - before <= 3, `${after - before} commands`);
+  });
+
+  it("are not ready where Redis is away and there is no copy, and are once it is there", async () => {
+    await add(await open(undefined, false), record("k_1"));
+    const data = await redis.hgetall(HASH);
+    await server.kill();
+    const store = await open(copyFile());
+    assert.deepEqual([store.ready, store.health().ok, store.list()], [false, false, []]);
+    await server.restart();
+    await eventually(() => redis.hset(HASH, data));
+    await eventually(() => assert.deepEqual([store.ready, store.list().length], [true, 1]), {
+      withinMs: 10_000,
+    });
+  });
+
+  it("are known from the copy on disk where Redis is away at the start", async () => {
+    const file = copyFile();
+    const first = record("k_1");
+    const store = await open(file);
+    await add(store, first);
+    await close(store);
+    await server.kill();
+    const later = await open(file);
+    assert.deepEqual([later.ready, later.find(first.digest)], [true, first]);
+    await assert.rejects(add(later, record("k_2")), /Redis cannot be reached/);
+    await assert.rejects(
+      open(undefined, false),
+      /Cannot read the keys in redis:.*cannot be reached/,
+    );
+  });
+
+  it("do not start from a damaged copy, which is named and left as it was", async () => {
+    const file = copyFile();
+    const store = await open(file);
+    await add(store, record("k_1"));
+    await close(store);
+    await writeFile(file, `{"version":1,"keys":[\n{"id"\n`);
+    await assert.rejects(open(file), /state\.json:3:1: Cannot read this as JSON/);
+    assert.equal(await readFile(file, "utf8"), `{"version":1,"keys":[\n{"id"\n`);
+  });
+
+  it("are copied to disk as soon as that can be written, with trouble told once", async () => {
+    const file = copyFile();
+    const store = await open(file);
+    await add(store, record("k_1"));
+    await eventually(() => readFile(file, "utf8"));
+    await eventually(() => mkdir(`${file}.tmp`));
+    await add(store, record("k_2"));
+    await eventually(() => assert.equal(told.length, 1));
+    await add(store, record("k_3"));
+    await rm(`${file}.tmp`, { recursive: true });
+    await eventually(async () => {
+      await add(store, record(`k_${performance.now()}`));
+      assert.equal(told.length, 2);
+    });
+    assert.match(told[0] ?? "", /^error: Cannot write the copy of the keys to /);
+    assert.equal(told[1], "info: The copy of the keys is written again");
+    await close(store);
+    assert.match(await readFile(file, "utf8"), /"k_3"/);
+  });
+
+  it("are changed once, and said to be, when the answer to the change was lost", async () => {
+    await using proxy = await openTcpProxy(server);
+    const store = await openThrough(proxy);
+    await add(store, record("k_0"));
+    let edits = 0;
+    const done = store.change((records) => {
+      edits += 1;
+      proxy.behave({ swallowReplies: true });
+      return { records: [...records, record("k_1")], result: "done" };
+    });
+    await eventually(async () => assert.equal(await redis.hlen(HASH), 3));
+    proxy.behave({});
+    proxy.reset();
+    assert.deepEqual([await done, edits, store.list().length], ["done", 1, 2]);
+  });
+
+  it("are not said to be changed when the change did not arrive", async () => {
+    await using proxy = await openTcpProxy(server);
+    const store = await openThrough(proxy);
+    const failed = store.change((records) => {
+      proxy.reset();
+      return { records: [...records, record("k_1")], result: "done" };
+    });
+    await assert.rejects(failed, /Redis/);
+    assert.equal(await redis.hlen(HASH), 0);
+  });
+
+  it("stay in use when a record in Redis is damaged, told once, until it is whole", async () => {
+    const store = await open();
+    const first = record("k_1");
+    await add(store, first);
+    const good = (await redis.hget(HASH, "k_1")) ?? "";
+    await redis.hset(HASH, "k_1", "{oops", ":version", "7.x");
+    await eventually(() => assert.equal(store.health().ok, false));
+    assert.deepEqual(store.find(first.digest), first);
+    await assert.rejects(add(store, record("k_2")), /Cannot use k_1 in the hash/);
+    await redis.hset(HASH, "k_1", good);
+    await eventually(() => assert.deepEqual(store.health(), { ok: true }));
+    assert.deepEqual(
+      told.map((line) => line.slice(0, 5)),
+      ["error", "info:"],
+    );
+  });
+
+  it("are written back when Redis loses them, with what was made since", async () => {
+    const store = await open();
+    const [first, revoked] = [record("k_1"), record("k_2", { revokedMs: 5 })];
+    await add(store, first, revoked);
+    await server.restart();
+    await eventually(async () => assert.equal(await redis.hlen(HASH), 3), { withinMs: 10_000 });
+    await redis.flushall();
+    const since = record("k_3");
+    await add(await open(undefined, false), since);
+    await eventually(
+      async () => {
+        const fresh = await open(undefined, false);
+        const ids = fresh.list().map(({ id }) => id);
+        assert.deepEqual(ids.sort(), ["k_1", "k_2", "k_3"]);
+        assert.deepEqual(fresh.find(revoked.digest), revoked);
+        await close(fresh);
+      },
+      { withinMs: 10_000 },
+    );
+    await eventually(() => assert.deepEqual(store.find(since.digest), since));
+    assert.match(told[0] ?? "", /^error: Redis lost key records: they were written back/);
+  });
+
+  it("of a copy on disk stay in use, and the gateway says so, when Redis is there but empty", async () => {
+    const file = copyFile();
+    const first = record("k_1");
+    const store = await open(file);
+    await add(store, first);
+    await close(store);
+    await redis.flushall();
+    const later = await open(file);
+    assert.deepEqual([later.find(first.digest), later.health().ok], [first, false]);
+    assert.match(told[0] ?? "", /^error: Redis has no key records, the last copy on disk has some/);
+    assert.equal(await redis.hlen(HASH), 0);
+  });
+
+  it("reach a gateway by the poll whose subscription was cut", async () => {
+    const store = await open();
+    const writer = await open(undefined, false);
+    for (const client of String(await redis.call("CLIENT", "LIST", "TYPE", "pubsub")).split("\n")) {
+      const id = /^id=(\d+)/.exec(client)?.[1];
+      if (id !== undefined) await redis.call("CLIENT", "KILL", "ID", id);
+    }
+    const fresh = record("k_1");
+    await add(writer, fresh);
+    const doneMs = performance.now();
+    await eventually(() => store.find(fresh.digest) !== undefined);
+    // A second by the poll; twice that where the machine is busy.
+    assert.ok(performance.now() - doneMs < 2_000, `${performance.now() - doneMs} ms`);
+  });
+
+  it("reach other gateways by message, without reading all of them again", async () => {
+    const store = await open();
+    const writer = await open(undefined, false);
+    await add(writer, record("k_1"));
+    await eventually(() => assert.equal(store.list().length, 1));
+    const before = await server.calls("hgetall");
+    for (let i = 2; i < 8; i++) {
+      await add(writer, record(`k_${i}`));
+      await eventually(() => assert.equal(store.list().length, i));
+    }
+    assert.ok((await server.calls("hgetall")) - before <= 1);
+  });
+});

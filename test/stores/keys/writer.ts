@@ -1,0 +1,17 @@
+import type { KeyStore } from "../../../src/stores/interface/quota-store.ts";
+import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
+import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
+import { add, record } from "./record.ts";
+
+/** One of several processes that write at once: NAME COUNT file PATH | redis URL. */
+const [name = "", count = "0", engine = "", where = ""] = process.argv.slice(2);
+const store = await open();
+for (let i = 0; i < Number(count); i++) await add(store, record(`${name}_${i}`));
+await store.close();
+
+function open(): Promise<KeyStore> {
+  const common = { report: () => {}, watch: false };
+  if (engine === "file") return openKeysFile({ path: where, ...common });
+  const address = { kind: "redis", url: where, shown: where } as const;
+  return openKeysRedis({ address, prefix: "tg", ...common });
+}

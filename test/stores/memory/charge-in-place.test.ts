@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { type Account, type Ask, decide, NEW_ACCOUNT } from "../../../src/core/quota/decide.ts";
+import type { WindowName } from "../../../src/core/quota/windows.ts";
+import { chargeInPlace } from "../../../src/stores/memory/charge-in-place.ts";
+
+const START = Date.UTC(2026, 11, 31, 23, 59, 30);
+const BANS = {
+  strikes: 2,
+  withinMs: 60_000,
+  graceMs: 1_000,
+  durationMs: 5_000,
+  factor: 2,
+  maxMs: 60_000,
+  forgetAfterMs: 60_000,
+};
+const limits = fc.uniqueArray(
+  fc.record({
+    window: fc.constantFrom<WindowName>("second", "minute", "hour", "day", "month"),
+    limit: fc.integer({ min: 1, max: 6 }),
+  }),
+  { minLength: 1, maxLength: 3, selector: ({ window }) => window },
+);
+const step = fc.record({
+  byMs: fc.oneof(fc.constant(0), fc.integer({ min: -2_000, max: 40_000 })),
+  units: fc.oneof({ weight: 8, arbitrary: fc.constant(1) }, fc.integer({ min: 0, max: 3 })),
+  limits: fc.option(limits, { nil: undefined, freq: 6 }),
+  bans: fc.boolean(),
+});
+
+describe("chargeInPlace", () => {
+  it("answers, and leaves the account, as decide() does, or changes nothing", () => {
+    let charged = 0;
+    const check = fc.property(limits, fc.array(step, { maxLength: 60 }), (first, steps) => {
+      let account: Account = NEW_ACCOUNT;
+      let terms = first;
+      let nowMs = START;
+      for (const { byMs, units, limits: next, bans } of steps) {
+        nowMs += byMs;
+        terms = next ?? terms;
+        const ask: Ask = { limits: terms, bans: bans ? BANS : undefined, units };
+        const expected = decide(structuredClone(account), ask, nowMs);
+        const before = structuredClone(account);
+        const verdict = chargeInPlace(account, ask, nowMs);
+        if (verdict === undefined) {
+          assert.deepEqual(account, before);
+          account = expected.account;
+          continue;
+        }
+        charged += 1;
+        assert.deepEqual(verdict, expected.verdict);
+        assert.deepEqual(account, expected.account);
+      }
+    });
+    fc.assert(check, { numRuns: 2_000 });
+    assert.ok(charged > 500, `only ${charged} were charged in place`);
+  });
+});

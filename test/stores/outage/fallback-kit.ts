@@ -1,0 +1,100 @@
+import type { Redis } from "ioredis";
+import type { Ask } from "../../../src/core/quota/decide.ts";
+import type { FailurePolicy, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { createFallback, type Fallback } from "../../../src/stores/outage/fallback.ts";
+import { accountKey } from "../../../src/stores/redis/decide-call.ts";
+import type { SharedStore } from "../../../src/stores/redis/decider.ts";
+import { createRedisStore } from "../../../src/stores/redis/redis-store.ts";
+import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
+import { eventually } from "../../support/poll.ts";
+import type { TcpProxy } from "../../support/wire/tcp-proxy.ts";
+import { account, type Told } from "../redis/redis-kit.ts";
+
+export type FallbackHouse = AsyncDisposable & {
+  readonly store: QuotaStore;
+  readonly gate: Fallback;
+  readonly told: Told[];
+  /** Messages about the store going and coming, in order. */
+  readonly changes: () => string[];
+};
+
+export type FallbackSetup = {
+  readonly policy?: Partial<FailurePolicy>;
+  /** The store's clock, and ours. */
+  readonly now?: () => number;
+  /** Puts something between the gateway and the way to Redis. */
+  readonly through?: (shared: SharedStore) => SharedStore;
+  readonly prefix?: string;
+  /** How long a decision may take; default 50 ms, as in service. */
+  readonly lateMs?: number;
+};
+
+/** A gateway's store with what stands in for it, at an address or a port of loopback. */
+export async function openFallback(
+  to: { readonly port: number } | { readonly address: RedisAddress },
+  { policy, now, through = (shared) => shared, prefix = "tg", lateMs }: FallbackSetup = {},
+): Promise<FallbackHouse> {
+  const url = "port" in to ? `redis://127.0.0.1:${to.port}` : "";
+  const told: Told[] = [];
+  const clock = now === undefined ? {} : { now };
+  const report = (level: string, message: string, details?: Record<string, unknown>) => {
+    told.push({ level, message, details });
+  };
+  let gate: Fallback | undefined;
+  const store = await createRedisStore({
+    address: "port" in to ? { kind: "redis", url, shown: url } : to.address,
+    prefix,
+    report,
+    ...clock,
+    ...(lateMs === undefined ? {} : { lateMs }),
+    gate: (shared, inner) => {
+      const options = { prefix, report, ...clock };
+      gate = createFallback(through(shared), inner, {
+        ...options,
+        policy: () => ({ onStoreFailure: "local", expectedGateways: 1, ...policy }),
+      });
+      return gate;
+    },
+  });
+  return {
+    store,
+    gate: gate as Fallback,
+    told,
+    changes: () => told.map(({ message }) => message).filter((each) => each.startsWith("store_")),
+    [Symbol.asyncDispose]: () => store.close(),
+  };
+}
+
+/** Sixty a minute and a thousand a day, without bans. */
+export const BOTH: Ask = {
+  limits: [
+    { window: "minute", limit: 60 },
+    { window: "day", limit: 1000 },
+  ],
+  bans: undefined,
+  units: 1,
+};
+
+/** What the store has counted, by field of the account's hash. */
+export async function counted(redis: Redis, id = "a"): Promise<Record<string, number>> {
+  const fields = await redis.hgetall(accountKey("tg", account(id)));
+  return Object.fromEntries(
+    Object.entries(fields).map(([field, text]) => [field, Number(text.split(" ")[1])]),
+  );
+}
+
+/** Asks for so many requests, one after the other; gives how many were admitted. */
+export async function admit(store: QuotaStore, requests: number, ask: Ask = BOTH, id = "a") {
+  let admitted = 0;
+  for (let i = 0; i < requests; i++) {
+    const answer = await store.spend(account(id), ask);
+    if (!("unavailable" in answer) && answer.admitted) admitted += 1;
+  }
+  return admitted;
+}
+
+/** Refuses connections, and waits until the gateway knows that it has none. */
+export async function leave(proxy: TcpProxy, store: QuotaStore): Promise<void> {
+  await proxy.refuse();
+  await eventually(() => !store.health().ok);
+}

@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { afterEach, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { SharedStore } from "../../../src/stores/redis/decider.ts";
+import { StoreFailure } from "../../../src/stores/redis/reply-errors.ts";
+import { eventually } from "../../support/poll.ts";
+import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
+import { account, perDay, spend } from "../redis/redis-kit.ts";
+import { admit, BOTH, counted, leave, openFallback } from "./fallback-kit.ts";
+
+afterEach(async () => {
+  await redis.config("SET", "maxmemory", "0");
+  await redis.call("ACL", "SETUSER", "default", "allkeys", "allcommands");
+});
+const { redis, proxy } = await proxiedRedisOfFile();
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const name = account("a");
+/** No minute of the real clock ends in the middle of a test. */
+const DAY = perDay(1_000, undefined);
+
+describe("what was admitted here", () => {
+  it("is charged once to its own windows when the store is back, and decided there from then on", async () => {
+    let nowMs = NOON + 59_000;
+    await using house = await openFallback(proxy, { now: () => nowMs });
+    await admit(house.store, 10);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 100), 50, "what was left of the minute");
+    nowMs = NOON + 60_000;
+    assert.equal(await admit(house.store, 7), 7, "of the next minute");
+    assert.deepEqual(await counted(redis), { m: 10, d: 10 });
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await eventually(async () => assert.deepEqual(await counted(redis), { m: 7, d: 67 }));
+    const { by, verdict } = await spend(house.store, name, BOTH);
+    assert.equal(by, "store");
+    assert.deepEqual(
+      verdict.windows.map(({ used, limit }) => [used, limit]),
+      [
+        [8, 60],
+        [68, 1000],
+      ],
+    );
+    assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+  });
+
+  it("while calls failed that were not executed is charged by the next that is answered", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    await redis.config("SET", "maxmemory", "1");
+    assert.equal(await admit(house.store, 3), 3);
+    assert.equal((await counted(redis)).d, 1, "OOM: nothing was executed");
+    await redis.config("SET", "maxmemory", "0");
+    assert.equal(await admit(house.store, 1), 1);
+    await eventually(async () => assert.equal((await counted(redis)).d, 5));
+    assert.deepEqual(house.changes(), [], "three failures are no absence");
+  });
+
+  it("when a call got no answer is never charged by us again", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    proxy.behave({ swallowReplies: true });
+    assert.equal(await admit(house.store, 2), 2, "decided here, though Redis charged them");
+    proxy.behave({});
+    proxy.reset();
+    let asked = 3;
+    await eventually(async () => {
+      asked += 1;
+      return (await spend(house.store, name, BOTH)).by === "store";
+    });
+    await eventually(async () => assert.equal((await counted(redis)).d, asked));
+    await admit(house.store, 1);
+    assert.equal((await counted(redis)).d, asked + 1);
+  });
+
+  it("is owed again after a charge that was refused", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 9, DAY), 9);
+    await redis.call("ACL", "SETUSER", "default", "resetkeys", "~tg:{0}:gateways");
+    await proxy.listen();
+    await eventually(() => /permission/.test(house.gate.health().why ?? ""));
+    assert.equal(await admit(house.store, 5, DAY), 5);
+    await redis.call("ACL", "SETUSER", "default", "allkeys");
+    await eventually(async () => assert.equal((await counted(redis)).d, 15));
+    await eventually(() => house.gate.health().ok);
+    assert.deepEqual(await counted(redis), { d: 15 });
+    assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+  });
+
+  it("is never charged again after a right was missing in the middle of the charge", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    await redis.call("ACL", "SETUSER", "default", "-pexpire");
+    assert.equal(await admit(house.store, 4, DAY), 4, "Redis counted, then refused");
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await eventually(() => house.gate.health().ok);
+    await admit(house.store, 1, DAY);
+    assert.deepEqual(await counted(redis), { d: 6 });
+  });
+
+  it("is never charged twice when the charge itself got no answer", async () => {
+    let lost = 0;
+    const losing = (shared: SharedStore): SharedStore => ({
+      ...shared,
+      link: {
+        ...shared.link,
+        send: async (key, command, args) => {
+          const reply = await shared.link.send(key, command, args);
+          const isCharge = String(args.at(-1)).startsWith("d ");
+          if (!isCharge || lost++ > 0) return reply;
+          throw new StoreFailure("unreachable", "the reply was lost", "unknown");
+        },
+      },
+    });
+    await using house = await openFallback(proxy, { through: losing });
+    await admit(house.store, 1, DAY);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 9, DAY), 9);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    assert.equal(lost, 1, "the charge was sent once");
+    await admit(house.store, 1, DAY);
+    assert.deepEqual(await counted(redis), { d: 11 });
+  });
+
+  it("is exactly what was left, when one gateway that knew the count goes through an outage under load", async () => {
+    await using house = await openFallback(proxy);
+    const ask = perDay(2_000, undefined);
+    let [admitted, running] = [await admit(house.store, 500, ask), true];
+    await leave(proxy, house.store);
+    const load = Array.from({ length: 16 }, async () => {
+      while (running) {
+        const answer = await spend(house.store, name, ask);
+        if (answer.admitted) admitted += 1;
+        await sleep(4);
+      }
+    });
+    await eventually(() => admitted > 900);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await eventually(() => house.store.lastKnown(name)?.windows[0]?.used === 2_000);
+    running = false;
+    await Promise.all(load);
+    assert.equal(admitted, 2_000);
+    assert.deepEqual(await counted(redis), { d: 2_000 });
+  });
+
+  it("is known in a second absence, of which no answer told before it began", async () => {
+    await using house = await openFallback(proxy);
+    const ask = perDay(60, undefined);
+    await admit(house.store, 10, ask);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 30, ask), 30);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 60, ask), 20);
+  });
+});
+
+describe("a second absence in one window", () => {
+  it("starts from what is known then: the first one's share is not admitted again", async () => {
+    await using house = await openFallback(proxy);
+    const ask = perDay(60, undefined);
+    await redis.config("SET", "maxmemory", "1");
+    assert.equal(await admit(house.store, 1, ask), 1);
+    await redis.config("SET", "maxmemory", "0");
+    assert.equal(await admit(house.store, 58, ask), 58);
+    // What was admitted without the store is charged behind an answer; the look comes after that.
+    await eventually(async () => assert.deepEqual(await counted(redis), { d: 59 }));
+    await house.store.look(name, ask);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 60, ask), 1);
+  });
+});

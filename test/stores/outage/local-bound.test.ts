@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { LocalAccounts } from "../../../src/stores/outage/local-quotas.ts";
+import { asking, NOON, name, terms, toldBy } from "./local-kit.ts";
+
+describe("the bound of contract 8", () => {
+  const absence = fc.record({
+    limit: fc.integer({ min: 1, max: 60 }),
+    known: fc.integer({ min: 0, max: 60 }),
+    gateways: fc.integer({ min: 1, max: 9 }),
+    turns: fc.array(fc.nat({ max: 8 }), { maxLength: 200 }),
+  });
+
+  /** Units counted in a window: those of the store, and of gateways that ask in any order. */
+  function counted(
+    {
+      limit,
+      known,
+      gateways,
+      turns,
+    }: { limit: number; known: number; gateways: number; turns: number[] },
+    knows: (gateway: number) => boolean,
+  ) {
+    const used = Math.min(known, limit);
+    const ask = asking({ window: "minute", limit });
+    const all = Array.from({ length: gateways }, () => new LocalAccounts());
+    const last = toldBy(ask, used, NOON);
+    const one = (gateway: number) => {
+      const given = terms({ gateways, last: knows(gateway) ? last : undefined });
+      return (all[gateway] as LocalAccounts).decide(name, ask, given).granted;
+    };
+    let sum = used;
+    for (const turn of turns) sum += one(turn % gateways);
+    const some = sum;
+    for (let g = 0; g < gateways; g++) for (let i = 0; i <= limit; i++) sum += one(g);
+    return { some, most: sum };
+  }
+
+  it("is limit + G - 1 where every gateway knew the count, in any order of requests", () => {
+    fc.assert(
+      fc.property(absence, (run) => {
+        const { some, most } = counted(run, () => true);
+        const bound = run.limit + run.gateways - 1;
+        assert.ok(some <= most && most <= bound, `${most} of ${bound}`);
+        assert.ok(most >= run.limit, `${most}: what was left is not given away`);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("is limit + (limit + G - 1) where none did, and never more where only some did", () => {
+    fc.assert(
+      fc.property(absence, fc.nat(), (run, knowing) => {
+        const bound = run.limit + run.limit + run.gateways - 1;
+        for (const knows of [() => false, (gateway: number) => (knowing >> gateway) % 2 === 1]) {
+          assert.ok(counted(run, knows).most <= bound);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("is reached: no smaller one would be true", () => {
+    const run = { limit: 10, known: 1, gateways: 8, turns: [] };
+    assert.equal(counted(run, () => true).most, 1 + 8 * 2);
+    assert.equal(10 + 8 - 1, 17);
+    const full = { limit: 9, known: 9, gateways: 8, turns: [] };
+    assert.equal(counted(full, () => false).most, 9 + 9 + 8 - 1);
+  });
+});

@@ -1,0 +1,22 @@
+import { type Ask, decide, NEW_ACCOUNT, type Verdict } from "../../../src/core/quota/decide.ts";
+import type { Limit } from "../../../src/core/quota/windows.ts";
+import type { Terms } from "../../../src/stores/outage/local-quotas.ts";
+import { account } from "../redis/redis-kit.ts";
+
+export const NOON = Date.UTC(2026, 6, 15, 12);
+export const MINUTE = 60_000;
+export const DAY_START = Date.UTC(2026, 6, 15);
+export const name = account("a");
+
+export function asking(...limits: Limit[]): Ask {
+  return { limits, bans: undefined, units: 1 };
+}
+
+/** What the store last told, when `used` units had been charged to all windows at `nowMs`. */
+export function toldBy(ask: Ask, used: number, nowMs: number): Verdict {
+  return decide(NEW_ACCOUNT, { ...ask, units: used }, nowMs).verdict;
+}
+
+export function terms(more: Partial<Terms> = {}): Terms {
+  return { nowMs: NOON, wentMs: NOON, gateways: 1, last: undefined, owed: true, ...more };
+}

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { accountKey, bucketOf, crc16 } from "../../../src/stores/redis/decide-call.ts";
+import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
+import { eventually } from "../../support/poll.ts";
+import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
+
+describe("Redis Cluster", () => {
+  let cluster: TestCluster;
+  before(async () => {
+    cluster = await startCluster(3);
+  });
+  after(() => cluster.close());
+
+  /** What the store counted for an account, wherever its key is now. */
+  async function counted(name: string): Promise<number> {
+    const key = accountKey("tg", account(name));
+    let sum = 0;
+    for (const redis of cluster.clients) {
+      const text = await redis.hget(key, "d").catch(() => null);
+      sum += Number(text?.split(" ")[1] ?? 0);
+    }
+    return sum;
+  }
+
+  it("counts exactly, with accounts on every node and one call a bucket", async (t) => {
+    const { store, failures } = await open(cluster.address);
+    t.after(() => store.close());
+    const names = Array.from({ length: 300 }, (_, i) => `all${i}`);
+    const answers = await Promise.all(
+      names.flatMap((name) =>
+        Array.from({ length: 5 }, () => spend(store, account(name), perDay(3))),
+      ),
+    );
+    assert.equal(answers.filter(({ admitted }) => admitted).length, 900);
+    assert.equal(new Set(names.map((name) => bucketOf(account(name)))).size, 16);
+    const calls = await Promise.all(cluster.nodes.map((node) => node.calls("evalsha")));
+    assert.ok(
+      calls.every((each) => each > 0),
+      `${calls}`,
+    );
+    assert.ok(calls.reduce((sum, each) => sum + each, 0) <= 40, `${calls}`);
+    assert.deepEqual(failures, []);
+    assert.deepEqual(store.health(), { ok: true });
+  });
+
+  it("lists and lifts bans of every node, and tells the other gateways", async (t) => {
+    const [one, other] = [await open(cluster.address), await open(cluster.address)];
+    t.after(() => Promise.all([one.store.close(), other.store.close()]));
+    const ask = perDay(1, { ...DEFAULT_BANS, strikes: 1, graceMs: 0 });
+    const names = Array.from({ length: 12 }, (_, i) => `ban${String(i).padStart(2, "0")}`);
+    for (const name of names) {
+      await eventually(
+        async () => (await spend(one.store, account(name), ask)).verdict.ban !== undefined,
+      );
+      assert.ok((await spend(other.store, account(name), ask)).verdict.ban);
+    }
+    const listed = await one.store.bans();
+    assert.deepEqual(listed.map((ban) => ban.account).sort(), names);
+    for (const name of names) assert.equal(await one.store.liftBan(account(name)), true);
+    const liftedAtMs = performance.now();
+    for (const name of names) {
+      await eventually(async () => (await spend(other.store, account(name), perDay(9))).admitted);
+    }
+    assert.ok(performance.now() - liftedAtMs < 1_000);
+    assert.deepEqual(await one.store.bans(), []);
+  });
+
+  it("fails no request and charges none twice while a slot moves under load", async (t) => {
+    const { store, failures } = await open(cluster.address);
+    t.after(() => store.close());
+    const bucket = 3;
+    const names: string[] = [];
+    for (let i = 0; names.length < 24; i++) {
+      if (bucketOf(account(`m${i}`)) === bucket) names.push(`m${i}`);
+    }
+    const admitted = new Map<string, number>();
+    let running = true;
+    t.after(() => {
+      running = false;
+    });
+    const load = Array.from({ length: 48 }, async (_, i) => {
+      for (let round = i; running; round++) {
+        const name = names[round % names.length] as string;
+        const answer = await store.spend(account(name), perDay(1e9));
+        if ("admitted" in answer && answer.admitted)
+          admitted.set(name, (admitted.get(name) ?? 0) + 1);
+        if (round % 8 === 0) await sleep(1);
+      }
+    });
+    const slot = crc16(String(bucket)) % 16_384;
+    const to = (cluster.ownerOf(slot) + 1) % 3;
+    await cluster.move(slot, to, () => sleep(15));
+    await sleep(300);
+    running = false;
+    await Promise.all(load);
+    await settled(store);
+    assert.deepEqual(
+      failures.map(({ message }) => message),
+      [],
+    );
+    assert.ok([...admitted.values()].reduce((sum, each) => sum + each, 0) > 500);
+    for (const name of names) assert.equal(await counted(name), admitted.get(name) ?? 0, name);
+  });
+
+  async function settled(store: QuotaStore): Promise<void> {
+    await eventually(() => store.health().ok);
+  }
+});

@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import fc from "fast-check";
+import type { ChainableCommander, Redis } from "ioredis";
+import {
+  type Account,
+  type Ask,
+  decide,
+  NEW_ACCOUNT,
+  type Verdict,
+} from "../../../src/core/quota/decide.ts";
+import type { Limit, WindowName } from "../../../src/core/quota/windows.ts";
+import {
+  DECIDE,
+  decideArguments,
+  type KeyedAsk,
+  readVerdicts,
+} from "../../../src/stores/redis/decide-call.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { ACCOUNTS, DAY, type Damage, type Sequence, sequence } from "./decide-sequences.ts";
+
+const SEQUENCES = Number(process.env.TOLLGATE_SEQUENCES ?? 1_000);
+const LETTER = { second: "s", minute: "m", hour: "h", day: "d", month: "M" } as const;
+
+/** The first millisecond after the window that holds `nowMs`, from the calendar of the machine. */
+function nextEdge(window: WindowName, nowMs: number): number {
+  const at = new Date(nowMs);
+  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
+  const [hour, minute, second] = [at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds()];
+  if (window === "second") return Date.UTC(year, month, day, hour, minute, second + 1);
+  if (window === "minute") return Date.UTC(year, month, day, hour, minute + 1);
+  if (window === "hour") return Date.UTC(year, month, day, hour + 1);
+  if (window === "day") return Date.UTC(year, month, day + 1);
+  return Date.UTC(year, month + 1);
+}
+
+/** The account as the script should find it: what was damaged is lost, and worth telling once. */
+type Modelled = { account: Account; readonly damaged: Set<string> };
+
+function expect(held: Modelled, ask: Ask, nowMs: number): Verdict {
+  const usage = { ...held.account.usage };
+  let { strikesMs, ban } = held.account;
+  const damaged = held.damaged.has("key");
+  let repaired = damaged;
+  for (const { window } of ask.limits) {
+    if (!held.damaged.has(window)) continue;
+    delete usage[window];
+    repaired = true;
+  }
+  if (held.damaged.has("strikes")) [strikesMs, repaired] = [[], true];
+  if (held.damaged.has("ban")) [ban, repaired] = [undefined, true];
+  const decision = decide({ usage, strikesMs, ban }, ask, nowMs);
+  const verdict = { ...decision.verdict, repaired: repaired || decision.verdict.repaired };
+  // A look changes nothing that is not damaged.
+  if (ask.units > 0 || verdict.repaired) {
+    held.account = decision.account;
+    for (const { window } of ask.limits) held.damaged.delete(window);
+    for (const each of ["strikes", "ban", "key"]) held.damaged.delete(each);
+  }
+  return verdict;
+}
+
+function harm(
+  pipeline: ChainableCommander,
+  key: string,
+  held: Modelled,
+  { field, text }: Damage,
+): void {
+  if (field === "key") {
+    pipeline.del(key).lpush(key, "not a hash");
+    held.account = NEW_ACCOUNT;
+    held.damaged.clear();
+    held.damaged.add("key");
+    return;
+  }
+  if (held.damaged.has("key")) return;
+  const name = field === "strikes" ? "k" : field === "ban" ? "b" : LETTER[field];
+  // "1 2" is no window and no ban, but it is two strikes.
+  pipeline.hset(key, name, field === "strikes" && text === "1 2" ? "1-2" : text);
+  held.damaged.add(field);
+}
+
+let number = 0;
+
+async function play(redis: Redis, run: Sequence) {
+  const base = `t:{0}:e:${number++}`;
+  const keys = Array.from({ length: ACCOUNTS }, (_, i) => `${base}-${i}`);
+  const held = keys.map((): Modelled => ({ account: NEW_ACCOUNT, damaged: new Set() }));
+  const plans = [...run.plans];
+  const pipeline = redis.pipeline();
+  const expected: { at: number; asks: KeyedAsk[]; verdicts: Verdict[] }[] = [];
+  let { startMs: nowMs, bans } = run;
+  for (const each of run.steps) {
+    if (each.kind === "clock") nowMs = Math.max(DAY, nowMs + each.byMs);
+    if (each.kind === "edge") nowMs = nextEdge(each.window, nowMs) + each.offMs;
+    if (each.kind === "policy") bans = each.bans;
+    if (each.kind === "terms") plans[each.account] = each.limits;
+    if (each.kind === "persist") pipeline.persist(keys[each.account] as string);
+    if (each.kind === "damage") {
+      harm(pipeline, keys[each.account] as string, held[each.account] as Modelled, each.how);
+    }
+    if (each.kind !== "ask") continue;
+    const asks = each.asks.map((ask) => ({
+      key: keys[ask.account] as string,
+      ask: { limits: plans[ask.account] as readonly Limit[], bans, units: ask.units },
+    }));
+    const verdicts = asks.map(({ ask }, i) => {
+      return expect(held[each.asks[i]?.account ?? 0] as Modelled, ask, nowMs);
+    });
+    expected.push({ at: pipeline.length, asks, verdicts });
+    pipeline.call("evalsha", DECIDE.sha, ...decideArguments(asks, nowMs));
+  }
+  pipeline.del(...keys);
+  const replies = (await pipeline.exec()) ?? [];
+  for (const { at, asks, verdicts } of expected) {
+    const [error, reply] = replies[at] ?? [];
+    assert.ifError(error ?? null);
+    assert.deepEqual(readVerdicts(asks, reply), verdicts);
+  }
+}
+
+describe("decide.lua", () => {
+  let server: TestRedis;
+  let redis: Redis;
+  before(async () => {
+    server = await startRedis();
+    redis = await server.client();
+    await redis.script("LOAD", DECIDE.text);
+  });
+  after(() => server.close());
+
+  it(`gives the verdict of decide() in ${SEQUENCES} sequences of up to 100 commands`, async () => {
+    await fc.assert(
+      fc.asyncProperty(sequence, (run) => play(redis, run)),
+      { numRuns: SEQUENCES },
+    );
+  });
+});

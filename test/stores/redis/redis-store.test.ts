@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import { afterEach, describe, it } from "node:test";
+import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { accountKey, DECIDE } from "../../../src/stores/redis/decide-call.ts";
+import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
+import { eventually } from "../../support/poll.ts";
+import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
+
+let opened: QuotaStore[] = [];
+afterEach(async () => {
+  await Promise.all(opened.map((store) => store.close()));
+  opened = [];
+});
+const { server, redis } = await redisOfFile();
+
+async function openHere(more: Parameters<typeof open>[1] = {}) {
+  const all = await open(server.address, more);
+  opened.push(all.store);
+  return all;
+}
+
+/** A clock that the test holds. */
+function clockAt(startMs: number) {
+  let nowMs = startMs;
+  return {
+    now: () => nowMs,
+    to: (ms: number) => {
+      nowMs = ms;
+    },
+    by: (ms: number) => {
+      nowMs += ms;
+    },
+  };
+}
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+
+describe("an account in Redis", () => {
+  it("takes at most 300 bytes with two windows, its key included", async () => {
+    const { store } = await openHere();
+    const name = account("acct_0123456789abcdefghij");
+    const limits = [
+      { window: "minute", limit: 1000 },
+      { window: "day", limit: 100_000 },
+    ] as const;
+    await spend(store, name, { limits, bans: DEFAULT_BANS, units: 1 });
+    const key = accountKey("tg", name);
+    assert.deepEqual(await redis.keys("*"), [key]);
+    const bytes = Number(await redis.memory("USAGE", key));
+    assert.ok(bytes > 0 && bytes <= 300, `${bytes} bytes`);
+  });
+
+  it("lives to the end of its longest window, and gets a lost TTL back with the next write", async () => {
+    const clock = clockAt(Date.UTC(2026, 6, 1));
+    const { store } = await openHere({ now: clock.now });
+    const key = accountKey("tg", account("ttl"));
+    const limits = [{ window: "month", limit: 5 }] as const;
+    await spend(store, account("ttl"), { limits, bans: undefined, units: 1 });
+    await redis.persist(key);
+    await spend(store, account("ttl"), { limits, bans: undefined, units: 1 });
+    const ttlMs = await redis.pttl(key);
+    assert.ok(ttlMs > 31 * 86_400_000 && ttlMs < 31 * 86_400_000 + 600_000, `${ttlMs} ms`);
+  });
+
+  it("keeps the day's count when a plan drops the day for a while", async () => {
+    const { store } = await openHere();
+    const name = account("plan");
+    await spend(store, name, perDay(10));
+    await spend(store, name, {
+      limits: [{ window: "second", limit: 9 }],
+      bans: DEFAULT_BANS,
+      units: 1,
+    });
+    const toMidnightMs = 86_400_000 - (Date.now() % 86_400_000);
+    assert.ok((await redis.pttl(accountKey("tg", name))) >= toMidnightMs);
+    assert.equal((await spend(store, name, perDay(10))).verdict.windows[0]?.used, 2);
+  });
+
+  it("that has the wrong type is made anew, counted on and reported", async () => {
+    const { store, told } = await openHere();
+    await redis.lpush(accountKey("tg", account("list")), "not a hash");
+    assert.equal((await spend(store, account("list"), perDay(5))).verdict.repaired, true);
+    const { verdict } = await spend(store, account("list"), perDay(5));
+    assert.deepEqual([verdict.repaired, verdict.windows[0]?.used], [false, 2]);
+    assert.deepEqual(
+      told.map(({ level, message }) => [level, message]),
+      [["warn", "counter_repaired"]],
+    );
+  });
+
+  it("is not spent twice when the clock of the store goes back", async () => {
+    const clock = clockAt(NOON + 60_000);
+    const { store } = await openHere({ now: clock.now });
+    const ask = { limits: [{ window: "minute", limit: 2 }], bans: undefined, units: 1 } as const;
+    const admitted = [];
+    for (const atMs of [
+      NOON + 60_000,
+      NOON + 59_999,
+      NOON + 59_000,
+      NOON + 119_999,
+      NOON + 120_000,
+    ]) {
+      clock.to(atMs);
+      store.forget();
+      admitted.push((await spend(store, account("back"), ask)).admitted);
+    }
+    assert.deepEqual(admitted, [true, true, false, false, true]);
+  });
+
+  it("counts to 10^12 exactly", async () => {
+    const { store } = await openHere();
+    const name = account("huge");
+    const startMs = Math.floor(Date.now() / 86_400_000) * 86_400_000;
+    await redis.hset(accountKey("tg", name), "d", `${startMs} 999999999998 0`);
+    const answers = [];
+    for (let i = 0; i < 3; i++) answers.push(await spend(store, name, perDay(1e12)));
+    assert.deepEqual(
+      answers.map(({ admitted }) => admitted),
+      [true, true, false],
+    );
+    const kept = await redis.hget(accountKey("tg", name), "d");
+    assert.match(kept ?? "", new RegExp(`^${startMs} 1000000000000 [1-9]\\d{12}$`));
+  });
+
+  it("is not created, and a damaged one not left, by a look", async () => {
+    const { store } = await openHere();
+    const { limits, bans } = perDay(5);
+    assert.equal((await store.look(account("look"), { limits, bans })).windows[0]?.used, 0);
+    assert.deepEqual(await redis.keys("tg:*:look"), []);
+    await redis.hset(accountKey("tg", account("look")), "d", "garbage");
+    assert.equal((await store.look(account("look"), { limits, bans })).repaired, true);
+    assert.equal((await store.look(account("look"), { limits, bans })).repaired, false);
+  });
+});
+
+describe("bans in Redis", () => {
+  const strict = { ...DEFAULT_BANS, strikes: 1, graceMs: 0 };
+
+  async function earn(store: QuotaStore, name: string): Promise<void> {
+    const ask = perDay(1, strict);
+    await eventually(
+      async () => (await spend(store, account(name), ask)).verdict.ban !== undefined,
+    );
+  }
+
+  it("are in force at every gateway within 200 ms, and lifted at every one within a second", async () => {
+    const [one, other] = [(await openHere()).store, (await openHere()).store];
+    await spend(other, account("shared"), perDay(1, strict));
+    // The other one knows the window to be exhausted: it would answer from memory.
+    await spend(other, account("shared"), perDay(1, strict));
+    await earn(one, "shared");
+    const bannedAtMs = performance.now();
+    await eventually(
+      async () =>
+        (await spend(other, account("shared"), perDay(1, strict))).verdict.ban !== undefined,
+    );
+    assert.ok(performance.now() - bannedAtMs < 200, `${performance.now() - bannedAtMs} ms`);
+
+    assert.equal(await one.liftBan(account("shared")), true);
+    const liftedAtMs = performance.now();
+    const roomy = perDay(100, strict);
+    await eventually(async () => (await spend(other, account("shared"), roomy)).admitted);
+    assert.ok(performance.now() - liftedAtMs < 1_000, `${performance.now() - liftedAtMs} ms`);
+    assert.equal(await one.liftBan(account("shared")), false);
+  });
+
+  it("are listed while in force, and no others", async () => {
+    const clock = clockAt(NOON);
+    const { store } = await openHere({ now: clock.now });
+    assert.deepEqual(await store.bans(), []);
+    for (const name of ["a", "b"]) {
+      await spend(store, account(name), perDay(1, strict));
+      await spend(store, account(name), perDay(1, strict));
+      clock.by(10);
+      await spend(store, account(name), perDay(1, strict));
+    }
+    await spend(store, account("c"), perDay(1, strict));
+    const listed = await store.bans();
+    assert.deepEqual(
+      listed.map(({ environment, account: id, ban }) => [environment, id, ban.offences]),
+      [
+        ["production", "a", 1],
+        ["production", "b", 1],
+      ],
+    );
+    assert.equal(await store.liftBan(account("a")), true);
+    clock.to(listed[1]?.ban.untilMs ?? 0);
+    assert.deepEqual(await store.bans(), []);
+  });
+});
+
+describe("SCRIPT FLUSH under load", () => {
+  it("loses no request and charges none twice", async () => {
+    const { store, failures } = await openHere();
+    let [admitted, running] = [0, true];
+    const load = Array.from({ length: 32 }, async (_, i) => {
+      while (running)
+        if ((await spend(store, account(`f${i % 8}`), perDay(1e9))).admitted) admitted++;
+    });
+    for (let i = 0; i < 50; i++) await redis.script("FLUSH");
+    running = false;
+    await Promise.all(load);
+    if ((await spend(store, account("f0"), perDay(1e9))).admitted) admitted++;
+    let counted = 0;
+    for (let i = 0; i < 8; i++) {
+      const text = (await redis.hget(accountKey("tg", account(`f${i}`)), "d")) ?? "";
+      counted += Number(text.split(" ")[1]);
+    }
+    assert.equal(counted, admitted);
+    assert.deepEqual(failures, []);
+    assert.deepEqual(await redis.script("EXISTS", DECIDE.sha), [1]);
+  });
+});
+
+describe("what a gateway knows", () => {
+  it("is the last verdict brought to now, until it is forgotten", async () => {
+    const { store } = await openHere();
+    assert.equal(store.lastKnown(account("known")), undefined);
+    await spend(store, account("known"), perDay(7));
+    assert.deepEqual(store.lastKnown(account("known"))?.windows[0]?.used, 1);
+    store.forget(account("other"));
+    assert.notEqual(store.lastKnown(account("known")), undefined);
+    store.forget(account("known"));
+    assert.equal(store.lastKnown(account("known")), undefined);
+  });
+});

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { accountKey } from "../../../src/stores/redis/decide-call.ts";
+import { eventually } from "../../support/poll.ts";
+import { startSentinel } from "../../support/redis/redis-engines.ts";
+import { account, open, perDay } from "./redis-kit.ts";
+
+describe("Redis behind Sentinel", () => {
+  it("goes on at the promoted replica after a failover under load, and charges none twice", async (t) => {
+    const password = "correct-horse";
+    const group = await startSentinel(password);
+    t.after(() => group.close());
+    const { store, failures } = await open(group.address);
+    t.after(() => store.close());
+    let [admitted, running, lastAtMs] = [0, true, 0];
+    t.after(() => {
+      running = false;
+    });
+    const load = Array.from({ length: 16 }, async () => {
+      while (running) {
+        const answer = await store.spend(account("fail"), perDay(1e9));
+        if ("admitted" in answer && answer.admitted) {
+          admitted++;
+          lastAtMs = performance.now();
+        }
+        await sleep(1);
+      }
+    });
+    await eventually(() => admitted > 200);
+    const replica = await group.replica.client({ password });
+    await group.master.kill();
+    const killedAtMs = performance.now();
+    await eventually(() => lastAtMs > killedAtMs + 400 && store.health().ok, { withinMs: 20_000 });
+    running = false;
+    await Promise.all(load);
+    const text = await replica.hget(accountKey("tg", account("fail")), "d");
+    const counted = Number(text?.split(" ")[1]);
+    const unknown = failures.filter(({ executed }) => executed === "unknown").length;
+    assert.ok(counted <= admitted + unknown, `${counted} counted, ${admitted} + ${unknown}`);
+    assert.ok(failures.length > 0, "the failover was noticed");
+    assert.ok(counted > 0);
+    for (const { message } of failures) assert.ok(!message.includes(password), message);
+  });
+});

@@ -1,0 +1,238 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { parseAddress } from "../../../src/stores/redis/single-link.ts";
+import { eventually } from "../../support/poll.ts";
+import { freePort, startRedis } from "../../support/redis/redis.ts";
+import { openAuthority } from "../../support/wire/certificates.ts";
+import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
+
+const PASSWORD = "p@ss:w/rd";
+const QUOTED = encodeURIComponent(PASSWORD);
+
+/** What counting needs, and nothing else: a part of what docs/operations.md lists. */
+const LEAST = [
+  "~tg:*",
+  "&tg:events",
+  "-@all",
+  "+evalsha",
+  "+eval",
+  "+time",
+  "+hmget",
+  "+hset",
+  "+hget",
+  "+hdel",
+  "+del",
+  "+pexpire",
+  "+pttl",
+  "+get",
+  "+incr",
+  "+publish",
+  "+subscribe",
+  "+scan",
+  "+info",
+];
+
+async function server(t: TestContext, args: readonly string[] = [], tls = false) {
+  const redis = await startRedis({ args, tls });
+  t.after(() => redis.close());
+  return redis;
+}
+
+async function opened(t: TestContext, url: string, more: Parameters<typeof open>[1] = {}) {
+  const all = await open({ kind: "redis", url, shown: "redis://…" }, more);
+  t.after(() => all.store.close());
+  return all;
+}
+
+describe("the address of a store", () => {
+  it("may hold a user, an escaped password, several hosts and a name", () => {
+    const url = `redis+sentinel://us%40er:${QUOTED}@a:1,[::1]:2,c/main`;
+    assert.deepEqual(parseAddress({ kind: "sentinel", url, shown: "" }), {
+      scheme: "redis+sentinel",
+      hosts: [
+        { host: "a", port: 1 },
+        { host: "::1", port: 2 },
+        { host: "c", port: 26379 },
+      ],
+      path: "main",
+      username: "us@er",
+      password: PASSWORD,
+    });
+  });
+
+  it("that cannot be read is refused without its password", () => {
+    for (const url of [`http://:${QUOTED}@h`, `redis://:${QUOTED}@`, `redis://:${QUOTED}@h:x`]) {
+      assert.throws(
+        () => parseAddress({ kind: "redis", url, shown: "redis://:***@h" }),
+        (error: Error) =>
+          error.message.includes("redis://:***@h") && !error.message.includes(QUOTED),
+      );
+    }
+  });
+});
+
+describe("a store with a password", () => {
+  it("is opened by it, and a wrong one is told from it without a word of either", async (t) => {
+    const redis = await server(t, ["--requirepass", PASSWORD]);
+    const right = await opened(t, `redis://:${QUOTED}@127.0.0.1:${redis.port}`);
+    assert.equal((await spend(right.store, account("a"), perDay(1))).admitted, true);
+
+    const wrong = await opened(t, `redis://:not-${QUOTED}@127.0.0.1:${redis.port}`);
+    assert.deepEqual(await wrong.store.spend(account("a"), perDay(1)), { unavailable: true });
+    const said = await eventually(() => {
+      const { ok, why } = wrong.store.health();
+      assert.equal(ok, false);
+      assert.match(String(why), /password/);
+      return JSON.stringify([why, wrong.told, wrong.failures.map(({ message }) => message)]);
+    });
+    assert.ok(!said.includes(PASSWORD) && !said.includes(QUOTED), said);
+  });
+
+  it("serves an ACL user with the least rights: decide, look, ban, lift, hear of it", async (t) => {
+    const redis = await server(t);
+    const admin = await redis.client();
+    await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...LEAST);
+    const { store, failures } = await opened(t, `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`);
+    const strict = perDay(1, {
+      strikes: 1,
+      withinMs: 60_000,
+      graceMs: 0,
+      durationMs: 60_000,
+      factor: 2,
+      maxMs: 60_000,
+      forgetAfterMs: 0,
+    });
+    await eventually(
+      async () => (await spend(store, account("acl"), strict)).verdict.ban !== undefined,
+    );
+    assert.equal((await store.bans()).length, 1);
+    assert.equal(await store.liftBan(account("acl")), true);
+    await admin.lpush("tg:{8}:production:other", "wrong type");
+    assert.equal((await store.look(account("acl"), strict)).windows[0]?.used, 1);
+    assert.deepEqual(failures, []);
+    assert.equal(store.health().ok, true);
+    const denied = (await admin.call("ACL", "LOG")) as unknown[];
+    assert.deepEqual(denied, []);
+  });
+
+  it("says which right is missing when a user lacks one", async (t) => {
+    const redis = await server(t);
+    const admin = await redis.client();
+    const less = LEAST.filter((rule) => rule !== "+hset");
+    await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...less);
+    const { store, failures } = await opened(t, `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`);
+    assert.deepEqual(await store.spend(account("acl"), perDay(1)), { unavailable: true });
+    assert.match(failures[0]?.message ?? "", /permission/);
+    assert.deepEqual(await admin.keys("tg:*production*"), []);
+  });
+});
+
+describe("a store behind TLS", () => {
+  it("is trusted by its certificate, and refused without", async (t) => {
+    using authority = openAuthority();
+    const { cert, key } = authority.issue(["IP:127.0.0.1"]);
+    const [certFile, keyFile] = [join(authority.folder, "cert"), join(authority.folder, "key")];
+    await Promise.all([writeFile(certFile, cert), writeFile(keyFile, key)]);
+    const port = await freePort();
+    const args = [
+      "--tls-port",
+      String(port),
+      "--tls-cert-file",
+      certFile,
+      "--tls-key-file",
+      keyFile,
+    ];
+    const redis = await startRedis({
+      args: [...args, "--tls-auth-clients", "no", "--tls-ca-cert-file", authority.caFile],
+      port,
+      tls: true,
+    });
+    t.after(() => redis.close());
+    const url = `rediss://127.0.0.1:${port}`;
+    const { store } = await opened(t, url, { tls: { ca: authority.ca } });
+    assert.equal((await spend(store, account("tls"), perDay(1))).admitted, true);
+    const stranger = await opened(t, url);
+    assert.deepEqual(await stranger.store.spend(account("tls"), perDay(1)), { unavailable: true });
+    assert.equal(stranger.store.health().ok, false);
+  });
+});
+
+describe("a store that may throw counters away", () => {
+  it("is warned of, and one that may not is not", async (t) => {
+    const redis = await server(t);
+    const safe = await opened(t, redis.url);
+    await (await redis.client()).config("SET", "maxmemory-policy", "allkeys-lru");
+    const { told } = await opened(t, redis.url);
+    await eventually(() => told.length > 0);
+    assert.deepEqual(
+      told.map(({ level, message, details }) => [level, message, details?.maxmemoryPolicy]),
+      [["warn", "store_evicts", "allkeys-lru"]],
+    );
+    assert.deepEqual(safe.told, []);
+  });
+});
+
+describe("a store that is away", () => {
+  it("does not keep a gateway from starting, and is found when it comes", async (t) => {
+    const port = await freePort();
+    const startedMs = performance.now();
+    const { store } = await opened(t, `redis://127.0.0.1:${port}`);
+    assert.ok(performance.now() - startedMs < 1_500);
+    assert.equal(store.health().ok, false);
+    assert.deepEqual(await store.spend(account("late"), perDay(1)), { unavailable: true });
+    const redis = await startRedis({ port });
+    t.after(() => redis.close());
+    await eventually(() => store.health().ok);
+    assert.equal((await spend(store, account("late"), perDay(1))).admitted, true);
+  });
+
+  it("and takes what it is sent without a word is late after 50 ms, not before", async (t) => {
+    const redis = await server(t);
+    const { store, failures } = await opened(t, redis.url, { lateMs: 50 });
+    await store.spend(account("warm"), perDay(9));
+    redis.stop();
+    const startedMs = performance.now();
+    assert.deepEqual(await store.spend(account("slow"), perDay(9)), { unavailable: true });
+    const tookMs = performance.now() - startedMs;
+    redis.cont();
+    // Timers of Node count in whole milliseconds of a clock that is read once in a turn.
+    assert.ok(tookMs >= 49 && tookMs < 500, `${tookMs} ms`);
+    assert.deepEqual(
+      failures.map(({ code, executed }) => [code, executed]),
+      [["late", "unknown"]],
+    );
+  });
+
+  it("is not taken to be away when only the event loop of the gateway stalls", async (t) => {
+    const redis = await server(t);
+    const { store, failures } = await opened(t, redis.url, { lateMs: 50 });
+    await spend(store, account("warm"), perDay(999));
+    for (let i = 0; i < 10; i++) {
+      const answer = spend(store, account("stall"), perDay(999));
+      // The call is on its way; the answer comes while nothing here can read it.
+      await new Promise((resolve) => setImmediate(resolve));
+      await new Promise((resolve) => setImmediate(resolve));
+      const endMs = performance.now() + 70;
+      while (performance.now() < endMs);
+      assert.equal((await answer).admitted, true);
+    }
+    assert.deepEqual(failures, []);
+  });
+
+  it("is never sent anything twice when the connection breaks before the answer", async (t) => {
+    const redis = await server(t);
+    await using proxy = await openTcpProxy(redis);
+    const { store, failures } = await opened(t, `redis://127.0.0.1:${proxy.port}`);
+    await spend(store, account("once"), perDay(99));
+    proxy.behave({ cutAfterBytes: 0 });
+    assert.deepEqual(await store.spend(account("once"), perDay(99)), { unavailable: true });
+    proxy.behave({});
+    assert.equal(failures[0]?.executed, "unknown");
+    await eventually(() => store.health().ok);
+    const { verdict } = await spend(store, account("once"), perDay(99));
+    assert.equal(verdict.windows[0]?.used, 3);
+  });
+});

@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { loadConfig } from "../../../src/config/load.ts";
+import { digestKey, type KeyRecord } from "../../../src/core/keys/key.ts";
+import { type Started, start } from "../../../src/server/start.ts";
+import { keysText } from "../../../src/stores/keys/file-keys.ts";
+import { createLog, type RequestLine } from "../../../src/telemetry/log.ts";
+import { eventually } from "../poll.ts";
+import { type Backend, openBackend } from "./backend.ts";
+
+/** What a test wants otherwise than the configuration below; objects are merged, member by member. */
+export type HouseOptions = {
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** Of the environment `production`; `api: null` serves without a description. */
+  readonly environment?: Readonly<Record<string, unknown>>;
+  /** Default: the pets description of the repository. */
+  readonly api?: string;
+  readonly backend?: Backend;
+  /** Served in place of the recording backend; closed with the house. */
+  readonly upstream?: Upstream;
+  /** Keys that are in the key file before the start, by their text: each one's record. */
+  readonly keys?: Readonly<Record<string, Partial<KeyRecord>>>;
+  /** Further files in the directory of the configuration, by name. */
+  readonly files?: Readonly<Record<string, string>>;
+  readonly now?: () => number;
+};
+
+/** What a gateway forwards to: `seen` grows by one with each request. */
+export type Upstream = {
+  readonly origin: string;
+  readonly seen: readonly unknown[];
+  close(): Promise<void>;
+};
+
+export type IssuedKey = {
+  readonly id: string;
+  readonly key: string;
+  readonly account: string;
+  readonly plan: string;
+};
+
+export type House = AsyncDisposable & {
+  readonly started: Started;
+  readonly backend: Backend;
+  /** The recording backend, or what is served in its place. */
+  readonly upstream: Upstream;
+  readonly directory: string;
+  readonly file: string;
+  readonly port: number;
+  readonly url: string;
+  readonly adminUrl: string;
+  /** Request lines of the log so far, and all other lines. */
+  readonly lines: RequestLine[];
+  readonly said: Record<string, unknown>[];
+  /** Issues keys through the admin API; by default one Free key of production. */
+  issue(wanted?: Readonly<Record<string, unknown>>): Promise<IssuedKey>;
+  admin(path: string, init?: RequestInit): Promise<Response>;
+  /** GET /v1/pets and the like with a key, over a connection that is kept. */
+  ask(key: string, path?: string, init?: RequestInit): Promise<Response>;
+  /** Rewrites the configuration file; reloads when told to. */
+  rewrite(config: Readonly<Record<string, unknown>>): Promise<void>;
+  /**
+   * The law of contract 4: what was charged is what the store counted, and the backend saw what was
+   * forwarded, exactly, or at most that where `connectionsFailed`.
+   */
+  law(options?: { readonly connectionsFailed?: boolean }): Promise<void>;
+};
+
+const PETS = new URL("../../../config/pets.openapi.yaml", import.meta.url).pathname;
+
+/** A whole gateway on free ports, with a recording backend, a key file and the memory store. */
+export async function openHouse(options: HouseOptions = {}): Promise<House> {
+  const directory = await mkdtemp(join(tmpdir(), "tollgate-"));
+  const file = join(directory, "tollgate.yaml");
+  const backend = options.backend ?? (await openBackend());
+  const upstream = options.upstream ?? backend;
+  const text = (over: Readonly<Record<string, unknown>>) => {
+    const base = configOf(upstream, options);
+    return stringify({ ...base, ...options.config, ...over });
+  };
+  await writeFile(file, text({}));
+  await writeFile(join(directory, "keys.json"), [...keysText(recordsOf(options))].join(""));
+  for (const [name, content] of Object.entries(options.files ?? {})) {
+    await writeFile(join(directory, name), content);
+  }
+
+  const { started, lines, said } = await startFrom(file, options);
+  const url = started.urls.production ?? "";
+  const adminUrl = started.adminUrl ?? "";
+
+  const admin: House["admin"] = (path, init = {}) => {
+    const headers = { "Content-Type": "application/json", ...init.headers };
+    return fetch(`${adminUrl}${path}`, { ...init, headers });
+  };
+  const house: House = {
+    started,
+    backend,
+    upstream,
+    directory,
+    file,
+    url,
+    adminUrl,
+    port: Number(new URL(url).port),
+    lines,
+    said,
+    admin,
+    issue: async (wanted = {}) => {
+      const body = JSON.stringify({ environment: "production", plan: "free", ...wanted });
+      const response = await admin("/api/keys", { method: "POST", body });
+      assert.equal(response.status, 201, await response.clone().text());
+      return (await response.json()) as IssuedKey;
+    },
+    ask: (key, path = "/v1/pets", init = {}) => {
+      const headers = { Authorization: `Bearer ${key}`, ...init.headers };
+      return fetch(`${url}${path}`, { ...init, headers });
+    },
+    rewrite: (config) => writeFile(file, text(config)),
+    law: (bounds = {}) => checkLaw(house, bounds.connectionsFailed ?? false),
+    [Symbol.asyncDispose]: async () => {
+      await started.stop();
+      await upstream.close();
+      await backend.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+  return house;
+}
+
+/** Starts what the file says, and sorts its log: request lines, and all others. */
+async function startFrom(file: string, options: Pick<HouseOptions, "now">) {
+  const lines: RequestLine[] = [];
+  const said: Record<string, unknown>[] = [];
+  const log = createLog({ write: (line) => sort(line, lines, said) }, "debug");
+  const load = () => loadConfig(file, {});
+  const loaded = await load();
+  assert.ok(loaded.ok, JSON.stringify(loaded));
+  const now = options.now === undefined ? {} : { now: options.now };
+  const started = await start(loaded.config, { log, load, ...now });
+  return { started, lines, said };
+}
+
+function recordsOf({ keys = {} }: HouseOptions): KeyRecord[] {
+  return Object.entries(keys).map(([key, given], index) => {
+    const id = given.id ?? `fixed-${index}`;
+    const rest = { name: "", plan: "free", environment: "production", scopes: [], limits: [] };
+    return { ...rest, id, account: id, digest: digestKey(key), createdMs: 0, ...given };
+  });
+}
+
+function configOf(upstream: Upstream, { environment, api = PETS }: HouseOptions) {
+  const production: Record<string, unknown> = {
+    listen: "127.0.0.1:0",
+    basePath: "/v1",
+    keyTag: "live",
+    api,
+    upstreams: [upstream.origin],
+    ...environment,
+  };
+  if (production.api === null) delete production.api;
+  return {
+    store: "memory",
+    stateFile: "./state.json",
+    keys: "./keys.json",
+    environments: { production },
+    plans: {
+      free: { minute: 60, day: 1000 },
+      pro: { minute: 300, day: 10000 },
+      business: { minute: 1000, day: 100000 },
+      enterprise: "custom",
+    },
+    admin: { listen: "127.0.0.1:0" },
+    log: { level: "debug" },
+    limits: { drain: "1s" },
+  };
+}
+
+function sort(line: string, lines: RequestLine[], said: Record<string, unknown>[]): void {
+  const parsed = JSON.parse(line) as Record<string, unknown>;
+  if (parsed.msg === "request") lines.push(parsed as unknown as RequestLine);
+  else said.push(parsed);
+}
+
+type Usage = { readonly windows: readonly { readonly used: number }[] };
+
+async function checkLaw(house: House, connectionsFailed: boolean): Promise<void> {
+  await eventually(() => {
+    const forwards = house.lines.reduce((sum, line) => sum + line.forwards, 0);
+    const seen = house.upstream.seen.length;
+    if (connectionsFailed) assert.ok(seen <= forwards, `${seen} seen, ${forwards} forwarded`);
+    else assert.equal(seen, forwards, "the backend saw what was forwarded");
+  });
+  const charged = new Map<string, number>();
+  for (const line of house.lines) {
+    assert.ok(line.forwards === 0 || line.decision === "admitted", JSON.stringify(line));
+    assert.ok(line.forwards < 2 || ["GET", "HEAD"].includes(line.method), JSON.stringify(line));
+    if (line.account !== undefined) {
+      charged.set(line.account, (charged.get(line.account) ?? 0) + line.charged);
+    }
+  }
+  for (const [account, units] of charged) {
+    const response = await house.admin(`/api/usage/${account}`);
+    // An account whose plan is missing has no windows, and nothing can be charged to it.
+    const { windows = [{ used: 0 }] } = (await response.json()) as Partial<Usage>;
+    assert.equal(windows.at(-1)?.used, units, `${account} was charged what the store counted`);
+  }
+}

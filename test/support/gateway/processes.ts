@@ -1,0 +1,167 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { eventually } from "../poll.ts";
+
+const ROOT = new URL("../../../", import.meta.url).pathname;
+
+export type RunOptions = {
+  /** Added to a small environment: the machine's own settings do not leak into a test. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** The repository root unless given. */
+  readonly cwd?: string;
+  readonly stdin?: string;
+  readonly timeoutMs?: number;
+};
+
+export type Finished = {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+};
+
+export type Running = AsyncDisposable & {
+  readonly pid: number;
+  readonly child: ChildProcess;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  /** The lines of stdout that are JSON objects, in order; other lines are left out. */
+  readonly lines: () => Record<string, unknown>[];
+  /** The first such line that fits; waits for it, and fails with all output when none comes. */
+  line(
+    fits: (line: Record<string, unknown>) => boolean,
+    withinMs?: number,
+  ): Promise<Record<string, unknown>>;
+  /** Waits for text on stdout or stderr. */
+  says(text: string | RegExp, withinMs?: number): Promise<void>;
+  readonly exited: Promise<Finished>;
+  /** SIGTERM, then SIGKILL when it has not ended within `withinMs`. */
+  stop(withinMs?: number): Promise<Finished>;
+  /** SIGKILL. */
+  kill(): Promise<Finished>;
+};
+
+const alive = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const child of alive) child.kill("SIGKILL");
+});
+/** The runner ends a test file that is over its deadline so: what it started goes with it. */
+process.once("SIGTERM", () => process.exit(143));
+
+/** Starts `tollgate VERB …` from this checkout. Every one started must be stopped or killed. */
+export function startTollgate(args: readonly string[], options: RunOptions = {}): Running {
+  return startNode([`${ROOT}src/main.ts`, ...args], options);
+}
+
+/** Runs `tollgate VERB …` to its end; killed after `timeoutMs` (30 s unless given). */
+export async function runTollgate(
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<Finished> {
+  const running = startTollgate(args, options);
+  const timer = setTimeout(() => running.child.kill("SIGKILL"), options.timeoutMs ?? 30_000);
+  const finished = await running.exited;
+  clearTimeout(timer);
+  return finished;
+}
+
+/** Starts node itself, as the tests run on it, with any arguments. */
+export function startNode(args: readonly string[], options: RunOptions = {}): Running {
+  return startProgram(process.execPath, args, options);
+}
+
+/** Starts any program, with the same environment and the same ends. */
+export function startProgram(
+  program: string,
+  args: readonly string[],
+  options: RunOptions = {},
+): Running {
+  const { PATH = "", HOME = "", TMPDIR = "" } = process.env;
+  const child = spawn(program, args, {
+    cwd: options.cwd ?? ROOT,
+    env: { PATH, HOME, ...(TMPDIR && { TMPDIR }), ...options.env },
+    stdio: "pipe",
+  });
+  alive.add(child);
+  child.stdin.on("error", () => {}).end(options.stdin ?? "");
+  const watched = watch(child);
+  return { pid: child.pid ?? 0, child, ...watched, ...enders(child, watched.exited) };
+}
+
+type Enders = Pick<Running, "stop" | "kill" | typeof Symbol.asyncDispose>;
+
+function enders(child: ChildProcess, exited: Promise<Finished>): Enders {
+  const kill = () => {
+    child.kill("SIGKILL");
+    return exited;
+  };
+  return {
+    kill,
+    stop: async (withinMs = 10_000) => {
+      child.kill("SIGTERM");
+      const timer = setTimeout(() => child.kill("SIGKILL"), withinMs);
+      const finished = await exited;
+      clearTimeout(timer);
+      return finished;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await kill();
+    },
+  };
+}
+
+type Watched = Omit<Running, "pid" | "child" | keyof Enders>;
+
+function watch(child: ChildProcess): Watched {
+  let stdout = "";
+  let stderr = "";
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  const exited = new Promise<Finished>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code, signal) => {
+      alive.delete(child);
+      resolve({ code, signal, stdout, stderr });
+    });
+  });
+  const lines = () => jsonLines(stdout);
+  const soFar = () => `\n--- stdout\n${stdout}\n--- stderr\n${stderr}`;
+  return {
+    stdout: () => stdout,
+    stderr: () => stderr,
+    lines,
+    line: (fits, withinMs = 10_000) => {
+      const find = () => lines().find(fits) ?? fail(`no such line yet${soFar()}`);
+      return eventually(find, { withinMs });
+    },
+    says: async (text, withinMs = 10_000) => {
+      const find = () => {
+        const said = stdout + stderr;
+        const found = typeof text === "string" ? said.includes(text) : text.test(said);
+        if (!found) fail(`it has not said ${text}${soFar()}`);
+      };
+      await eventually(find, { withinMs });
+    },
+    exited,
+  };
+}
+function fail(message: string): never {
+  throw new Error(message);
+}
+
+/** Half a line at the end is not looked at yet. */
+function jsonLines(text: string): Record<string, unknown>[] {
+  const lines: Record<string, unknown>[] = [];
+  for (const line of text.split("\n").slice(0, -1)) {
+    if (!line.startsWith("{")) continue;
+    try {
+      lines.push(JSON.parse(line) as Record<string, unknown>);
+    } catch {
+      // A line that only looks like JSON.
+    }
+  }
+  return lines;
+}

@@ -1,0 +1,172 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Redis } from "ioredis";
+import { eventually } from "../poll.ts";
+import { freePort, startRedis, type TestRedis } from "./redis.ts";
+
+export type TestSentinel = {
+  readonly address: { readonly kind: "sentinel"; readonly url: string; readonly shown: string };
+  readonly master: TestRedis;
+  readonly replica: TestRedis;
+  readonly sentinel: TestRedis;
+  close(): Promise<void>;
+};
+
+/** A master, its replica and a Sentinel that watches them and decides alone. */
+export async function startSentinel(password?: string): Promise<TestSentinel> {
+  const secret =
+    password === undefined ? [] : ["--requirepass", password, "--masterauth", password];
+  const args = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", ...secret];
+  const master = await startRedis({ args });
+  const replica = await startRedis({
+    args: [...args, "--replicaof", "127.0.0.1", String(master.port)],
+  });
+  const dir = await mkdtemp(join(tmpdir(), "tollgate-sentinel-"));
+  const file = join(dir, "sentinel.conf");
+  const lines = [
+    `sentinel monitor main 127.0.0.1 ${master.port} 1`,
+    "sentinel down-after-milliseconds main 400",
+    "sentinel failover-timeout main 2000",
+    ...(password === undefined ? [] : [`sentinel auth-pass main ${password}`]),
+  ];
+  await writeFile(file, `${lines.join("\n")}\n`);
+  let sentinel: TestRedis | undefined;
+  const close = async () => {
+    await Promise.all([sentinel?.close(), replica.close(), master.close()]);
+    await rm(dir, { recursive: true, force: true });
+  };
+  try {
+    const admin = await replica.client(password === undefined ? {} : { password });
+    const inSync = async () => /master_link_status:up/.test(await admin.info("replication"));
+    await eventually(inSync, { withinMs: 20_000 });
+    sentinel = await startRedis({ sentinel: file });
+    await knowsReplica(sentinel);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const login = password === undefined ? "" : `:${password}@`;
+  const hosts = `127.0.0.1:${sentinel.port}`;
+  return {
+    address: {
+      kind: "sentinel",
+      url: `redis+sentinel://${login}${hosts}/main`,
+      shown: `redis+sentinel://${hosts}/main`,
+    },
+    master,
+    replica,
+    sentinel,
+    close,
+  };
+}
+
+async function knowsReplica(sentinel: TestRedis): Promise<void> {
+  const watcher = await sentinel.client();
+  await eventually(
+    async () => {
+      const found = (await watcher.call("SENTINEL", "REPLICAS", "main")) as unknown[];
+      return found.length === 1 && !String(found[0]).includes("disconnected");
+    },
+    { withinMs: 20_000 },
+  );
+}
+
+export type TestCluster = {
+  readonly address: { readonly kind: "cluster"; readonly url: string; readonly shown: string };
+  readonly nodes: readonly TestRedis[];
+  /** A client of each node, in the same order; it follows no redirection. */
+  readonly clients: readonly Redis[];
+  /** Which node owns a slot. */
+  ownerOf(slot: number): number;
+  /** Moves a slot key by key, calling `between` after each step. */
+  move(slot: number, to: number, between: () => Promise<void>): Promise<void>;
+  close(): Promise<void>;
+};
+
+const SLOTS = 16_384;
+
+/** A Cluster of masters that share the slots evenly; `args` are further options of each. */
+export async function startCluster(
+  masters = 3,
+  args: readonly string[] = [],
+): Promise<TestCluster> {
+  const nodes = await Promise.all(Array.from({ length: masters }, () => startNode(args)));
+  const clients = await Promise.all(nodes.map(({ server }) => server.client()));
+  const ownerOf = (slot: number) => Math.floor((slot * masters) / SLOTS);
+  for (const [i, redis] of clients.entries()) {
+    const slots = Array.from({ length: SLOTS }, (_, slot) => slot).filter(
+      (slot) => ownerOf(slot) === i,
+    );
+    await redis.call("CLUSTER", "ADDSLOTSRANGE", Number(slots[0]), Number(slots.at(-1)));
+    const first = nodes[0];
+    if (i > 0 && first)
+      await redis.call("CLUSTER", "MEET", "127.0.0.1", first.server.port, first.bus);
+  }
+  await allMet(clients);
+  const servers = nodes.map(({ server }) => server);
+  const url = `redis+cluster://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
+  return {
+    address: { kind: "cluster", url, shown: url },
+    nodes: servers,
+    clients,
+    ownerOf,
+    move: async (slot, to, between) => {
+      const from = ownerOf(slot);
+      const [source, target, port] = [clients[from], clients[to], servers[to]?.port];
+      if (source === undefined || target === undefined) {
+        throw new RangeError(`Cannot move to ${to}`);
+      }
+      await moveSlot(slot, { source, target, port: Number(port), between });
+    },
+    close: async () => {
+      await Promise.all(servers.map((server) => server.close()));
+    },
+  };
+}
+
+async function startNode(more: readonly string[]) {
+  const bus = String(await freePort());
+  const args = ["--cluster-enabled", "yes", "--cluster-port", bus, ...more];
+  return { bus, server: await startRedis({ args: ["--cluster-node-timeout", "2000", ...args] }) };
+}
+
+/** Resolves once every node knows all the others, and that all slots are taken. */
+async function allMet(clients: readonly Redis[]): Promise<void> {
+  await eventually(
+    async () => {
+      for (const redis of clients) {
+        const info = String(await redis.call("CLUSTER", "INFO"));
+        if (!info.includes("cluster_state:ok")) return false;
+        if (!info.includes(`cluster_size:${clients.length}`)) return false;
+      }
+      return true;
+    },
+    { withinMs: 20_000 },
+  );
+}
+
+type Move = {
+  readonly source: Redis;
+  readonly target: Redis;
+  /** Of the target. */
+  readonly port: number;
+  readonly between: () => Promise<void>;
+};
+
+async function moveSlot(slot: number, { source, target, port, between }: Move): Promise<void> {
+  const [from, to] = [await source.call("CLUSTER", "MYID"), await target.call("CLUSTER", "MYID")];
+  await target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", String(from));
+  await source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", String(to));
+  await between();
+  for (;;) {
+    const keys = (await source.call("CLUSTER", "GETKEYSINSLOT", slot, 1)) as string[];
+    if (keys[0] === undefined) break;
+    await source.call("MIGRATE", "127.0.0.1", port, keys[0], 0, 5_000);
+    await between();
+  }
+  for (const redis of [target, source]) {
+    await redis.call("CLUSTER", "SETSLOT", slot, "NODE", String(to));
+  }
+  await between();
+}

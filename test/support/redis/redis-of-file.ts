@@ -1,0 +1,41 @@
+import { after, afterEach } from "node:test";
+import type { Redis } from "ioredis";
+import { openTcpProxy, type TcpProxy } from "../wire/tcp-proxy.ts";
+import { startRedis, type TestRedis } from "./redis.ts";
+
+export type RedisOfFile = {
+  readonly server: TestRedis;
+  /** For looking, and for doing damage. */
+  readonly redis: Redis;
+};
+
+/**
+ * A server for the tests of one file: emptied after each test, closed after the last. What a test
+ * file must undo or close before that goes into an `afterEach` of its own, ahead of this call.
+ */
+export async function redisOfFile(): Promise<RedisOfFile> {
+  const server = await startRedis();
+  const redis = await server.client();
+  afterEach(async () => {
+    await redis.flushall();
+  });
+  after(() => server.close());
+  return { server, redis };
+}
+
+/** The same behind a proxy, which is healed after each test. */
+export async function proxiedRedisOfFile(): Promise<RedisOfFile & { readonly proxy: TcpProxy }> {
+  const server = await startRedis();
+  const redis = await server.client();
+  const proxy = await openTcpProxy(server);
+  afterEach(async () => {
+    proxy.behave({});
+    await proxy.listen().catch(() => undefined);
+    await redis.flushall();
+  });
+  after(async () => {
+    await proxy.close();
+    await server.close();
+  });
+  return { server, redis, proxy };
+}

@@ -1,0 +1,17 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { newCount, Tally } from "../../src/telemetry/tally.ts";
+
+describe("a tally", () => {
+  it("keeps apart what differs in one label only, numbers and texts too", () => {
+    const tally = new Tally(["a", "b"], 10, newCount);
+    tally.cell("x", 1).value += 1;
+    tally.cell("x", "1").value += 2;
+    tally.cell("y", 1).value += 4;
+    tally.cell("x", 1).value += 8;
+    assert.deepEqual(
+      [...tally.entries()].map(([, { value }]) => value),
+      [9, 2, 4],
+    );
+  });
+});
