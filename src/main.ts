@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
 import { fitsEngines } from "./cli/engines.ts";
-import type { Parent, ProcessDoor } from "./cli/frame/terminal.ts";
+import type { Parent, ProcessDoor } from "./server/process/process-door.ts";
 
 const PARENT_POLL_MS = 250;
 

@@ -1,15 +1,24 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
-import type { Address } from "../config/config.ts";
-import { type Checks, readiness } from "../telemetry/health.ts";
-import { reasonOf } from "./api/keys.ts";
-import { type ApiDeps, findRow, refuseMethod } from "./api/routes.ts";
-import { type Answer, problem, SECURITY_FIELDS } from "./http/answer.ts";
+import type { Config } from "../config/config.ts";
+import type { Address } from "../core/http/address.ts";
+import type { Counting } from "../telemetry/counting.ts";
+import type { Checks } from "../telemetry/health.ts";
+import type { ApiDeps } from "./api/call.ts";
+import { findRow } from "./api/routes.ts";
+import {
+  type Answer,
+  json,
+  problem,
+  reasonOf,
+  refuseMethod,
+  SECURITY_FIELDS,
+} from "./http/answer.ts";
 import { isJson, lingerOnClose, readMembers } from "./http/body.ts";
 import { type Guarded, readHead, refuseStranger } from "./http/guard.ts";
 import { answerBrokenRequests } from "./http/parser-error.ts";
 import { PAGE } from "./page.ts";
-import { METRICS_TYPE, type Metrics } from "./prometheus.ts";
+import { createMetrics, METRICS_TYPE, type Metrics, type Watched } from "./prometheus.ts";
 
 export type AdminDeps = ApiDeps & {
   readonly checks: () => Checks;
@@ -180,4 +189,28 @@ async function close(server: Server): Promise<void> {
   const timer = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
   await closed;
   clearTimeout(timer);
+}
+
+export type AdminHouse = Omit<AdminDeps, "metrics"> & {
+  readonly counting: Counting;
+  readonly watched: Watched;
+  /** Brings the counts up to date, ahead of each scrape. */
+  readonly gather?: () => Promise<void>;
+};
+
+/** Opens the admin listener with its metrics. Rejects with the system's error. */
+export function openAdmin(admin: NonNullable<Config["admin"]>, house: AdminHouse): Promise<Admin> {
+  const { counting, watched, gather } = house;
+  const metrics = createMetrics(watched, counting);
+  const render = async () => {
+    await gather?.();
+    return metrics.render();
+  };
+  return startAdmin({ ...house, ...admin, metrics: { render } });
+}
+
+/** 200 while all of it is well, else 503: machines read the status, people the reasons. */
+export function readiness(checks: Checks): Answer {
+  const ready = Object.values(checks).every(({ ok }) => ok);
+  return json(ready ? 200 : 503, { status: ready ? "ready" : "not ready", checks });
 }

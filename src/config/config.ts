@@ -1,8 +1,11 @@
+import type { Address } from "../core/http/address.ts";
 import type { CorsPolicy } from "../core/http/cors.ts";
 import type { EdgeLimits } from "../core/http/edge-limits.ts";
 import type { RouteTable } from "../core/http/route.ts";
 import type { BanPolicy } from "../core/quota/decide.ts";
 import type { Limit, WindowName } from "../core/quota/windows.ts";
+import type { Mistake } from "./file/place.ts";
+import type { StoreAddress } from "./schema/addresses.ts";
 
 /** A configuration that was read, checked and completed: nothing inside meets `undefined` by surprise. */
 export type Config = {
@@ -28,18 +31,6 @@ export type Config = {
   readonly log: { readonly level: "debug" | "info" | "warn" | "error" | "silent" };
 };
 
-/** Secrets stay inside `url`; `shown` is the same without them, for people and logs. */
-export type StoreAddress =
-  | { readonly kind: "memory" }
-  | {
-      readonly kind: "redis" | "sentinel" | "cluster";
-      readonly url: string;
-      readonly shown: string;
-    };
-
-/** Port 0 asks for any free port. */
-export type Address = { readonly host: string; readonly port: number };
-
 export type Environment = {
   readonly name: string;
   readonly listen: Address;
@@ -64,14 +55,6 @@ export type Environment = {
 };
 
 export type CertificateFiles = { readonly cert: string; readonly key: string };
-
-/** One mistake, at its place: printed as `FILE:LINE:COL: message`. Lines and columns from 1. */
-export type Mistake = {
-  readonly file: string;
-  readonly line: number;
-  readonly column: number;
-  readonly message: string;
-};
 
 export type Loaded =
   | {

@@ -1,6 +1,8 @@
+import { type Address, formatAddress } from "../core/http/address.ts";
 import { type KeyRecord, limitsOf } from "../core/keys/key.ts";
-import type { Address, Config, StoreAddress } from "./config.ts";
-import { formatAddress } from "./schema/addresses.ts";
+import type { Config, Loaded } from "./config.ts";
+import type { Mistake } from "./file/place.ts";
+import type { StoreAddress } from "./schema/addresses.ts";
 
 /** The running configuration and the one that would take its place. */
 export type Change = { readonly from: Config; readonly to: Config };
@@ -137,3 +139,49 @@ function named(records: readonly KeyRecord[]): string {
   const ids = records.map(({ id }) => id).join(", ");
   return records.length === 1 ? `the key ${ids} has it` : `the keys ${ids} have it`;
 }
+
+/** The configuration that takes the place of the one in force, or why there is none. */
+export type Next =
+  | { readonly ok: true; readonly config: Config }
+  | {
+      readonly ok: false;
+      readonly mistakes: readonly Mistake[];
+      readonly reasons: readonly string[];
+    };
+
+export type InForce = {
+  readonly from: Config;
+  readonly records: readonly KeyRecord[];
+  /** Unix milliseconds. */
+  readonly nowMs: number;
+};
+
+/** Judges what was read aside: mistakes of its own first, then what a reload cannot do. */
+export function judgeNext(loaded: Loaded, { from, records, nowMs }: InForce): Next {
+  if (!loaded.ok) return { ok: false, mistakes: loaded.mistakes, reasons: [] };
+  const { config } = loaded;
+  const reasons = refuseReload({ from, to: config }, records, nowMs);
+  return reasons.length === 0 ? { ok: true, config } : { ok: false, mistakes: [], reasons };
+}
+
+/** For people: `FILE:LINE:COL: message`, or the reason. */
+export function whyNot({ mistakes, reasons }: Extract<Next, { ok: false }>): readonly string[] {
+  const placed = mistakes.map(({ file, line, column, message }) => {
+    return `${file}:${line}:${column}: ${message}`;
+  });
+  return [...placed, ...reasons];
+}
+
+/**
+ * What a reload came to. `reasons` say why a configuration without mistakes was refused: it changes
+ * what needs a restart, or drops a plan in use (contract 2).
+ */
+export type Reloaded =
+  | { readonly ok: true; readonly hash: string }
+  | {
+      readonly ok: false;
+      readonly mistakes: readonly Mistake[];
+      readonly reasons?: readonly string[];
+      /** The new one is in force, but not in every process: those that cannot are replaced. */
+      readonly partly?: true;
+    };

@@ -1,5 +1,5 @@
+import { formatAddress } from "../core/http/address.ts";
 import type { Config, Environment } from "./config.ts";
-import { formatAddress } from "./schema/addresses.ts";
 
 /**
  * The configuration in force as plain JSON for the admin's GET /api/config, in the contract's own

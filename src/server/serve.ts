@@ -1,18 +1,19 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { mistakeLine } from "../cli/frame/config-file.ts";
+import type { Config, Loaded } from "../config/config.ts";
+import { mistakeLine } from "../config/file/place.ts";
+import { loadConfig } from "../config/load.ts";
+import { createLog, type Log } from "../telemetry/log.ts";
+import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import {
   DONE,
   type EndSignal,
   FAILED,
   fail,
-  type Terminal,
+  type ProcessSurroundings,
   WRONG_CONFIGURATION,
-} from "../cli/frame/terminal.ts";
-import type { Config, Loaded } from "../config/config.ts";
-import { loadConfig } from "../config/load.ts";
-import { createLog, type Log } from "../telemetry/log.ts";
-import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
-import { type Started, start } from "./start.ts";
+} from "./process/process-door.ts";
+import type { Started } from "./process/started.ts";
+import { start } from "./start.ts";
 import { watchFiles } from "./watch-files.ts";
 
 /** Exit status by the signal that came a second time: 128 and its number, as shells have it. */
@@ -30,7 +31,7 @@ const STOP_AT_ONCE_MS = 500;
 
 export type Serving = {
   readonly file: string;
-  readonly env: Terminal["env"];
+  readonly env: ProcessSurroundings["env"];
   /** The same signal again within this is one that came twice, not a second one. */
   readonly repeatMs: number;
   /** Before the gateway starts. Keep what it returns: it is called when the start fails. */
@@ -43,17 +44,17 @@ export type Serving = {
  * Runs the gateway until a signal ends it, and gives the exit status. SIGHUP or a save of one of
  * its files reloads; SIGTERM and SIGINT drain; a second one ends at once (edge.md, Process).
  */
-export async function serve(serving: Serving, terminal: Terminal): Promise<number> {
+export async function serve(serving: Serving, surroundings: ProcessSurroundings): Promise<number> {
   const loaded = await loadConfig(serving.file, serving.env);
   if (!loaded.ok) {
-    return fail(terminal, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));
+    return fail(surroundings, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));
   }
   const pipe = openLogPipe(1);
   const log = createLog(pipe, loaded.config.log.level);
   for (const warning of loaded.warnings) log.warn(mistakeLine(warning), { ...warning });
   const undo = await serving.before?.(loaded.config);
   try {
-    return await new Service(serving, terminal, { pipe, log, loaded }).run();
+    return await new Service(serving, surroundings, { pipe, log, loaded }).run();
   } catch (error) {
     await undo?.();
     await pipe.flush(LAST_LINES_AT_ONCE_MS);
@@ -69,7 +70,7 @@ type Opened = {
 
 class Service {
   readonly #serving: Serving;
-  readonly #terminal: Terminal;
+  readonly #surroundings: ProcessSurroundings;
   readonly #pipe: LogPipe;
   readonly #log: Log;
   readonly #watch = watchFiles(() => this.#reload("file saved"));
@@ -81,9 +82,9 @@ class Service {
   #signalled: { readonly signal: EndSignal; readonly atMs: number } | undefined;
   #ended: (status: number) => void = () => {};
 
-  constructor(serving: Serving, terminal: Terminal, { pipe, log, loaded }: Opened) {
+  constructor(serving: Serving, surroundings: ProcessSurroundings, { pipe, log, loaded }: Opened) {
     this.#serving = serving;
-    this.#terminal = terminal;
+    this.#surroundings = surroundings;
     this.#pipe = pipe;
     this.#log = log;
     this.#first = loaded;
@@ -94,7 +95,7 @@ class Service {
     const ended = new Promise<number>((resolve) => {
       this.#ended = resolve;
     });
-    const { process } = this.#terminal;
+    const { process } = this.#surroundings;
     process.onEndSignal((signal) => this.#onEndSignal(signal));
     process.onHangUp(() => this.#reload("SIGHUP"));
     process.onCrash((error) => this.#onCrash(error));
@@ -157,7 +158,7 @@ class Service {
   #end(status: number, drainMs: number): void {
     this.#ending = true;
     this.#watch.close();
-    const { process } = this.#terminal;
+    const { process } = this.#surroundings;
     setTimeout(() => process.kill(), drainMs + LAST_LINES_MS).unref();
     const deadline = new Promise((resolve) => setTimeout(resolve, drainMs + CUT_MS).unref());
     const stopped = this.#started?.stop().catch((error: unknown) => {
@@ -178,7 +179,7 @@ class Service {
     const stopped = this.#started?.stop({ atOnce: true }).catch(() => {});
     await Promise.race([stopped, delay(STOP_AT_ONCE_MS)]);
     const flushed = await this.#pipe.flush(LAST_LINES_AT_ONCE_MS);
-    const { process } = this.#terminal;
+    const { process } = this.#surroundings;
     if (flushed || !this.#pipe.holdsExit) process.exit(status);
     process.kill();
   }

@@ -1,5 +1,8 @@
-import type { Config, StoreAddress } from "../config/config.ts";
-import type { FailurePolicy, KeyStore, QuotaStore, Report } from "./interface/quota-store.ts";
+import type { Config } from "../config/config.ts";
+import type { StoreAddress } from "../config/schema/addresses.ts";
+import type { Report } from "../telemetry/log.ts";
+import type { KeyStore } from "./interface/key-store.ts";
+import type { FailurePolicy, QuotaStore } from "./interface/quota-store.ts";
 import { openKeysFile } from "./keys/file-keys.ts";
 import { createMemoryStore } from "./memory/memory-store.ts";
 

@@ -1,5 +1,3 @@
-import { type Answer, json } from "../admin/http/answer.ts";
-
 /** `why` is read by anybody who can reach the listener: it names settings, never secrets. */
 export type Check = { readonly ok: boolean; readonly why?: string };
 export type Checks = Readonly<
@@ -41,10 +39,4 @@ function checkOf(backends: readonly Backend[]): Check {
     backends.some((one) => one.up && one.environment === environment),
   );
   return { ok, why: `down: ${down.map(({ origin }) => origin).join(", ")}` };
-}
-
-/** 200 while all of it is well, else 503: machines read the status, people the reasons. */
-export function readiness(checks: Checks): Answer {
-  const ready = Object.values(checks).every(({ ok }) => ok);
-  return json(ready ? 200 : 503, { status: ready ? "ready" : "not ready", checks });
 }

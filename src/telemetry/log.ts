@@ -74,3 +74,10 @@ function requestText(line: RequestLine): string {
   if (why !== undefined) text += `,"why":${JSON.stringify(why)}`;
   return `${text},"msg":"request"}\n`;
 }
+
+/** What a store tells the people who run it; the caller logs it. Details never hold secrets. */
+export type Report = (
+  level: "debug" | "info" | "warn" | "error",
+  message: string,
+  details?: Record<string, unknown>,
+) => void;

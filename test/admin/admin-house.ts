@@ -2,12 +2,14 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Reloaded } from "../../src/admin/api/routes.ts";
 import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
 import { createMetrics, type Metrics, type Watched } from "../../src/admin/prometheus.ts";
-import type { Address, Config } from "../../src/config/config.ts";
+import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import type { KeyStore, QuotaStore } from "../../src/stores/interface/quota-store.ts";
+import type { Reloaded } from "../../src/config/reload.ts";
+import type { Address } from "../../src/core/http/address.ts";
+import type { KeyStore } from "../../src/stores/interface/key-store.ts";
+import type { QuotaStore } from "../../src/stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open.ts";
 import type { Checks } from "../../src/telemetry/health.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { accountKey } from "../../src/stores/redis/decide-call.ts";
+import { accountKey } from "../../src/stores/redis/keyspace.ts";
 import { type House, openHouse } from "../support/gateway/house.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 

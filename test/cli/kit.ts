@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ProcessDoor } from "../../src/cli/frame/terminal.ts";
 import { run } from "../../src/cli/run.ts";
+import type { ProcessDoor } from "../../src/server/process/process-door.ts";
 
 export type Said = { readonly status: number; readonly out: string; readonly err: string };
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { bucketOf, crc16 } from "../../src/stores/redis/decide-call.ts";
+import { bucketOf, crc16 } from "../../src/stores/redis/keyspace.ts";
 import { startCluster } from "../support/redis/redis-engines.ts";
 import { dayUsed, metric, openRedisHouse, startLoad } from "./redis-house.ts";
 

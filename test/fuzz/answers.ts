@@ -4,7 +4,6 @@ import {
   type RawResponse,
   valuesOf,
 } from "../support/wire/response.ts";
-import type { Sent, Wrong } from "./target.ts";
 
 export type Came = {
   readonly bytes: Buffer;
@@ -69,3 +68,12 @@ function parseAny(bytes: Buffer, closed: boolean): Parsed {
   }
   return best;
 }
+
+/** `kind` groups what is the same mistake; `why` has the particulars. */
+export type Wrong = { readonly kind: string; readonly why: string; readonly requestId?: string };
+
+export type Sent = {
+  readonly wrong: readonly Wrong[];
+  readonly statuses: readonly number[];
+  readonly requestIds: readonly string[];
+};

@@ -1,5 +1,6 @@
+import type { Wrong } from "./answers.ts";
 import { type Case, caseOf } from "./mutate.ts";
-import { openTarget, type Target, type Wrong } from "./target.ts";
+import { openTarget, type Target } from "./target.ts";
 
 export type FuzzOptions = {
   readonly cases: number;

@@ -4,18 +4,9 @@ import { ACCOUNT, KEY, openServed, type Served } from "../support/gateway/served
 import { eventually } from "../support/poll.ts";
 import { ask } from "../support/wire/client.ts";
 import { valuesOf } from "../support/wire/response.ts";
-import { type Came, judgeAnswers } from "./answers.ts";
+import { type Came, judgeAnswers, type Sent, type Wrong } from "./answers.ts";
 import type { Case } from "./mutate.ts";
 import { openStrictBackend, type StrictBackend } from "./strict-backend.ts";
-
-/** `kind` groups what is the same mistake; `why` has the particulars. */
-export type Wrong = { readonly kind: string; readonly why: string; readonly requestId?: string };
-
-export type Sent = {
-  readonly wrong: readonly Wrong[];
-  readonly statuses: readonly number[];
-  readonly requestIds: readonly string[];
-};
 
 /** A real gateway in a process of its own, in front of a backend that forgives nothing. */
 export type Target = AsyncDisposable & {

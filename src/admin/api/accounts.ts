@@ -1,10 +1,9 @@
 import { limitsOf } from "../../core/keys/key.ts";
 import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
 import type { AccountName } from "../../stores/interface/quota-store.ts";
-import { type Answer, json, problem } from "../http/answer.ts";
-import { RETRY, reasonOf, unknownId } from "./keys.ts";
+import { type Answer, json, problem, RETRY, reasonOf, unknownId } from "../http/answer.ts";
+import type { ApiDeps, Call } from "./call.ts";
 import { readNothing } from "./members.ts";
-import type { ApiDeps, Call } from "./routes.ts";
 
 /** Every ban in force, as `bans list --json` tells them. */
 export async function tellBans({ deps }: Call): Promise<Answer> {

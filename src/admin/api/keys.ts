@@ -9,10 +9,18 @@ import {
 } from "../../core/keys/keyring.ts";
 import type { Keyring } from "../../core/keys/keyring-rules.ts";
 import { keyReport } from "../../core/keys/report.ts";
-import type { Edit } from "../../stores/interface/quota-store.ts";
-import { type Answer, json, problem, type Read } from "../http/answer.ts";
+import type { Edit } from "../../stores/interface/key-store.ts";
+import {
+  type Answer,
+  json,
+  problem,
+  RETRY,
+  type Read,
+  reasonOf,
+  unknownId,
+} from "../http/answer.ts";
+import type { ApiDeps, Call } from "./call.ts";
 import { readGraceMs, readNothing, readWantedKeys } from "./members.ts";
-import type { ApiDeps, Call } from "./routes.ts";
 
 export function listKeys({ deps }: Call): Answer {
   return json(200, deps.keys.list().map(keyReport));
@@ -93,20 +101,9 @@ async function change<T extends Edited>(
   return result.ok ? { ok: true, value: result } : { ok: false, answer: refusalAnswer(result) };
 }
 
-export const RETRY = { fields: ["Retry-After", "1"] } as const;
-
 const CODES = { usage: "bad_request", refused: "conflict" } as const;
 
 /** An unknown ID is not repeated: somebody may have sent a key. */
 function refusalAnswer({ because, message }: KeyringRefusal): Answer {
   return because === "unknown" ? unknownId() : problem(CODES[because], message);
-}
-
-export function unknownId(): Answer {
-  return problem("unknown_id", "No key or account has this ID");
-}
-
-/** The message alone: errors of libraries carry commands, addresses and passwords as members. */
-export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : "unknown";
 }

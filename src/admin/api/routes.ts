@@ -1,44 +1,10 @@
-import type { Config, Mistake } from "../../config/config.ts";
 import { shownConfig } from "../../config/shown.ts";
 import { ID_PATTERN } from "../../core/keys/key.ts";
-import type { KeyStore, QuotaStore } from "../../stores/interface/quota-store.ts";
-import type { Log } from "../../telemetry/log.ts";
-import { type Answer, json, problem } from "../http/answer.ts";
+import { type Answer, json, problem, refuseMethod } from "../http/answer.ts";
 import { liftBan, tellBans, tellUsage } from "./accounts.ts";
+import type { Call } from "./call.ts";
 import { createKeys, listKeys, revoke, rotate, showKeys } from "./keys.ts";
 import { readNothing } from "./members.ts";
-
-/** What the API works on; start.ts supplies it. `now` is the wall clock, in Unix milliseconds. */
-export type ApiDeps = {
-  /** The configuration in force. */
-  readonly config: () => Config;
-  readonly keys: KeyStore;
-  readonly quotas: QuotaStore;
-  readonly reload: () => Promise<Reloaded>;
-  readonly log: Pick<Log, "info" | "error">;
-  readonly now: () => number;
-};
-
-/**
- * What a reload came to. `reasons` say why a configuration without mistakes was refused: it changes
- * what needs a restart, or drops a plan in use (contract 2).
- */
-export type Reloaded =
-  | { readonly ok: true; readonly hash: string }
-  | {
-      readonly ok: false;
-      readonly mistakes: readonly Mistake[];
-      readonly reasons?: readonly string[];
-      /** The new one is in force, but not in every process: those that cannot are replaced. */
-      readonly partly?: true;
-    };
-
-/** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */
-export type Call = {
-  readonly deps: ApiDeps;
-  readonly id: string;
-  readonly members: Readonly<Record<string, unknown>>;
-};
 
 export type Row = {
   readonly method: "GET" | "POST" | "DELETE";
@@ -82,11 +48,6 @@ export function findRow(
   }
   const at = found.segments.indexOf(":id");
   return { ok: true, row: found, id: at === -1 ? "" : (segments[at] ?? "") };
-}
-
-export function refuseMethod(allow: readonly string[]): Answer {
-  const fields = ["Allow", allow.join(", ")];
-  return problem("method_not_allowed", `Here the methods are ${allow.join(", ")}`, { fields });
 }
 
 function fits(pattern: readonly string[], segments: readonly string[]): boolean {

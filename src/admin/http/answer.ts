@@ -64,3 +64,19 @@ export const SECURITY_FIELDS: readonly string[] = [
   ...["Referrer-Policy", "no-referrer"],
   ...["Cross-Origin-Resource-Policy", "same-origin"],
 ];
+
+export function refuseMethod(allow: readonly string[]): Answer {
+  const fields = ["Allow", allow.join(", ")];
+  return problem("method_not_allowed", `Here the methods are ${allow.join(", ")}`, { fields });
+}
+
+export const RETRY = { fields: ["Retry-After", "1"] } as const;
+
+export function unknownId(): Answer {
+  return problem("unknown_id", "No key or account has this ID");
+}
+
+/** The message alone: errors of libraries carry commands, addresses and passwords as members. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : "unknown";
+}

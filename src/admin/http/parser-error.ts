@@ -1,7 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { refuseMethod } from "../api/routes.ts";
-import { type Answer, problem, SECURITY_FIELDS } from "./answer.ts";
+import { type Answer, problem, refuseMethod, SECURITY_FIELDS } from "./answer.ts";
 
 /**
  * Answers what the HTTP parser refused, and CONNECT, which has no response object: in the Error

@@ -1,16 +1,13 @@
-import type { Config, Mistake } from "../../config/config.ts";
-import { fail, type Terminal, WRONG_CONFIGURATION } from "./terminal.ts";
+import type { Config } from "../../config/config.ts";
+import { mistakeLine } from "../../config/file/place.ts";
+import { fail, WRONG_CONFIGURATION } from "../../server/process/process-door.ts";
+import type { Terminal } from "./terminal.ts";
 import type { Call } from "./verb.ts";
 
 export const DEFAULT_FILE = "config/tollgate.yaml";
 
 export function configFileOf(call: Call): string {
   return call.text("config") ?? DEFAULT_FILE;
-}
-
-/** As compilers say it, so that editors can jump there (contract 1). */
-export function mistakeLine({ file, line, column, message }: Mistake): string {
-  return `${file}:${line}:${column}: ${message}`;
 }
 
 /** The configuration, or the exit status after every mistake was said. */

@@ -1,4 +1,5 @@
-import type { Address, Environment } from "../../config/config.ts";
+import type { Environment } from "../../config/config.ts";
+import type { Address } from "../../core/http/address.ts";
 
 /** A command that tries the key and works when pasted into a shell. */
 export function curlLine(

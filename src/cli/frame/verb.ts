@@ -1,4 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
+import { readDuration } from "../../config/schema/units.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** One verb of the command line. Heavy rooms are imported by `run`, so that help costs nothing. */
@@ -84,4 +85,13 @@ function callOf(values: Values, args: readonly string[]): Call {
     text: (option) => texts(option).at(-1),
     flag: (option) => values[option] === true,
   };
+}
+
+/** The milliseconds of an option such as `--grace 24h`, undefined without it, or what is wrong. */
+export function readPeriod(call: Call, option: string): number | string | undefined {
+  const text = call.text(option);
+  if (text === undefined) return undefined;
+  const period = readDuration(text);
+  if (period !== undefined) return period;
+  return `Cannot read --${option} as a duration such as 10s, 5m, 24h or 90d: the value is ${JSON.stringify(text)}`;
 }

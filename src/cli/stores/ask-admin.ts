@@ -2,7 +2,7 @@ import { request } from "node:http";
 import type { Config } from "../../config/config.ts";
 import type { BanReport, UsageReport } from "../../core/keys/report.ts";
 import { originOf } from "../frame/curl.ts";
-import type { Accounts, Lifted, Told } from "./with-accounts.ts";
+import type { Accounts, Lifted, Told } from "./accounts.ts";
 
 const ANSWER_MS_MAX = 10_000;
 const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;

@@ -1,10 +1,11 @@
 import type { Config } from "../../config/config.ts";
 import { limitsOf } from "../../core/keys/key.ts";
 import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
-import type { KeyStore, QuotaStore } from "../../stores/interface/quota-store.ts";
+import type { KeyStore } from "../../stores/interface/key-store.ts";
+import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import type { Terminal } from "../frame/terminal.ts";
-import type { Accounts, Told } from "./with-accounts.ts";
+import type { Accounts, Told } from "./accounts.ts";
 
 /** Talks to the shared store itself: no gateway need run. Close it when done. */
 export async function openStoredAccounts(

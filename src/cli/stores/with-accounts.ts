@@ -1,23 +1,10 @@
 import type { Config } from "../../config/config.ts";
-import type { BanReport, UsageReport } from "../../core/keys/report.ts";
+import { FAILED, fail } from "../../server/process/process-door.ts";
 import { readConfig } from "../frame/config-file.ts";
-import { FAILED, fail, type Terminal } from "../frame/terminal.ts";
+import type { Terminal } from "../frame/terminal.ts";
 import type { Call } from "../frame/verb.ts";
+import type { Accounts, Told } from "./accounts.ts";
 import { askAdmin } from "./ask-admin.ts";
-
-/** A question about accounts: an answer, or why there is none, in words; all of those exit 1. */
-export type Told<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly message: string };
-
-export type Lifted = { readonly account: string; readonly environment: string };
-
-/** What is remembered of accounts, wherever it is. `id` is an account or one of its keys. */
-export type Accounts = {
-  bans(): Promise<Told<readonly BanReport[]>>;
-  liftBan(id: string): Promise<Told<Lifted>>;
-  usage(id: string): Promise<Told<UsageReport>>;
-};
 
 /**
  * Asks a question of the accounts: of the store where all gateways share one, else of the running

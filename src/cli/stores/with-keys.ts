@@ -4,10 +4,11 @@ import type { KeyRecord } from "../../core/keys/key.ts";
 import type { IssuedKey, KeyringRefusal } from "../../core/keys/keyring.ts";
 import type { Keyring } from "../../core/keys/keyring-rules.ts";
 import { keyReport } from "../../core/keys/report.ts";
-import type { KeyStore } from "../../stores/interface/quota-store.ts";
+import { FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import type { KeyStore } from "../../stores/interface/key-store.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { curlLine } from "../frame/curl.ts";
-import { FAILED, fail, type Terminal, WRONG_USAGE } from "../frame/terminal.ts";
+import type { Terminal } from "../frame/terminal.ts";
 import type { Call } from "../frame/verb.ts";
 
 /** What keys are made with here: the configuration's names, the system's randomness and clock. */

@@ -1,5 +1,6 @@
+import { DONE } from "../../server/process/process-door.ts";
 import { instant, table } from "../frame/table.ts";
-import { DONE, printJson } from "../frame/terminal.ts";
+import { printJson } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
 

@@ -1,6 +1,8 @@
 import type { Config } from "../../config/config.ts";
-import { configFileOf, mistakeLine } from "../frame/config-file.ts";
-import { DONE, printJson, type Terminal, WRONG_CONFIGURATION } from "../frame/terminal.ts";
+import { mistakeLine } from "../../config/file/place.ts";
+import { DONE, WRONG_CONFIGURATION } from "../../server/process/process-door.ts";
+import { configFileOf } from "../frame/config-file.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
 
 /** Every mistake at once, each as FILE:LINE:COL: message; warnings are told and fail nothing. */
@@ -30,3 +32,17 @@ function sayFine(file: string, { environments, plans }: Config, terminal: Termin
   const names = environments.map(({ name }) => name).join(", ");
   terminal.out(`${file} is fine: ${names}; plans ${[...plans.keys()].join(", ")}\n`);
 }
+
+/** Always one JSON value; --json and --config are taken and change nothing. */
+export const schema: Verb = {
+  name: "schema",
+  usage: "",
+  summary: "print the JSON Schema of the configuration",
+  options: [CONFIG, JSON_FLAG],
+  args: [],
+  async run(_call, terminal) {
+    const { schemaText } = await import("../../config/schema/json-schema.ts");
+    terminal.out(schemaText());
+    return DONE;
+  },
+};

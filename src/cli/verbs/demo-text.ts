@@ -1,11 +1,11 @@
-import type { Config } from "../../config/config.ts";
+import type { Config, Environment } from "../../config/config.ts";
 import { limitsOf } from "../../core/keys/key.ts";
-import type { Started } from "../../server/start.ts";
+import type { IssuedKey } from "../../core/keys/keyring.ts";
+import type { Started } from "../../server/process/started.ts";
 import { DEFAULT_FILE } from "../frame/config-file.ts";
 import { curlLine } from "../frame/curl.ts";
 import { styleOf } from "../frame/table.ts";
 import type { Terminal } from "../frame/terminal.ts";
-import type { DemoKey } from "./demo.ts";
 
 export type Shown = {
   readonly started: Pick<Started, "urls" | "adminUrl">;
@@ -51,3 +51,5 @@ function keysText({ issued, config, started, file }: Shown, terminal: Terminal):
   });
   return `Demo keys, shown this once (only their digests are kept):\n\n${shown.join("")}\nAnother key:\n  ${command}\n`;
 }
+
+export type DemoKey = IssuedKey & { readonly environment: Environment };

@@ -1,11 +1,10 @@
 import { dirname } from "node:path";
-import type { Config, Environment } from "../../config/config.ts";
-import type { IssuedKey } from "../../core/keys/keyring.ts";
+import type { Config } from "../../config/config.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { configFileOf } from "../frame/config-file.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import { CONFIG, type Verb } from "../frame/verb.ts";
-import { demoText } from "./demo-text.ts";
+import { type DemoKey, demoText } from "./demo-text.ts";
 
 /** npm hands on a Ctrl-C that the terminal has already given to the whole group. */
 const REPEAT_MS = 500;
@@ -52,8 +51,6 @@ export const demo: Verb = {
     }
   },
 };
-
-export type DemoKey = IssuedKey & { readonly environment: Environment };
 
 /** On a first start without keys: one per plan for production, a free one for the others. */
 async function issueFirstKeys(config: Config, terminal: Terminal): Promise<readonly DemoKey[]> {

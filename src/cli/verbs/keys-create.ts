@@ -1,9 +1,9 @@
 import { issueKeys } from "../../core/keys/keyring.ts";
 import type { WantedKeys } from "../../core/keys/keyring-rules.ts";
 import { type Limit, WINDOWS } from "../../core/quota/windows.ts";
-import { DONE, fail, printJson, WRONG_USAGE } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { readPeriod } from "../period.ts";
+import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { printJson } from "../frame/terminal.ts";
+import { type Call, CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
 import {
   changeKeys,
   failRefused,

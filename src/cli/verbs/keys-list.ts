@@ -1,8 +1,9 @@
 import type { KeyRecord } from "../../core/keys/key.ts";
 import { findKeys } from "../../core/keys/keyring.ts";
 import { keyReport } from "../../core/keys/report.ts";
+import { DONE } from "../../server/process/process-door.ts";
 import { instant, table } from "../frame/table.ts";
-import { DONE, printJson, type Terminal } from "../frame/terminal.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import { failRefused, withKeys } from "../stores/with-keys.ts";
 

@@ -1,9 +1,9 @@
 import { revokeKey, rotateKey } from "../../core/keys/keyring.ts";
 import { keyReport } from "../../core/keys/report.ts";
+import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { instant } from "../frame/table.ts";
-import { DONE, fail, printJson, WRONG_USAGE } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { readPeriod } from "../period.ts";
+import { printJson } from "../frame/terminal.ts";
+import { CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
 import {
   changeKeys,
   failRefused,

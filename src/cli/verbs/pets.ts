@@ -1,7 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Address } from "../../config/config.ts";
-import { DONE, FAILED, fail, type Terminal, WRONG_USAGE } from "../frame/terminal.ts";
+import type { Address } from "../../core/http/address.ts";
+import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import type { Terminal } from "../frame/terminal.ts";
 import type { Verb } from "../frame/verb.ts";
 
 export const pets: Verb = {

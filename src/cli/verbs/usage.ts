@@ -1,6 +1,7 @@
 import type { UsageReport } from "../../core/keys/report.ts";
+import { DONE } from "../../server/process/process-door.ts";
 import { instant, table } from "../frame/table.ts";
-import { DONE, printJson, type Terminal } from "../frame/terminal.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
 

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { Mistake } from "../config.ts";
+import type { Mistake } from "./place.ts";
 import { dotted, type Path, pathKey } from "./place.ts";
 import type { Tree } from "./tree.ts";
 

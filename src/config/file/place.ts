@@ -24,3 +24,16 @@ export function pathKey(path: Path): string {
 export function isWithin(path: string, start: string): boolean {
   return path === start || start === "[]" || path.startsWith(`${start.slice(0, -1)},`);
 }
+
+/** One mistake, at its place: printed as `FILE:LINE:COL: message`. Lines and columns from 1. */
+export type Mistake = {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
+};
+
+/** As compilers say it, so that editors can jump there (contract 1). */
+export function mistakeLine({ file, line, column, message }: Mistake): string {
+  return `${file}:${line}:${column}: ${message}`;
+}

@@ -8,7 +8,7 @@ import {
   type Scalar,
   type ScalarTag,
 } from "yaml";
-import type { Mistake } from "../config.ts";
+import type { Mistake } from "./place.ts";
 import { dotted, isWithin, type Path, type Place, pathKey } from "./place.ts";
 import { substitute, type Variables } from "./substitute.ts";
 import { type Parsed, parseYaml } from "./yaml.ts";

@@ -1,6 +1,5 @@
 import { type Document, LineCounter, type ParsedNode, parseDocument, type YAMLError } from "yaml";
-import type { Mistake } from "../config.ts";
-import type { Place } from "./place.ts";
+import type { Mistake, Place } from "./place.ts";
 
 export type Parsed = {
   readonly document: Document.Parsed<ParsedNode>;

@@ -1,5 +1,5 @@
 import { isIP, isIPv4, isIPv6 } from "node:net";
-import type { Address, StoreAddress } from "../config.ts";
+import type { Address } from "../../core/http/address.ts";
 
 /** What was read, or why not: in words that follow the value's name and never hold the value. */
 export type Read<T> = { readonly value: T } | { readonly why: string };
@@ -23,16 +23,6 @@ export function readListen(text: string): Read<Address> {
   return isHost
     ? { value: { host: bare.toLowerCase(), port } }
     : { why: "its host is neither a name nor an IP address" };
-}
-
-/** As people write it: IPv6 in brackets. */
-export function formatAddress({ host, port }: Address): string {
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
-}
-
-/** Only this machine can reach it. */
-export function isLoopback({ host }: Address): boolean {
-  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 }
 
 /** An origin: http or https, a host, perhaps a port, nothing else. */
@@ -115,3 +105,12 @@ function isEncoded(text: string): boolean {
     return false;
   }
 }
+
+/** Secrets stay inside `url`; `shown` is the same without them, for people and logs. */
+export type StoreAddress =
+  | { readonly kind: "memory" }
+  | {
+      readonly kind: "redis" | "sentinel" | "cluster";
+      readonly url: string;
+      readonly shown: string;
+    };

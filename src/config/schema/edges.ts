@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { optional, required } from "../fields.ts";
 import { readOrigin } from "./addresses.ts";
 import * as kind from "./kinds.ts";
+import { optional, required } from "./kinds.ts";
 
 /** What an environment may have at its two edges, toward clients and toward backends. */
 

@@ -137,3 +137,16 @@ const TOKEN = "a token of at most 512 printable characters without spaces";
 export const token = z
   .preprocess((value) => value ?? "", z.string(TOKEN).regex(/^[\x21-\x7e]{0,512}$/, TOKEN))
   .meta({ title: TOKEN });
+
+/** A key that may be left out: what then holds, as one would write it, and what it means. */
+export function optional<T extends z.ZodType>(
+  schema: T,
+  fallback: z.input<T>,
+  description: string,
+) {
+  return schema.prefault(fallback as never).meta({ description });
+}
+
+export function required<T extends z.ZodType>(schema: T, description: string): T {
+  return schema.meta({ description });
+}

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { optional } from "../fields.ts";
 import * as kind from "./kinds.ts";
+import { optional } from "./kinds.ts";
 
 const TIMEOUT = { from: "1ms", to: "24h" };
 const PAUSE = { from: "0s", to: "24h" };

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { WINDOWS } from "../../core/quota/windows.ts";
-import { optional, required } from "../fields.ts";
 import { cors, healthCheck, tls, upstreamTls } from "./edges.ts";
 import * as kind from "./kinds.ts";
+import { optional, required } from "./kinds.ts";
 import { limits, overrides } from "./limits.ts";
 
 const BAN_TIME = { from: "1ms", to: "366d" };

@@ -16,3 +16,23 @@ export type EdgeLimits = {
   readonly drainDelayMs: number;
   readonly drainMs: number;
 };
+
+type Drained = {
+  readonly environments: readonly {
+    readonly limits: Pick<EdgeLimits, "drainDelayMs" | "drainMs">;
+  }[];
+};
+
+export type DrainTimes = { readonly delayMs: number; readonly drainMs: number };
+
+/**
+ * How long a shutdown takes at most, in milliseconds: one drain delay and one drain serve all
+ * environments of a process, so that the longest of each counts.
+ */
+export function drainTimes({ environments }: Drained): DrainTimes {
+  const limits = environments.map((environment) => environment.limits);
+  return {
+    delayMs: Math.max(0, ...limits.map(({ drainDelayMs }) => drainDelayMs)),
+    drainMs: Math.max(0, ...limits.map(({ drainMs }) => drainMs)),
+  };
+}

@@ -7,7 +7,6 @@ import { type KeyRecord, maskKeys } from "../../core/keys/key.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Refusal, RefusalCode } from "../../core/refusal.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
-import type { Tunnels } from "../tunnel/open-tunnels.ts";
 import type { Served } from "./served.ts";
 
 /** What the gateway waits for; each wait has its own limit (contract 2, `limits`). */
@@ -28,7 +27,14 @@ export type Forwarding = {
 };
 
 /** The client asks for a WebSocket, as edge.md wants it: `nonce` is its Sec-WebSocket-Key. */
-export type Upgrade = { readonly nonce: string; readonly tunnels: Tunnels };
+export type Upgrade = { readonly nonce: string; readonly tunnels: TunnelRegister };
+
+/** Counts the tunnels of each key: implemented by the open tunnels of a listener. */
+export type TunnelRegister = {
+  /** Counts a tunnel in; false where its key has as many as it may. */
+  enter(tunnel: OpenTunnel): boolean;
+  leave(tunnel: OpenTunnel): void;
+};
 
 /**
  * One request and its response, from the head to the last byte: what is known of it, what was
@@ -151,3 +157,11 @@ function pathOf(url: string): string {
   const question = url.indexOf("?");
   return question === -1 ? url : url.slice(0, question);
 }
+
+/** An open tunnel, or one that waits for the backend's 101. */
+export type OpenTunnel = {
+  readonly key: KeyRecord;
+  readonly served: Served;
+  /** Ends it from our side: 1001, the gateway goes or nothing moves; 1008, the key may no longer. */
+  close(status: 1001 | 1008, why: string): void;
+};

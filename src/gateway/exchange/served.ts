@@ -3,7 +3,8 @@ import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import type { RouteTable } from "../../core/http/route.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import type { KeyStore, QuotaStore } from "../../stores/interface/quota-store.ts";
+import type { KeyStore } from "../../stores/interface/key-store.ts";
+import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log, RequestLine } from "../../telemetry/log.ts";
 import type { TrustedProxies } from "../client/client-address.ts";
 import type { FailureAllowance } from "../client/failure-allowance.ts";
@@ -48,3 +49,25 @@ export type Gateway = {
   /** As the upkeep found it last; absent until then. */
   memory?: Memory;
 };
+
+const known = new WeakMap<readonly Served[], EdgeLimits>();
+
+/**
+ * The largest of every limit among environments that share a listener: what holds before a request
+ * has told its host, and for the connection itself.
+ */
+export function largest(serves: readonly Served[]): EdgeLimits {
+  const [first, ...others] = serves as readonly [Served, ...Served[]];
+  let limits = known.get(serves);
+  if (limits === undefined) {
+    const all = { ...first.limits };
+    for (const { limits: each } of others) {
+      for (const name of Object.keys(all) as (keyof EdgeLimits)[]) {
+        Object.assign(all, { [name]: Math.max(all[name], each[name]) });
+      }
+    }
+    limits = all;
+    known.set(serves, limits);
+  }
+  return limits;
+}

@@ -1,6 +1,9 @@
 import type { Dispatcher } from "undici";
+import { responseFields } from "../../core/http/fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import type { Exchange } from "../exchange/exchange.ts";
+import { replacedFor } from "../stages/reply.ts";
+import type { Admitted } from "./backend-request.ts";
 
 const FIELDS_MAX = 100;
 
@@ -85,4 +88,19 @@ export function promisedLength(raw: readonly string[]): number {
  */
 export function isSmall(length: number): boolean {
   return length > 0 && length <= SMALL_BYTES_MAX;
+}
+
+/** Ahead of one response, at most (edge.md, Response back). */
+const HINTS_MAX = 8;
+
+/** Passes on the 103s of a backend, to clients that know of them; what else is interim is dropped. */
+export class EarlyHints {
+  #passed = 0;
+
+  pass({ exchange, head }: Admitted, status: number, raw: readonly string[]): void {
+    if (status !== 103 || head.version !== "1.1" || this.#passed >= HINTS_MAX) return;
+    this.#passed += 1;
+    const fields = responseFields(raw, { replaced: replacedFor(exchange), status });
+    exchange.response.writeInformation(status, fields);
+  }
 }

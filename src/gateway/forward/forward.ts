@@ -2,7 +2,6 @@ import type { Dispatcher } from "undici";
 import { responseFields } from "../../core/http/fields.ts";
 import { hasBody } from "../../core/http/head.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { EarlyHints } from "../early-hints.ts";
 import type { Forwarding } from "../exchange/exchange.ts";
 import { endSoon } from "../node/end-together.ts";
 import { streamed } from "../node/free-buffers.ts";
@@ -11,6 +10,7 @@ import { commonFields, replacedFor, sendRefusal } from "../stages/reply.ts";
 import type { Lane } from "../upstreams/backend-connection.ts";
 import { type Admitted, outgoingFields } from "./backend-request.ts";
 import * as backend from "./backend-response.ts";
+import { EarlyHints } from "./backend-response.ts";
 import { RequestBody } from "./request-body.ts";
 import { Attempts } from "./retry.ts";
 

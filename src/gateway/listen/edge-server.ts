@@ -2,7 +2,7 @@ import { createServer, type Server, type ServerOptions } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Server as TlsServer } from "node:tls";
 import type { Gateway, Served } from "../exchange/served.ts";
-import { largest } from "../largest.ts";
+import { largest } from "../exchange/served.ts";
 import type { Certificate } from "../node/certificate.ts";
 
 /**

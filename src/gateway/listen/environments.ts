@@ -1,4 +1,5 @@
-import type { Address, Config, Environment } from "../../config/config.ts";
+import type { Config, Environment } from "../../config/config.ts";
+import type { Address } from "../../core/http/address.ts";
 import type { Served } from "../exchange/served.ts";
 import { Certificate } from "../node/certificate.ts";
 import { Upstreams } from "../upstreams/upstreams.ts";

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
-import type { Address } from "../../config/config.ts";
+import type { Address } from "../../core/http/address.ts";
 import { judgeHandshake } from "../../core/http/websocket.ts";
 import { plainAddress } from "../client/client-address.ts";
 import { Exchange, type Upgrade } from "../exchange/exchange.ts";
 import type { Gateway, Served } from "../exchange/served.ts";
+import { largest } from "../exchange/served.ts";
 import { handle } from "../handle.ts";
-import { largest } from "../largest.ts";
 import { sendRefusal } from "../stages/reply.ts";
 import { Tunnels } from "../tunnel/open-tunnels.ts";
 import { createEdgeServer, renewCertificate } from "./edge-server.ts";

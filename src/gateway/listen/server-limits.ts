@@ -1,8 +1,7 @@
+import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
-import { connectionsMax } from "../descriptors.ts";
-import type { Gateway, Served } from "../exchange/served.ts";
-import { largest } from "../largest.ts";
+import { type Gateway, largest, type Served } from "../exchange/served.ts";
 
 /** Applies what holds for connections, and for heads whose host is not known yet. */
 export function limit(server: Server, serves: readonly Served[], { memory }: Gateway): void {
@@ -28,4 +27,27 @@ export function tellLimit(server: Server, serves: readonly Served[], { log }: Ga
   if (connections >= wanted || !listening) return;
   const why = "open files: raise their limit (ulimit -n), or lower limits.connections";
   log.info("connections limited", { connections, wanted, why });
+}
+
+/** What is left of the files of this process is for backends, the store, the log and files proper. */
+const SHARE = 0.8;
+
+/** How many files and sockets this process may have open, where the system tells (Linux). */
+function readFilesMax(): number | undefined {
+  try {
+    const found = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
+    return found === null ? undefined : Number(found[1]);
+  } catch {
+    return undefined;
+  }
+}
+
+const filesMax = readFilesMax();
+
+/**
+ * The connections that a listener may really have, of those that the configuration allows. Clients
+ * that took the last descriptor would take it from the backend's side of those who are served.
+ */
+export function connectionsMax(wanted: number): number {
+  return filesMax === undefined ? wanted : Math.min(wanted, Math.floor(SHARE * filesMax));
 }

@@ -6,7 +6,7 @@ import { asksForWebSocket, judgeHandshake } from "../../core/http/websocket.ts";
 import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway, Served } from "../exchange/served.ts";
-import { largest } from "../largest.ts";
+import { largest } from "../exchange/served.ts";
 
 export type Received = {
   readonly served: Served;

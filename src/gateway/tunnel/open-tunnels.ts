@@ -1,13 +1,6 @@
-import { judgeRecord, type KeyRecord, limitsOf } from "../../core/keys/key.ts";
-import type { Gateway, Served } from "../exchange/served.ts";
-
-/** An open tunnel, or one that waits for the backend's 101. */
-export type OpenTunnel = {
-  readonly key: KeyRecord;
-  readonly served: Served;
-  /** Ends it from our side: 1001, the gateway goes or nothing moves; 1008, the key may no longer. */
-  close(status: 1001 | 1008, why: string): void;
-};
+import { judgeRecord, limitsOf } from "../../core/keys/key.ts";
+import type { OpenTunnel } from "../exchange/exchange.ts";
+import type { Gateway } from "../exchange/served.ts";
 
 /** A key that ends is seen within this, a ban within twice as long: edge.md allows 5 s. */
 const LOOK_MS = 1_000;

@@ -4,17 +4,16 @@ import { createProxyServer } from "http-proxy-3";
 import { closeFrame, wrongSwitch } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/key.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { EarlyHints } from "../early-hints.ts";
-import type { Forwarding, Upgrade } from "../exchange/exchange.ts";
+import type { Forwarding, OpenTunnel, TunnelRegister, Upgrade } from "../exchange/exchange.ts";
 import type { Served } from "../exchange/served.ts";
 import type { Admitted } from "../forward/backend-request.ts";
 import * as backend from "../forward/backend-response.ts";
+import { EarlyHints } from "../forward/backend-response.ts";
 import { endThenDiscard } from "../node/linger.ts";
 import { sendRefusal } from "../stages/reply.ts";
 import type { Upstreams } from "../upstreams/upstreams.ts";
 import { ClientEnd } from "./client-end.ts";
 import { answerFields, handshakeFields, switchFields } from "./handshake.ts";
-import type { OpenTunnel, Tunnels } from "./open-tunnels.ts";
 
 /**
  * The one door to http-proxy-3, which carries WebSocket and nothing else. `toProxy` and the path set
@@ -34,13 +33,13 @@ export function upgrade(admitted: Admitted, key: KeyRecord, { tunnels, nonce }: 
 }
 
 type Upstream = ReturnType<Upstreams["pick"]>;
-type Facts = { readonly key: KeyRecord; readonly tunnels: Tunnels; readonly nonce: string };
+type Facts = { readonly key: KeyRecord; readonly tunnels: TunnelRegister; readonly nonce: string };
 
 class Tunnel implements Forwarding, OpenTunnel {
   readonly key: KeyRecord;
   readonly served: Served;
   readonly #admitted: Admitted;
-  readonly #tunnels: Tunnels;
+  readonly #tunnels: TunnelRegister;
   readonly #nonce: string;
   #client: ClientEnd | undefined;
   #upstream: Upstream | undefined;

@@ -3,7 +3,7 @@ import type { Serving } from "../../gateway/listen/listeners.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Counted } from "../../telemetry/counting.ts";
 import type { Check, Checks } from "../../telemetry/health.ts";
-import type { Started } from "../start.ts";
+import type { Started } from "./started.ts";
 
 /** What one process tells the one that watches over it: counts since the last time, and how it is. */
 export type Told = {

@@ -1,6 +1,6 @@
 import type { Worker } from "node:cluster";
-import type { Reloaded } from "../../admin/api/routes.ts";
 import type { Config } from "../../config/config.ts";
+import type { Reloaded } from "../../config/reload.ts";
 import type { Told } from "../process/status.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
 import { WholeLines } from "./whole-lines.ts";

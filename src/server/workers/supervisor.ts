@@ -1,18 +1,20 @@
-import type { Reloaded } from "../../admin/api/routes.ts";
 import type { Admin } from "../../admin/listener.ts";
-import { openAdmin } from "../../admin/open.ts";
+import { openAdmin } from "../../admin/listener.ts";
 import type { Watched } from "../../admin/prometheus.ts";
 import type { Config } from "../../config/config.ts";
-import { drainTimes } from "../../config/drain.ts";
-import { judgeNext, whyNot } from "../../config/next.ts";
-import { formatAddress } from "../../config/schema/addresses.ts";
+import type { Reloaded } from "../../config/reload.ts";
+import { judgeNext, whyNot } from "../../config/reload.ts";
+import { formatAddress } from "../../core/http/address.ts";
+import { drainTimes } from "../../core/http/edge-limits.ts";
 import { cannotListen } from "../../gateway/listen/listeners.ts";
-import type { KeyStore, QuotaStore, Report } from "../../stores/interface/quota-store.ts";
+import type { KeyStore } from "../../stores/interface/key-store.ts";
+import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import { addCounted, type Counting, createCounting } from "../../telemetry/counting.ts";
 import { type Checks, checksOf } from "../../telemetry/health.ts";
+import type { Report } from "../../telemetry/log.ts";
+import type { Started, StartOptions } from "../process/started.ts";
 import { worstCheck } from "../process/status.ts";
-import type { Started, StartOptions } from "../start.ts";
 import { type CompileCache, openCompileCache } from "./compile-cache.ts";
 import { LAST_WORDS_MS, Team } from "./team.ts";
 

@@ -1,7 +1,7 @@
 import cluster from "node:cluster";
 import { fileURLToPath } from "node:url";
 import type { Config } from "../../config/config.ts";
-import { drainTimes } from "../../config/drain.ts";
+import { drainTimes } from "../../core/http/edge-limits.ts";
 import type { Check, Checks } from "../../telemetry/health.ts";
 import type { Log } from "../../telemetry/log.ts";
 import { type Gauges, sumGauges, type Told } from "../process/status.ts";

@@ -1,14 +1,20 @@
 import { flushCompileCache } from "node:module";
-import { DONE, FAILED, fail, type Terminal, WRONG_USAGE } from "../../cli/frame/terminal.ts";
 import type { Config, Loaded } from "../../config/config.ts";
-import { drainTimes } from "../../config/drain.ts";
+import { drainTimes } from "../../core/http/edge-limits.ts";
 import { createLog, type Log } from "../../telemetry/log.ts";
-import { type Channel, openChannel } from "../../workers/channel.ts";
+import { startOne } from "../process/gateway-process.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
+import {
+  DONE,
+  FAILED,
+  fail,
+  type ProcessSurroundings,
+  WRONG_USAGE,
+} from "../process/process-door.ts";
 import type { One } from "../process/status.ts";
-import { startOne } from "../start.ts";
 import { removeCompileCache } from "./compile-cache.ts";
 import type { ToWorker } from "./messages.ts";
+import { type Channel, openChannel } from "./messages.ts";
 
 /** Counts that a process takes with it when it is killed are those of this time, at most. */
 const TELL_MS = 500;
@@ -19,17 +25,17 @@ const CUT_MS = 1_700;
 const LAST_LINES_MS = 500;
 
 /** One process of several: everything but the admin listener, as the one that started it says. */
-export async function runWorker(terminal: Terminal): Promise<number> {
+export async function runWorker(surroundings: ProcessSurroundings): Promise<number> {
   const channel = openChannel();
   if (channel === undefined) {
-    return fail(terminal, WRONG_USAGE, "The verb worker is for the gateway itself: use start");
+    return fail(surroundings, WRONG_USAGE, "The verb worker is for the gateway itself: use start");
   }
-  return new Service(channel, terminal).run();
+  return new Service(channel, surroundings).run();
 }
 
 class Service {
   readonly #channel: Channel;
-  readonly #terminal: Terminal;
+  readonly #surroundings: ProcessSurroundings;
   readonly #pipe: LogPipe = openLogPipe(1);
   readonly #ended: Promise<number>;
   #end: (status: number) => void = () => {};
@@ -39,16 +45,16 @@ class Service {
   #starting: Promise<void> | undefined;
   #stopping = false;
 
-  constructor(channel: Channel, terminal: Terminal) {
+  constructor(channel: Channel, surroundings: ProcessSurroundings) {
     this.#channel = channel;
-    this.#terminal = terminal;
+    this.#surroundings = surroundings;
     this.#ended = new Promise((resolve) => {
       this.#end = resolve;
     });
   }
 
   run(): Promise<number> {
-    const { process } = this.#terminal;
+    const { process } = this.#surroundings;
     // Ctrl-C reaches the whole group: what to do is for the process that watches to say.
     process.onEndSignal(() => {});
     process.onHangUp(() => {});
@@ -108,8 +114,8 @@ class Service {
 
   /** Nobody watches any more: end as if told to; at once where that was said already. */
   #onGone(): void {
-    const removed = removeCompileCache(this.#terminal.env);
-    if (this.#stopping) void removed.then(() => this.#terminal.process.kill());
+    const removed = removeCompileCache(this.#surroundings.env);
+    if (this.#stopping) void removed.then(() => this.#surroundings.process.kill());
     else void this.#stop(DONE);
   }
 
@@ -128,7 +134,7 @@ class Service {
       : { delayMs: 0, drainMs: 0 };
     const deadlineMs = Math.min(delayMs + drainMs, withinMs);
     const endMs = deadlineMs + CUT_MS;
-    setTimeout(() => this.#terminal.process.kill(), endMs + LAST_LINES_MS).unref();
+    setTimeout(() => this.#surroundings.process.kill(), endMs + LAST_LINES_MS).unref();
     const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());
     await this.#starting;
     await Promise.race([this.#one?.stop(), late]).catch((error: unknown) => {

@@ -5,8 +5,7 @@ import {
   accountId,
   type NoAnswer,
 } from "../interface/quota-store.ts";
-import { CALL_ACCOUNTS_MAX } from "../redis/decide-call.ts";
-import type { StoreFailure } from "../redis/reply-errors.ts";
+import type { StoreFailure } from "../interface/store-failure.ts";
 import {
   type CountLost,
   countLost,
@@ -17,7 +16,7 @@ import {
   type Trip,
   verdictSince,
 } from "./last-answers.ts";
-import { type Group, type Lane, sameTerms, take, wait } from "./waiting.ts";
+import { CALL_ACCOUNTS_MAX, type Group, type Lane, sameTerms, take, wait } from "./waiting.ts";
 
 /** One account of a call; `ask.units` are the requests that wait for its verdict. */
 export type NamedAsk = { readonly name: AccountName; readonly ask: Ask };

@@ -1,7 +1,9 @@
-import type { Ask } from "../../core/quota/decide.ts";
+import type { Ask, BanPolicy } from "../../core/quota/decide.ts";
 import type { AccountName, Answer, NoAnswer } from "../interface/quota-store.ts";
-import { CALL_ACCOUNTS_MAX, planText, policyText } from "../redis/decide-call.ts";
 import type { Known } from "./last-answers.ts";
+
+/** How many accounts a call carries at most, and so how many plans: see ARGV in decide.lua. */
+export const CALL_ACCOUNTS_MAX = 256;
 
 /** The requests of one account that wait to be decided together. */
 export type Group = {
@@ -35,7 +37,7 @@ export function take(lane: Lane): Group[] {
   for (const source of [lane.queue, lane.strikes]) {
     let count = 0;
     for (const group of source) {
-      if (groups.length >= CALL_ACCOUNTS_MAX || !samePolicy(group.ask, first.ask)) break;
+      if (groups.length >= CALL_ACCOUNTS_MAX || !samePolicy(group.ask.bans, first.ask.bans)) break;
       groups.push(group);
       count += 1;
     }
@@ -51,12 +53,20 @@ type Terms = Pick<Ask, "limits" | "bans">;
 
 /** An ask under other limits or another policy (a reload, a changed key) is another ask. */
 export function sameTerms(a: Terms, b: Terms): boolean {
-  const sameLimits = a.limits === b.limits || planText(a.limits) === planText(b.limits);
-  return sameLimits && samePolicy(a, b);
+  return sameLimits(a.limits, b.limits) && samePolicy(a.bans, b.bans);
 }
 
-function samePolicy(a: Terms, b: Terms): boolean {
-  if (a.bans === b.bans) return true;
-  const [one, other] = [policyText(a.bans), policyText(b.bans)];
-  return one.terms === other.terms && one.lengths === other.lengths;
+function sameLimits(a: Terms["limits"], b: Terms["limits"]): boolean {
+  if (a === b) return true;
+  return (
+    a.length === b.length &&
+    a.every(({ window, limit }, i) => window === b[i]?.window && limit === b[i]?.limit)
+  );
+}
+
+function samePolicy(a: Terms["bans"], b: Terms["bans"]): boolean {
+  if (a === b) return true;
+  if (a === undefined || b === undefined) return false;
+  const names = Object.keys(a) as (keyof BanPolicy)[];
+  return names.every((name) => a[name] === b[name]);
 }

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import type { KeyRecord } from "../../core/keys/key.ts";
+import type { Report } from "../../telemetry/log.ts";
 import { takeLock } from "../files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import type { Report } from "../interface/quota-store.ts";
 import { keysText, readKeys } from "./file-keys.ts";
 
 /** The last copy on disk of records that live in Redis. */

@@ -1,10 +1,11 @@
 import { readFile, stat } from "node:fs/promises";
 import { setImmediate as breathe } from "node:timers/promises";
 import type { KeyRecord } from "../../core/keys/key.ts";
+import type { Report } from "../../telemetry/log.ts";
 import { DamagedFileError, damaged, parseFile } from "../files/damaged.ts";
 import { takeLock } from "../files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import type { Edit, KeyStore, Report } from "../interface/quota-store.ts";
+import type { Edit, KeyStore } from "../interface/key-store.ts";
 import { RecordReader, recordText } from "./record-format.ts";
 import { RecordSet, refuseDuplicates } from "./record-set.ts";
 

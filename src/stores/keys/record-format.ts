@@ -1,8 +1,8 @@
 import { ID_PATTERN, type KeyRecord } from "../../core/keys/key.ts";
 import { NAME_PATTERN, SCOPE_PATTERN } from "../../core/keys/keyring-rules.ts";
 import { LIMIT_MAX, type Limit, WINDOWS } from "../../core/quota/windows.ts";
+import { MemberReader } from "../files/damaged.ts";
 import type { JsonPath } from "../files/json-place.ts";
-import { MemberReader } from "../member-reader.ts";
 
 const DIGEST_PATTERN = /^[0-9a-f]{64}$/;
 const INSTANT_PATTERN = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;

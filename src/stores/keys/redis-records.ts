@@ -1,10 +1,11 @@
 import { setImmediate as breathe, setTimeout as pause } from "node:timers/promises";
 import type { KeyRecord } from "../../core/keys/key.ts";
 import { MISTAKES_MAX } from "../files/damaged.ts";
-import { script } from "../redis/decide-call.ts";
+import { orLate } from "../interface/store-failure.ts";
 import { createSharedStore } from "../redis/decider.ts";
 import type { Link } from "../redis/link.ts";
-import { orLate, translate } from "../redis/reply-errors.ts";
+import { translate } from "../redis/reply-errors.ts";
+import { script } from "../redis/script.ts";
 import { RecordReader, recordText } from "./record-format.ts";
 
 /** Records read before the event loop has its turn. */

@@ -6,15 +6,10 @@ import {
   NEW_ACCOUNT,
   type Verdict,
 } from "../../core/quota/decide.ts";
+import type { Report } from "../../telemetry/log.ts";
 import { takeLock } from "../files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import type {
-  AccountBan,
-  AccountName,
-  Answer,
-  QuotaStore,
-  Report,
-} from "../interface/quota-store.ts";
+import type { AccountBan, AccountName, Answer, QuotaStore } from "../interface/quota-store.ts";
 import { AccountTable, type Entry, newEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
 import { readState, type SavedAccount, stateText } from "./state-file.ts";

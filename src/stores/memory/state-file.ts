@@ -2,11 +2,10 @@ import { readFile } from "node:fs/promises";
 import { ID_PATTERN } from "../../core/keys/key.ts";
 import type { Account, Ban, Usage } from "../../core/quota/decide.ts";
 import { WINDOWS, type WindowName } from "../../core/quota/windows.ts";
-import { damaged, parseFile } from "../files/damaged.ts";
+import { damaged, MemberReader, parseFile } from "../files/damaged.ts";
 import type { JsonPath } from "../files/json-place.ts";
 import { fileTrouble } from "../files/replace-file.ts";
 import type { AccountName } from "../interface/quota-store.ts";
-import { MemberReader } from "../member-reader.ts";
 
 /** What the file of the memory store holds of one account. */
 export type SavedAccount = AccountName & { readonly state: Account };

@@ -1,4 +1,5 @@
 import type { Ask } from "../../core/quota/decide.ts";
+import { CALL_ACCOUNTS_MAX } from "../batch/waiting.ts";
 import type {
   AccountName,
   Answer,
@@ -6,9 +7,9 @@ import type {
   NoAnswer,
   QuotaStore,
 } from "../interface/quota-store.ts";
-import { CALL_ACCOUNTS_MAX } from "../redis/decide-call.ts";
+import { orLate, type StoreFailure } from "../interface/store-failure.ts";
 import type { SharedStore } from "../redis/decider.ts";
-import { orLate, type StoreFailure, translate } from "../redis/reply-errors.ts";
+import { translate } from "../redis/reply-errors.ts";
 import type { Heartbeat } from "./heartbeat.ts";
 import { lateCharge } from "./late-charge.ts";
 import { LocalAccounts, type Owed, type Terms } from "./local-quotas.ts";

@@ -1,4 +1,5 @@
 import type { Ask } from "../../core/quota/decide.ts";
+import type { Report } from "../../telemetry/log.ts";
 import type { Gate } from "../batch/batch.ts";
 import type {
   AccountName,
@@ -6,11 +7,11 @@ import type {
   FailurePolicy,
   NoAnswer,
   QuotaStore,
-  Report,
 } from "../interface/quota-store.ts";
-import { BUCKETS, bucketOf } from "../redis/decide-call.ts";
+import { StoreFailure } from "../interface/store-failure.ts";
 import { LATE_MS, type SharedStore } from "../redis/decider.ts";
-import { StoreFailure, translate } from "../redis/reply-errors.ts";
+import { BUCKETS, bucketOf } from "../redis/keyspace.ts";
+import { translate } from "../redis/reply-errors.ts";
 import { Part } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { script } from "../redis/decide-call.ts";
+import { orLate } from "../interface/store-failure.ts";
 import { runScript, type SharedStore } from "../redis/decider.ts";
-import { orLate } from "../redis/reply-errors.ts";
+import { script } from "../redis/script.ts";
 
 /**
  * ARGV: this gateway, and 1 to live or 0 to leave. Returns the gateways of the last 5 s, the store's

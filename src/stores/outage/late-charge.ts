@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { WindowName } from "../../core/quota/windows.ts";
-import { script } from "../redis/decide-call.ts";
 import { runScript, type SharedStore } from "../redis/decider.ts";
+import { script } from "../redis/script.ts";
 import type { Owed } from "./local-quotas.ts";
 
 function read(file: string): string {

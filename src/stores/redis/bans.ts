@@ -1,7 +1,7 @@
 import type { AccountBan } from "../interface/quota-store.ts";
+import { orLate } from "../interface/store-failure.ts";
 import { parseBan } from "./decide-call.ts";
 import type { Link, Node } from "./link.ts";
-import { orLate } from "./reply-errors.ts";
 
 const PAGE = 1_000;
 const PAGE_LATE_MS = 2_000;

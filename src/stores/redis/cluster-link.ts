@@ -1,5 +1,6 @@
 import { Redis } from "ioredis";
-import { BUCKETS, crc16 } from "./decide-call.ts";
+import type { StoreFailure } from "../interface/store-failure.ts";
+import { BUCKETS, crc16 } from "./keyspace.ts";
 import {
   type Argument,
   type Link,
@@ -10,7 +11,7 @@ import {
   type Subscriber,
   sendOn,
 } from "./link.ts";
-import { redirection, type StoreFailure, translate, unreachable } from "./reply-errors.ts";
+import { redirection, translate, unreachable } from "./reply-errors.ts";
 
 type Host = { readonly host: string; readonly port: number };
 

@@ -1,5 +1,3 @@
-import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
 import {
   type Ask,
   type Ban,
@@ -14,18 +12,8 @@ import {
   windowEnd,
   windowStart,
 } from "../../core/quota/windows.ts";
-import { type AccountName, accountId } from "../interface/quota-store.ts";
-
-/** A script and the name that EVALSHA calls it by. */
-export type Script = { readonly text: string; readonly sha: string };
-
-export function script(text: string): Script {
-  return { text, sha: createHash("sha1").update(text).digest("hex") };
-}
-
-function read(file: string): string {
-  return readFileSync(new URL(file, import.meta.url), "utf8");
-}
+import { CALL_ACCOUNTS_MAX } from "../batch/waiting.ts";
+import { read, script } from "./script.ts";
 
 export const DECIDE = script(`${read("./lua/account.lua")}\n${read("./lua/decide.lua")}`);
 
@@ -47,38 +35,8 @@ export const PUBLISH = script(`
 local version = redis.call('INCR', KEYS[1])
 redis.call('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
 return version`);
-
-/** How many accounts a call carries at most, and so how many plans: see ARGV in decide.lua. */
-export const CALL_ACCOUNTS_MAX = 256;
-export const BUCKETS = 16;
 const LETTERS = ["s", "m", "h", "d", "M"] as const;
 const LETTER = { second: "s", minute: "m", hour: "h", day: "d", month: "M" } as const;
-
-/** What each byte adds: eight steps of the division at once. */
-const CRC_STEPS = Uint16Array.from({ length: 256 }, (_, byte) => {
-  let crc = byte << 8;
-  for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
-  return crc;
-});
-
-/** CRC-16/XMODEM, the one that Redis Cluster hashes keys with. */
-export function crc16(text: string): number {
-  const bytes = Buffer.from(text);
-  let crc = 0;
-  for (let i = 0; i < bytes.length; i++) {
-    crc = ((crc << 8) ^ (CRC_STEPS[(crc >> 8) ^ (bytes[i] as number)] as number)) & 0xffff;
-  }
-  return crc;
-}
-
-/** Which of the 16 groups of keys an account is in, for ever (docs/decisions/one-hash-per-account.md). */
-export function bucketOf(name: AccountName): number {
-  return crc16(accountId(name)) % BUCKETS;
-}
-
-export function accountKey(prefix: string, name: AccountName): string {
-  return `${prefix}:{${bucketOf(name)}}:${accountId(name)}`;
-}
 
 /** One account of a call: `ask.units` requests. All of a call share the ban policy. */
 export type KeyedAsk = { readonly key: string; readonly ask: Ask };

@@ -1,15 +1,11 @@
 import type { NamedAsk, Outcome } from "../batch/batch.ts";
 import type { AccountName } from "../interface/quota-store.ts";
-import {
-  accountKey,
-  DECIDE,
-  decideArguments,
-  type KeyedAsk,
-  readVerdicts,
-  type Script,
-} from "./decide-call.ts";
+import { orLate, StoreFailure } from "../interface/store-failure.ts";
+import { DECIDE, decideArguments, type KeyedAsk, readVerdicts } from "./decide-call.ts";
+import { accountKey } from "./keyspace.ts";
 import type { Argument, Link } from "./link.ts";
-import { orLate, StoreFailure, translate } from "./reply-errors.ts";
+import { translate } from "./reply-errors.ts";
+import type { Script } from "./script.ts";
 
 /** A call without an answer is late after this, and after one more look at the socket. */
 export const LATE_MS = 50;

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
+import { orLate, type StoreFailure } from "../interface/store-failure.ts";
 import { PUBLISH } from "./decide-call.ts";
 import type { SharedStore } from "./decider.ts";
 import type { Link } from "./link.ts";
-import { orLate, type StoreFailure, translate } from "./reply-errors.ts";
+import { translate } from "./reply-errors.ts";
 
 /** What is known of an account is out of date; without one, all that is known. */
 export type Forget = (id: string | undefined) => void;

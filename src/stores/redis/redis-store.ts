@@ -1,5 +1,6 @@
 import type { ConnectionOptions } from "node:tls";
 import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { Report } from "../../telemetry/log.ts";
 import { Batch, type Gate } from "../batch/batch.ts";
 import type { CountLost } from "../batch/last-answers.ts";
 import {
@@ -8,17 +9,16 @@ import {
   accountId,
   accountOf,
   type QuotaStore,
-  type Report,
 } from "../interface/quota-store.ts";
-import { tellLosses } from "../redis-losses.ts";
+import { orLate, type StoreFailure } from "../interface/store-failure.ts";
 import { findBans } from "./bans.ts";
-import { bucketOf, LIFT } from "./decide-call.ts";
+import { LIFT } from "./decide-call.ts";
 import { createSharedStore, type SharedStore } from "./decider.ts";
 import { createEvents, type Events } from "./events.ts";
+import { bucketOf } from "./keyspace.ts";
 import type { Link } from "./link.ts";
-import { orLate, type StoreFailure } from "./reply-errors.ts";
 import { connectRedis, type RedisAddress } from "./single-link.ts";
-import { type Eviction, watchEviction } from "./warnings.ts";
+import { type Eviction, tellLosses, watchEviction } from "./warnings.ts";
 
 export type RedisStoreOptions = {
   readonly address: RedisAddress;

@@ -1,10 +1,11 @@
 import { isIP } from "node:net";
 import type { ConnectionOptions } from "node:tls";
 import { Redis } from "ioredis";
-import type { StoreAddress } from "../../config/config.ts";
+import type { StoreAddress } from "../../config/schema/addresses.ts";
+import type { StoreFailure } from "../interface/store-failure.ts";
 import { createClusterLink } from "./cluster-link.ts";
 import { type Argument, type Link, type LinkOptions, listen, sendOn } from "./link.ts";
-import { type StoreFailure, translate } from "./reply-errors.ts";
+import { translate } from "./reply-errors.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type ConnectOptions = {

@@ -1,6 +1,9 @@
-import type { Report } from "../interface/quota-store.ts";
+import type { Report } from "../../telemetry/log.ts";
+import type { CountLost } from "../batch/last-answers.ts";
+import type { AccountName } from "../interface/quota-store.ts";
+import { orLate } from "../interface/store-failure.ts";
 import type { Link } from "./link.ts";
-import { orLate, translate } from "./reply-errors.ts";
+import { translate } from "./reply-errors.ts";
 
 export type Eviction = {
   /** Whether Redis may throw counters away to make room, as far as it was last known. */
@@ -67,5 +70,24 @@ export function watchEviction(
       stopped = true;
       clearTimeout(timer);
     },
+  };
+}
+
+/** Between two lines about losses: a loss seldom concerns one account alone. */
+const LOSSES_EACH_MS = 60_000;
+
+/**
+ * Tells, once a minute at most, that the store has forgotten charges that it had told of: after a
+ * FLUSHALL, a failover to a replica that was behind, a restart, or an eviction. Whoever had used up
+ * the window may use it again.
+ */
+export function tellLosses(shown: string, report: Report) {
+  let toldMs = Number.NEGATIVE_INFINITY;
+  return ({ environment, account }: AccountName, lost: CountLost): void => {
+    const nowMs = performance.now();
+    if (nowMs - toldMs < LOSSES_EACH_MS) return;
+    toldMs = nowMs;
+    const why = "the store has lost charges of a window that is not over";
+    report("error", "counter_regression", { store: shown, environment, account, ...lost, why });
   };
 }

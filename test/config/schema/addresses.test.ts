@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
-  formatAddress,
-  isLoopback,
   readListen,
   readNetwork,
   readOrigin,
   readStore,
 } from "../../../src/config/schema/addresses.ts";
+import { formatAddress, isLoopback } from "../../../src/core/http/address.ts";
 
 function found<T>(read: { readonly value: T } | { readonly why: string }): T | undefined {
   return "value" in read ? read.value : undefined;

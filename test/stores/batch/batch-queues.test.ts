@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Ask, Verdict } from "../../../src/core/quota/decide.ts";
 import { Batch, type NamedAsk, type Outcome } from "../../../src/stores/batch/batch.ts";
-import { StoreFailure } from "../../../src/stores/redis/reply-errors.ts";
+import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
 import type { Ask } from "../../../src/core/quota/decide.ts";
 import type { Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { accountKey } from "../../../src/stores/redis/decide-call.ts";
+import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { redisOfFile } from "../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "../redis/redis-kit.ts";

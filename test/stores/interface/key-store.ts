@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
-import type { KeyStore } from "../../../src/stores/interface/quota-store.ts";
+import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
 import { startNode } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { add, record } from "../keys/record.ts";

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
-import type { KeyStore } from "../../../src/stores/interface/quota-store.ts";
+import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
 import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
 import { startNode } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";

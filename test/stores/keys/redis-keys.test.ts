@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import type { Redis } from "ioredis";
-import type { KeyStore } from "../../../src/stores/interface/quota-store.ts";
+import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
 import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";

@@ -1,4 +1,4 @@
-import type { KeyStore } from "../../../src/stores/interface/quota-store.ts";
+import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
 import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
 import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
 import { add, record } from "./record.ts";

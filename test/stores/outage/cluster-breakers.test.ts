@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { AccountName, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { accountKey, BUCKETS, bucketOf, crc16 } from "../../../src/stores/redis/decide-call.ts";
+import { accountKey, BUCKETS, bucketOf, crc16 } from "../../../src/stores/redis/keyspace.ts";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";

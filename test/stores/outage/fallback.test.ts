@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
 import type { SharedStore } from "../../../src/stores/redis/decider.ts";
-import { StoreFailure } from "../../../src/stores/redis/reply-errors.ts";
 import { eventually } from "../../support/poll.ts";
 import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
 import { account, perDay, spend } from "../redis/redis-kit.ts";

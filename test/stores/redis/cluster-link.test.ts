@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { accountKey, bucketOf, crc16 } from "../../../src/stores/redis/decide-call.ts";
+import { accountKey, bucketOf, crc16 } from "../../../src/stores/redis/keyspace.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { after, before, describe, it, type TestContext } from "node:test";
-import { accountKey } from "../../../src/stores/redis/decide-call.ts";
+import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Admitted, accountOf, type Round } from "./exact-gateway.ts";
 import { account } from "./redis-kit.ts";

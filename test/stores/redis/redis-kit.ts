@@ -7,8 +7,8 @@ import type {
   NoAnswer,
   QuotaStore,
 } from "../../../src/stores/interface/quota-store.ts";
+import type { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
 import { createRedisStore, type RedisStoreOptions } from "../../../src/stores/redis/redis-store.ts";
-import type { StoreFailure } from "../../../src/stores/redis/reply-errors.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { accountKey, DECIDE } from "../../../src/stores/redis/decide-call.ts";
+import { DECIDE } from "../../../src/stores/redis/decide-call.ts";
+import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
 import { redisOfFile } from "../../support/redis/redis-of-file.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { accountKey } from "../../../src/stores/redis/decide-call.ts";
+import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { eventually } from "../../support/poll.ts";
 import { startSentinel } from "../../support/redis/redis-engines.ts";
 import { account, open, perDay } from "./redis-kit.ts";

@@ -1,0 +1,23 @@
+import type { Config } from "../../config/config.ts";
+import type { Reloaded } from "../../config/reload.ts";
+import type { KeyStore } from "../../stores/interface/key-store.ts";
+import type { QuotaStore } from "../../stores/interface/quota-store.ts";
+import type { Log } from "../../telemetry/log.ts";
+
+/** What the API works on; start.ts supplies it. `now` is the wall clock, in Unix milliseconds. */
+export type ApiDeps = {
+  /** The configuration in force. */
+  readonly config: () => Config;
+  readonly keys: KeyStore;
+  readonly quotas: QuotaStore;
+  readonly reload: () => Promise<Reloaded>;
+  readonly log: Pick<Log, "info" | "error">;
+  readonly now: () => number;
+};
+
+/** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */
+export type Call = {
+  readonly deps: ApiDeps;
+  readonly id: string;
+  readonly members: Readonly<Record<string, unknown>>;
+};

@@ -1,0 +1,15 @@
+import type { BanReport, UsageReport } from "../../core/keys/report.ts";
+
+/** A question about accounts: an answer, or why there is none, in words; all of those exit 1. */
+export type Told<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly message: string };
+
+export type Lifted = { readonly account: string; readonly environment: string };
+
+/** What is remembered of accounts, wherever it is. `id` is an account or one of its keys. */
+export type Accounts = {
+  bans(): Promise<Told<readonly BanReport[]>>;
+  liftBan(id: string): Promise<Told<Lifted>>;
+  usage(id: string): Promise<Told<UsageReport>>;
+};

@@ -1,0 +1,48 @@
+export type EndSignal = "SIGTERM" | "SIGINT";
+
+/** What a service that stays may touch of the world outside. */
+export type ProcessSurroundings = {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  err(text: string): void;
+  readonly process: ProcessDoor;
+};
+
+/** The process itself, for the verbs that stay: start, pets, demo. */
+export type ProcessDoor = {
+  /** The command that runs this program again: node and main.ts. */
+  readonly self: readonly [string, ...string[]];
+  onEndSignal(listener: (signal: EndSignal) => void): void;
+  onHangUp(listener: () => void): void;
+  /** Hears of what nothing caught; from then on the process does not end by itself. */
+  onCrash(listener: (error: unknown) => void): void;
+  /** Ends now. */
+  exit(status: number): never;
+  /** Ends now where even `exit` could hang: SIGKILL. */
+  kill(): void;
+  /** The process that started this one with a channel, if any: see demo.ts. */
+  readonly parent: Parent | undefined;
+};
+
+export type Parent = {
+  tell(message: PetsMessage): void;
+  onGone(listener: () => void): void;
+};
+
+/** What pets tell the demo that started them. */
+export type PetsMessage = { readonly listening: string } | { readonly failed: string };
+
+/** Contract 1; 64 and 78 are EX_USAGE and EX_CONFIG of sysexits.h. */
+export const DONE = 0;
+export const FAILED = 1;
+export const WRONG_USAGE = 64;
+export const WRONG_CONFIGURATION = 78;
+
+/** Says on stderr what went wrong, in words, and gives the status to end with. */
+export function fail(
+  surroundings: Pick<ProcessSurroundings, "err">,
+  status: number,
+  message: string,
+): number {
+  surroundings.err(`${message}\n`);
+  return status;
+}

@@ -1,0 +1,25 @@
+import type { Loaded } from "../../config/config.ts";
+import type { Reloaded } from "../../config/reload.ts";
+import type { Log } from "../../telemetry/log.ts";
+
+export type StartOptions = {
+  readonly log: Log;
+  /** Reads the configuration anew, for a reload. */
+  readonly load: () => Promise<Loaded>;
+  /** Unix milliseconds; tests pass their own. */
+  readonly now?: () => number;
+  /** Log lines thrown away so far, for the metrics. */
+  readonly logDropped?: () => number;
+  /** Takes whole lines that other processes of this gateway have logged. */
+  readonly relay?: (lines: string) => void;
+};
+
+/** A running gateway. `urls` has one entry for each environment, by name. */
+export type Started = {
+  readonly urls: Readonly<Record<string, string>>;
+  readonly adminUrl: string | undefined;
+  /** Puts a new configuration in force whole, or keeps the old one and says every mistake. */
+  reload(): Promise<Reloaded>;
+  /** Drains and closes (edge.md, Process); `atOnce` cuts a drain short, or does without one. */
+  stop(how?: { readonly atOnce: boolean }): Promise<void>;
+};
