@@ -210,7 +210,7 @@ export function openAdmin(admin: NonNullable<Config["admin"]>, house: AdminHouse
 }
 
 /** 200 while all of it is well, else 503: machines read the status, people the reasons. */
-export function readiness(checks: Checks): Answer {
+function readiness(checks: Checks): Answer {
   const ready = Object.values(checks).every(({ ok }) => ok);
   return json(ready ? 200 : 503, { status: ready ? "ready" : "not ready", checks });
 }

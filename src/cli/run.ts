@@ -94,7 +94,7 @@ function say(terminal: Terminal, text: string): number {
   return DONE;
 }
 
-export function generalHelp(verbs: readonly Verb[]): string {
+function generalHelp(verbs: readonly Verb[]): string {
   return `Tollgate, an API gateway: bearer keys, exact quotas and bans.
 
 ${groupHelp(verbs)}
@@ -105,13 +105,13 @@ Exit status: 0 done, 1 failed or unknown ID, 64 wrong usage, 78 wrong configurat
 `;
 }
 
-export function groupHelp(verbs: readonly Verb[]): string {
+function groupHelp(verbs: readonly Verb[]): string {
   const width = Math.max(...verbs.map(({ name }) => name.length), 14);
   const lines = verbs.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
   return `Usage: tollgate VERB …\n\n${lines.join("")}`;
 }
 
-export function verbHelp({ name, usage, summary, options }: Verb): string {
+function verbHelp({ name, usage, summary, options }: Verb): string {
   const spelled = options.map((option) => [spell(option), option.summary] as const);
   const width = Math.max(...spelled.map(([left]) => left.length), 0);
   const lines = spelled.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`);

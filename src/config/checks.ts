@@ -161,7 +161,7 @@ function checkBans({ bans }: Draft, findings: Findings): void {
 }
 
 /** Environments that share a listener all have TLS there, or none: one port speaks one of the two. */
-export function checkTls({ environments }: Draft, findings: Findings): void {
+function checkTls({ environments }: Draft, findings: Findings): void {
   const firsts = new Map<string, { readonly name: string; readonly isTls: boolean }>();
   for (const [name, { listen, tls }] of environments) {
     if (listen === undefined || listen.port === 0) continue;
@@ -182,7 +182,7 @@ export function checkTls({ environments }: Draft, findings: Findings): void {
 }
 
 /** What the keys of one environment must not say together. */
-export function checkEdges(name: string, environment: EnvironmentDraft, findings: Findings): void {
+function checkEdges(name: string, environment: EnvironmentDraft, findings: Findings): void {
   const { cors, upstreams, upstreamTls } = environment;
   const start = ["environments", name];
   if (cors?.origins.includes("*")) {

@@ -7,7 +7,7 @@ export type Sources = ReadonlyMap<string, string>;
  * The rooms in their order: a file imports from its own room and from rooms that stand earlier,
  * types included. The file at the top of a room is its door.
  */
-export const ROOMS: readonly string[] = [
+const ROOMS: readonly string[] = [
   ...["core", "core/quota", "core/keys", "core/http"],
   ...["config/file", "config/schema", "config/description", "config"],
   "wire",

@@ -220,7 +220,7 @@ const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*$/;
 const REFUSED_ESCAPE = /%(?:2E|2F|5C|25|00)/;
 
 /** Why a path template of a description cannot be served, or undefined where it can. */
-export function mistakeInTemplate(template: string): string | undefined {
+function mistakeInTemplate(template: string): string | undefined {
   if (!template.startsWith("/")) return "a path starts with /";
   for (const part of template.slice(1).split("/")) {
     if (/^\{[^{}]+\}$/.test(part)) continue;

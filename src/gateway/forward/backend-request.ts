@@ -47,7 +47,7 @@ let digits = "";
 let used = AT_ONCE;
 
 /** 48 random hexadecimal digits, taken from a stock: a call for each request costs ten times more. */
-export function traceDigits(): string {
+function traceDigits(): string {
   if (used === AT_ONCE) {
     digits = randomFillSync(bytes).toString("hex");
     used = 0;

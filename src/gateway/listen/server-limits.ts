@@ -48,6 +48,6 @@ const filesMax = readFilesMax();
  * The connections that a listener may really have, of those that the configuration allows. Clients
  * that took the last descriptor would take it from the backend's side of those who are served.
  */
-export function connectionsMax(wanted: number): number {
+function connectionsMax(wanted: number): number {
   return filesMax === undefined ? wanted : Math.min(wanted, Math.floor(SHARE * filesMax));
 }

@@ -44,7 +44,7 @@ export type KeyedAsk = { readonly key: string; readonly ask: Ask };
 const plans = new WeakMap<readonly Limit[], string>();
 
 /** Limits as decide.lua reads them; equal limits give equal text. */
-export function planText(limits: readonly Limit[]): string {
+function planText(limits: readonly Limit[]): string {
   let text = plans.get(limits);
   if (text === undefined) {
     text = limits.map(({ window, limit }) => `${LETTER[window]} ${limit}`).join(" ");
@@ -61,7 +61,7 @@ const policies = new WeakMap<BanPolicy, PolicyText>();
  * The policy as decide.lua reads it. The lengths of bans are computed here: the powers of a fraction
  * may differ in the last bit between JavaScript and Lua.
  */
-export function policyText(bans: BanPolicy | undefined): PolicyText {
+function policyText(bans: BanPolicy | undefined): PolicyText {
   if (bans === undefined) return BANS_OFF;
   let text = policies.get(bans);
   if (text === undefined) {
