@@ -1,8 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { accept, errorBody, type RefusalCode, refuse, statusOf } from "../../src/core/refusal.ts";
+import {
+  accept,
+  closesAfter,
+  errorBody,
+  fieldsOf,
+  REFUSALS,
+  type RefusalCode,
+  refuse,
+  statusOf,
+} from "../../src/core/refusal.ts";
 
-/** Contract 4, code by code; what it leaves open is the gateway's own. */
+/** Written down a second time: clients rely on each code having the status that it has. */
 const STATUSES: Readonly<Record<RefusalCode, number>> = {
   bad_request: 400,
   key_missing: 401,
@@ -32,15 +41,39 @@ const STATUSES: Readonly<Record<RefusalCode, number>> = {
   loop_detected: 508,
 };
 
-describe("A refusal (contract 4)", () => {
+describe("A refusal", () => {
   for (const [code, status] of Object.entries(STATUSES) as [RefusalCode, number][]) {
-    it(`${code} is answered with ${status}, in the Error shape of spec 2 and nothing else`, () => {
+    it(`${code} is answered with ${status}, with code, message and status and nothing else`, () => {
       assert.equal(statusOf(code), status);
       const { message, ...rest } = JSON.parse(errorBody(code)) as Record<string, unknown>;
       assert.deepEqual(rest, { code, status });
       assert.match(String(message), /^[A-Z][^\n]{15,}[^.]$/);
     });
   }
+
+  it("ends the connection where the framing is not to be believed, and for no other code", () => {
+    const closing = Object.keys(REFUSALS).filter((code) => closesAfter(code as RefusalCode));
+    assert.deepEqual(closing, [
+      "bad_request",
+      "request_timeout",
+      "body_too_large",
+      "uri_too_long",
+      "expectation_failed",
+      "headers_too_large",
+      "internal_error",
+      "not_implemented",
+      "draining",
+      "http_version",
+    ]);
+  });
+
+  it("challenges with every 401, and tells every client of a 429 when to come back", () => {
+    for (const [code, { status }] of Object.entries(REFUSALS)) {
+      const fields = fieldsOf(code as RefusalCode);
+      assert.equal(fields.includes("WWW-Authenticate"), status === 401, code);
+      if (status === 429) assert.ok(fields.includes("Retry-After"), code);
+    }
+  });
 
   it("has a reason for the log only where one was given", () => {
     assert.deepEqual(refuse("gone"), { ok: false, refusal: { code: "gone" } });

@@ -1,4 +1,4 @@
-import { retryAfterSeconds, type Standing } from "../quota/standing.ts";
+import type { Standing } from "../quota/standing.ts";
 import type { Limit } from "../quota/windows.ts";
 import { CORS_FIELDS } from "./cors.ts";
 import type { Head } from "./head.ts";
@@ -213,9 +213,4 @@ export function policyField(limits: readonly Limit[]): string {
     return `"${window}";q=${limit}${length}`;
   });
   return items.join(", ");
-}
-
-/** Spec 8.3: whole seconds, and the instant that X-RateLimit-Reset tells. */
-export function retryAfterField({ resetMs }: Standing, nowMs: number): string[] {
-  return ["Retry-After", String(retryAfterSeconds(resetMs, nowMs))];
 }

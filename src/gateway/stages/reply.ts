@@ -1,10 +1,18 @@
 import { corsFields, preflightFields } from "../../core/http/cors.ts";
-import { rateLimitFields, replacedFields, retryAfterField } from "../../core/http/fields.ts";
+import { rateLimitFields, replacedFields } from "../../core/http/fields.ts";
 import { hasBody } from "../../core/http/head.ts";
 import { lifecycleFields } from "../../core/http/lifecycle.ts";
 import { asksForWebSocket, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
-import type { Standing } from "../../core/quota/standing.ts";
-import { errorBody, type Refusal, type RefusalCode, statusOf } from "../../core/refusal.ts";
+import { retryAfterSeconds, type Standing } from "../../core/quota/standing.ts";
+import {
+  closesAfter,
+  errorBody,
+  fieldsOf,
+  type Refusal,
+  type RefusalCode,
+  type RefusalField,
+  statusOf,
+} from "../../core/refusal.ts";
 import { clientAddress } from "../client/client-address.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway } from "../exchange/served.ts";
@@ -13,19 +21,6 @@ import { lingerOnClose } from "../node/linger.ts";
 const CHALLENGE = 'Bearer realm="tollgate"';
 /** An unread body up to this, by Content-Length, is read and the connection kept (edge.md). */
 const DISCARD_BYTES_MAX = 65_536;
-
-/** After these the framing itself is not to be believed, so neither is what follows. */
-const FRAMING: ReadonlySet<RefusalCode> = new Set([
-  "bad_request",
-  "request_timeout",
-  "body_too_large",
-  "uri_too_long",
-  "expectation_failed",
-  "headers_too_large",
-  "not_implemented",
-  "http_version",
-  "internal_error",
-]);
 
 /** Answers a request with a refusal; the only place that writes an error body. */
 export async function sendRefusal(
@@ -46,7 +41,7 @@ export async function sendRefusal(
     String(Buffer.byteLength(body)),
     "Cache-Control",
     "no-store",
-    ...refusalFields(gateway, exchange, refusal.code, standing, over),
+    ...refusalFields(gateway, exchange, refusal.code, { standing, over }),
   ];
   exchange.last ||= over || mustClose(gateway, exchange, refusal.code);
   fields.push(...commonFields(exchange, standing));
@@ -112,47 +107,57 @@ async function standingFor(gateway: Gateway, exchange: Exchange, code: RefusalCo
   return { standing: await gateway.failures.look(client, nowMs), over: false };
 }
 
+type Told = { readonly standing: Standing; readonly over: boolean };
+
+/** The fields of the refusal's row that have a value for this request, flat. */
 function refusalFields(
   gateway: Gateway,
   exchange: Exchange,
   code: RefusalCode,
-  standing: Standing,
-  over: boolean,
+  told: Told,
 ): string[] {
-  switch (code) {
-    case "key_missing":
-      return ["WWW-Authenticate", CHALLENGE, ...overFields(gateway, standing, over)];
-    case "key_invalid": {
-      const challenge = `${CHALLENGE}, error="invalid_token"`;
-      return ["WWW-Authenticate", challenge, ...overFields(gateway, standing, over)];
-    }
-    case "bad_request":
+  const fields: string[] = [];
+  for (const name of fieldsOf(code)) {
+    const value = fieldValue(name, gateway, exchange, { ...told, code });
+    if (value !== undefined) fields.push(name, value);
+  }
+  return fields;
+}
+
+function fieldValue(
+  name: RefusalField,
+  gateway: Gateway,
+  exchange: Exchange,
+  { code, standing, over }: Told & { readonly code: RefusalCode },
+): string | undefined {
+  switch (name) {
+    case "WWW-Authenticate":
+      return code === "key_missing" ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
+    case "Allow":
+      return (exchange.found?.allow ?? ALL_METHODS).join(", ");
+    case "Sec-WebSocket-Version": {
       // RFC 6455 4.4: a client that offered another version learns which one there is.
-      return exchange.head !== undefined && asksForWebSocket(exchange.head)
-        ? ["Sec-WebSocket-Version", WEBSOCKET_VERSION]
-        : [];
-    case "rate_limited":
-    case "key_banned":
-      return retryAfterField(standing, exchange.decidedMs as number);
-    case "method_not_allowed":
-      return ["Allow", (exchange.found?.allow ?? ALL_METHODS).join(", ")];
-    case "store_unavailable":
-    case "draining":
-      return ["Retry-After", "1"];
-    default:
-      return [];
+      const asked = exchange.head !== undefined && asksForWebSocket(exchange.head);
+      return asked ? WEBSOCKET_VERSION : undefined;
+    }
+    case "Retry-After": {
+      const status = statusOf(code);
+      if (status === 503) return "1";
+      if (status === 401 && !over) return undefined;
+      const nowMs = status === 401 ? gateway.now() : (exchange.decidedMs as number);
+      return String(retryAfterSeconds(standing.resetMs, nowMs));
+    }
   }
 }
 
 const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-function overFields(gateway: Gateway, standing: Standing, over: boolean): string[] {
-  return over ? retryAfterField(standing, gateway.now()) : [];
-}
-
-/** Whether the connection must not be used again: see FRAMING, and edge.md on unread bodies. */
+/**
+ * Whether the connection must not be used again: the refusal's row says so, or a body stays unread
+ * (docs/reference/edge.md#unread-bodies).
+ */
 function mustClose(gateway: Gateway, exchange: Exchange, code: RefusalCode): boolean {
-  if (gateway.draining !== "no" || exchange.broken !== undefined || FRAMING.has(code)) return true;
+  if (gateway.draining !== "no" || exchange.broken !== undefined || closesAfter(code)) return true;
   const { head, request } = exchange;
   if (head === undefined || !hasBody(head) || request.complete) return head === undefined;
   return (

@@ -5,7 +5,6 @@ import {
   rateLimitFields,
   replacedFields,
   responseFields,
-  retryAfterField,
 } from "../../../src/core/http/fields.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
@@ -82,11 +81,6 @@ describe("The fields of a standing (spec 8)", () => {
     for (const overMs of [1, 999, 1_000]) {
       assert.deepEqual(told(NOON + overMs), [...fields, String(NOON / 1_000 + 1)]);
     }
-  });
-
-  it("tell of a refusal when to come back, at that same instant", () => {
-    assert.deepEqual(retryAfterField(standing, NOON - 59_001), ["Retry-After", "60"]);
-    assert.deepEqual(retryAfterField(standing, NOON), ["Retry-After", "1"]);
   });
 });
 
