@@ -45,8 +45,8 @@ const CLOSE_MS = 1_000;
 export type Admin = { readonly url: string; close(): Promise<void> };
 
 /**
- * Opens the admin listener (contract 7), on a port of its own. Rejects with the system's error when
- * it cannot listen. `token` is "" where none is set.
+ * Opens the admin listener (docs/reference/admin.md) on a port of its own. Rejects with the
+ * system's error when it cannot listen. `token` is "" where none is set.
  */
 export async function startAdmin(
   options: AdminDeps & {

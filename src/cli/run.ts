@@ -29,7 +29,10 @@ const VERBS: readonly Verb[] = [
 /** Not for people: a gateway of several processes starts them so, with a channel to each. */
 const WORKER = "worker";
 
-/** The whole command line: what to do with `argv`, and the exit status of contract 1. */
+/**
+ * The whole command line: what to do with `argv`, and the exit status
+ * (docs/reference/commands.md#exit-statuses).
+ */
 export async function run(
   argv: readonly string[],
   terminal: Terminal,

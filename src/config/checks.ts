@@ -7,7 +7,10 @@ import type { Path } from "./file/place.ts";
 
 const ADMIN_TOKEN_MIN = 32;
 
-/** What no single key shows: contract 2, last paragraph. Skips what could not be read. */
+/**
+ * Finds the mistakes that no single key shows (docs/configuration.md#across-keys). Keys that could
+ * not be read are skipped.
+ */
 export function checkAcross(draft: Draft, findings: Findings): void {
   checkStore(draft, findings);
   checkAdmin(draft, findings);

@@ -8,9 +8,10 @@ import type { StoreAddress } from "./schema/addresses.ts";
 export type Change = { readonly from: Config; readonly to: Config };
 
 /**
- * Why a reload must be refused, one sentence each; empty when it may go on (contract 2). A change of
- * what was opened at the start needs a restart; a plan that working keys have cannot go. `records`
- * are all key records, `nowMs` is Unix milliseconds.
+ * The reasons to refuse a reload, one sentence each; empty when it may go on
+ * (docs/configuration.md#reload). A change of something that is opened at the start needs a
+ * restart; a plan that working keys have cannot go. `records` are all key records, `nowMs` is Unix
+ * milliseconds.
  */
 export function refuseReload(
   { from, to }: Change,
@@ -173,8 +174,8 @@ export function whyNot({ mistakes, reasons }: Extract<Next, { ok: false }>): rea
 }
 
 /**
- * What a reload came to. `reasons` say why a configuration without mistakes was refused: it changes
- * what needs a restart, or drops a plan in use (contract 2).
+ * The outcome of a reload. `reasons` say why a configuration without mistakes was refused: it
+ * changes something that needs a restart, or drops a plan in use (docs/configuration.md#reload).
  */
 export type Reloaded =
   | { readonly ok: true; readonly hash: string }

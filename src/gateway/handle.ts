@@ -10,9 +10,10 @@ import { spend } from "./stages/spend.ts";
 import { upgrade } from "./tunnel/tunnel.ts";
 
 /**
- * The whole request, top to bottom (contract 4): framing, key, ban and quota, route, forward. Each
- * line judges or refuses. What the first three refuse costs nothing; from the route on a request is
- * charged, whatever its answer.
+ * The whole request, top to bottom (docs/reference/http.md#order): framing, key, ban and quota,
+ * route, forward. Each line judges or refuses. A request that one of the first three refuses costs
+ * nothing; from the route on a request is charged, whatever its answer
+ * (docs/reference/http.md#charging).
  */
 export async function handle(
   gateway: Gateway,
@@ -46,7 +47,10 @@ export async function handle(
   return upgrade(admitted, consumer.value.key, exchange.upgrade);
 }
 
-/** The line of a client that leaves meanwhile waits for the decision: a charge is told (contract 4). */
+/**
+ * If the client disconnects while we wait for the store, its log line is written after the
+ * decision, so that it shows whether the request was charged (docs/reference/http.md#request-line).
+ */
 async function decided<T>(exchange: Exchange, deciding: Promise<T>): Promise<T> {
   exchange.deciding = deciding;
   const decision = await deciding;

@@ -12,7 +12,8 @@ const LIMIT_DEFAULT = 20;
 
 /**
  * Reads the query of `GET /pets`, or refuses with 400 `invalid_parameter`. Parameters that we do
- * not know are ignored, as clients expect of a list; none may be repeated (contract 6).
+ * not know are ignored, as clients expect of a list; none may be repeated
+ * (config/pets.openapi.yaml).
  */
 export function readPage(query: Readonly<Record<string, unknown>>): Judged<Page> {
   for (const [name, value] of Object.entries(query)) {

@@ -3,7 +3,10 @@ import { accept, type Judged, quoted, refuse } from "./problem.ts";
 export const STATUSES = ["available", "pending", "sold"] as const;
 export type PetStatus = (typeof STATUSES)[number];
 
-/** Spec 2. Numbers are bigint: a double cannot hold every int64. Omitted `status` stays absent. */
+/**
+ * The body of `POST /pets`, NewPet in config/pets.openapi.yaml. Numbers are bigint: a double cannot
+ * hold every int64. Omitted `status` stays absent.
+ */
 export type NewPet = {
   readonly name: string;
   readonly categoryId: bigint;
@@ -35,8 +38,8 @@ export function isPetStatus(value: unknown): value is PetStatus {
 
 /**
  * Reads the body of `POST /pets`: a NewPet, or 400 `invalid_body` naming everything wrong with it.
- * Unknown fields are ignored, `id` among them (contract 6). A duplicate key is refused, since
- * readers differ in which of the two they believe (RFC 8259 4).
+ * Unknown fields are ignored, `id` among them. A duplicate key is refused, since readers differ in
+ * which of the two they believe (RFC 8259 4).
  */
 export function readNewPet(body: Uint8Array): Judged<NewPet> {
   if (body.length === 0) return refuse("invalid_body", "The body is empty: send a NewPet as JSON");

@@ -32,7 +32,7 @@ export function statusOf(problem: Problem): number {
   return PROBLEMS[problem.code];
 }
 
-/** The Error shape of spec 2; `status` repeats the HTTP status (spec 7). */
+/** The Error of config/pets.openapi.yaml; `status` repeats the HTTP status. */
 export function problemBody({ code, message }: Problem): string {
   return JSON.stringify({ code, message, status: PROBLEMS[code] });
 }

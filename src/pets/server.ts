@@ -42,8 +42,9 @@ export type RunningPets = {
 };
 
 /**
- * Serves the animal operations of spec 4 under `/v1`, and `GET /healthz`. Rejects where the data
- * file is refused (store.ts) or the address cannot be listened on (the system's error, untouched).
+ * Serves the operations of config/pets.openapi.yaml under `/v1`, and `GET /healthz`. Rejects where
+ * the data file is refused (store.ts) or the address cannot be listened on (the system's error,
+ * untouched).
  */
 export async function startPets(options: PetsOptions): Promise<RunningPets> {
   const { host, port, dataFile, seed = false, onError = () => {} } = options;

@@ -42,7 +42,8 @@ export type Serving = {
 
 /**
  * Runs the gateway until a signal ends it, and gives the exit status. SIGHUP or a save of one of
- * its files reloads; SIGTERM and SIGINT drain; a second one ends at once (edge.md, Process).
+ * its files reloads; SIGTERM and SIGINT drain; a second one ends at once
+ * (docs/reference/edge.md#drain).
  */
 export async function serve(serving: Serving, surroundings: ProcessSurroundings): Promise<number> {
   const loaded = await loadConfig(serving.file, serving.env);

@@ -19,7 +19,7 @@ export type Counting = {
   request(line: RequestLine): void;
   /** A ban was imposed on an account of this environment. */
   banned(environment: string): void;
-  /** A request was decided without the store (contract 8). */
+  /** A request was decided without the store (docs/reference/store.md#away). */
   decidedWithoutStore(mode: "local" | "deny" | "allow"): void;
   /** This configuration is in force from now on: at the start, and after each reload that worked. */
   configured(config: Pick<Config, "hash" | "environments">, nowMs: number): void;

@@ -1,6 +1,9 @@
 import { type DestinationStream, pino } from "pino";
 
-/** One line per request, contract 4. Absent members are unknown: no key was accepted, no route found. */
+/**
+ * One line for each request (docs/reference/http.md#request-line). Absent members are unknown: no
+ * key was accepted, no route found.
+ */
 export type RequestLine = {
   readonly id: string;
   readonly env: string | undefined;

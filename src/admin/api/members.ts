@@ -68,7 +68,10 @@ export function readWantedKeys(members: Members): Read<WantedKeys> {
 
 const GRACE_MS = 86_400_000;
 
-/** The body of a rotation: how long the old key works on, 24 hours unless told (contract 1). */
+/**
+ * The body of a rotation: how long the old key works on, 24 hours unless told
+ * (docs/reference/keys.md#rotation).
+ */
 export function readGraceMs(members: Members): Read<number> {
   const mistaken = mistakes(members, { grace: { kind: "duration" } });
   if (mistaken !== undefined) return { ok: false, answer: mistaken };

@@ -12,7 +12,10 @@ export type Row = {
   readonly run: (call: Call) => Answer | Promise<Answer>;
 };
 
-/** All of /api (contract 7): ":id" stands for one ID, of an account or one of its keys. */
+/**
+ * All of /api (docs/reference/admin.md#routes). ":id" stands for one ID, of an account or one of
+ * its keys.
+ */
 const TABLE: readonly Row[] = [
   row("GET", "/api/keys", listKeys),
   row("POST", "/api/keys", createKeys),

@@ -8,8 +8,9 @@ const ANSWER_MS_MAX = 10_000;
 const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
 
 /**
- * With the memory store only the running gateway knows its accounts: asks it through its admin
- * listener (contract 7). Whatever stands in the way, the message names `admin.listen`.
+ * Asks the running gateway through its admin listener: with the memory store no other process knows
+ * its accounts (docs/reference/commands.md#which-process-answers). Every failure names
+ * `admin.listen` in its message.
  */
 export function askAdmin(config: Config): Accounts {
   return {

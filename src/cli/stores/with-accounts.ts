@@ -7,8 +7,8 @@ import type { Accounts, Told } from "./accounts.ts";
 import { askAdmin } from "./ask-admin.ts";
 
 /**
- * Asks a question of the accounts: of the store where all gateways share one, else of the running
- * gateway, through its admin listener (contract 1).
+ * Asks a question about accounts: of the store where all gateways share one, else of the running
+ * gateway through its admin listener (docs/reference/commands.md#which-process-answers).
  */
 export async function withAccounts<T>(
   call: Call,

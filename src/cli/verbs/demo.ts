@@ -9,7 +9,10 @@ import { type DemoKey, demoText } from "./demo-text.ts";
 /** npm hands on a Ctrl-C that the terminal has already given to the whole group. */
 const REPEAT_MS = 500;
 
-/** What the shipped `enterprise` plan is agreed at for the demo (contract 1). */
+/**
+ * The limits that the demo agrees on for the shipped `enterprise` plan
+ * (docs/reference/commands.md#demo).
+ */
 const AGREED: readonly Limit[] = [
   { window: "minute", limit: 5_000 },
   { window: "day", limit: 500_000 },

@@ -13,7 +13,7 @@ import {
   withKeys,
 } from "../stores/with-keys.ts";
 
-/** Contract 1: a rotated key works on for this long unless told otherwise. */
+/** A rotated key works on for this long unless told otherwise (docs/reference/keys.md#rotation). */
 const GRACE_MS = 24 * 3_600_000;
 
 export const keysRotate: Verb = {

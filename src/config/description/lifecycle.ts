@@ -8,9 +8,10 @@ type From = { readonly operation: Fields; readonly path: Path; readonly findings
 const STABILITY = ["experimental", "beta"] as const;
 
 /**
- * What an operation says of its life (contract 5). Dates of an operation that is not deprecated are
- * a warning and not sent; so is a deprecation without them. A sunset before the deprecation is a
- * mistake (RFC 9745, 4).
+ * Reads what an operation declares about its end and its stability
+ * (docs/reference/http.md#deprecation). Dates on an operation that is not deprecated are a warning
+ * and not sent; so is a deprecation without dates. A sunset before the deprecation is a mistake
+ * (RFC 9745, 4).
  */
 export function readLifecycle(operation: Fields, path: Path, findings: Findings): Lifecycle {
   const from = { operation, path, findings };

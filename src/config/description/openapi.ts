@@ -215,7 +215,7 @@ function checkOperationIds(operations: readonly Operation[], findings: Findings)
 function isMap(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
-/** What a segment may be made of to arrive byte for byte as it is written (edge.md, Request in). */
+/** The characters that arrive byte for byte as they are written (docs/reference/edge.md#target). */
 const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*$/;
 const REFUSED_ESCAPE = /%(?:2E|2F|5C|25|00)/;
 

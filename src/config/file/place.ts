@@ -33,7 +33,10 @@ export type Mistake = {
   readonly message: string;
 };
 
-/** As compilers say it, so that editors can jump there (contract 1). */
+/**
+ * One line for a mistake, in the form of compilers, so that editors can jump there
+ * (docs/reference/commands.md#mistakes).
+ */
 export function mistakeLine({ file, line, column, message }: Mistake): string {
   return `${file}:${line}:${column}: ${message}`;
 }

@@ -54,7 +54,10 @@ const STORE =
 const NODE =
   /^(?:\[([0-9A-Fa-f:.]+)\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)(?::(\d{1,5}))?$/;
 
-/** The forms of contract 2, and the two over TLS: rediss+sentinel:// and rediss+cluster://. */
+/**
+ * Reads the address of a store: memory, redis://, redis+sentinel:// and redis+cluster://, with
+ * rediss in place of redis for TLS (docs/configuration.md#the-file).
+ */
 export function readStore(text: string): Read<StoreAddress> {
   if (text === "memory") return { value: { kind: "memory" } };
   const match = STORE.exec(text);

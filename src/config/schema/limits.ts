@@ -4,7 +4,7 @@ import { optional } from "./kinds.ts";
 
 const TIMEOUT = { from: "1ms", to: "24h" };
 const PAUSE = { from: "0s", to: "24h" };
-/** Contract 2, `limits`. */
+/** The limits of the edge (docs/configuration.md#limits). */
 export const limits = z.strictObject(
   {
     headerBytes: optional(

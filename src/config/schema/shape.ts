@@ -7,7 +7,10 @@ import { limits, overrides } from "./limits.ts";
 
 const BAN_TIME = { from: "1ms", to: "366d" };
 
-/** Windows are aligned to UTC (contract 5). `counted` is what they count, for people. */
+/**
+ * Windows are aligned to UTC (docs/reference/http.md#windows). `counted` names for people the
+ * things that the window counts.
+ */
 function windowsOf(counted: string) {
   const each = (window: string) => {
     return kind.requests.optional().meta({ description: `${counted} in each ${window}.` });
@@ -143,7 +146,10 @@ const log = z.strictObject(
   "a map",
 );
 
-/** The whole file: the one source of its keys, defaults, meanings and JSON Schema (contract 2). */
+/**
+ * The whole file: the one source of its keys, defaults, meanings and JSON Schema.
+ * docs/configuration.md is made from it.
+ */
 export const shape = z.strictObject(
   {
     store: optional(

@@ -1,4 +1,7 @@
-/** Contract 2, `limits`: everything at the edge has one. Bytes, counts and milliseconds. */
+/**
+ * Everything at the edge has a limit (docs/reference/edge.md#timeouts): bytes, counts and
+ * milliseconds.
+ */
 export type EdgeLimits = {
   readonly headerBytes: number;
   readonly headerCount: number;

@@ -22,7 +22,7 @@ const HOP_BY_HOP = new Set([
   "http2-settings",
 ]);
 
-/** Written anew for the backend, or not for it at all (edge.md, Request out). */
+/** Written anew for the backend, or not for it at all (docs/reference/edge.md#request-fields). */
 const NOT_FORWARDED = new Set([
   "authorization",
   "content-length",
@@ -147,7 +147,7 @@ function isPlain(value: string): boolean {
   return value.length <= 128 && /^[\x21-\x7e]+$/.test(value);
 }
 
-/** The backend's fields that ours replace (contract 5). */
+/** The backend's fields that ours replace (docs/reference/http.md#rate-limit-fields). */
 const REPLACED = new Set([
   "x-ratelimit-limit",
   "x-ratelimit-remaining",
@@ -189,7 +189,10 @@ export function replacedFields(by: { announced: boolean; cors: boolean }): Reado
   return by.announced ? ANNOUNCED : NONE;
 }
 
-/** Spec 8.1 and 8.2: the three fields, of one window; Reset is Unix seconds, rounded up. */
+/**
+ * The three rate limit fields, of one window (docs/reference/http.md#rate-limit-fields). `Reset` is
+ * Unix seconds, rounded up.
+ */
 export function rateLimitFields({ limit, remaining, resetMs }: Standing): string[] {
   return [
     "X-RateLimit-Limit",

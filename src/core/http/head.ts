@@ -40,9 +40,10 @@ const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{0,5}))?$/;
 const PORT_MAX = 65_535;
 
 /**
- * Judges everything about a head that does not depend on its route (edge.md, Request in): limits,
- * version, method, the fields that must stand alone, Host and framing. Reads rawHeaders and never
- * the merged headers, since the parser keeps the first of two Hosts and says nothing.
+ * Judges everything about a head that does not depend on its route
+ * (docs/reference/edge.md#request-head): limits, version, method, the fields that must stand alone,
+ * Host and framing. Reads rawHeaders and never the merged headers, since the parser keeps the first
+ * of two Hosts and says nothing.
  */
 export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
   const { method, version } = raw;
@@ -128,7 +129,8 @@ const BODILESS = new Set(["GET", "HEAD", "OPTIONS"]);
 
 /**
  * Judges the body against the route found and the size allowed. A body on GET, HEAD or OPTIONS has
- * no meaning, and is where smuggling starts; on DELETE it must be declared (edge.md).
+ * no meaning, and is where smuggling starts; on DELETE it must be declared
+ * (docs/reference/edge.md#request-framing).
  */
 export function judgeBody(
   head: Head,

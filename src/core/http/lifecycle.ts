@@ -9,9 +9,10 @@ export type Lifecycle = {
 };
 
 /**
- * The fields that announce it, as a flat list of names and values (contract 5): Deprecation is a
- * structured Date (RFC 9745 2.1), Sunset an IMF-fixdate (RFC 8594 3), Link names the successor
- * (RFC 5829 3.6). They go out with every response of the operation, refusals included.
+ * The fields that announce an operation's end, as a flat list of names and values
+ * (docs/reference/http.md#deprecation). Deprecation is a structured Date (RFC 9745 2.1), Sunset an
+ * IMF-fixdate (RFC 8594 3), Link names the successor (RFC 5829 3.6). They go out with every
+ * response of the operation, refusals included.
  */
 export function lifecycleFields(lifecycle: Lifecycle): string[] {
   const { deprecated, deprecatedMs, sunsetMs, successor, stability } = lifecycle;

@@ -20,7 +20,10 @@ export type RouteTable = {
   readonly operations: readonly Operation[] | undefined;
 };
 
-/** What was found for a path and a method; judged later, after key and quota (contract 4.4). */
+/**
+ * The route that was found for a path and a method. It is judged later, after key and quota
+ * (docs/reference/http.md#routes).
+ */
 export type Found = {
   readonly operation: Operation | undefined;
   /** The template for the log: a path's own spelling never becomes a label. */
@@ -32,7 +35,10 @@ export type Found = {
 const UNDESCRIBED = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const NOTHING: Found = { operation: undefined, template: undefined, allow: undefined };
 
-/** Finds by the raw path: the string matched is byte for byte the string forwarded (edge.md). */
+/**
+ * Finds a route by the raw path. The string matched is, byte for byte, the string that is forwarded
+ * (docs/reference/edge.md#target).
+ */
 export function findRoute(table: RouteTable, method: string, path: string): Found {
   const { basePath, operations } = table;
   if (!isUnder(basePath, path)) return NOTHING;

@@ -9,10 +9,10 @@ const PRINTABLE = /^[\x21\x22\x24-\x7e]+$/;
 const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:\/|$)|%(?:2e|2f|5c|25|00)/i;
 
 /**
- * Judges a request target (edge.md, Request in): origin-form, or absolute-form for http:// and the
- * same authority as Host. Printable ASCII without "#". In the path nothing that another parser could
- * read differently: dot segments, double or encoded slashes, backslashes, doubled or broken escapes.
- * `OPTIONS *` asks about the server itself.
+ * Judges a request target (docs/reference/edge.md#target): origin-form, or absolute-form for
+ * http:// and the same authority as Host. Printable ASCII without "#". In the path nothing that
+ * another parser could read differently: dot segments, double or encoded slashes, backslashes,
+ * doubled or broken escapes. `OPTIONS *` asks about the server itself.
  */
 export function judgeTarget({ method, url, host }: Asked): Judged<Target> {
   if (url === "*" && method === "OPTIONS") return accept({ whole: url, path: url });

@@ -25,9 +25,9 @@ export function asksForWebSocket({ version, rawHeaders }: RawHead): boolean {
 }
 
 /**
- * Judges what edge.md (Upgrade) allows to be tunnelled: a GET on HTTP/1.1 without a body, one
- * `Upgrade: websocket` that Connection names, version 13 and a key of 16 bytes. Reads rawHeaders:
- * it decides before anything else about the request has been judged.
+ * Judges whether a request may become a tunnel (docs/reference/edge.md#upgrade): a GET on HTTP/1.1
+ * without a body, one `Upgrade: websocket` that Connection names, version 13 and a key of 16 bytes.
+ * Reads rawHeaders: it decides before anything else about the request has been judged.
  */
 export function judgeHandshake(raw: RawHead): Judged<Handshake> {
   const { method, rawHeaders } = raw;

@@ -4,8 +4,9 @@ import type { Limit } from "../quota/windows.ts";
 import { accept, type Judged, refuse } from "../refusal.ts";
 
 /**
- * What is kept of a key at rest (contract 3): never the key, only the SHA-256 of it in hex. The
- * secret is 178 random bits, so a slow hash would add nothing. Instants are Unix milliseconds.
+ * The record of a key at rest (docs/reference/keys.md#key-records): never the key, only its SHA-256
+ * in hex. The secret is 178 random bits, so a slow hash would add nothing. Instants are Unix
+ * milliseconds.
  */
 export type KeyRecord = {
   readonly id: string;
@@ -58,7 +59,7 @@ const TOKEN_LENGTH_MAX = 512;
 
 /**
  * The token of one Authorization field: RFC 6750 2.1, scheme in any case, token68 of 16 to 512
- * characters. Nothing else is hashed, looked up or logged (edge.md, Request in; contract 4.2).
+ * characters. Nothing else is hashed, looked up or logged (docs/reference/http.md#authentication).
  */
 export function readBearer(authorization: string | undefined): Judged<string> {
   // No credentials are a missing key; whatever else is wrong with them is an invalid one.
@@ -71,7 +72,10 @@ export function readBearer(authorization: string | undefined): Judged<string> {
   return accept(token);
 }
 
-/** Wrong shape, tag or checksum: refused without looking anything up (contract 3). */
+/**
+ * Judges shape, tag and checksum of a token, without looking anything up
+ * (docs/reference/keys.md#key-shape).
+ */
 export function judgeShape(token: string, prefix: string, tag: string): Judged<string> {
   const start = `${prefix}_${tag}_`;
   if (!token.startsWith(start)) return refuse("key_invalid", "another prefix or environment");

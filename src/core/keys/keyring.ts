@@ -28,7 +28,8 @@ type Edited<T> =
 
 /**
  * Issues keys. Refuses unknown plans and environments, malformed input, a custom plan without a
- * limit, and a further key of an account with another environment, plan or limits (contract 3).
+ * limit, and a further key of an account with another environment, plan or limits
+ * (docs/reference/keys.md#accounts).
  */
 export function issueKeys(
   records: readonly KeyRecord[],

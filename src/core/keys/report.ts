@@ -3,8 +3,8 @@ import type { Limit } from "../quota/windows.ts";
 import type { KeyRecord } from "./key.ts";
 
 /**
- * What people and programs are told of keys, usage and bans: the shapes of contract 1, made here
- * once for the command line and the admin listener. Instants are Unix seconds.
+ * The shapes in which keys, usage and bans are shown to people and programs, made here once for the
+ * command line and the admin listener (docs/reference/commands.md#json). Instants are Unix seconds.
  */
 export type UsageReport = {
   readonly account: string;
@@ -43,7 +43,10 @@ export type KeyReport = {
   readonly revoked: number | null;
 };
 
-/** Whose usage is told: an account with its one environment, plan and set of limits (contract 3). */
+/**
+ * The owner of a usage report: an account with its one environment, plan and set of limits
+ * (docs/reference/keys.md#accounts).
+ */
 export type Holder = {
   readonly account: string;
   readonly environment: string;
@@ -106,7 +109,10 @@ export function keyReport(record: KeyRecord): KeyReport {
   };
 }
 
-/** Rounded up, as X-RateLimit-Reset is: waiting until then is always enough (contract 5). */
+/**
+ * Rounded up, as X-RateLimit-Reset is: waiting until then is always enough
+ * (docs/reference/http.md#rate-limit-fields).
+ */
 function seconds(instantMs: number): number {
   return Math.ceil(instantMs / 1000);
 }

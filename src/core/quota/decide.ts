@@ -1,6 +1,9 @@
 import { type Limit, type WindowName, windowEnd, windowStart } from "./windows.ts";
 
-/** Contract 2, `bans`: times in milliseconds, `factor` a number of at least 1. */
+/**
+ * The rules of a ban (docs/reference/http.md#bans). Times are in milliseconds; `factor` is a number
+ * of at least 1.
+ */
 export type BanPolicy = {
   readonly strikes: number;
   readonly withinMs: number;
@@ -70,10 +73,10 @@ export type Verdict = {
 export type Decision = { readonly account: Account; readonly verdict: Verdict };
 
 /**
- * The truth about bans and quotas (contract 4.3 and 5): ban first, then every window, charged all
- * or none, with strikes and bans inside. Asking for n units equals asking n times for one at the
- * same instant. The memory store runs this; decide.lua says the same to Redis, and a differential
- * test holds the two together.
+ * The truth about bans and quotas (docs/reference/http.md#quotas): ban first, then every window,
+ * charged all or none, with strikes and bans inside. Asking for n units equals asking n times for
+ * one at the same instant. The memory store runs this; decide.lua says the same to Redis, and a
+ * differential test holds the two together.
  */
 export function decide(account: Account, ask: Ask, nowMs: number): Decision {
   const { limits, bans, units } = ask;
@@ -101,8 +104,9 @@ type Present = {
 
 /**
  * Brings an account to now. A window never goes back when a clock does; one stored more than its
- * own length ahead of now is damage, moved to the present with its count kept (contract 5). A ban
- * that would begin in the future, and strikes further ahead than they could matter, are damage too.
+ * own length ahead of now is damage, moved to the present with its count kept
+ * (docs/reference/http.md#windows). A ban that would begin in the future, and strikes further ahead
+ * than they could matter, are damage too.
  */
 function present(account: Account, { limits, bans }: Ask, nowMs: number): Present {
   const usage: Partial<Record<WindowName, Usage>> = { ...account.usage };
@@ -156,7 +160,7 @@ function charge(
 /**
  * A refused request is a strike when it comes more than `grace` after the first refusal of its
  * window (of several exhausted ones, that which resets last) and at least `grace` after the
- * previous strike; `strikes` of them within `within` are a ban (contract 5).
+ * previous strike; `strikes` of them within `within` are a ban (docs/reference/http.md#strikes).
  */
 function strike(
   past: Present,

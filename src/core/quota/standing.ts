@@ -14,9 +14,10 @@ export type StandingRefusal = {
 };
 
 /**
- * Admitted: the window that will refuse soonest, by least remaining; on a tie the one that resets
- * later (contract 5). `unspent` units of the same verdict belong to others that were admitted
- * after this one: they had not been used when it was.
+ * The window that an admitted request is told about: the one that will refuse soonest, by least
+ * remaining; on a tie the one that resets later (docs/reference/http.md#rate-limit-fields).
+ * `unspent` units of the same verdict belong to others that were admitted after this one: they had
+ * not been used when it was.
  */
 export function admittedStanding({ windows }: Pick<Verdict, "windows">, unspent = 0): Standing {
   let told: Standing | undefined;
@@ -35,8 +36,9 @@ export function admittedStanding({ windows }: Pick<Verdict, "windows">, unspent 
 }
 
 /**
- * What refuses a request at `nowMs` (of the store's clock): the ban, or windows without room; told
- * is whatever ends last of both (contract 5). Undefined once all of it is over.
+ * The refusal of a request at `nowMs` of the store's clock: by the ban, or by windows without room.
+ * Its standing is that of whatever ends last of both (docs/reference/http.md#rate-limit-fields).
+ * Undefined once all of it is over.
  */
 export function refusalAt(verdict: Verdict, nowMs: number): StandingRefusal | undefined {
   let last: WindowStanding | undefined;
@@ -66,7 +68,10 @@ export function untouchedStanding(limits: readonly Limit[], nowMs: number): Stan
   return admittedStanding({ windows });
 }
 
-/** Whole seconds, at least 1: obeying it is enough and one second less is not (contract 5). */
+/**
+ * Whole seconds, at least 1: obeying it is enough and one second less is not
+ * (docs/reference/http.md#retry-after).
+ */
 export function retryAfterSeconds(resetMs: number, nowMs: number): number {
   return Math.max(1, Math.ceil((resetMs - nowMs) / 1000));
 }

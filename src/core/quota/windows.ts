@@ -1,7 +1,7 @@
 /**
- * Windows are aligned to UTC (contract 5): a minute starts at second 0, a day at 00:00:00, a month
- * on its first day. Which window an instant lies in is a pure function of the instant, so a reset
- * never wobbles and never depends on who answers.
+ * Windows are aligned to UTC (docs/reference/http.md#windows): a minute starts at second 0, a day
+ * at 00:00:00, a month on its first day. Which window an instant lies in is a pure function of the
+ * instant, so a reset never wobbles and never depends on who answers.
  */
 export const WINDOWS = ["second", "minute", "hour", "day", "month"] as const;
 export type WindowName = (typeof WINDOWS)[number];

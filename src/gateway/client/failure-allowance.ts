@@ -21,9 +21,10 @@ export type FailureAllowance = {
 };
 
 /**
- * The allowance of contract 4.2: so many failed authentications per client address (IPv6: /64) and
- * window, per process. A valid key is never judged by it. The window is aligned to UTC as all are
- * (contract 5): each has counters of its own, which go when it ends.
+ * The allowance for failed authentications (docs/reference/http.md#failure-allowance): so many for
+ * each client address (IPv6: /64) and window, in each process. A valid key is never judged by it.
+ * Its window is aligned to UTC like all others; each window has counters of its own, which go when
+ * it ends.
  */
 export function createFailureAllowance({ window, limit }: Limit): FailureAllowance {
   const limiter = new RateLimiterMemory({ points: limit, duration: SECONDS_MAX });

@@ -9,7 +9,10 @@ import type { Refusal, RefusalCode } from "../../core/refusal.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
 import type { Served } from "./served.ts";
 
-/** What the gateway waits for; each wait has its own limit (contract 2, `limits`). */
+/**
+ * The thing that the gateway waits for. Each wait has a limit of its own
+ * (docs/reference/edge.md#timeouts).
+ */
 export type Waiting = "nothing" | "connection" | "upload" | "answer" | "download" | "tunnel";
 
 export type Forwarding = {
@@ -26,7 +29,10 @@ export type Forwarding = {
   look?(nowMs: number): void;
 };
 
-/** The client asks for a WebSocket, as edge.md wants it: `nonce` is its Sec-WebSocket-Key. */
+/**
+ * The client asks for a WebSocket as it should (docs/reference/edge.md#upgrade). `nonce` is its
+ * Sec-WebSocket-Key.
+ */
 export type Upgrade = { readonly nonce: string; readonly tunnels: TunnelRegister };
 
 /** Counts the tunnels of each key: implemented by the open tunnels of a listener. */

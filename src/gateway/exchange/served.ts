@@ -38,7 +38,7 @@ export type Gateway = {
   isTrusted: TrustedProxies;
   readonly log: Log;
   readonly onRequest: (line: RequestLine) => void;
-  /** A request was decided without the store, or not at all (contract 8). */
+  /** A request was decided without the store, or not at all (docs/reference/store.md#away). */
   readonly onWithoutStore: (answer: "local" | "unavailable") => void;
   /** A ban was imposed just now on an account of this environment. */
   readonly onBan: (environment: string) => void;

@@ -12,7 +12,10 @@ export function textOf(raw: Dispatcher.DispatchController["rawHeaders"]): string
   return (raw as readonly Buffer[]).map((part) => part.toString("latin1"));
 }
 
-/** What makes a response unfit to be passed on, beyond what the parser refuses (edge.md). */
+/**
+ * The reason why a response must not be passed on, beyond those of the parser
+ * (docs/reference/edge.md#response-head). Undefined when it may be.
+ */
 export function judgeResponse(status: number, raw: readonly string[]): string | undefined {
   if (status > 599) return `status ${status}`;
   if (raw.length > 2 * FIELDS_MAX) return "too many fields";
@@ -47,8 +50,10 @@ export function isUnreached(error: Error): boolean {
 }
 
 /**
- * Names of errors go to the log, such as why a certificate is not accepted; the client learns the
- * code of contract 4 only. `started`: there was a connection; `answering`: bytes had come over it.
+ * The refusal for an error of the client library. The error's name goes to the log, such as why a
+ * certificate is not accepted; the client learns the code only
+ * (docs/reference/http.md#backend-failures). `started`: there was a connection; `answering`: bytes
+ * had come over it.
  */
 export function refusalFor(error: Error, started: boolean, answering: boolean): Refusal {
   const code = codeOf(error);
@@ -90,7 +95,10 @@ export function isSmall(length: number): boolean {
   return length > 0 && length <= SMALL_BYTES_MAX;
 }
 
-/** Ahead of one response, at most (edge.md, Response back). */
+/**
+ * So many 103s are passed on ahead of one response
+ * (docs/reference/edge.md#informational-responses).
+ */
 const HINTS_MAX = 8;
 
 /** Passes on the 103s of a backend, to clients that know of them; what else is interim is dropped. */

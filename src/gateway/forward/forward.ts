@@ -217,7 +217,10 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     this.#sent = true;
   }
 
-  /** 103 passes to HTTP/1.1 clients, at most 8 a response; 102 is dropped (edge.md). */
+  /**
+   * Sends the final head of the backend with our fields in place of its own
+   * (docs/reference/edge.md#response-fields).
+   */
   #sendHead(status: number, raw: readonly string[]): void {
     const { gateway, exchange, served, standing } = this.#admitted;
     const { response, request } = exchange;

@@ -29,10 +29,10 @@ export class Attempts implements Wish {
   unreached: ReadonlySet<Upstream> = NONE;
 
   /**
-   * Whether the request may go out again (edge.md, Request out), and why. `unreached`: a backend that
-   * could not be connected to has seen nothing, so any request may go to another one. `aged`: a
-   * connection that had carried responses died before any byte of this one; then once, and on a new
-   * connection: any request that was not sent yet, and GET and HEAD that were.
+   * Whether the request may go out again (docs/reference/edge.md#retries), and why. `unreached`: a
+   * backend that could not be connected to has seen nothing, so any request may go to another one.
+   * `aged`: a connection that had carried responses died before any byte of this one; then once,
+   * and on a new connection: any request that was not sent yet, and GET and HEAD that were.
    */
   again(upstreams: Upstreams, { error, lane, method, ...was }: Failed): Again {
     const { started } = was;

@@ -113,7 +113,7 @@ export class Listener {
       // A missing Host is ours to refuse, in our words.
       requireHostHeader: false,
       optimizeEmptyRequests: true,
-      // Without this the time limits of the server mean nothing before 30 s (edge.md).
+      // Node looks at its time limits every 30 s unless told otherwise.
       connectionsCheckingInterval: 1_000,
       shouldUpgradeCallback: (request) => {
         if (nonceOf(request) !== undefined) return true;
@@ -192,8 +192,9 @@ const CUT_MS = 500;
 const FAREWELL_MS = 1_200;
 
 /**
- * The key of a handshake that may become a tunnel, or undefined: also where an earlier request of
- * its connection is unanswered, since a 101 would overtake that answer (edge.md, Upgrade).
+ * The Sec-WebSocket-Key of a handshake that may become a tunnel. Undefined also where an earlier
+ * request of its connection is unanswered: a 101 would overtake that answer
+ * (docs/reference/edge.md#upgrade).
  */
 function nonceOf(request: IncomingMessage): string | undefined {
   if (Connection.of(request.socket).current !== undefined) return undefined;
@@ -203,8 +204,9 @@ function nonceOf(request: IncomingMessage): string | undefined {
 }
 
 /**
- * Not the close of HTTP, which also ends the connections that have no request just now: a request
- * that comes on one of them during the drain is to get its 503 (edge.md, Process).
+ * Stops listening on the socket alone. `Server.close` of node:http would also end connections that
+ * are idle now, and a request that comes on one of them during the drain is to get its 503
+ * (docs/reference/edge.md#drain).
  */
 function stopListening(server: Server): void {
   if (server.listening) NetServer.prototype.close.call(server);

@@ -20,9 +20,9 @@ type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: n
 const DISCARD_BYTES_MAX = 65_536;
 
 /**
- * Answers bytes that the parser refused. Where they belong to a request under way, that exchange is
- * told and answers; where they follow one, they are answered after it; where there is no request at
- * all, the answer has no rate limit fields and no log line (contract 5).
+ * Answers bytes that the parser refused. If they belong to a request under way, its exchange is
+ * told and answers. If they follow one, they are answered after it. If there is no request at all,
+ * the answer has no rate limit fields and no log line (docs/reference/http.md#rate-limit-fields).
  */
 export function answerParserError(
   error: ParserError,

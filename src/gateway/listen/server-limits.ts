@@ -6,7 +6,8 @@ import { type Gateway, largest, type Served } from "../exchange/served.ts";
 /** Applies what holds for connections, and for heads whose host is not known yet. */
 export function limit(server: Server, serves: readonly Served[], { memory }: Gateway): void {
   const limits = largest(serves);
-  // Judged by us on rawHeaders: the parser's own count drops fields and says nothing (edge.md).
+  // The gateway counts rawHeaders itself: the parser's own limit drops fields and says nothing
+  // (docs/reference/edge.md#request-head).
   server.maxHeadersCount = 0;
   Object.assign(server, { maxHeaderSize: parserBytesMax(limits) });
   server.headersTimeout = limits.headersTimeoutMs;

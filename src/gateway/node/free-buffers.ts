@@ -9,9 +9,10 @@ const gc = runInNewContext("gc") as (options: { type: "minor" }) => void;
 let bytes = 0;
 
 /**
- * Counts the bytes of bodies that pass, and collects the young generation now and then. What is
- * read from a socket is a buffer outside the heap that lives as long as its small object in it: left
- * alone, a fast stream keeps 80 MB of dead buffers before V8 sees a reason to look (edge.md: 20 MB).
+ * Counts the bytes of bodies that pass, and collects the young generation now and then. A piece
+ * that is read from a socket is a buffer outside the heap, which lives as long as its small object
+ * in it: left alone, a fast stream keeps 80 MB of dead buffers before V8 sees a reason to look
+ * (docs/reference/edge.md#streaming allows 20 MB).
  */
 export function streamed(chunkBytes: number): void {
   bytes += chunkBytes;

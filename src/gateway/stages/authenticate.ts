@@ -37,9 +37,9 @@ export class Consumer implements AccountName {
 }
 
 /**
- * Contract 3 and 4.2. A wrong shape, tag or checksum is refused without looking anything up. Until
- * there is a copy of the records a well-formed key is neither valid nor invalid; a key whose plan is
- * missing is never unlimited.
+ * Finds whose request it is (docs/reference/http.md#authentication). A wrong shape, tag or checksum
+ * is refused without looking anything up. Until there is a copy of the records a well-formed key is
+ * neither valid nor invalid; a key whose plan is missing is never unlimited.
  */
 export function authenticate(gateway: Gateway, served: Served, head: Head): Judged<Consumer> {
   const bearer = readBearer(head.authorization);

@@ -16,8 +16,8 @@ export type Received = {
 };
 
 /**
- * Contract 4.1: framing, target and size are judged, and the route is found. The exchange learns
- * what is known so far, for its log line and for the fields of a refusal.
+ * Judges framing, target and size, and finds the route (docs/reference/http.md#order). The exchange
+ * learns everything that is known so far, for its log line and for the fields of a refusal.
  */
 export function receive(
   gateway: Gateway,
@@ -66,8 +66,9 @@ export function receive(
 }
 
 /**
- * A WebSocket is opened on a connection that was handed over for it, or not at all: a request for
- * one that is not as edge.md wants it, or comes behind an unanswered one, is no plain request.
+ * A WebSocket is opened on a connection that was handed over for it, or not at all. A request for
+ * one that is malformed, or comes behind an unanswered one, is no plain request either
+ * (docs/reference/edge.md#upgrade).
  */
 function judgeUpgrade(head: Head, { upgrade }: Exchange): Judged<unknown> {
   if (upgrade !== undefined || !asksForWebSocket(head)) return accept(head);
@@ -77,7 +78,10 @@ function judgeUpgrade(head: Head, { upgrade }: Exchange): Judged<unknown> {
     : handshake;
 }
 
-/** The environment that names the host, or else the one that answers to any (contract 2). */
+/**
+ * The environment that names the host, or else the one that answers to any
+ * (docs/reference/http.md#environments).
+ */
 function servedAt(serves: readonly Served[], name: string): Served | undefined {
   const named = serves.find(({ hosts }) => hosts.includes(name));
   return named ?? serves.find(({ hosts }) => hosts.length === 0);

@@ -19,7 +19,10 @@ import type { Gateway } from "../exchange/served.ts";
 import { lingerOnClose } from "../node/linger.ts";
 
 const CHALLENGE = 'Bearer realm="tollgate"';
-/** An unread body up to this, by Content-Length, is read and the connection kept (edge.md). */
+/**
+ * An unread body up to this Content-Length is read and the connection kept
+ * (docs/reference/edge.md#unread-bodies).
+ */
 const DISCARD_BYTES_MAX = 65_536;
 
 /** Answers a request with a refusal; the only place that writes an error body. */
@@ -55,7 +58,10 @@ export async function sendRefusal(
   exchange.response.end(body);
 }
 
-/** `OPTIONS *` is about the gateway itself: answered here, without a key and uncharged (edge.md). */
+/**
+ * Answers `OPTIONS *`, which asks about the gateway itself, without a key and uncharged
+ * (docs/reference/edge.md#versions-and-methods).
+ */
 export async function sendServerOptions(gateway: Gateway, exchange: Exchange): Promise<void> {
   const { standing } = await standingFor(gateway, exchange, "not_found");
   const fields = ["Allow", ALL_METHODS.join(", "), "Cache-Control", "no-store"];
@@ -80,8 +86,8 @@ export function replacedFor({ found, cors }: Exchange): ReadonlySet<string> {
 }
 
 /**
- * Our fields of every response with a head: the three of spec 8.1, the id, the lifecycle, and the
- * end of the connection.
+ * Our fields of every response with a head: the three rate limit fields, the request id, the
+ * lifecycle, and the end of the connection (docs/reference/http.md#rate-limit-fields).
  */
 export function commonFields(exchange: Exchange, standing: Standing): string[] {
   const fields = ["X-Request-Id", exchange.id, ...rateLimitFields(standing)];
@@ -96,7 +102,7 @@ export function commonFields(exchange: Exchange, standing: Standing): string[] {
 
 /**
  * The account's standing where a key was accepted; else that of the address's failure allowance,
- * which 401s alone are charged to (contract 5).
+ * which 401s alone are charged to (docs/reference/http.md#failure-allowance).
  */
 async function standingFor(gateway: Gateway, exchange: Exchange, code: RefusalCode) {
   if (exchange.standing !== undefined) return { standing: exchange.standing, over: false };

@@ -13,8 +13,8 @@ import type { Gateway, Served } from "../exchange/served.ts";
 import type { Consumer } from "./authenticate.ts";
 
 /**
- * Contract 4.3: the ban, then the quotas, decided together and atomically. The exchange learns what
- * was decided and charged, and where the account stands.
+ * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). The
+ * exchange learns the decision and the charge, and where the account stands.
  */
 export function spend(
   gateway: Gateway,

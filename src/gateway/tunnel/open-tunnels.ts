@@ -2,7 +2,10 @@ import { judgeRecord, limitsOf } from "../../core/keys/key.ts";
 import type { OpenTunnel } from "../exchange/exchange.ts";
 import type { Gateway } from "../exchange/served.ts";
 
-/** A key that ends is seen within this, a ban within twice as long: edge.md allows 5 s. */
+/**
+ * A key that ends is noticed within this time, a ban within twice as long: well under 5 s
+ * (docs/reference/edge.md#tunnels).
+ */
 const LOOK_MS = 1_000;
 /** Accounts whose ban is asked for at once. */
 const ASKED_AT_ONCE = 64;

@@ -18,9 +18,9 @@ export type Wish = {
 const ANY: Wish = { fresh: false, unreached: new Set(), shunned: undefined };
 
 /**
- * The backends of one environment (edge.md, Request out): least pending requests first; five
- * failures in a row take one out for 10 s, then one probe decides; two failed health checks take one
- * out, and the next good one brings it back; the last one in service is never taken out.
+ * The backends of one environment (docs/reference/edge.md#backends): least pending requests first;
+ * five failures in a row take one out for 10 s, then one probe decides; two failed health checks
+ * take one out, and the next good one brings it back; the last one in service is never taken out.
  */
 export class Upstreams {
   readonly options: UpstreamsOptions;

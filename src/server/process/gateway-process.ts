@@ -144,7 +144,10 @@ class House implements One {
     );
   }
 
-  /** Any mistake keeps the old configuration, says file and line, and counts (edge.md, Process). */
+  /**
+   * Any mistake keeps the old configuration, is logged with its file and line, and counts
+   * (docs/reference/edge.md#reload).
+   */
   #kept(reasons: readonly string[]): void {
     for (const reason of reasons) this.#options.log.error(`configuration not reloaded: ${reason}`);
     this.#counting.reloaded("failure");

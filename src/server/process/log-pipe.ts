@@ -1,7 +1,7 @@
 import { fstatSync, write as writeFile } from "node:fs";
 import { Socket } from "node:net";
 
-/** Contract 4: a line is out within 200 ms of its request. */
+/** The line of a request is out within 200 ms of its end (docs/reference/http.md#request-line). */
 const FLUSH_MS = 50;
 /** A write costs a system call and a thread: the timer is what flushes, short of a flood. */
 const CHUNK_CHARACTERS = 256 * 1024;

@@ -31,7 +31,10 @@ export type Parent = {
 /** What pets tell the demo that started them. */
 export type PetsMessage = { readonly listening: string } | { readonly failed: string };
 
-/** Contract 1; 64 and 78 are EX_USAGE and EX_CONFIG of sysexits.h. */
+/**
+ * Exit statuses (docs/reference/commands.md#exit-statuses); 64 and 78 are EX_USAGE and EX_CONFIG of
+ * sysexits.h.
+ */
 export const DONE = 0;
 export const FAILED = 1;
 export const WRONG_USAGE = 64;

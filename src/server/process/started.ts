@@ -20,6 +20,9 @@ export type Started = {
   readonly adminUrl: string | undefined;
   /** Puts a new configuration in force whole, or keeps the old one and says every mistake. */
   reload(): Promise<Reloaded>;
-  /** Drains and closes (edge.md, Process); `atOnce` cuts a drain short, or does without one. */
+  /**
+   * Drains and closes (docs/reference/edge.md#drain); `atOnce` cuts a drain short, or does without
+   * one.
+   */
   stop(how?: { readonly atOnce: boolean }): Promise<void>;
 };

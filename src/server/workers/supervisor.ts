@@ -39,7 +39,8 @@ export async function startWorkers(
   try {
     const keys = await openKeyStore(config, { now, report, watch: true });
     closers.push(() => keys.close());
-    // Decides nothing: it looks, lifts bans, and is no gateway to the others (contract 8).
+    // This process decides nothing: it reads accounts and lifts bans, and is not counted as a
+    // gateway by the others (docs/reference/store.md#shares).
     const quotas = await openQuotaStore(config, { now, report });
     closers.push(() => quotas.close());
     const counting = createCounting();

@@ -24,7 +24,7 @@ export type NamedAsk = { readonly name: AccountName; readonly ask: Ask };
 /** For each ask its verdict, or why there is none. Asks of one call share the ban policy. */
 export type Outcome = Verdict | { readonly failure: StoreFailure };
 
-/** What happens without the store (contract 8): fallback.ts stands here. */
+/** Decides while the store is away (docs/reference/store.md#away): outage/fallback.ts is one. */
 export type Gate = {
   /** True while the store, or what this lane asks of it, is known to be away: no ask goes out. */
   shut(lane: number): boolean;

@@ -123,8 +123,9 @@ export function verdictSince({ limits, trip, used, whole }: Known, sinceMs: numb
 }
 
 /**
- * What is known to refuse a request at `nowMs` of the store's clock: nothing, a refusal that can be
- * answered from memory, or one that could be a strike, which the store must hear of (contract 5).
+ * Whether the last answer refuses a request at `nowMs` of the store's clock: no; surely, from
+ * memory; or with a refusal that could be a strike, which the store must hear of
+ * (docs/reference/store.md#known-refusals).
  */
 export function refuses({ whole, bans }: Known, nowMs: number): "no" | "surely" | "strike" {
   if (whole === undefined || refusalAt(whole.verdict, nowMs) === undefined) return "no";

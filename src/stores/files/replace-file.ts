@@ -2,11 +2,11 @@ import { type FileHandle, mkdir, open, realpath, rename, rm, stat } from "node:f
 import { dirname } from "node:path";
 
 /**
- * Replaces a file by temporary file, fsync, rename and fsync of the directory (contract 2), so that
- * at every instant, power cuts included, there is the old file or the new one, whole. A link is
- * followed; owner and group stay, so that a change made by root is readable to the gateway. The
- * caller is the only writer (it holds the lock): the temporary file has a fixed name, and a writer
- * that was killed leaves at most that one behind.
+ * Replaces a file by temporary file, fsync, rename and fsync of the directory
+ * (docs/reference/store.md#state-file), so that at every instant, power cuts included, there is the
+ * old file or the new one, whole. A link is followed; owner and group stay, so that a change made
+ * by root is readable to the gateway. The caller is the only writer (it holds the lock): the
+ * temporary file has a fixed name, and a writer that was killed leaves at most that one behind.
  */
 export async function replaceFile(path: string, pieces: Iterable<string>): Promise<void> {
   await mkdir(dirname(path), { recursive: true });

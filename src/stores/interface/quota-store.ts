@@ -1,6 +1,6 @@
 import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
 
-/** Whose quota: an account lives in one environment (contract 3). */
+/** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
 export type AccountName = {
   readonly environment: string;
   readonly account: string;
@@ -20,8 +20,9 @@ export function accountOf(id: string): AccountName {
 }
 
 /**
- * How an answer came about: `store`, decided by the store that all gateways share; `local`, decided
- * here while that store is away (contract 8), from this gateway's share of the limit.
+ * An answer of the store. `by` says how it came about: `store`, decided by the store that all
+ * gateways share; `local`, decided here while that store is away, from this gateway's share of the
+ * limit (docs/reference/store.md#shares).
  */
 export type Answer = {
   readonly verdict: Verdict;
@@ -34,7 +35,10 @@ export type Answer = {
 /** Why there is no answer: the store is away and `onStoreFailure` is `deny`. */
 export type NoAnswer = { readonly unavailable: true };
 
-/** Contract 2 and 8. */
+/**
+ * The parts of the configuration that say what holds while the store is away
+ * (docs/reference/store.md#away).
+ */
 export type FailurePolicy = {
   readonly onStoreFailure: "local" | "deny" | "allow";
   readonly expectedGateways: number;
@@ -49,7 +53,8 @@ export type AccountBan = AccountName & { readonly ban: Ban };
  * - Charges every window or none: a refused request costs nothing.
  * - Windows are aligned to UTC by the store's own clock, and never go back.
  * - Answers at once, without a promise, when the answer is at hand.
- * - Never rejects: a failure of the store is handled behind this door (contract 8).
+ * - Never rejects: a failure of the store is handled behind this door
+ *   (docs/reference/store.md#away).
  */
 export interface QuotaStore {
   /** Asks for one request of the account. `ask.units` is 1. */

@@ -39,11 +39,11 @@ const PROBE_MS = 500;
 const ACCOUNTS_MAX = 100_000;
 
 /**
- * Decides while the store is away (contract 8). A breaker shuts after five failures in a row: from
- * then on nobody waits for the store, and a probe each 500 ms, which writes and is as impatient as a
- * request, finds out when it is back. Before it opens, what was admitted here is charged to its own
- * windows, once. On a Cluster each bucket has a breaker of its own: a part that is away is decided
- * here, the others by the store.
+ * Decides while the store is away (docs/reference/store.md#away). A breaker shuts after five
+ * failures in a row: from then on nobody waits for the store, and a probe each 500 ms, which writes
+ * and is as impatient as a request, finds out when it is back. Before it opens, what was admitted
+ * here is charged to its own windows, once. On a Cluster each bucket has a breaker of its own: a
+ * part that is away is decided here, the others by the store.
  */
 export function createFallback(
   shared: SharedStore,
@@ -82,8 +82,9 @@ class Breakers implements Fallback {
   }
 
   /**
-   * Under `deny` a call without an answer is a refusal, which costs nothing (contract 4): a store
-   * that stood still must not charge it when it goes on. Nodes of a Cluster have no clock in common.
+   * Under `deny` a call without an answer is a refusal, which costs nothing
+   * (docs/reference/http.md#charging): a store that stood still must not charge it when it goes on.
+   * Nodes of a Cluster have no clock in common.
    */
   deadlineMs(): number | undefined {
     const { policy } = this.#options;

@@ -18,7 +18,10 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[1], 60000)
 return { redis.call('ZCARD', KEYS[1]), now, there }`);
 
-/** What counts as a gateway: one with a heartbeat in so long (contract 8). */
+/**
+ * A gateway counts as one while its last heartbeat is younger than this
+ * (docs/reference/store.md#shares).
+ */
 const COUNTED_MS = 5_000;
 const LEAVE_LATE_MS = 500;
 

@@ -20,9 +20,10 @@ const LETTER: Record<WindowName, string> = {
 };
 
 /**
- * Charges what accounts of one call owe, each unit to the window it was admitted in (contract 8); a
- * window that is over counts for nothing any more. Returns, for each unit group of each account in
- * order, the count of that window then, or undefined where it is over. Rejects with StoreFailure.
+ * Charges what accounts of one call owe, each unit to the window it was admitted in
+ * (docs/reference/store.md#late-charges); a window that is over counts for nothing any more.
+ * Returns, for each unit group of each account in order, the count of that window then, or
+ * undefined where it is over. Rejects with StoreFailure.
  */
 export async function lateCharge(
   { link, keyOf }: Pick<SharedStore, "link" | "keyOf">,

@@ -40,7 +40,10 @@ export type Terms = {
   readonly owed: boolean;
 };
 
-/** Contract 8: what a gateway admits alone, of a limit of which `known` was used. */
+/**
+ * The units that a gateway admits alone, of a limit of which `known` was used
+ * (docs/reference/store.md#shares).
+ */
 export function shareOf(limit: number, known: number, gateways: number): number {
   return Math.ceil(Math.max(0, limit - known) / gateways);
 }

@@ -25,7 +25,10 @@ export type RedisStoreOptions = {
   /** `storePrefix`: every key of ours begins with it. */
   readonly prefix: string;
   readonly report: Report;
-  /** Contract 8: decides while the store is away. Default: none does (`onStoreFailure: deny`). */
+  /**
+   * Decides while the store is away (docs/reference/store.md#away). By default nothing does, as
+   * under `onStoreFailure: deny`.
+   */
   readonly gate?: (shared: SharedStore, store: QuotaStore) => StandIn;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;

@@ -22,7 +22,10 @@ type Parsed = {
   readonly password: string | undefined;
 };
 
-/** Reads an address of contract 2, with several hosts where there may be. The message has no secret. */
+/**
+ * Reads the address of a store, with several hosts where there may be
+ * (docs/configuration.md#the-file). The message has no secret.
+ */
 export function parseAddress({ kind, url, shown }: RedisAddress): Parsed {
   const found =
     /^(rediss?|redis\+sentinel|redis\+cluster):\/\/(?:(.*)@)?([^/@]+)(?:\/([^?]*))?$/.exec(url);

@@ -1,5 +1,6 @@
 -- Charges what was admitted while the store was away, each unit to the window it was admitted in
--- (contract 8). Follows account.lua. Never refuses: the requests are long answered.
+-- (docs/reference/store.md#late-charges). Follows account.lua. Never refuses: the requests are long
+-- answered.
 --
 -- KEYS    one hash per account
 -- ARGV 1  the test clock in ms, or -1 for the clock of Redis
