@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { globSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { anchorsIn, type Citation, citationsIn, linksIn } from "./support/citations.ts";
 import { codeOf, importsOf, longFunctions } from "./support/source.ts";
 import { untidy } from "./support/walls.ts";
 
@@ -38,6 +39,16 @@ describe("the house", () => {
     );
   });
 
+  it("describes every room in docs/architecture.md, and no other", () => {
+    const page = read("docs/architecture.md");
+    const described = [...page.matchAll(/^\| `([\w/]+)\/` \|/gm)].map(([, room]) => room);
+    const rooms = [...SOURCES.keys()].flatMap((path) => {
+      const room = /^src\/(.*)\/[^/]*\.ts$/.exec(path)?.[1];
+      return room === undefined ? [] : [room];
+    });
+    assert.deepEqual(described.toSorted(), [...new Set(rooms)].sort());
+  });
+
   it("lists every decision", () => {
     const index = read("docs/decisions/README.md");
     const pages = globSync("*.md", { cwd: join(ROOT, "docs/decisions") });
@@ -45,6 +56,25 @@ describe("the house", () => {
       pages.filter((page) => page !== "README.md" && !index.includes(`](${page})`)),
       [],
     );
+  });
+
+  it("cites pages that are there, at anchors that are there", () => {
+    const cited = [...SOURCES].filter(([path]) => path !== "test/tidy.test.ts");
+    const bad = cited.flatMap(([path, text]) => missing(path, citationsIn(text)));
+    const pages = globSync(["*.md", "docs/**/*.md"], { cwd: ROOT });
+    bad.push(...pages.flatMap((path) => missing(path, linksIn(path, read(path)))));
+    assert.deepEqual(bad, []);
+  });
+
+  it("cites no page that a reader of the repository does not have", () => {
+    const foreign =
+      /\b(?:contract|spec) \d|(?<![/(])\bedge\.md|\b(?:contract|spec|house|design|reliability|standards)\.md/i;
+    const texts = [...SOURCES.keys(), ...globSync(["*.md", "docs/**/*.md"], { cwd: ROOT })];
+    const bad = texts.flatMap((path) => {
+      const found = path.startsWith("docs/reference/") ? null : foreign.exec(read(path));
+      return found === null || path === "test/tidy.test.ts" ? [] : [`${path}: ${found[0]}`];
+    });
+    assert.deepEqual(bad, []);
   });
 
   it("names no registry and no place on one machine, in any text", () => {
@@ -73,6 +103,16 @@ describe("the lock file", () => {
     );
   });
 });
+
+/** The citations at `path` that lead nowhere, for people. */
+function missing(path: string, citations: readonly Citation[]): string[] {
+  return citations.flatMap(({ page, anchor }) => {
+    if (!existsSync(join(ROOT, page))) return [`${path}: there is no ${page}`];
+    const found =
+      anchor === undefined || !page.endsWith(".md") || anchorsIn(read(page)).has(anchor);
+    return found ? [] : [`${path}: there is no #${anchor} in ${page}`];
+  });
+}
 
 /** A house of two files, one of them with the text given. */
 function judge(path: string, text: string): string[] {
@@ -141,6 +181,29 @@ describe("the tidy test itself", () => {
   for (const [what, path, text] of ALLOWS) {
     it(`allows ${what}`, () => assert.deepEqual(judge(path, text), []));
   }
+
+  it("reads citations in code, and links and anchors in pages", () => {
+    assert.deepEqual(citationsIn("// See docs/a/b.md#c-d, and docs/e.md."), [
+      { page: "docs/a/b.md", anchor: "c-d" },
+      { page: "docs/e.md", anchor: undefined },
+    ]);
+    assert.deepEqual(
+      linksIn("docs/a/b.md", "[x](c.md#d) [y](../e.md) [z](#f) [w](https://g/h.md)"),
+      [
+        { page: "docs/a/c.md", anchor: "d" },
+        { page: "docs/e.md", anchor: undefined },
+        { page: "docs/a/b.md", anchor: "f" },
+      ],
+    );
+    const page = '# A `b`, c\n\n```sh\n# no heading\n```\n## A b c\n<a id="own"></a>\n';
+    assert.deepEqual([...anchorsIn(page)].sort(), ["a-b-c", "a-b-c-1", "own"]);
+    assert.deepEqual(missing("src/a.ts", citationsIn("docs/reference/none.md#a")), [
+      "src/a.ts: there is no docs/reference/none.md",
+    ]);
+    assert.deepEqual(missing("src/a.ts", citationsIn("docs/reference/http.md#none")), [
+      "src/a.ts: there is no #none in docs/reference/http.md",
+    ]);
+  });
 
   it("finds a file that nothing reaches", () => {
     const sources = new Map([

@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import { type Counting, createCounting } from "../telemetry/counting.ts";
-import { SERIES_MAX, type Tallies } from "../telemetry/counts.ts";
+import { SERIES_MAX } from "../telemetry/counts.ts";
+import { METRICS, type MetricName } from "../telemetry/metrics.ts";
 import {
   type Count,
   DURATION_BUCKETS,
@@ -9,7 +10,7 @@ import {
   type Tally,
 } from "../telemetry/tally.ts";
 
-/** What others know, asked at each scrape. None of them may throw, block or do I/O. */
+/** Facts that others know, asked at each scrape. None of them may throw, block or do I/O. */
 export type Watched = {
   readonly version: string;
   readonly inFlight: () => number;
@@ -45,16 +46,12 @@ export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 export function createMetrics(watched: Watched, counting = createCounting()): Metrics {
   const registry = new Registry();
   const ofProcess = processRegistry();
-  describeCounters(registry, counting.tallies, watched);
-  describeGauges(registry, watched);
-  describeWorkers(registry, watched);
-  gauge(registry, "config_info", "The configuration in force, by its hash.", ["hash"], () => [
-    [{ hash: counting.configuration().hash }, 1],
-  ]);
-  const lastReload = "When a configuration was last put in force, in Unix seconds.";
-  gauge(registry, "config_last_reload_success_timestamp_seconds", lastReload, [], () => [
-    [{}, counting.configuration().configuredMs / 1000],
-  ]);
+  const reads = readsOf(watched, counting);
+  for (const name of Object.keys(reads) as PlainName[]) {
+    const read = reads[name];
+    if (read !== undefined) describe(registry, name, read);
+  }
+  new Histograms(registry, counting.tallies.durations);
 
   return {
     ...counting,
@@ -66,104 +63,78 @@ export function createMetrics(watched: Watched, counting = createCounting()): Me
   };
 }
 
-function describeCounters(registry: Registry, tallies: Tallies, watched: Watched): void {
-  const told = (name: string, help: string, tally: Tally<Count>) => {
-    counter(registry, name, help, tally.labelNames, function* () {
-      for (const [labels, { value }] of tally.entries()) yield [labels, value];
-    });
+type Sample = readonly [labels: Record<string, LabelValue>, value: number];
+type Read = () => Iterable<Sample>;
+type PlainName = Exclude<MetricName, "http_request_duration_seconds">;
+
+/** Where each metric has its values; undefined for one that this process does not have. */
+function readsOf(watched: Watched, counting: Counting): Record<PlainName, Read | undefined> {
+  const { tallies, configuration } = counting;
+  const { workers } = watched;
+  return {
+    http_requests_total: counted(tallies.requests),
+    http_requests_in_flight: one(watched.inFlight),
+    decisions_total: counted(tallies.decisions),
+    charged_total: counted(tallies.charged),
+    forwards_total: counted(tallies.forwards),
+    auth_failures_total: counted(tallies.failures),
+    deprecated_requests_total: counted(tallies.deprecated),
+    bans_total: counted(tallies.bans),
+    tunnels_open: one(watched.tunnels),
+    upstream_up: () => upstreamsUp(watched),
+    store_up: one(() => (watched.storeUp() ? 1 : 0)),
+    store_unavailable_decisions_total: counted(tallies.withoutStore),
+    store_commands_total: one(watched.storeCommands),
+    store_unsafe_policy: one(() => (watched.storeUnsafePolicy() ? 1 : 0)),
+    log_dropped_total: one(watched.logDropped),
+    config_reloads_total: counted(tallies.reloads),
+    config_last_reload_success_timestamp_seconds: one(() => configuration().configuredMs / 1000),
+    config_info: () => [[{ hash: configuration().hash }, 1]],
+    build_info: () => [[{ version: watched.version }, 1]],
+    workers: workers && one(() => workers().serving),
+    worker_restarts_total: workers && one(() => workers().restarts),
   };
-  told("http_requests_total", "Requests answered, by who answered them.", tallies.requests);
-  told("decisions_total", "Requests by what was decided about quota and ban.", tallies.decisions);
-  told("charged_total", "Units charged to accounts.", tallies.charged);
-  told("forwards_total", "Requests sent to a backend, retries included.", tallies.forwards);
-  told("auth_failures_total", "Requests without a valid API key.", tallies.failures);
-  told("deprecated_requests_total", "Requests for deprecated operations.", tallies.deprecated);
-  told("bans_total", "Bans imposed on accounts.", tallies.bans);
-  const withoutStore = "Requests decided while the store was away, by the mode that decided them.";
-  told("store_unavailable_decisions_total", withoutStore, tallies.withoutStore);
-  told("config_reloads_total", "Reloads of the configuration, by result.", tallies.reloads);
-  counter(registry, "store_commands_total", "Commands sent to the store.", [], () => [
-    [{}, watched.storeCommands()],
-  ]);
-  counter(registry, "log_dropped_total", "Log lines thrown away on a stuck pipe.", [], () => [
-    [{}, watched.logDropped()],
-  ]);
-  new Histograms(registry, tallies.durations);
 }
 
-function describeGauges(registry: Registry, watched: Watched): void {
-  gauge(registry, "build_info", "The running program, by its version.", ["version"], () => [
-    [{ version: watched.version }, 1],
-  ]);
-  gauge(registry, "http_requests_in_flight", "Requests being served now.", [], () => [
-    [{}, watched.inFlight()],
-  ]);
-  gauge(registry, "tunnels_open", "WebSocket tunnels open now.", [], () => [
-    [{}, watched.tunnels()],
-  ]);
-  const storeUp = "Whether the store answers: 1, or 0 while decisions are made without it.";
-  gauge(registry, "store_up", storeUp, [], () => [[{}, watched.storeUp() ? 1 : 0]]);
-  const unsafe = "Whether the store may throw counters away when its memory is short: 1, or 0.";
-  gauge(registry, "store_unsafe_policy", unsafe, [], () => [
-    [{}, watched.storeUnsafePolicy() ? 1 : 0],
-  ]);
-  const upstreamUp = "Whether a backend is in service.";
-  gauge(registry, "upstream_up", upstreamUp, ["env", "upstream"], function* () {
-    let left = SERIES_MAX;
-    for (const { environment, origin, up } of watched.upstreams()) {
-      if (left-- === 0) return;
-      yield [{ env: environment, upstream: new URL(origin).origin }, up ? 1 : 0];
-    }
-  });
+function one(value: () => number): Read {
+  return () => [[{}, value()]];
 }
 
-function describeWorkers(registry: Registry, { workers }: Watched): void {
-  if (workers === undefined) return;
-  gauge(registry, "workers", "Processes of this gateway that serve.", [], () => [
-    [{}, workers().serving],
-  ]);
-  const restarts = "Processes started in the place of one that ended.";
-  counter(registry, "worker_restarts_total", restarts, [], () => [[{}, workers().restarts]]);
+function counted(tally: Tally<Count>): Read {
+  return function* () {
+    for (const [labels, { value }] of tally.entries()) yield [labels, value];
+  };
 }
 
-type Read = () => Iterable<readonly [labels: Record<string, LabelValue>, value: number]>;
-
-function counter(
-  registry: Registry,
-  name: string,
-  help: string,
-  labelNames: readonly string[],
-  read: Read,
-): void {
-  new Counter({
-    name: `tollgate_${name}`,
-    help,
-    labelNames,
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const [labels, value] of read()) this.inc(labels, value);
-    },
-  });
+function* upstreamsUp({ upstreams }: Watched): Generator<Sample> {
+  let left = SERIES_MAX;
+  for (const { environment, origin, up } of upstreams()) {
+    if (left-- === 0) return;
+    yield [{ env: environment, upstream: new URL(origin).origin }, up ? 1 : 0];
+  }
 }
 
-function gauge(
-  registry: Registry,
-  name: string,
-  help: string,
-  labelNames: readonly string[],
-  read: Read,
-): void {
-  new Gauge({
-    name: `tollgate_${name}`,
-    help,
-    labelNames,
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const [labels, value] of read()) this.set(labels, value);
-    },
-  });
+/** Registers a counter or a gauge by its row in telemetry/metrics.ts. */
+function describe(registry: Registry, name: PlainName, read: Read): void {
+  const { type, help, labels } = METRICS[name];
+  const common = { name: `tollgate_${name}`, help, labelNames: labels, registers: [registry] };
+  if (type === "counter") {
+    new Counter<string>({
+      ...common,
+      collect() {
+        this.reset();
+        for (const [values, value] of read()) this.inc(values, value);
+      },
+    });
+  } else {
+    new Gauge<string>({
+      ...common,
+      collect() {
+        this.reset();
+        for (const [values, value] of read()) this.set(values, value);
+      },
+    });
+  }
 }
 
 /**
@@ -174,7 +145,7 @@ class Histograms extends Gauge {
   readonly #tally: Tally<Durations>;
 
   constructor(registry: Registry, tally: Tally<Durations>) {
-    const help = "Time from the first byte of a request's head to the end of its answer.";
+    const { help } = METRICS.http_request_duration_seconds;
     super({ name: "tollgate_http_request_duration_seconds", help, registers: [registry] });
     this.#tally = tally;
   }

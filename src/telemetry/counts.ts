@@ -1,5 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { RequestLine } from "./log.ts";
+import { METRICS, type MetricName } from "./metrics.ts";
 import {
   type Count,
   DURATION_BUCKETS,
@@ -21,18 +22,21 @@ export type Tallies = ReturnType<typeof newTallies>;
 
 /** One table for each metric that is counted here. */
 export function newTallies() {
-  const counts = (...labelNames: string[]) => new Tally<Count>(labelNames, SERIES_MAX, newCount);
+  const counts = (name: MetricName) => {
+    return new Tally<Count>(METRICS[name].labels, SERIES_MAX, newCount);
+  };
+  const durationLabels = METRICS.http_request_duration_seconds.labels;
   const tallies = {
-    requests: counts("env", "route", "method", "code", "source"),
-    durations: new Tally<Durations>(["env", "source"], HISTOGRAMS_MAX, newDurations),
-    decisions: counts("env", "plan", "decision"),
-    charged: counts("env"),
-    forwards: counts("env"),
-    failures: counts("env", "reason"),
-    deprecated: counts("env", "route"),
-    bans: counts("env"),
-    withoutStore: counts("mode"),
-    reloads: counts("result"),
+    requests: counts("http_requests_total"),
+    durations: new Tally<Durations>(durationLabels, HISTOGRAMS_MAX, newDurations),
+    decisions: counts("decisions_total"),
+    charged: counts("charged_total"),
+    forwards: counts("forwards_total"),
+    failures: counts("auth_failures_total"),
+    deprecated: counts("deprecated_requests_total"),
+    bans: counts("bans_total"),
+    withoutStore: counts("store_unavailable_decisions_total"),
+    reloads: counts("config_reloads_total"),
   };
   // A counter that starts at 0 shows its first increase; one that appears with 1 hides it.
   for (const mode of ["local", "deny", "allow"]) tallies.withoutStore.cell(mode);

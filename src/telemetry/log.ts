@@ -24,6 +24,41 @@ export type RequestLine = {
   readonly why: string | undefined;
 };
 
+/**
+ * Every member of the line in the order in which it is written, and its meaning:
+ * docs/reference/log.md is made from these rows.
+ */
+export const LOG_FIELDS: Readonly<Record<keyof RequestLine | "level" | "time" | "msg", LogField>> =
+  {
+    level: { meaning: "`info`" },
+    time: { meaning: "Unix milliseconds at which the line was written" },
+    id: { meaning: "The id of the request, as in `X-Request-Id`" },
+    env: { meaning: "The environment", absent: "its host was not known, or the head unreadable" },
+    account: { meaning: "The account that was charged or refused", absent: "no key was accepted" },
+    key: { meaning: "The id of the key, never the key", absent: "no key was accepted" },
+    plan: { meaning: "The plan of the account", absent: "no key was accepted" },
+    method: { meaning: "The method as it was sent" },
+    route: {
+      meaning: "The template of the operation, `basePath` included",
+      absent: "none was found",
+    },
+    path: { meaning: "The path without its query, keys masked, up to 2,048 characters" },
+    status: {
+      meaning: "The status that was sent; 499 where the client left first, 101 for a tunnel",
+    },
+    code: { meaning: "The [code](refusals.md) of the refusal", absent: "the backend answered" },
+    source: { meaning: "`gateway` or `backend`: who answered" },
+    decision: { meaning: "`admitted`, `refused`, or `none` where nothing was decided" },
+    charged: { meaning: "Units charged" },
+    forwards: { meaning: "How often the request was sent to a backend: 0, 1, or 2 with a retry" },
+    durationMs: { meaning: "From the first byte of the head to the end of the answer" },
+    why: { meaning: "The reason, for people; never shown to the client", absent: "there is none" },
+    msg: { meaning: "`request`" },
+  };
+
+/** `absent` says when a line lacks the member; without it every line has it. */
+type LogField = { readonly meaning: string; readonly absent?: string };
+
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 
 /** The one logger. Details never hold a key, a token or a password: callers pass facts, not objects of libraries. */

@@ -66,7 +66,7 @@ describe("the open endpoints", () => {
     }
   });
 
-  it("the page names every path of the contract, and loads nothing", async () => {
+  it("the page names every path that there is, and loads nothing", async () => {
     await using house = await openAdminHouse();
     const { text } = await house.ask("GET", "/");
     const paths = ["/livez", "/readyz", "/metrics", "/api/keys", "/api/keys/ID/rotate"];

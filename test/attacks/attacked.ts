@@ -28,7 +28,7 @@ export function lastSeen({ backend }: House): Seen {
   return backend.seen.at(-1) as Seen;
 }
 
-/** The law of contract 4, and that nothing came of it that nobody expected. */
+/** The law (docs/reference/http.md#law), and that nothing came of it that nobody expected. */
 export async function lawHolds(house: House): Promise<void> {
   await house.law();
   assert.deepEqual(

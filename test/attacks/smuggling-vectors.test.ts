@@ -11,7 +11,7 @@ const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 const ACCOUNT = "vectors";
 /**
  * The one whose head is fit to be forwarded, and whose body is not at fault before it is too long:
- * bodies are streamed (edge.md, Request out), so the backend sees the head of a request that is
+ * bodies are streamed (docs/reference/edge.md#streaming), so the backend sees the head of a request that is
  * never complete. A chunk that announces 4 GiB is waited for until the request takes too long.
  */
 const STREAMED = "chunk-overflow32";

@@ -136,7 +136,7 @@ function isFree(port: number): Promise<boolean> {
   });
 }
 
-/** The one JSON value that stdout is (contract 1): throws where there is anything else. */
+/** The one JSON value on stdout (docs/reference/commands.md#json); throws where there is anything else. */
 export function jsonOf<T = Record<string, unknown>>({ out }: Pick<Said, "out">): T {
   return JSON.parse(out) as T;
 }

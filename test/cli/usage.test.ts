@@ -102,7 +102,7 @@ describe("help", () => {
     }
   });
 
-  it("names every verb of the contract", async () => {
+  it("names every verb", async () => {
     const { out } = await runVerb(["help"]);
     const verbs = ["start", "pets", "check", "schema", "keys create", "keys list", "keys show"];
     for (const verb of [

@@ -5,26 +5,10 @@ import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { z } from "zod";
 import { loadConfig } from "../../src/config/load.ts";
-import { configSchema, schemaText } from "../../src/config/schema/json-schema.ts";
-import { configurationReference } from "../../src/config/schema/reference.ts";
+import { configSchema } from "../../src/config/schema/json-schema.ts";
 import { brokenFiles } from "./expected.ts";
 
 const SHIPPED = fileURLToPath(new URL("../../config/tollgate.yaml", import.meta.url));
-const AGAIN = "run test/config/generate.ts";
-
-function committed(path: string): string {
-  return readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
-}
-
-describe("what is generated from the shape is committed as it is now", () => {
-  it("config/tollgate.schema.json", () => {
-    assert.equal(committed("config/tollgate.schema.json"), schemaText(), AGAIN);
-  });
-
-  it("docs/configuration.md", () => {
-    assert.equal(committed("docs/configuration.md"), configurationReference(), AGAIN);
-  });
-});
 
 describe("the JSON Schema", () => {
   const schema = z.fromJSONSchema(configSchema() as never);
@@ -87,7 +71,7 @@ describe("the shipped configuration", () => {
     assert.deepEqual(config.admin, { listen: { host: "127.0.0.1", port: 9090 }, token: "" });
   });
 
-  it("has the plans of the spec, section 8", async () => {
+  it("has the plans of the pets API", async () => {
     const loaded = await loadConfig(SHIPPED, {});
     assert.ok(loaded.ok);
     const windows = (minute: number, day: number) => [
@@ -119,7 +103,7 @@ describe("the shipped configuration", () => {
     assert.equal(admin?.token, token);
   });
 
-  it("removes getPet at the first millisecond of 5 December 2030 UTC (spec 4.3)", async () => {
+  it("removes getPet at the first millisecond of 5 December 2030 UTC", async () => {
     const loaded = await loadConfig(SHIPPED, {});
     assert.ok(loaded.ok);
     for (const { routes } of loaded.config.environments) {

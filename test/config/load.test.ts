@@ -12,7 +12,7 @@ const MINUTE = 60_000;
 const DAY = 86_400_000;
 
 describe("loadConfig fills in", () => {
-  it("every default of contract 2", async () => {
+  it("every default of docs/configuration.md", async () => {
     const { file, hash, keys, stateFile, plans, environments, ...rest } = await loadLines("");
     assert.match(hash, /^[0-9a-f]{64}$/);
     assert.equal(keys.in === "file" && keys.path, join(file, "../data/keys.json"));

@@ -40,7 +40,7 @@ describe("a health check through a whole gateway", () => {
     await eventually(() => assert.equal(house.lines.length, 12));
     const forwards = house.lines.reduce((sum, line) => sum + line.forwards, 0);
     const served = asked() + well.seen.filter((one) => !isProbe(one)).length;
-    assert.equal(served, forwards, "the law of contract 4, without probes");
+    assert.equal(served, forwards, "the law, without probes");
     assert.equal(sick.seen.find(isProbe)?.target, "/up");
   });
 

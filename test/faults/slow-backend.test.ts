@@ -7,7 +7,7 @@ import { inTime } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { errorOf, openClient, requestBytes } from "../support/wire/client.ts";
 
-/** As those of contract 2, a few times faster. */
+/** The default limits, a few times faster. */
 const LIMITS = { idleTimeout: "800ms", responseTimeout: "1500ms" };
 const SWEEP_MS = 200;
 

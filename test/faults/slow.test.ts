@@ -6,7 +6,7 @@ import { eventually } from "../support/poll.ts";
 import { errorOf, openClient, requestBytes } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
 
-/** As those of contract 2, a few times faster. */
+/** The default limits, a few times faster. */
 const LIMITS = { headersTimeout: "1500ms", requestTimeout: "3s", idleTimeout: "800ms" };
 /** Node looks at heads and whole requests once a second. */
 const LOOK_MS = 1_000;

@@ -26,7 +26,10 @@ const BATCH = 500;
 /** Of one kind, further ones are counted but not looked into. */
 const LOOKED_INTO_MAX = 3;
 
-/** Sends so many cases to one gateway and checks, batch by batch, that the law of contract 4 holds. */
+/**
+ * Sends so many cases to one gateway and checks, batch by batch, that the law holds
+ * (docs/reference/http.md#law).
+ */
 export async function fuzz({ cases, seed, lanes = 24, onBatch }: FuzzOptions): Promise<Fuzzed> {
   await using target = await openTarget();
   const findings: Finding[] = [];

@@ -13,7 +13,7 @@ export type Target = AsyncDisposable & {
   readonly served: Served;
   readonly backend: StrictBackend;
   send(sent: Bytes): Promise<Sent>;
-  /** What is wrong with all that was sent since the last call: contract 4, the law. */
+  /** The breaches of the law (docs/reference/http.md#law) since the last call. */
   law(): Promise<Wrong[]>;
 };
 

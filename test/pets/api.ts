@@ -50,7 +50,7 @@ export async function openApi(t: TestContext, options: Partial<PetsOptions> = {}
   };
 }
 
-/** Spec 7: the Error shape, nothing else in it, `status` repeating that of the response. */
+/** The Error shape, nothing else in it, `status` repeating that of the response. */
 export function assertError(answer: Answer, status: number, code: string): void {
   const { message } = answer.json as { message: string };
   assert.deepEqual([answer.status, answer.json], [status, { code, message, status }]);

@@ -13,7 +13,7 @@ const NOON = Date.UTC(2026, 5, 1, 12);
 const redis = await startRedis();
 after(() => redis.close());
 
-/** The plans of spec 8 that say what they allow. */
+/** The plans of the pets API that have limits of their own. */
 const PLANS = [
   { plan: "free", minute: 60, day: 1_000 },
   { plan: "pro", minute: 300, day: 10_000 },

@@ -2,7 +2,7 @@ import { type JsonSchema, shapeSchema } from "./json-schema.ts";
 
 const INTRODUCTION = `# Configuration
 
-<!-- Generated from src/config/schema/shape.ts: edit that, then run test/config/generate.ts. -->
+<!-- Generated from src/config/schema/shape.ts: edit that, then run npm run generate. -->
 
 One YAML file, \`config/tollgate.yaml\` unless \`--config\` names another. \`tollgate check\` prints every
 mistake as \`FILE:LINE:COL: message\` and warnings the same way. \`tollgate schema\` prints the JSON

@@ -38,7 +38,7 @@ function describeAccounts(name: string, open: () => Promise<Gateway>): void {
     const firstRequest = (key: string) =>
       eventually(async () => assert.equal((await get(key)).status, 200), { withinMs: 3_000 });
 
-    it("usage tells what contract 1 names, by account and by key, and charges nothing", async () => {
+    it("usage tells the documented members, by account and by key, and charges nothing", async () => {
       const { id, key } = await issue("reader");
       await firstRequest(key);
       for (const named of ["reader", id, "reader"]) {

@@ -33,7 +33,7 @@ describe("keys", () => {
   });
   afterEach(() => folder[Symbol.asyncDispose]());
 
-  it("create --json tells one key with the members of contract 1, and stores its digest only", async () => {
+  it("create --json tells one key with the documented members, and stores its digest only", async () => {
     const told = await create("--name", "a shop", "--expires", "90d", "--scope", "beta");
     assert.deepEqual(told, {
       id: told.id,

@@ -33,7 +33,7 @@ function accepted(fields: readonly string[], more: Partial<RawHead> = {}): Head 
   return judged.value;
 }
 
-describe("A head (edge.md, Request in)", () => {
+describe("A head", () => {
   it("is passed on as it came, with what was read from it", () => {
     const fields = [
       ...["AUTHORIZATION", "Bearer x", "Content-Length", "5", "Accept", "a", "accept", "b"],
@@ -178,7 +178,7 @@ describe("The size of a head", () => {
   });
 });
 
-describe("A body (edge.md, Request in)", () => {
+describe("A body", () => {
   const length = (bytes: number) => ["Content-Length", String(bytes)];
   const CHUNKED = ["Transfer-Encoding", "chunked"];
   const body = (fields: readonly string[], method: string, deleteBody = false) =>

@@ -15,7 +15,7 @@ const DEPRECATION = ["Deprecation", "@1764892800"];
 const SUNSET_FIELD = ["Sunset", "Thu, 05 Dec 2030 23:59:59 GMT"];
 const LINK = ["Link", '</v1/pets?status=available>; rel="successor-version"'];
 
-describe("The fields of an operation's life (contract 5)", () => {
+describe("The fields of an operation's life", () => {
   const cases: readonly (readonly [string, Lifecycle, readonly string[]])[] = [
     ["are none for an operation of no age", { deprecated: false }, []],
     ["are none for a deprecated one without dates and successor", { deprecated: true }, []],

@@ -50,7 +50,7 @@ const ours = (changed: Readonly<Record<string, string>> = {}) =>
 const forwarded = (fields: readonly string[], identity = IDENTITY, more: Partial<Head> = {}) =>
   requestFields(head(fields, more), identity);
 
-describe("The fields of a request to the backend (contract 5, edge.md)", () => {
+describe("The fields of a request to the backend", () => {
   it("are ours, once each, where the client sent none", () => {
     assert.deepEqual(forwarded([]), ours());
     assert.deepEqual(

@@ -19,7 +19,7 @@ const CORS = [
 const passed = (raw: readonly string[], status = 200, replaced: readonly string[] = []) =>
   responseFields(raw, { replaced: new Set(replaced), status });
 
-describe("The backend's fields for the client (edge.md, Response back)", () => {
+describe("The backend's fields for the client", () => {
   it("pass as it spelled them, in its order and as often", () => {
     const raw = ["set-cookie", "a", "X-CASE", "b", "Set-Cookie", "c", "Link", "", "X_Under", "d"];
     assert.deepEqual(passed(raw), raw);
@@ -71,7 +71,7 @@ describe("The gateway answers", () => {
   }
 });
 
-describe("The fields of a standing (spec 8)", () => {
+describe("The fields of a standing", () => {
   const standing = { limit: 60, remaining: 7, resetMs: NOON };
 
   it("are three, with the reset in Unix seconds, rounded up", () => {

@@ -129,7 +129,7 @@ describe("A route is found", () => {
   });
 });
 
-describe("A route is judged (contract 4.4)", () => {
+describe("A route is judged", () => {
   const judge = (
     table: RouteTable,
     { method = "GET", path = "/v1/pets", scopes = [] as string[], nowMs = NOON },

@@ -11,7 +11,7 @@ const UNPRINTABLE = "bad_request: target is not printable ASCII";
 const FOREIGN = "bad_request: not this host's target";
 const AMBIGUOUS = "bad_request: ambiguous path";
 
-describe("A target in origin-form (edge.md)", () => {
+describe("A target in origin-form", () => {
   const good = ["/", "/v1/pets", "/a.b", "/.a", "/..a", "/a.", "/a..", "/...", "/a/.../b", "/a/"];
   const escaped = ["/%41", "/%c3%a9", "/%C3%A9", "/%20", "/%0a", "/%2d", "/%3f", "/%60", "/a%7E"];
   for (const path of [...good, ...escaped, "/!\"$%26'()*+,;=:@[]^_`{|}~"]) {
@@ -60,7 +60,7 @@ describe("A target in origin-form (edge.md)", () => {
   });
 });
 
-describe("A target in absolute-form (edge.md)", () => {
+describe("A target in absolute-form", () => {
   const cases: readonly (readonly [url: string, host: string, expected: unknown])[] = [
     ["http://api.test/a?b", "api.test", { whole: "/a?b", path: "/a" }],
     ["HTTP://API.test/A", "api.TEST", { whole: "/A", path: "/A" }],

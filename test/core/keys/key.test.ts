@@ -16,14 +16,14 @@ import {
   readBearer,
 } from "../../../src/core/keys/key.ts";
 
-/** Contract 3: well-formed by itself. */
+/** Well-formed by itself (docs/reference/keys.md#key-shape). */
 const EXAMPLE = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 const NOON = Date.UTC(2026, 6, 15, 12);
 
 const why = (judged: ReturnType<typeof judgeShape> | ReturnType<typeof judgeRecord>) =>
   judged.ok ? "ok" : `${judged.refusal.code}: ${judged.refusal.why}`;
 
-describe("The checksum of a key (contract 3)", () => {
+describe("The checksum of a key", () => {
   it("is that of the example", () => {
     assert.equal(judgeShape(EXAMPLE, "pets", "live").ok, true);
     assert.equal(checksum(EXAMPLE.slice(0, -6)), "4Lozas");

@@ -6,7 +6,7 @@ import { PERIOD_MS_MAX, type WantedKeys } from "../../../src/core/keys/keyring-r
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import { DAY, FREE, first, issue, LIMITS, NOON, refusal, ring } from "./ring.ts";
 
-describe("Issuing keys (contract 3)", () => {
+describe("Issuing keys", () => {
   it("makes a well-formed key of its environment, and a record with its digest alone", () => {
     for (const [environment, tag] of [
       ["production", "live"],

@@ -28,7 +28,7 @@ const VERDICT: Verdict = {
   repaired: false,
 };
 
-test("usage has exactly the members of contract 1, and never a negative remainder", () => {
+test("usage has exactly its documented members, and never a negative remainder", () => {
   const holder = { account: "shop", environment: "production", plan: "free" };
   assert.deepEqual(usageReport(holder, VERDICT), {
     account: "shop",

@@ -25,7 +25,7 @@ const EDGES: readonly (readonly [WindowName, at: string, start: string, end: str
   ["minute", "1969-12-31T23:59:00.000Z", "1969-12-31T23:59:00.000Z", "1970-01-01T00:00:00.000Z"],
 ];
 
-describe("A window (contract 5: aligned to UTC)", () => {
+describe("A window, aligned to UTC,", () => {
   for (const [window, at, start, end] of EDGES) {
     it(`of a ${window} that holds ${at} is ${start} to ${end}`, () => {
       const startMs = windowStart(window, Date.parse(at));

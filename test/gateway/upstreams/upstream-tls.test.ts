@@ -50,7 +50,7 @@ function openTlsHouse(upstream: Upstream, environment: Record<string, unknown>):
   });
 }
 
-/** The answer of contract 4, with the reason in the log line and nowhere else. */
+/** A refusal (docs/reference/http.md#backend-failures) with the reason in the log line and nowhere else. */
 async function refused(house: House, why: RegExp): Promise<void> {
   const response = await ask(house.port, { key: KEY });
   assert.equal(response.status, 502);

@@ -16,7 +16,8 @@ after(() => redis.close());
 
 /**
  * Every connection is told this limit, whoever takes it. Tried again: where Redis gets no processor
- * for 50 ms, a limit is for that moment the share of one process (contract 8).
+ * for 50 ms, a limit is for that moment the share of one process
+ * (docs/reference/store.md#shares).
  */
 async function allTold(limit: number, { url }: Crew, key: string): Promise<void> {
   await eventually(async () => {

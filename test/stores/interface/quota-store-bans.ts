@@ -6,7 +6,7 @@ import type { AccountName, QuotaStore } from "../../../src/stores/interface/quot
 import { eventually } from "../../support/poll.ts";
 import { BANS, type Bench, DAY_1, MINUTE, SECOND, START, spend } from "./quota-store-kit.ts";
 
-/** The part of the contract about strikes and bans. */
+/** The claims about strikes and bans that every store keeps. */
 export function describeBans(engine: string, bench: Bench): void {
   describe(`${engine} bans`, () => {
     it("after so many strikes, each more than a grace after the first refusal and spaced by it", async () => {

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { LocalAccounts } from "../../../src/stores/outage/local-quotas.ts";
 import { asking, NOON, name, terms, toldBy } from "./local-kit.ts";
 
-describe("the bound of contract 8", () => {
+describe("the bound while the store is away", () => {
   const absence = fc.record({
     limit: fc.integer({ min: 1, max: 60 }),
     known: fc.integer({ min: 0, max: 60 }),

@@ -1,6 +1,6 @@
 import type { BanPolicy } from "../../../src/core/quota/decide.ts";
 
-/** Contract 2, `bans`, as it comes. */
+/** `bans` as it is by default (docs/configuration.md#bans). */
 export const DEFAULT_BANS: BanPolicy = {
   strikes: 20,
   withinMs: 60_000,

@@ -64,8 +64,8 @@ export type House = AsyncDisposable & {
   /** Rewrites the configuration file; reloads when told to. */
   rewrite(config: Readonly<Record<string, unknown>>): Promise<void>;
   /**
-   * The law of contract 4: what was charged is what the store counted, and the backend saw what was
-   * forwarded, exactly, or at most that where `connectionsFailed`.
+   * The law (docs/reference/http.md#law): what was charged is what the store counted, and the
+   * backend saw what was forwarded, exactly, or at most that where `connectionsFailed`.
    */
   law(options?: { readonly connectionsFailed?: boolean }): Promise<void>;
 };

@@ -147,7 +147,7 @@ export async function untilRefused(port: number): Promise<void> {
   });
 }
 
-/** The three fields of spec 8.1; fails where one is not there exactly once, as a whole number. */
+/** The three rate limit fields; fails where one is not there exactly once, as a whole number. */
 export function rateOf(response: RawResponse) {
   const whole = (name: string) => {
     const value = onlyValue(response, name);
@@ -161,7 +161,7 @@ export function rateOf(response: RawResponse) {
   };
 }
 
-/** A body in the Error shape of spec 2; fails where it is anything else or repeats another status. */
+/** A body in the Error shape; fails where it is anything else or repeats another status. */
 export function errorOf(response: RawResponse) {
   const error = JSON.parse(response.body.toString()) as Record<string, unknown>;
   const { code, message, status, ...others } = error;

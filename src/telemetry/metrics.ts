@@ -1,0 +1,123 @@
+/** One metric of the gateway; its name on the wire begins with `tollgate_`. */
+export type MetricRow = {
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  /** The HELP line of the metric. */
+  readonly help: string;
+  /** Further words for docs/reference/metrics.md. */
+  readonly meaning?: string;
+};
+
+/**
+ * Every metric, one row each: docs/reference/metrics.md is made from them. Labels hold names from
+ * the configuration and words of ours, never a token or a raw path.
+ */
+export const METRICS = {
+  http_requests_total: {
+    type: "counter",
+    labels: ["env", "route", "method", "code", "source"],
+    help: "Requests answered, by who answered them.",
+    meaning: "`code` is the HTTP status; `source` is `gateway` for its refusals, else `backend`",
+  },
+  http_request_duration_seconds: {
+    type: "histogram",
+    labels: ["env", "source"],
+    help: "Time from the first byte of a request's head to the end of its answer.",
+  },
+  http_requests_in_flight: { type: "gauge", labels: [], help: "Requests being served now." },
+  decisions_total: {
+    type: "counter",
+    labels: ["env", "plan", "decision"],
+    help: "Requests by what was decided about quota and ban.",
+    meaning: "`decision` is `admitted`, `refused`, or `none` where no key was accepted",
+  },
+  charged_total: { type: "counter", labels: ["env"], help: "Units charged to accounts." },
+  forwards_total: {
+    type: "counter",
+    labels: ["env"],
+    help: "Requests sent to a backend, retries included.",
+  },
+  auth_failures_total: {
+    type: "counter",
+    labels: ["env", "reason"],
+    help: "Requests without a valid API key.",
+    meaning: "`reason` is `key_missing` or `key_invalid`",
+  },
+  deprecated_requests_total: {
+    type: "counter",
+    labels: ["env", "route"],
+    help: "Requests for deprecated operations.",
+  },
+  bans_total: { type: "counter", labels: ["env"], help: "Bans imposed on accounts." },
+  tunnels_open: {
+    type: "gauge",
+    labels: [],
+    help: "WebSocket tunnels open now.",
+    meaning: "They are requests in flight too",
+  },
+  upstream_up: {
+    type: "gauge",
+    labels: ["env", "upstream"],
+    help: "Whether a backend is in service.",
+    meaning: "1 or 0, for each backend",
+  },
+  store_up: {
+    type: "gauge",
+    labels: [],
+    help: "Whether the store answers: 1, or 0 while decisions are made without it.",
+  },
+  store_unavailable_decisions_total: {
+    type: "counter",
+    labels: ["mode"],
+    help: "Requests decided while the store was away, by the mode that decided them.",
+    meaning: "`mode` is the `onStoreFailure` of then",
+  },
+  store_commands_total: { type: "counter", labels: [], help: "Commands sent to the store." },
+  store_unsafe_policy: {
+    type: "gauge",
+    labels: [],
+    help: "Whether the store may throw counters away when its memory is short: 1, or 0.",
+  },
+  log_dropped_total: {
+    type: "counter",
+    labels: [],
+    help: "Log lines thrown away on a stuck pipe.",
+  },
+  config_reloads_total: {
+    type: "counter",
+    labels: ["result"],
+    help: "Reloads of the configuration, by result.",
+    meaning: "`result` is `success` or `failure`",
+  },
+  config_last_reload_success_timestamp_seconds: {
+    type: "gauge",
+    labels: [],
+    help: "When a configuration was last put in force, in Unix seconds.",
+  },
+  config_info: {
+    type: "gauge",
+    labels: ["hash"],
+    help: "The configuration in force, by its hash.",
+    meaning: "Always 1",
+  },
+  build_info: {
+    type: "gauge",
+    labels: ["version"],
+    help: "The running program, by its version.",
+    meaning: "Always 1",
+  },
+  workers: {
+    type: "gauge",
+    labels: [],
+    help: "Processes of this gateway that serve.",
+    meaning: "Only where several processes serve",
+  },
+  worker_restarts_total: {
+    type: "counter",
+    labels: [],
+    help: "Processes started in the place of one that ended.",
+    meaning: "Only where several processes serve",
+  },
+} as const satisfies Record<string, MetricRow>;
+
+export type MetricName = keyof typeof METRICS;

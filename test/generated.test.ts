@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { GENERATED } from "../scripts/pages/generated.ts";
+import { createMetrics } from "../src/admin/prometheus.ts";
+import { createLog, LOG_FIELDS, type RequestLine } from "../src/telemetry/log.ts";
+import { METRICS, type MetricRow } from "../src/telemetry/metrics.ts";
+
+describe("a file that is made from the code is committed as the code makes it", () => {
+  for (const { path, text } of GENERATED) {
+    it(path, () => {
+      const committed = readFileSync(new URL(`../${path}`, import.meta.url), "utf8");
+      assert.equal(committed, text(), "run npm run generate");
+    });
+  }
+});
+
+describe("the rows", () => {
+  const LINE: RequestLine = {
+    id: "r1",
+    env: "production",
+    account: "acme",
+    key: "k_1",
+    plan: "free",
+    method: "GET",
+    route: "/v1/pets",
+    path: "/v1/pets",
+    status: 429,
+    code: "rate_limited",
+    source: "gateway",
+    decision: "refused",
+    charged: 0,
+    forwards: 0,
+    durationMs: 5,
+    why: "used up",
+  };
+  const written = (line: RequestLine): Record<string, unknown> => {
+    let text = "";
+    createLog({ write: (more: string) => (text += more) }, "info").request(line);
+    return JSON.parse(text) as Record<string, unknown>;
+  };
+
+  it("of the log name every member of a line, in its order", () => {
+    assert.deepEqual(Object.keys(written(LINE)), Object.keys(LOG_FIELDS));
+  });
+
+  it("of the log say which members a line may lack, and no others", () => {
+    const bare = Object.fromEntries(
+      Object.entries(LINE).map(([name, value]) => {
+        const { absent } = LOG_FIELDS[name as keyof RequestLine];
+        return [name, absent === undefined ? value : undefined];
+      }),
+    ) as RequestLine;
+    const lacking = Object.keys(LOG_FIELDS).filter((name) => !(name in written(bare)));
+    const mayLack = Object.entries(LOG_FIELDS).filter(([, { absent }]) => absent !== undefined);
+    assert.deepEqual(
+      lacking,
+      mayLack.map(([name]) => name),
+    );
+  });
+
+  it("of the metrics are what a scrape has, by name, type and help", async () => {
+    const metrics = createMetrics({
+      version: "1.2.3",
+      inFlight: () => 0,
+      tunnels: () => 0,
+      upstreams: () => [],
+      storeUp: () => true,
+      storeUnsafePolicy: () => false,
+      storeCommands: () => 0,
+      logDropped: () => 0,
+      workers: () => ({ serving: 2, restarts: 0 }),
+    });
+    const text = await metrics.render();
+    const types = [...text.matchAll(/^# TYPE tollgate_(\S+) (\w+)$/gm)];
+    assert.deepEqual(types.map(([, name]) => name).sort(), Object.keys(METRICS).sort());
+    for (const [, name = "", type] of types) {
+      const row: MetricRow = METRICS[name as keyof typeof METRICS];
+      assert.equal(type, row.type, name);
+      assert.ok(text.includes(`# HELP tollgate_${name} ${row.help}\n`), name);
+    }
+  });
+});
