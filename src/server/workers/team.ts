@@ -7,7 +7,9 @@ import type { Log } from "../../telemetry/log.ts";
 import { type Gauges, sumGauges, type Told } from "../process/status.ts";
 import { Member } from "./member.ts";
 
-const MAIN = fileURLToPath(new URL("../../main.ts", import.meta.url));
+/** The program itself: TypeScript in a checkout, JavaScript in the package. */
+const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
+const MAIN = fileURLToPath(new URL(`../../main.${EXTENSION}`, import.meta.url));
 /** More ends than this in a minute are a loop: each further start waits, twice as long each time. */
 const ENDS_MAX = 5;
 const ENDS_WITHIN_MS = 60_000;

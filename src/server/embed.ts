@@ -1,0 +1,39 @@
+import { mistakeLine } from "../config/file/place.ts";
+import { loadConfig } from "../config/load.ts";
+import { createLog } from "../telemetry/log.ts";
+import type { Started } from "./process/started.ts";
+import { start as startGateway } from "./start.ts";
+
+export type EmbedOptions = {
+  /** Path of the configuration file; paths inside it are relative to it. */
+  readonly configFile: string;
+  /** The variables that `${NAME}` in the file stands for. Default: none. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Takes each log line, one JSON object that ends in a newline. Default: the lines are dropped. */
+  readonly log?: (line: string) => void;
+};
+
+export type EmbeddedGateway = Started;
+
+/**
+ * Starts a gateway inside the process that calls this, and resolves when it listens. The process
+ * keeps its signals, its stdout and its exit: `reload()` and `stop()` of the result are for it to
+ * call. Rejects with an error in words when the configuration has mistakes (each as
+ * FILE:LINE:COLUMN: message), when it wants several workers, or when an address is taken.
+ */
+export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
+  const { configFile, env = {}, log: write = () => {} } = options;
+  const load = () => loadConfig(configFile, env);
+  const loaded = await load();
+  if (!loaded.ok) throw new Error(loaded.mistakes.map(mistakeLine).join("\n"));
+  const { config } = loaded;
+  if (config.workers !== 1) {
+    throw new Error(
+      `workers is ${config.workers}: an embedded gateway runs in the process that starts it. ` +
+        "Set workers: 1, or run `tollgate start`.",
+    );
+  }
+  const log = createLog({ write }, config.log.level);
+  for (const warning of loaded.warnings) log.warn(mistakeLine(warning), { ...warning });
+  return startGateway(config, { log, load });
+}
