@@ -1,4 +1,7 @@
-/** What there is, for people who open the listener in a browser: plain, without script or style. */
+/**
+ * A list of everything that the listener has, for people who open it in a browser: plain, without
+ * script or style.
+ */
 export const PAGE = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -28,7 +28,7 @@ export type Watched = {
   readonly storeCommands: () => number;
   /** Log lines that were thrown away because the pipe was stuck. */
   readonly logDropped: () => number;
-  /** Where several processes serve: how many do, and how often one was replaced. */
+  /** Present when several processes serve: their number, and how often one was replaced. */
   readonly workers?: () => { readonly serving: number; readonly restarts: number };
 };
 
@@ -67,7 +67,7 @@ type Sample = readonly [labels: Record<string, LabelValue>, value: number];
 type Read = () => Iterable<Sample>;
 type PlainName = Exclude<MetricName, "http_request_duration_seconds">;
 
-/** Where each metric has its values; undefined for one that this process does not have. */
+/** The source of each metric's values; undefined for a metric that this process does not have. */
 function readsOf(watched: Watched, counting: Counting): Record<PlainName, Read | undefined> {
   const { tallies, configuration } = counting;
   const { workers } = watched;

@@ -184,7 +184,7 @@ function checkTls({ environments }: Draft, findings: Findings): void {
   }
 }
 
-/** What the keys of one environment must not say together. */
+/** Finds keys of one environment that contradict each other. */
 function checkEdges(name: string, environment: EnvironmentDraft, findings: Findings): void {
   const { cors, upstreams, upstreamTls } = environment;
   const start = ["environments", name];

@@ -48,7 +48,10 @@ export type Environment = {
   };
   /** Asked of each upstream. */
   readonly healthCheck: { readonly path: string; readonly everyMs: number } | undefined;
-  /** Absolute paths, PEM; undefined: the listener is plain. What is in them is read where it is used. */
+  /**
+   * Absolute paths of PEM files; undefined when the listener is plain. The files are read where
+   * they are used.
+   */
   readonly tls: CertificateFiles | undefined;
   readonly cors: CorsPolicy | undefined;
   readonly limits: EdgeLimits;

@@ -6,7 +6,10 @@ import { environmentShape, shape } from "./schema/shape.ts";
 
 type Fields = Readonly<Record<string, z.ZodType>>;
 
-/** What could be read of a map: a key with a mistake in it is undefined, the others are complete. */
+/**
+ * The part of a map that could be read: a key with a mistake in it is undefined, the others are
+ * complete.
+ */
 type DraftOf<S extends Fields> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
 
 export type EnvironmentDraft = DraftOf<typeof environmentShape.shape>;

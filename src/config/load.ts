@@ -84,7 +84,7 @@ async function readDescriptions(draft: Draft, findings: Findings): Promise<Descr
     const read = readDescription(source.text, { file, basePath: basePath ?? "/" });
     operations.set(name, read.operations);
     mistakes.push(...read.mistakes);
-    // Where basePath could not be read, what depends on it is not known.
+    // Warnings about routes mean nothing while basePath could not be read.
     if (basePath !== undefined) warnings.push(...read.warnings);
   }
   const texts = [...sources.values()].map((source) => (source.ok ? source.text : ""));

@@ -207,7 +207,7 @@ export type RefusalCode = keyof typeof REFUSALS;
 /** `why` goes to the log and never to the client. */
 export type Refusal = { readonly code: RefusalCode; readonly why?: string };
 
-/** What every judge in core/ returns: a value to go on with, or one refusal to answer with. */
+/** The result of every judge in core/: a value to go on with, or one refusal to answer with. */
 export type Judged<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly refusal: Refusal };

@@ -19,7 +19,9 @@ export function sayWrongExpectation(_request: IncomingMessage, response: ServerR
   response.end(problemBody(problem));
 }
 
-/** What the HTTP parser refuses has no request to reply to: the answer is written by hand. */
+/**
+ * Bytes that the HTTP parser refuses have no request to reply to: the answer is written by hand.
+ */
 export function sayToSocket(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();

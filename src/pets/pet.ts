@@ -102,8 +102,8 @@ function parseExact(body: Uint8Array): Judged<unknown> {
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[{}[\]]/g;
 
 /**
- * What JSON.parse does not tell: a key twice in one object, too deep a nesting. For valid JSON
- * only: unterminated strings would make the pattern quadratic.
+ * Finds flaws that JSON.parse does not report: a key twice in one object, too deep a nesting. The
+ * text must be valid JSON: unterminated strings would make the pattern quadratic.
  */
 function structuralFlaw(text: string): string | undefined {
   const open: Set<string>[] = [];

@@ -15,7 +15,7 @@ const PROBLEMS = {
 
 export type Problem = { readonly code: keyof typeof PROBLEMS; readonly message: string };
 
-/** What every judge of this API returns: a value to go on with, or what to answer instead. */
+/** The result of every judge of this API: a value to go on with, or a problem to answer with. */
 export type Judged<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: Problem };

@@ -9,11 +9,11 @@ import { type Problem, quoted } from "./problem.ts";
 import { openPets, type PetStore } from "./store.ts";
 
 const BODY_BYTES_MAX = 64 * 1024;
-/** How much of a body that is too long is read, so that its sender gets to hear the 413. */
+/** The most that is read of a body that is too long, so that its sender gets to hear the 413. */
 const DISCARD_BYTES_MAX = 16 * 1024 * 1024;
 const DRAIN_MS = 5_000;
 
-/** What a newcomer's first list shows, where seeding was asked for. */
+/** The animals of a newcomer's first list, where seeding was asked for. */
 const SEED: readonly NewPet[] = [
   { name: "Ada", categoryId: 1n, status: "available" },
   { name: "Bruno", categoryId: 1n, status: "pending" },

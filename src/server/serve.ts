@@ -26,7 +26,7 @@ const LAST_LINES_MS = 2_000;
 /** Workers keep the deadline by themselves; their last lines come a little after it. */
 const WORKERS_LATER_MS = 1_000;
 const LAST_LINES_AT_ONCE_MS = 100;
-/** What was charged is told and saved, even then. */
+/** Enough to write the lines and to save the charges of requests that are cut. */
 const STOP_AT_ONCE_MS = 500;
 
 export type Serving = {

@@ -25,13 +25,13 @@ export type Counting = {
   configured(config: Pick<Config, "hash" | "environments">, nowMs: number): void;
   reloaded(result: "success" | "failure"): void;
   readonly tallies: Tallies;
-  /** What is in force, and since when in Unix milliseconds. */
+  /** The configuration in force, and since when in Unix milliseconds. */
   configuration(): { readonly hash: string; readonly configuredMs: number };
 };
 
 /**
- * What was counted, as plain data: by metric, the labels of each cell and what is in it. Labels are
- * undefined for the cell that holds all that came after a table was full.
+ * Counts as plain data: by metric, the labels of each cell and its numbers. Labels are undefined
+ * for the cell that holds all that came after a table was full.
  */
 export type Counted = Readonly<Partial<Record<keyof Tallies, readonly CountedCell[]>>>;
 type CountedCell = readonly [labels: readonly LabelValue[] | undefined, numbers: readonly number[]];

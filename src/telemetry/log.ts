@@ -113,7 +113,9 @@ function requestText(line: RequestLine): string {
   return `${text},"msg":"request"}\n`;
 }
 
-/** What a store tells the people who run it; the caller logs it. Details never hold secrets. */
+/**
+ * A message of a store to the people who run it; the caller logs it. Details never hold secrets.
+ */
 export type Report = (
   level: "debug" | "info" | "warn" | "error",
   message: string,

@@ -1,7 +1,7 @@
 /** A label's value. Never a token or a raw path: see metrics.ts. */
 export type LabelValue = string | number;
 
-/** What every label says of what came after the table was full. */
+/** The value of every label of the cell that counts on after the table was full. */
 const OVERFLOW = "overflow";
 
 /**
@@ -76,7 +76,7 @@ export class Tally<Cell> {
 
 type Branch<Cell> = Map<LabelValue, Branch<Cell> | Cell>;
 
-/** How often, and how much: a cell of a plain counter. */
+/** The cell of a plain counter. */
 export type Count = { value: number };
 
 export function newCount(): Count {

@@ -10,7 +10,7 @@ export async function tellBans({ deps }: Call): Promise<Answer> {
   return ask(deps, async () => json(200, bansReport(await deps.quotas.bans())));
 }
 
-/** Where an account stands, as `usage --json` tells it; charges nothing. */
+/** Answers with the usage of an account, in the shape of `usage --json`. Charges nothing. */
 export async function tellUsage({ deps, id }: Call): Promise<Answer> {
   const holder = findHolder(deps.keys.list(), id);
   if (holder === undefined) return unknownId();

@@ -4,7 +4,10 @@ import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
 
-/** What the API works on; start.ts supplies it. `now` is the wall clock, in Unix milliseconds. */
+/**
+ * The parts that the API works on; the process supplies them. `now` is the wall clock, in Unix
+ * milliseconds.
+ */
 export type ApiDeps = {
   /** The configuration in force. */
   readonly config: () => Config;

@@ -5,7 +5,7 @@ import { problem, type Read } from "../http/answer.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** How each kind of member is told from what it is not; the rest is the keyring's to judge. */
+/** The test for each kind of member. The rest is the keyring's to judge. */
 const KINDS = {
   text: ["a text", (value: unknown) => typeof value === "string"],
   texts: [

@@ -2,7 +2,7 @@ import { hash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
 import { type Answer, problem } from "./answer.ts";
 
-/** What a request says of itself, from rawHeaders: merged headers hide repetition. */
+/** The fields that a request is judged by, from rawHeaders: merged headers hide repetition. */
 export type Head = {
   readonly host: string;
   readonly origin: string | undefined;
@@ -27,12 +27,13 @@ export function readHead(rawHeaders: readonly string[]): Head | undefined {
   };
 }
 
-/** Where the listener listens, and its token: "" where none is set. */
+/** The address of the listener and its token, which is "" where none is set. */
 export type Guarded = { readonly host: string; readonly token: string };
 
 /**
- * Who may use /api: no web page of another site, by its name (DNS rebinding) or by its origin, and
- * nobody without the token where one is set. Undefined lets the request pass.
+ * Refuses those who may not use /api: web pages of other sites, by a rebound name or by their
+ * origin, and everybody without the token where one is set. Undefined lets the request pass
+ * (docs/reference/admin.md#guard).
  */
 export function refuseStranger(head: Head, guarded: Guarded): Answer | undefined {
   if (!isOwnHost(head.host, guarded)) {

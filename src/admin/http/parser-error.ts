@@ -3,9 +3,9 @@ import type { Duplex } from "node:stream";
 import { type Answer, problem, refuseMethod, SECURITY_FIELDS } from "./answer.ts";
 
 /**
- * Answers what the HTTP parser refused, and CONNECT, which has no response object: in the Error
- * shape, then the connection closes. Where an earlier answer of the connection is on its way, that
- * one is left to arrive, and nothing is added to it.
+ * Answers bytes that the HTTP parser refused, and CONNECT, which has no response object, in the
+ * Error shape; then the connection closes. An earlier answer of the connection that is on its way
+ * is left to arrive, and nothing is added to it.
  */
 export function answerBrokenRequests(server: Server): void {
   const pending = new WeakMap<Duplex, Set<ServerResponse>>();
@@ -31,7 +31,7 @@ export function answerBrokenRequests(server: Server): void {
   });
 }
 
-/** What Node adds to an error of its parser: the bytes it was reading. */
+/** Node adds the bytes that it was reading to an error of its parser. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
 function answerTo({ code, rawPacket }: ParserError): Answer {

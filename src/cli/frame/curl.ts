@@ -18,7 +18,7 @@ export function curlLine(
   return `curl -i${named} -H "Authorization: Bearer ${key}" "${origin}${path}"`;
 }
 
-/** Where to reach what listens there: a listener on every address is reached on loopback. */
+/** The origin under which a listener is reached: one on every address is reached on loopback. */
 export function originOf({ host, port }: Address): string {
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   return `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;

@@ -1,6 +1,9 @@
 import { DONE, type ProcessSurroundings } from "../../server/process/process-door.ts";
 
-/** What a verb may touch of the world outside: main.ts makes it from `process`, tests may make their own. */
+/**
+ * The parts of the world outside that a verb may touch: main.ts makes it from `process`, tests may
+ * make their own.
+ */
 export type Terminal = ProcessSurroundings & {
   /** Whether stdout is a terminal, where style helps. */
   readonly isTty: boolean;

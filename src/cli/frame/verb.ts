@@ -6,7 +6,7 @@ import type { Terminal } from "./terminal.ts";
 export type Verb = {
   /** "keys create" */
   readonly name: string;
-  /** What follows the name: "ID [--grace 24h]". */
+  /** The words after the name: "ID [--grace 24h]". */
   readonly usage: string;
   readonly summary: string;
   readonly options: readonly Option[];

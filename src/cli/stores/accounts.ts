@@ -7,7 +7,7 @@ export type Told<T> =
 
 export type Lifted = { readonly account: string; readonly environment: string };
 
-/** What is remembered of accounts, wherever it is. `id` is an account or one of its keys. */
+/** Questions about accounts, wherever their counts are. `id` is an account or one of its keys. */
 export type Accounts = {
   bans(): Promise<Told<readonly BanReport[]>>;
   liftBan(id: string): Promise<Told<Lifted>>;

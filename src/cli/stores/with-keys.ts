@@ -11,7 +11,7 @@ import { curlLine } from "../frame/curl.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import type { Call } from "../frame/verb.ts";
 
-/** What keys are made with here: the configuration's names, the system's randomness and clock. */
+/** The means to make keys: the configuration's names, the system's randomness and clock. */
 export function ringOf(config: Config, nowMs: number): Keyring {
   const { keyPrefix, environments, plans } = config;
   return { keyPrefix, environments, plans, random: (max) => randomInt(max), nowMs };

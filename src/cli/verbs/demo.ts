@@ -18,7 +18,9 @@ const AGREED: readonly Limit[] = [
   { window: "day", limit: 500_000 },
 ];
 
-/** What `npm start` runs. Always on the embedded store: nothing else needs to be installed. */
+/**
+ * The verb of `npm start`. It always uses the embedded store: nothing else needs to be installed.
+ */
 export const demo: Verb = {
   name: "demo",
   usage: "[--config FILE]",

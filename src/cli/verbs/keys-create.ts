@@ -47,7 +47,10 @@ export const keysCreate: Verb = {
   },
 };
 
-/** What was asked for, or what is wrong with it; names are judged where the configuration is known. */
+/**
+ * The keys that were asked for, or the mistake in the options; names are judged where the
+ * configuration is known.
+ */
 function readWanted(call: Call): WantedKeys | string {
   const environment = call.text("env");
   const plan = call.text("plan");

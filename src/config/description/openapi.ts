@@ -12,7 +12,7 @@ export type Description = {
 };
 
 type Around = {
-  /** How mistakes name the file. */
+  /** The name of the file in mistakes. */
   readonly file: string;
   readonly basePath: string;
 };
@@ -186,7 +186,10 @@ function lookUp(value: unknown, path: Path): unknown {
   return inner;
 }
 
-/** Where requests go is the configuration's to say; a description for other paths is hardly meant. */
+/**
+ * Warns of `servers` that do not fit. The configuration alone decides where requests go, but a
+ * description for other paths is hardly the one that was meant.
+ */
 function checkServers(servers: unknown, basePath: string, findings: Findings): void {
   if (!Array.isArray(servers) || servers.length === 0 || basePath === "/") return;
   const urls = servers.map((server) =>

@@ -81,7 +81,7 @@ export function noteIssues(
   for (const issue of all) {
     const path = [...start, ...(issue.path as Path)];
     if (findings.tree.isBroken(path)) continue;
-    // What a map lacks as a whole may be just the key that is misspelt.
+    // A key that the map seems to lack may be the one that is misspelt.
     if (issue.code === "custom" && misspelt.has(pathKey(issue.path as Path))) continue;
     const once = `${pathKey(path)} ${issue.code === "unrecognized_keys" ? issue.keys : issue.message}`;
     if (seen.has(once)) continue;
@@ -103,8 +103,8 @@ export function noteIssues(
 }
 
 /**
- * Where a value may have several forms, the mistakes of the one that was meant: the form that takes
- * such a value at all. Where none does, the union's own words list the forms.
+ * The mistakes of the form that was meant, where a value may have several: the form that takes a
+ * value of this type at all. Where none does, the union's own words list the forms.
  */
 function meant(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
   if (issue.code !== "invalid_union") return [issue];

@@ -1,4 +1,4 @@
-/** Where a value is in a file: keys of maps and positions in lists. */
+/** The way to a value in a file: keys of maps and positions in lists. */
 export type Path = readonly (string | number)[];
 
 /** Lines and columns from 1. */

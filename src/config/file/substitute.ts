@@ -5,7 +5,7 @@ export type Substituted = {
   readonly text: string;
   /** Variables whose values are in the text: it may hold a secret and is never shown. */
   readonly used: readonly string[];
-  /** What is wrong, and what to do about it. */
+  /** Each mistake, with what to do about it. */
   readonly mistakes: readonly string[];
 };
 

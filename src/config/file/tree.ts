@@ -16,9 +16,9 @@ import { type Parsed, parseYaml } from "./yaml.ts";
 /** A YAML file as plain values, with the place of each of them. */
 export type Tree = {
   readonly value: unknown;
-  /** Where a value stands; where it is absent, the nearest key or value around it. */
+  /** The place of a value; if it is absent, that of the nearest key or value around it. */
   placeOf(path: Path): Place;
-  /** Where the key of a value stands. */
+  /** The place of the key of a value. */
   placeOfKey(path: Path): Place;
   /** Text from the environment is in this value: it may be a secret and is never shown. */
   isSubstituted(path: Path): boolean;
@@ -29,7 +29,7 @@ export type Tree = {
 };
 
 export type TreeOptions = {
-  /** How mistakes name the file. */
+  /** The name of the file in mistakes. */
   readonly file: string;
   /** For `${NAME}`; undefined leaves dollars alone. */
   readonly variables: Variables | undefined;
@@ -40,7 +40,7 @@ export type TreeOptions = {
 const DEPTH_MAX = 64;
 const RESERVED = new Set(["__proto__", "constructor", "prototype"]);
 
-/** What is known so far of a file that is being read. Offsets are of the text. */
+/** The state of reading one file. Offsets are of its text. */
 type Reading = Parsed & {
   readonly options: TreeOptions;
   readonly mistakes: Mistake[];
@@ -82,7 +82,7 @@ export function readTree(
 
 type Spot = {
   readonly path: Path;
-  /** Where an alias to the value stands: mistakes belong there. */
+  /** The place of an alias to the value: mistakes belong there. */
   readonly aliasAt?: number;
 };
 

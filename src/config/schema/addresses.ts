@@ -1,7 +1,10 @@
 import { isIP, isIPv4, isIPv6 } from "node:net";
 import type { Address } from "../../core/http/address.ts";
 
-/** What was read, or why not: in words that follow the value's name and never hold the value. */
+/**
+ * A value that was read, or why it could not be: in words that follow the value's name and never
+ * hold the value.
+ */
 export type Read<T> = { readonly value: T } | { readonly why: string };
 
 const HOST_NAME = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?$/;

@@ -3,7 +3,7 @@ import { readOrigin } from "./addresses.ts";
 import * as kind from "./kinds.ts";
 import { optional, required } from "./kinds.ts";
 
-/** What an environment may have at its two edges, toward clients and toward backends. */
+/** The keys of an environment about its two edges, toward clients and toward backends. */
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const FIELD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;

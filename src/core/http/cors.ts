@@ -11,7 +11,7 @@ export type CorsPolicy = {
   readonly maxAgeSeconds: number;
 };
 
-/** What the gateway itself says to clients, pages included. */
+/** Fields that the gateway itself sends to clients, so that pages may read them. */
 const OURS = [
   "X-RateLimit-Limit",
   "X-RateLimit-Remaining",
@@ -51,8 +51,8 @@ export function isPreflight({ method, names }: Asked): boolean {
 }
 
 /**
- * The CORS fields of any response to a page, refusals included, flat. Where the answer depends on
- * the origin, Vary says so, also to those who get no other field (Fetch, 3.2.5).
+ * The CORS fields of any response to a page, refusals included, as a flat list. If the answer
+ * depends on the origin, Vary says so, also to origins that get no other field (Fetch, 3.2.5).
  */
 export function corsFields(policy: CorsPolicy, origin: string | undefined): string[] {
   const allowed = allowedOrigin(policy, origin);

@@ -29,7 +29,7 @@ type Drained = {
 export type DrainTimes = { readonly delayMs: number; readonly drainMs: number };
 
 /**
- * How long a shutdown takes at most, in milliseconds: one drain delay and one drain serve all
+ * The longest time that a shutdown takes, in milliseconds: one drain delay and one drain serve all
  * environments of a process, so that the longest of each counts.
  */
 export function drainTimes({ environments }: Drained): DrainTimes {

@@ -42,7 +42,9 @@ const NOT_FORWARDED = new Set([
 
 const FROM_PROXIES = new Set(["forwarded", "x-real-ip"]);
 
-/** What the gateway says of a request to the backend. `random` is 48 hexadecimal digits. */
+/**
+ * The gateway's own statements about a request, for the backend. `random` is 48 hexadecimal digits.
+ */
 export type Identity = {
   readonly requestId: string;
   readonly account: string;
@@ -53,7 +55,7 @@ export type Identity = {
   readonly scheme: "http" | "https";
 };
 
-/** What the gateway calls itself in Via: RFC 9110 7.6.3 allows a pseudonym. */
+/** The gateway's name in Via: RFC 9110 7.6.3 allows a pseudonym. */
 const PSEUDONYM = "tollgate";
 /** Gateways in a row are fine; a request that comes by more often than this goes in circles. */
 const PASSES_MAX = 3;
@@ -72,7 +74,10 @@ export function isLoop({ names, rawHeaders }: Pick<Head, "names" | "rawHeaders">
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** The names that Connection nominates, in lower case. What nearly everybody sends names none. */
+/**
+ * The names that Connection nominates, in lower case. The values that nearly all clients send name
+ * none.
+ */
 function nominated(names: readonly string[], raw: readonly string[]): ReadonlySet<string> {
   let set: Set<string> | undefined;
   for (let i = 0; i < names.length; i++) {

@@ -79,7 +79,9 @@ export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
   });
 }
 
-/** How much of a head there may be: fields, their bytes with ": " and CRLF, and the target. */
+/**
+ * Judges the size of a head: the number of fields, their bytes with ": " and CRLF, and the target.
+ */
 export function judgeSize({ rawHeaders, url }: RawHead, limits: HeadLimits): Judged<void> {
   if (rawHeaders.length > 2 * limits.headerCount) return refuse("headers_too_large", "too many");
   let bytes = 2 * rawHeaders.length;

@@ -1,4 +1,4 @@
-/** What the description says of an operation's life; instants are Unix milliseconds. */
+/** The life of an operation as the description declares it. Instants are Unix milliseconds. */
 export type Lifecycle = {
   readonly deprecated: boolean;
   readonly deprecatedMs?: number;

@@ -58,7 +58,7 @@ export function acceptFor(key: string): string {
   return hash("sha1", key + GUID, "base64");
 }
 
-/** What makes a 101 of the backend unfit to be passed on, or undefined. */
+/** The reason why a 101 of the backend must not be passed on; undefined when it may be. */
 export function wrongSwitch(raw: readonly string[], key: string): string | undefined {
   const upgrades = valuesOf(raw, "upgrade");
   if (upgrades.length !== 1 || (upgrades[0] as string).toLowerCase() !== "websocket") {

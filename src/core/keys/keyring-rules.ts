@@ -1,7 +1,9 @@
 import { LIMIT_MAX, type Limit, WINDOWS } from "../quota/windows.ts";
 import { ID_PATTERN, type KeyRecord } from "./key.ts";
 
-/** What a key is made with. `random` as for formKey: cryptographic whole numbers below `max`. */
+/**
+ * The means to make keys. `random` gives cryptographic whole numbers below `max`, as for formKey.
+ */
 export type Keyring = {
   readonly keyPrefix: string;
   readonly environments: readonly { readonly name: string; readonly keyTag: string }[];
@@ -40,7 +42,7 @@ export function tagOf({ environments }: Keyring, environment: string): string | 
   return environments.find(({ name }) => name === environment)?.keyTag;
 }
 
-/** What is wrong with the wish itself, whatever keys there are; undefined when nothing is. */
+/** The mistake in a request for keys, whatever keys there are; undefined when there is none. */
 export function mistakeIn(wanted: WantedKeys, ring: Keyring): string | undefined {
   const { plan, name = "", account, expiresInMs, limits = [], scopes = [] } = wanted;
   const windows = ring.plans.get(plan);

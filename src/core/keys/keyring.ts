@@ -136,7 +136,7 @@ export type FoundKeys = {
   readonly keys: readonly KeyRecord[];
 };
 
-/** What an ID means: a key, or an account; where both have it, the key (of that account). */
+/** Finds the key or the account that an ID names; where both have it, the key and its account. */
 export function findKeys(records: readonly KeyRecord[], id: string): FoundKeys | KeyringRefusal {
   const key = records.find((record) => record.id === id);
   const account = key?.account ?? id;

@@ -55,8 +55,8 @@ export type Holder = {
 };
 
 /**
- * The account that `id` names: an account, or one of its keys. What holds for it is what its newest
- * key says, preferring keys that were not revoked. Undefined for an unknown id.
+ * The account that `id` names: an account, or one of its keys. Its plan and limits are those of its
+ * newest key, preferring keys that were not revoked. Undefined for an unknown id.
  */
 export function findHolder(records: readonly KeyRecord[], id: string): Holder | undefined {
   const named = records.some((record) => record.account === id)

@@ -14,7 +14,10 @@ export type BanPolicy = {
   readonly forgetAfterMs: number;
 };
 
-/** What one window of an account holds. `refusedMs` is its first refusal, or 0 before there is one. */
+/**
+ * One window of an account. `refusedMs` is the instant of its first refusal, or 0 before there is
+ * one.
+ */
 export type Usage = {
   readonly startMs: number;
   readonly count: number;
@@ -45,7 +48,7 @@ export type Ask = {
   readonly units: number;
 };
 
-/** Where one window stands after the decision. `resetMs` is its end. */
+/** The state of one window after the decision. `resetMs` is its end. */
 export type WindowStanding = {
   readonly window: WindowName;
   readonly limit: number;
@@ -208,7 +211,7 @@ export function banLength({ durationMs, factor, maxMs }: BanPolicy, offences: nu
   return Math.min(maxMs, Math.floor(durationMs * factor ** Math.min(offences, 1024)));
 }
 
-/** Of the windows without room, the one that resets last; the longer one on a tie. */
+/** The exhausted window that resets last; the longer one on a tie. */
 function lastExhausted(usage: Account["usage"], limits: readonly Limit[]): WindowName | undefined {
   let last: WindowName | undefined;
   let lastMs = 0;

@@ -1,7 +1,7 @@
 import type { Verdict, WindowStanding } from "./decide.ts";
 import { type Limit, windowEnd, windowStart } from "./windows.ts";
 
-/** What the three X-RateLimit fields say: one window, or the end of what refuses. */
+/** The content of the three rate limit fields: one window, or the end of the refusal. */
 export type Standing = {
   readonly limit: number;
   readonly remaining: number;
@@ -60,7 +60,10 @@ export function refusalAt(verdict: Verdict, nowMs: number): StandingRefusal | un
   return { code, standing: { limit, remaining: 0, resetMs } };
 }
 
-/** Where nothing is known of an account yet: limit and limit, of the window that refuses soonest. */
+/**
+ * The standing of an account of which nothing is known yet: limit and limit, of the window that
+ * will refuse soonest.
+ */
 export function untouchedStanding(limits: readonly Limit[], nowMs: number): Standing {
   const windows = limits.map(({ window, limit }) => {
     return { window, limit, used: 0, resetMs: windowEnd(window, windowStart(window, nowMs)) };

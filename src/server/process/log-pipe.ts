@@ -6,12 +6,14 @@ const FLUSH_MS = 50;
 /** A write costs a system call and a thread: the timer is what flushes, short of a flood. */
 const CHUNK_CHARACTERS = 256 * 1024;
 const RETRY_MS = 100;
-/** What waits for a reader that does not read; what comes on top is dropped and counted. */
+/**
+ * The most that waits for a reader that does not read; lines on top of it are dropped and counted.
+ */
 const WAITING_CHARACTERS_MAX = 8 * 1024 ** 2;
 
 /**
- * Where log lines go. Whoever writes never waits and never fails, whatever becomes of the reader
- * (reliability: log pipe closed, stuck, disk full).
+ * The sink of log lines. A writer never waits and never fails, whatever becomes of the reader: the
+ * pipe may be closed or stuck, or the disk full (docs/reference/edge.md#log-pipe).
  */
 export type LogPipe = {
   /** One whole line, or many. */

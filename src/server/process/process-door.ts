@@ -1,6 +1,6 @@
 export type EndSignal = "SIGTERM" | "SIGINT";
 
-/** What a service that stays may touch of the world outside. */
+/** The parts of the world outside that a service may touch while it runs. */
 export type ProcessSurroundings = {
   readonly env: Readonly<Record<string, string | undefined>>;
   err(text: string): void;
@@ -28,7 +28,7 @@ export type Parent = {
   onGone(listener: () => void): void;
 };
 
-/** What pets tell the demo that started them. */
+/** A message of the sample backend to the demo that started it. */
 export type PetsMessage = { readonly listening: string } | { readonly failed: string };
 
 /**

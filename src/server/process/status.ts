@@ -5,7 +5,10 @@ import type { Counted } from "../../telemetry/counting.ts";
 import type { Check, Checks } from "../../telemetry/health.ts";
 import type { Started } from "./started.ts";
 
-/** What one process tells the one that watches over it: counts since the last time, and how it is. */
+/**
+ * The report of one process to the one that watches over it: counts since the last report, and its
+ * state.
+ */
 export type Told = {
   readonly counted: Counted;
   readonly gauges: Gauges;
@@ -30,7 +33,7 @@ export type Gauges = {
 };
 type UpstreamUp = { readonly environment: string; readonly origin: string; readonly up: boolean };
 
-/** What is asked at each scrape, of a gateway in this process. */
+/** The facts about a gateway in this process that are asked for at each scrape. */
 export function watch(
   serving: Serving,
   quotas: QuotaStore,

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Of this gateway, as its package says. */
+/** The version of this gateway, as its package has it. */
 export const VERSION = String(
   JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")).version,
 );

@@ -5,7 +5,7 @@ import { basename, join } from "node:path";
 const PREFIX = "tollgate-compiled-";
 const VARIABLE = "NODE_COMPILE_CACHE";
 
-/** Where processes leave their compiled code for those that are started later. */
+/** The folder in which processes leave their compiled code for those that are started later. */
 export type CompileCache = {
   /** For the environment of a process; empty where there is no such place. */
   readonly variables: Readonly<Record<string, string>>;

@@ -5,7 +5,7 @@ import type { Told } from "../process/status.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
 import { WholeLines } from "./whole-lines.ts";
 
-/** What a member says of itself. */
+/** A member's messages about itself. */
 export type Heard = {
   told(told: Told): void;
   /** It will serve no longer: once for each, whatever follows. */

@@ -28,8 +28,8 @@ export type TeamOptions = {
 };
 
 /**
- * How far a configuration came: not `taken`, nothing has changed, for these reasons; taken, it is in
- * force but for those that the reasons name.
+ * The spread of a configuration. Not `taken`: nothing has changed, for these reasons. Taken: it is
+ * in force, but for the processes that the reasons name.
  */
 export type Spread = { readonly taken: boolean; readonly reasons: readonly string[] };
 
@@ -47,7 +47,7 @@ export class Team {
   /** When a process was lost, in milliseconds of performance.now(): of the last minute. */
   #endsMs: number[] = [];
   #lastWhy = "";
-  /** What those that are gone have said of what only grows. */
+  /** Sums of counters of processes that are gone: counters only grow. */
   #past = { storeCommands: 0, logDropped: 0 };
   #restarts = 0;
   urls: Readonly<Record<string, string>> = {};
@@ -83,7 +83,7 @@ export class Team {
     return this.#restarts;
   }
 
-  /** What all that serve have told last. */
+  /** The last checks of every process that serves. */
   get checks(): readonly Checks[] {
     return this.#told().map(({ checks }) => checks);
   }
@@ -138,7 +138,8 @@ export class Team {
     if (refused.length > 0) return { taken: false, reasons: refused };
     this.#config = config;
     const others = [...this.#members].filter((member) => member !== first);
-    // What the first has taken, another can refuse only for what it alone knows, for a moment.
+    // After the first process has taken the configuration, another can refuse it only for a reason
+    // of its own, for a moment.
     const answers = await Promise.all(
       others.map(async (member) => {
         const reasons = await one(member);
@@ -208,7 +209,7 @@ export class Team {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       this.#restarts += 1;
-      // That it cannot start is told where it is lost.
+      // A failed start is reported where the loss of the process is.
       this.#serve().catch(() => {});
     }, afterMs);
     this.#timers.add(timer);
