@@ -14,8 +14,8 @@ export type OpenOptions = {
 
 /**
  * The keys that a configuration names. `watch` follows the changes of others: a gateway does, a
- * command that reads once need not. Rejects when they are damaged or cannot be read. What talks to
- * Redis is loaded only where one is named.
+ * command that reads once need not. Rejects when they are damaged or cannot be read. The code that
+ * talks to Redis is loaded only where an address of one is named.
  */
 export async function openKeyStore(
   { keys, store, storePrefix, stateFile }: Config,

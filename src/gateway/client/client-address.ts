@@ -48,7 +48,7 @@ export function trustProxies(cidrs: readonly string[]): TrustedProxies {
 
 /**
  * The client's address: the peer's, or, from a trusted proxy, the rightmost of X-Forwarded-For that
- * is not a trusted proxy itself. What lies left of a malformed member is nobody's word.
+ * is not a trusted proxy itself. Nothing to the left of a malformed member is believed.
  */
 export function clientAddress(
   peer: string,
@@ -72,7 +72,10 @@ function withoutPort(member: string): string {
   return /^[\d.]+:\d+$/.test(member) ? member.slice(0, member.indexOf(":")) : member;
 }
 
-/** Whose failures count together: an IPv4 address, or an IPv6 /64, of which one client has many. */
+/**
+ * The group whose failures count together: an IPv4 address, or an IPv6 /64, of which one client has
+ * many.
+ */
 export function addressGroup(address: string): string {
   if (isIP(address) !== 6) return address;
   const words = wordsOf(address.split("%")[0] as string).slice(0, 4);

@@ -10,13 +10,13 @@ const SLOTS = 65_536;
 /** The library sets a timer for each, and Node's end at 2^31 ms: it forgets after 24 days. */
 const SECONDS_MAX = 24 * 86_400;
 
-/** Where an address stands with its failed authentications. */
+/** The standing of an address with its failed authentications. */
 export type Failures = { readonly standing: Standing; readonly over: boolean };
 
 export type FailureAllowance = {
   /** Counts one failed authentication of the address. */
   failed(address: string, nowMs: number): Promise<Failures>;
-  /** Where the address stands; counts nothing. */
+  /** The standing of the address. Counts nothing. */
   look(address: string, nowMs: number): Promise<Standing>;
 };
 

@@ -25,7 +25,7 @@ export type Forwarding = {
   broken?(refusal: Refusal): void;
   /** The client is gone. */
   gone(): void;
-  /** A few times a second, before the wait is measured: what nobody else notices. */
+  /** Called ten times a second, before the wait is measured: for changes that no event tells. */
   look?(nowMs: number): void;
 };
 
@@ -43,8 +43,8 @@ export type TunnelRegister = {
 };
 
 /**
- * One request and its response, from the head to the last byte: what is known of it, what was
- * decided, and what it waits for. Everything the log line says is here.
+ * One request and its response, from the head to the last byte: all that is known of it, the
+ * decision, and the present wait. The log line is written from it.
  */
 export class Exchange {
   readonly request: IncomingMessage;
@@ -60,7 +60,7 @@ export class Exchange {
   path: string;
   served: Served | undefined;
   found: Found | undefined;
-  /** Of the environment, as soon as it is known which one the answer comes from. */
+  /** The environment's policy, as soon as it is known which environment the answer comes from. */
   cors: CorsPolicy | undefined;
   key: KeyRecord | undefined;
   standing: Standing | undefined;
@@ -76,12 +76,15 @@ export class Exchange {
   waiting: Waiting = "nothing";
   /** On the clock of `startedMs`: when the present wait began, or last made progress. */
   progressMs: number;
-  /** Of the backend's body: bytes so far, and how many its head promised; -1 where it did not say. */
+  /**
+   * The backend's body: bytes so far, and the length that its head promised, or -1 where it
+   * promised none.
+   */
   bodyBytes = 0;
   promisedBytes = -1;
   /** Bytes of an ended response that the client had not taken at the last look. */
   leftToFlush = -1;
-  /** Where the sweep has it; -1 while it has not. */
+  /** Its place in the list of the sweep; -1 while it is not in it. */
   sweepPlace = -1;
   /** The forwarding under way, which ends waits that take too long and requests that break. */
   forwarding: Forwarding | undefined;
@@ -95,7 +98,7 @@ export class Exchange {
   over = false;
   /** The backend's 101 has gone out. */
   tunnelled = false;
-  /** What the client's later bytes turned out to be, where nobody was there to be told. */
+  /** The fault of the client's later bytes, where nothing was there to be told of it. */
   broken: Refusal | undefined;
   /** The store's now when it decided: Retry-After counts from it. */
   decidedMs: number | undefined;

@@ -23,14 +23,17 @@ export type Served = {
   readonly upstreams: Upstreams;
   readonly upstreamHost: "upstream" | "client";
   readonly cors: CorsPolicy | undefined;
-  /** Where the listener speaks TLS. */
+  /** Set when the listener speaks TLS. */
   readonly certificate: Certificate | undefined;
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
   readonly bans: BanPolicy | undefined;
   readonly rateLimitFields: "off" | "policy";
 };
 
-/** What all listeners of this process share. `now` is the wall clock, `elapsed` the monotonic one. */
+/**
+ * The parts that all listeners of this process share. `now` is the wall clock, `elapsed` the
+ * monotonic one.
+ */
 export type Gateway = {
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;

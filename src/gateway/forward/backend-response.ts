@@ -63,8 +63,8 @@ export function refusalFor(error: Error, started: boolean, answering: boolean): 
 }
 
 /**
- * Why an exchange ended before its time. Of a response that the backend broke off, also how much of
- * its body had come: the client can only tell that it broke off.
+ * The reason why an exchange ended before its time. If the backend broke off its response, the
+ * reason says how much of the body had come: the client can only tell that it broke off.
  */
 export function whyEnded({ code, why = code }: Refusal, exchange: Exchange): string {
   const { response, bodyBytes, promisedBytes } = exchange;

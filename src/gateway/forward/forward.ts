@@ -57,7 +57,8 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   #takeLane(): void {
     const { gateway, exchange, served } = this.#admitted;
     exchange.wait("connection", gateway.elapsed());
-    // That of a try that is over would swallow an abort: what waits is to be told to stop waiting.
+    // Drop the previous try's controller. `#fail` would abort that finished try, and this one would
+    // wait in the queue for ever.
     this.#controller = undefined;
     this.#stopWaiting = served.upstreams.take((lane) => this.#dispatch(lane), this.#attempts);
   }
@@ -71,7 +72,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     lane.send({ path: target, method, headers, body: this.#body ?? null }, this);
   }
 
-  // What the library tells, in order.
+  // Events of the client library, in order.
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
@@ -145,7 +146,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     else this.#takeLane();
   }
 
-  // What the gateway tells: a wait that took too long, a client that is wrong or gone.
+  // Events of the gateway: a wait that took too long, a client that is wrong or gone.
 
   late(): void {
     const { waiting } = this.#admitted.exchange;

@@ -7,7 +7,7 @@ const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 const UNREACHED_MAX = 3;
 const NONE: ReadonlySet<Upstream> = new Set();
 
-/** How one try went until it failed. */
+/** The course of one try until it failed. */
 export type Failed = {
   readonly error: Error;
   readonly lane: Lane;
@@ -22,7 +22,7 @@ export type Failed = {
 
 type Again = "aged" | "unreached" | undefined;
 
-/** Where a request has been tried, and what that means for the next try. */
+/** The tries of one request so far, and their consequences for the next one. */
 export class Attempts implements Wish {
   fresh = false;
   shunned: Upstream | undefined;

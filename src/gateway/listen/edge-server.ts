@@ -45,7 +45,7 @@ function certificateFor(serves: readonly Served[], name: string): Certificate | 
   return named?.certificate ?? defaultCertificate(serves);
 }
 
-/** Of the environment that answers to any host, or else of the first. */
+/** The certificate of the environment that answers to any host, or else of the first one. */
 function defaultCertificate(serves: readonly Served[]): Certificate | undefined {
   const any = serves.find(({ hosts }) => hosts.length === 0);
   return (any ?? serves[0])?.certificate;

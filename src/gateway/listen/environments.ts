@@ -12,8 +12,9 @@ export type Listening = {
 };
 
 /**
- * What a configuration serves, by listening address. Backends that stay the same keep their
- * connections: they are taken over from `previous`. Throws in words when a certificate is no good.
+ * The environments that a configuration serves, by listening address. Backends that stay the same
+ * keep their connections: they are taken over from `previous`. Throws in words when a certificate
+ * is no good.
  */
 export function environmentsOf(
   config: Config,

@@ -2,7 +2,7 @@ import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { endThenDiscard } from "../node/linger.ts";
 
-/** What a client may still send after the answer, while we hang up. */
+/** The most that a client may still send after the answer, while we hang up. */
 const DISCARD_BYTES_MAX = 65_536;
 
 /**

@@ -98,7 +98,10 @@ export class Serving {
   }
 }
 
-/** What failed, why, the value and the setting: an address in use is the commonest start-up trouble. */
+/**
+ * The error of a listener, with the value and the setting: an address in use is the commonest
+ * start-up trouble.
+ */
 export function cannotListen(error: unknown, address: string, setting: string): Error {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   const why =

@@ -13,7 +13,7 @@ const CODES: Readonly<Record<string, RefusalCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
 };
 
-/** What Node adds to an error of its parser: the bytes, and how far it got in them. */
+/** Node adds to an error of its parser the bytes, and how far it got in them. */
 type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number };
 
 /** Without a limit of an environment to go by: what a client may still send while we hang up. */

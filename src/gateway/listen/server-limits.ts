@@ -30,10 +30,12 @@ export function tellLimit(server: Server, serves: readonly Served[], { log }: Ga
   log.info("connections limited", { connections, wanted, why });
 }
 
-/** What is left of the files of this process is for backends, the store, the log and files proper. */
+/** The rest of the open files is for backends, the store, the log and files proper. */
 const SHARE = 0.8;
 
-/** How many files and sockets this process may have open, where the system tells (Linux). */
+/**
+ * The number of files and sockets that this process may have open, where the system tells (Linux).
+ */
 function readFilesMax(): number | undefined {
   try {
     const found = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));

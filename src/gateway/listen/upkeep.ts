@@ -5,7 +5,7 @@ const PROBES_MS = 100;
 const CERTIFICATES_MS = 500;
 const MEMORY_MS = 1_000;
 
-/** What has to be done now and then for what is served, whether requests come or not. */
+/** Does the work that recurs, whether requests come or not. */
 export class Upkeep {
   readonly #gateway: Gateway;
   readonly #served: () => readonly Served[];

@@ -3,7 +3,9 @@ import { readFileSync, statSync } from "node:fs";
 import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
 import type { CertificateFiles } from "../../config/config.ts";
 
-/** What a look at the files came to. `why` is for the log, and holds nothing of what they hold. */
+/**
+ * The result of a look at the files. `why` is for the log, and repeats nothing of their content.
+ */
 export type Looked = "same" | "new" | { readonly why: string };
 
 type Pair = { readonly options: SecureContextOptions; readonly context: SecureContext };

@@ -13,8 +13,9 @@ import { type AccountName, accountId } from "../../stores/interface/quota-store.
 import type { Gateway, Served } from "../exchange/served.ts";
 
 /**
- * Whose request it is: an account, by one of its keys; the windows of the plan with those agreed.
- * What the key says is not said again: there may be 100,000 of these (30 MB for all that is known of them).
+ * The owner of a request: an account, by one of its keys, with the windows of the plan and those
+ * agreed. Getters read from the key record instead of copying: up to 100,000 consumers are kept,
+ * within 30 MB.
  */
 export class Consumer implements AccountName {
   readonly key: KeyRecord;
@@ -70,7 +71,7 @@ function consumerOf({ plans }: Served, key: KeyRecord): Consumer {
   return consumer;
 }
 
-/** Of plans without windows agreed for an account: nearly all keys share them. */
+/** Limits of accounts without windows of their own: nearly all keys share them. */
 const shared = new WeakMap<readonly Limit[], readonly Limit[]>();
 
 function limitsFor(plan: readonly Limit[] | "custom", own: readonly Limit[]): readonly Limit[] {

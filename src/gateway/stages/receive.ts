@@ -24,7 +24,7 @@ export function receive(
   serves: readonly Served[],
   exchange: Exchange,
 ): Judged<Received> {
-  // Where one environment is all there is, even a head that cannot be read is answered for it.
+  // If there is only one environment, even a head that cannot be read is answered for it.
   if (serves.length === 1) exchange.cors = serves[0]?.cors;
   if (gateway.draining === "closed") return refuse("draining");
   const { request } = exchange;

@@ -33,7 +33,7 @@ export class ClientEnd extends Duplex {
     return this.#open && this.#frames.mayClose;
   }
 
-  // What the library calls on a socket beyond what a stream has.
+  // Methods of a socket that the library calls and a stream does not have.
 
   setTimeout(ms: number): this {
     this.#socket.setTimeout(ms);

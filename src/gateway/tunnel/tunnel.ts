@@ -81,7 +81,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     );
   }
 
-  // What the library tells, ahead of what it does itself.
+  // Events of the proxy library's request, ahead of its own listeners.
 
   asks(request: ClientRequest): void {
     const { gateway, exchange, target } = this.#admitted;
@@ -127,7 +127,7 @@ class Tunnel implements Forwarding, OpenTunnel {
   /** Any other answer is an ordinary response, and the last one of this connection. */
   #answers(answer: IncomingMessage): void {
     answer.on("error", (error) => this.#fail({ code: "upstream_invalid", why: error.message }));
-    // What is destroyed is not written to: the library only reads on.
+    // The library does not write to a destroyed stream: it only reads on.
     this.#client?.destroy();
     this.#answering = true;
     const { gateway, exchange } = this.#admitted;
@@ -152,7 +152,8 @@ class Tunnel implements Forwarding, OpenTunnel {
       progresses();
       if (!response.write(chunk)) answer.pause();
     });
-    // Of the socket: Node tells a response of its own connections alone, and gave this one away.
+    // Node reports "drain" to responses of its own connections alone, and gave this one away: the
+    // socket has to be asked.
     exchange.socket.on("drain", () => {
       progresses();
       answer.resume();
@@ -170,7 +171,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     else exchange.why ??= `the backend's connection: ${failure.why}`;
   }
 
-  // What the gateway tells.
+  // Events of the gateway.
 
   look(nowMs: number): void {
     const { exchange } = this.#admitted;

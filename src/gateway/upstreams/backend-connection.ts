@@ -31,9 +31,9 @@ export class Upstream {
   pending = 0;
   /** No requests go there, but for probes. */
   out = false;
-  /** Of requests. */
+  /** Failures of requests. */
   failuresInRow = 0;
-  /** Of the active probe. */
+  /** Failures of the health check. */
   failedProbes = 0;
   /** On the monotonic clock: when the next probe is due; undefined while none is wanted. */
   probeAtMs: number | undefined;

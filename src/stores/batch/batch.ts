@@ -32,7 +32,7 @@ export type Gate = {
   deadlineMs?(): number | undefined;
   /** Decides one request here. `failure` is why the store did not; undefined while shut. */
   decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer;
-  /** How each call of a lane ended: undefined when it was answered. */
+  /** Told of the end of each call of a lane: `failure` is undefined when the call was answered. */
   called(lane: number, failure: StoreFailure | undefined): void;
 };
 
@@ -187,7 +187,7 @@ export class Batch {
 
   #flush(lane: Lane): void {
     const groups = take(lane);
-    // What had to wait for a call until the store was known to be away waits no longer.
+    // Asks that had to wait for a call while the store went away are decided without it now.
     if (this.#options.gate.shut(lane.number)) {
       for (const group of groups) this.#fail(group, undefined);
       if (lane.queue.length > 0) this.#schedule(lane);

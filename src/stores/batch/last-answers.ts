@@ -2,7 +2,7 @@ import type { Ask, BanPolicy, Verdict, WindowStanding } from "../../core/quota/d
 import { refusalAt } from "../../core/quota/standing.ts";
 import { type Limit, type WindowName, windowEnd, windowStart } from "../../core/quota/windows.ts";
 
-/** How many accounts are remembered at least; at most twice as many, some 300 bytes each. */
+/** Accounts that are remembered at least; at most twice as many, some 300 bytes each. */
 const ACCOUNTS = 100_000;
 
 /**
@@ -16,8 +16,8 @@ export type Trip = {
 };
 
 /**
- * What the last answer said of one account. The ordinary case is small: counts in the windows of
- * then. `whole` is kept where there is more to say: an exhausted window, strikes, a ban.
+ * The last answer about one account. The ordinary case is small: counts in the windows of then.
+ * `whole` is kept where there is more to remember: an exhausted window, strikes, a ban.
  */
 export type Known = {
   readonly limits: readonly Limit[];
@@ -35,7 +35,7 @@ export type Whole = {
 };
 
 /**
- * What an answer says, in `before` where that is as ordinary: a new object for each answer would
+ * Remembers an answer, in `before` where that is as ordinary: a new object for each answer would
  * live just long enough for the collector to move it to the old space.
  */
 export function know(

@@ -2,7 +2,7 @@ import type { Ask, BanPolicy } from "../../core/quota/decide.ts";
 import type { AccountName, Answer, NoAnswer } from "../interface/quota-store.ts";
 import type { Known } from "./last-answers.ts";
 
-/** How many accounts a call carries at most, and so how many plans: see ARGV in decide.lua. */
+/** Accounts that one call carries at most, and so the number of plans: see ARGV in decide.lua. */
 export const CALL_ACCOUNTS_MAX = 256;
 
 /** The requests of one account that wait to be decided together. */
@@ -15,7 +15,7 @@ export type Group = {
   readonly waiting: ((answer: Answer | NoAnswer) => void)[];
 };
 
-/** What waits for the calls of one lane. */
+/** The asks that wait for the calls of one lane. */
 export type Lane = {
   readonly number: number;
   queue: Group[];

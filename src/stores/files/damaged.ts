@@ -3,7 +3,7 @@ import { findPlace, findSyntaxMistake, type JsonPath, type Place } from "./json-
 /** One thing that is wrong with a parsed file, by the path of the member. */
 export type MemberMistake = { readonly path: JsonPath; readonly why: string };
 
-/** How many mistakes of one file are told: with more, it is the file that is wrong. */
+/** The most mistakes of one file that are listed: with more, the file itself is the wrong one. */
 export const MISTAKES_MAX = 20;
 
 /**

@@ -1,15 +1,16 @@
 /** A place in a text: lines and columns from 1. */
 export type Place = { readonly line: number; readonly column: number };
 
-/** Where a member is: names of objects and indexes of arrays, from the outside in. */
+/** The way to a member: names of objects and indexes of arrays, from the outside in. */
 export type JsonPath = readonly (string | number)[];
 
 /** Deeper nesting than this is no file of ours. */
 const DEPTH_MAX = 64;
 
 /**
- * Where `text` stops being JSON, and why; undefined when it is JSON. JSON.parse says no place for
- * many mistakes, so it is asked first, being fast, and this only when it has refused.
+ * Finds the place where `text` stops being JSON, and why; undefined when it is JSON. JSON.parse
+ * gives no place for many mistakes. It is fast, so it goes first, and this runs only when it has
+ * refused.
  */
 export function findSyntaxMistake(text: string): (Place & { readonly why: string }) | undefined {
   if (text.trim() === "") return { line: 1, column: 1, why: "the file is empty" };
@@ -18,7 +19,10 @@ export function findSyntaxMistake(text: string): (Place & { readonly why: string
   return walk.why === undefined ? undefined : { ...placeAt(text, walk.at), why: walk.why };
 }
 
-/** Where the member at `path` begins, in a text that is JSON: the nearest one that holds it, if not there. */
+/**
+ * Finds where the member at `path` begins, in a text that is JSON; if it is not there, the nearest
+ * member that would hold it.
+ */
 export function findPlace(text: string, path: JsonPath): Place {
   for (let length = path.length; length > 0; length--) {
     const walk = new Walk(text, path.slice(0, length));

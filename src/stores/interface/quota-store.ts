@@ -75,7 +75,7 @@ export interface QuotaStore {
   /** Forgets what is known from earlier answers: of one account, or of all (plans changed). */
   forget(name?: AccountName): void;
 
-  /** What to do while the store is away may change with a reload. */
+  /** A reload may change the policy for the time while the store is away. */
   reconfigure?(policy: FailurePolicy): void;
 
   /** Commands sent to a store elsewhere, so far. */

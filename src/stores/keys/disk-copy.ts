@@ -7,7 +7,7 @@ import { keysText, readKeys } from "./file-keys.ts";
 
 /** The last copy on disk of records that live in Redis. */
 export type KeysCopy = {
-  /** What was there at the start; undefined when there was none. */
+  /** The records that were there at the start; undefined when there was no copy. */
   readonly found: readonly KeyRecord[] | undefined;
   /** Writes in its own time; of several, the newest. Never fails: trouble is reported once. */
   write(records: readonly KeyRecord[]): void;
@@ -84,7 +84,10 @@ async function read(file: string): Promise<readonly KeyRecord[] | undefined> {
   return isCounters(text) ? undefined : readKeys(file, text);
 }
 
-/** What the memory store left here, before the configuration named Redis: nothing is known of keys. */
+/**
+ * Whether this is a state file that the memory store left here before the configuration named
+ * Redis: it holds no keys.
+ */
 function isCounters(text: string): boolean {
   return /^\{"version":1,"accounts":\[/.test(text);
 }

@@ -14,7 +14,7 @@ export type KeysFileOptions = {
   readonly report: Report;
   /** Follow the changes of others: a gateway does, a command that reads once need not. */
   readonly watch: boolean;
-  /** How long a change waits for the one of another process to end. */
+  /** The time that a change waits for the change of another process to end. */
   readonly lockWaitMs?: number;
 };
 
@@ -36,7 +36,7 @@ export async function openKeysFile(options: KeysFileOptions): Promise<KeyStore> 
   return store;
 }
 
-/** What tells one content of the file from the next: the inode, since every change is a rename. */
+/** The identity of one content of the file: its inode, since every change is a rename. */
 type Seen = { readonly identity: string; readonly exists: boolean };
 
 class KeysFile implements KeyStore {

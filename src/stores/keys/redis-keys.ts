@@ -20,7 +20,7 @@ import {
 export type KeysRedisOptions = {
   readonly address: RedisAddress;
   readonly prefix: string;
-  /** Where the last copy of the records is kept, for a start while Redis is away. */
+  /** The file of the last copy of the records, for a start while Redis is away. */
   readonly copyFile?: string | undefined;
   readonly report: Report;
   /** Follow the changes of others: a gateway does, a command that reads once need not. */
@@ -62,7 +62,9 @@ class KeysRedis implements KeyStore {
   readonly #remote: RemoteKeys;
   readonly #copy: KeysCopy | undefined;
   readonly #report: Report;
-  /** What Redis had when it was last read in this process's life; undefined before that. */
+  /**
+   * The records as they were last read from Redis in this process's life; undefined before that.
+   */
   #seen: Snapshot | undefined;
   #ready = false;
   #trouble: string | undefined;

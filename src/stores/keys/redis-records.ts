@@ -127,13 +127,15 @@ function parsed(text: string): unknown {
   }
 }
 
-/** What a writer says to all: one change of few records need not be read as 100,000. */
+/**
+ * The message of a writer to all gateways: one change of few records need not be read as 100,000.
+ */
 function news(from: string, to: string, gone: readonly string[], changed: readonly KeyRecord[]) {
   const text = JSON.stringify({ from, to, gone, changed: changed.map(recordText) });
   return text.length <= NEWS_LENGTH_MAX ? text : "{}";
 }
 
-/** What becomes of a set by a message; undefined when it does not follow from that set. */
+/** The set after a message; undefined when the message does not follow from that set. */
 export function applyNews(before: Snapshot, text: string): Snapshot | undefined {
   const said = parsed(text);
   if (typeof said !== "object" || said === null) return undefined;

@@ -15,7 +15,7 @@ import { chargeInPlace } from "./charge-in-place.ts";
 import { readState, type SavedAccount, stateText } from "./state-file.ts";
 
 export type MemoryStoreOptions = {
-  /** Where counters and bans survive a restart; without it they do not. */
+  /** The file in which counters and bans survive a restart; without it they do not. */
   readonly stateFile?: string | undefined;
   /** Unix milliseconds: the store's clock. */
   readonly now: () => number;

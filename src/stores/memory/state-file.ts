@@ -7,7 +7,7 @@ import type { JsonPath } from "../files/json-place.ts";
 import { fileTrouble } from "../files/replace-file.ts";
 import type { AccountName } from "../interface/quota-store.ts";
 
-/** What the file of the memory store holds of one account. */
+/** One account in the file of the memory store. */
 export type SavedAccount = AccountName & { readonly state: Account };
 
 const VERSION = 1;
@@ -62,7 +62,10 @@ export async function readState(file: string): Promise<SavedAccount[]> {
   return accounts;
 }
 
-/** What `keys: redis` left here, before the configuration named the memory store: no counters. */
+/**
+ * Whether this is a copy of keys that `keys: redis` left here before the configuration named the
+ * memory store: it holds no counters.
+ */
 function isKeysCopy(text: string): boolean {
   return /^\{"version":1,"keys":\[/.test(text);
 }

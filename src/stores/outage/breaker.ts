@@ -14,7 +14,7 @@ import type { Heartbeat } from "./heartbeat.ts";
 import { lateCharge } from "./late-charge.ts";
 import { LocalAccounts, type Owed, type Terms } from "./local-quotas.ts";
 
-/** What the parts of one store share. */
+/** The state that the breakers of one store share. */
 export type Surroundings = {
   readonly shared: SharedStore;
   readonly store: Pick<QuotaStore, "lastKnown">;
@@ -37,7 +37,10 @@ export class Part {
   readonly #around: Surroundings;
   readonly #accounts: LocalAccounts;
   #failuresInRow = 0;
-  /** What began the absence tells more than what followed: READONLY, then a connection made anew. */
+  /**
+   * The first failure of an absence tells more than later ones: READONLY, then a connection made
+   * anew.
+   */
   #first: StoreFailure | undefined;
   #wentMs: number;
   #gatewaysThen = 1;
@@ -73,7 +76,10 @@ export class Part {
     }
   }
 
-  /** How a call ended: undefined when it was answered. True when it failed once too often. */
+  /**
+   * Told of the end of a call: `failure` is undefined when it was answered. Gives true when it
+   * failed once too often.
+   */
   called(failure: StoreFailure | undefined): boolean {
     if (failure === undefined) {
       this.#failuresInRow = 0;
@@ -99,8 +105,8 @@ export class Part {
   }
 
   /**
-   * Charges what is owed so far, then lets requests through. What was admitted meanwhile is sent
-   * ahead of them on the same connection, so that they are decided with all of it counted.
+   * Charges what is owed so far, then lets requests through. The units that were admitted meanwhile
+   * are sent ahead of them on the same connection, so that they are decided with all of it counted.
    */
   async open(): Promise<number> {
     const accountsCharged = await this.settle();

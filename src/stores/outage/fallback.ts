@@ -24,7 +24,7 @@ export type FallbackOptions = {
   readonly now?: (() => number) | undefined;
 };
 
-/** What stands in for the store. Open as long as the store answers. */
+/** Decides in place of the store. Open as long as the store answers. */
 export type Fallback = Gate & {
   health(): { readonly ok: boolean; readonly why?: string };
   close(): Promise<void>;
@@ -41,9 +41,9 @@ const ACCOUNTS_MAX = 100_000;
 /**
  * Decides while the store is away (docs/reference/store.md#away). A breaker shuts after five
  * failures in a row: from then on nobody waits for the store, and a probe each 500 ms, which writes
- * and is as impatient as a request, finds out when it is back. Before it opens, what was admitted
- * here is charged to its own windows, once. On a Cluster each bucket has a breaker of its own: a
- * part that is away is decided here, the others by the store.
+ * and is as impatient as a request, finds out when it is back. Before it opens, the units that were
+ * admitted here are charged, once, each to its own window. On a Cluster each bucket has a breaker
+ * of its own: a part that is away is decided here, the others by the store.
  */
 export function createFallback(
   shared: SharedStore,

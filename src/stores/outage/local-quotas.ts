@@ -12,7 +12,7 @@ import { type AccountName, accountId } from "../interface/quota-store.ts";
 /** Units that were admitted here in the window that starts at `startMs`. */
 export type OwedUnits = { readonly window: WindowName; readonly startMs: number; units: number };
 
-/** What one account has yet to be charged. */
+/** The units that one account has yet to be charged. */
 export type Owed = { readonly name: AccountName; readonly units: OwedUnits[] };
 
 /** A part of a limit, in the window that starts at `startMs`. `of` is the whole limit then. */
@@ -24,7 +24,7 @@ type Share = {
 };
 type Local = { account: Account; readonly shares: Share[] };
 
-/** How often a window was used, as the store told when it was charged late. */
+/** The use of a window, as the store told it when it was charged late. */
 type Told = { readonly window: WindowName; readonly startMs: number; readonly used: number };
 
 export type Terms = {
@@ -105,7 +105,10 @@ export class LocalAccounts {
     for (const { name, units } of owed) for (const each of units) this.#owe(name, each);
   }
 
-  /** What was owed is charged: how often its windows are used now, as far as they still run. */
+  /**
+   * Told that an account's debt is charged, with the use of its windows now, as far as they still
+   * run.
+   */
   charged({ name, units }: Owed, counts: readonly (number | undefined)[]): void {
     const told: Told[] = [];
     units.forEach(({ window, startMs }, i) => {

@@ -18,7 +18,7 @@ type Host = { readonly host: string; readonly port: number };
 const REDIRECTIONS_MAX = 5;
 const CONNECTING: ReadonlySet<string> = new Set(["wait", "connecting", "connect"]);
 const REFRESH_PAUSE_MS = 200;
-/** Where each bucket lives: the slot of its number, the part of our keys in braces. */
+/** The slot of each bucket: that of its number, the part of our keys in braces. */
 const SLOTS = Array.from({ length: BUCKETS }, (_, bucket) => crc16(String(bucket)) % 16_384);
 
 /**

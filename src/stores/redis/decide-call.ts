@@ -81,7 +81,7 @@ function policyText(bans: BanPolicy | undefined): PolicyText {
   return text;
 }
 
-/** What EVALSHA or EVAL takes after the script: the number of keys, the keys, ARGV. */
+/** The arguments of EVALSHA or EVAL after the script: the number of keys, the keys, ARGV. */
 export function decideArguments(asks: readonly KeyedAsk[], clockMs: number): (string | number)[] {
   const { terms, lengths } = policyText(asks[0]?.ask.bans);
   const indexes = new Map<string, number>();
@@ -111,7 +111,7 @@ class Reader {
   readonly #reply: readonly unknown[];
   readonly nowMs: number;
   #at = 0;
-  /** Where the windows of now end, worked out once for all accounts of the call. */
+  /** The ends of the windows of now, worked out once for all accounts of the call. */
   readonly #ends = new Map<WindowName, number>();
 
   constructor(reply: readonly unknown[]) {

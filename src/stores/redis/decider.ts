@@ -9,7 +9,7 @@ import type { Script } from "./script.ts";
 
 /** A call without an answer is late after this, and after one more look at the socket. */
 export const LATE_MS = 50;
-/** How long the asks of a bucket go singly after its slot was seen in motion. */
+/** The time for which the asks of a bucket go singly after its slot was seen in motion. */
 const MOTION_MS = 200;
 
 /**
@@ -26,7 +26,7 @@ export type SharedStore = {
     patienceMs?: number,
     deadlineMs?: number,
   ): Promise<readonly Outcome[]>;
-  /** How long a call may take before it counts as lost, in milliseconds. */
+  /** The time that a call may take before it counts as lost, in milliseconds. */
   readonly lateMs: number;
   /** Runs a script on one key, by its digest where the server knows it. Rejects with StoreFailure. */
   run(script: Script, key: string, args: readonly Argument[]): Promise<unknown>;

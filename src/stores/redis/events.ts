@@ -5,7 +5,7 @@ import type { SharedStore } from "./decider.ts";
 import type { Link } from "./link.ts";
 import { translate } from "./reply-errors.ts";
 
-/** What is known of an account is out of date; without one, all that is known. */
+/** Forgets the last answer about an account; without an id, the last answers about all. */
 export type Forget = (id: string | undefined) => void;
 
 export type Events = {
@@ -33,8 +33,8 @@ const TOLD_MAX = 500;
 
 /**
  * Changes that gateways must hear of: a ban earned or lifted, a changed key. Each has a number,
- * counted in the store, and is published with it. Once a second the number is read: whoever missed
- * one (no subscription, or one that hangs) forgets all that it knows, and subscribes anew.
+ * counted in the store, and is published with it. Once a second the number is read: a gateway that
+ * missed one (no subscription, or one that hangs) forgets all that it knows, and subscribes anew.
  */
 export function createEvents(options: EventsOptions): Events {
   const place = {
@@ -57,7 +57,7 @@ export function createEvents(options: EventsOptions): Events {
 /** `origin` names this gateway, whose own changes are no news to it. */
 type Place = { readonly origin: string; readonly channel: string; readonly versionKey: string };
 
-/** What others tell, and once a second whether something was missed. */
+/** Hears the messages of other gateways, and finds out once a second whether one was missed. */
 class Hearing {
   readonly #link: Link;
   readonly #place: Place;
@@ -127,7 +127,7 @@ class Hearing {
   }
 }
 
-/** What this gateway tells the others. */
+/** Sends the messages of this gateway to the others. */
 class Telling {
   readonly #shared: SharedStore;
   readonly #place: Place;
@@ -154,14 +154,15 @@ class Telling {
     clearTimeout(this.#pause);
   }
 
-  /** What was told while it waited goes when the pause is over. */
+  /** Sends the messages that gathered during the pause. */
   #tell(): void {
     this.#pause = undefined;
     if (this.#told.size === 0) return;
     const what = this.#told.size > TOLD_MAX ? "*" : [...this.#told].join(" ");
     this.#told.clear();
     this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
-    // Whoever misses it learns from the store, at the account's next strike at the latest.
+    // A gateway that misses the message learns it from the store, at the account's next strike at
+    // the latest.
     this.send(what).catch(() => undefined);
   }
 }

@@ -2,7 +2,7 @@ import { type AccountName, accountId } from "../interface/quota-store.ts";
 
 export const BUCKETS = 16;
 
-/** What each byte adds: eight steps of the division at once. */
+/** The part of each byte in the checksum: eight steps of the division at once. */
 const CRC_STEPS = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8;
   for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;

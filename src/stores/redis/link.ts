@@ -9,7 +9,7 @@ export type Argument = string | number;
 export type Node = { send(name: string, args: readonly Argument[]): Promise<unknown> };
 
 export type Subscriber = {
-  /** What came over the channel. */
+  /** A message came over the channel. */
   message(text: string): void;
   /** Listening from now on: what was said before it is lost. */
   up(): void;

@@ -32,13 +32,16 @@ export type RedisStoreOptions = {
   readonly gate?: (shared: SharedStore, store: QuotaStore) => StandIn;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
-  /** How long a decision may take before it counts as lost, in milliseconds; default 50. */
+  /** The time that a decision may take before it counts as lost, in milliseconds; default 50. */
   readonly lateMs?: number;
   /** For `rediss://`, beyond what Node trusts by itself. */
   readonly tls?: ConnectionOptions;
 };
 
-/** What stands in for the store, with an end and an opinion of its own where it has one. */
+/**
+ * Decides requests while Redis is unreachable. `close` and `health` are optional: the default,
+ * DENY, has neither.
+ */
 type StandIn = Gate & {
   health?(): { readonly ok: boolean; readonly why?: string };
   close?(): Promise<void>;
@@ -174,9 +177,10 @@ class RedisStore implements QuotaStore {
   health(): { readonly ok: boolean; readonly why?: string } {
     const way = this.#link.health();
     const why = this.#failure;
-    // One that stands in has a heartbeat that writes, and knows better than the last call.
+    // A fallback has a heartbeat that writes, and knows better than the last call.
     const known = this.#gate.health?.() ?? { ok: why === undefined, why: why?.message ?? "" };
-    // Of a Cluster it knows which part is away; else the way tells why there is none.
+    // On a Cluster the fallback knows which part is away; elsewhere the link tells why there is no
+    // connection.
     return known.ok || (!way.ok && !this.#link.clustered) ? way : known;
   }
 

@@ -20,14 +20,17 @@ const REFUSALS: Record<string, string> = {
   WRONGPASS: "user or password are wrong",
 };
 
-/** What the client library threw, in plain words. ioredis hangs the command's arguments on its errors. */
+/**
+ * The error of the client library in plain words. ioredis hangs the command's arguments on its
+ * errors, and those stay out.
+ */
 export function translate(error: unknown): StoreFailure {
   if (error instanceof StoreFailure) return error;
   const { name, message, code } = error as Partial<NodeJS.ErrnoException>;
   const text = String(message);
   if (name === "ReplyError") {
     const [word = "ERR"] = text.split(" ", 1);
-    // What a script could not do is reported behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
+    // Redis reports the failures of a script behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
     const denied = text.startsWith("ERR The user executing the script can't") ? ["NOPERM"] : [];
     const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
     const known = words.find((each) => each in REFUSALS);

@@ -75,8 +75,9 @@ export function connectRedis({ address, tls }: ConnectOptions): Link {
 }
 
 /**
- * What keeps ioredis from waiting, queueing and charging twice: it does all three by default. The
- * deadline of a command is ours, `orLate`: `commandTimeout` calls an answer lost that only waits to be read.
+ * Options that keep ioredis from waiting, queueing and charging twice: it does all three by
+ * default. The deadline of a command is ours, `orLate`: `commandTimeout` would call an answer lost
+ * that only waits to be read.
  */
 function safeOptions(
   { scheme, hosts, username, password }: Parsed,

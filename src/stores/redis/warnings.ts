@@ -78,8 +78,8 @@ const LOSSES_EACH_MS = 60_000;
 
 /**
  * Tells, once a minute at most, that the store has forgotten charges that it had told of: after a
- * FLUSHALL, a failover to a replica that was behind, a restart, or an eviction. Whoever had used up
- * the window may use it again.
+ * FLUSHALL, a failover to a replica that was behind, a restart, or an eviction. An account that had
+ * used up the window may use it again.
  */
 export function tellLosses(shown: string, report: Report) {
   let toldMs = Number.NEGATIVE_INFINITY;
