@@ -35,9 +35,9 @@ const NEEDS: readonly Need[] = [
 ];
 
 /** Runs one command; true when it ended well. */
-export type Runner = (command: string, args: readonly string[]) => boolean;
+type Runner = (command: string, args: readonly string[]) => boolean;
 
-export type Machine = {
+type Machine = {
   readonly has: (program: string) => boolean;
   readonly run: Runner;
   readonly root: boolean;
@@ -84,7 +84,13 @@ function install({ has, run, root }: Machine, missing: readonly Need[]): void {
   }
 }
 
-export function thisMachine(): Machine {
+/** Vitest calls this once, before any test: `npx vitest FILE` has the programs as well. */
+export function setup(): void {
+  const lacking = fulfilNeeds(thisMachine());
+  if (lacking !== undefined) throw new Error(lacking);
+}
+
+function thisMachine(): Machine {
   return { has: isOnPath, run: runQuietly, root: process.getuid?.() === 0 };
 }
 

@@ -3,8 +3,8 @@ import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { openBackend } from "./support/gateway/backend.ts";
 import { startNode } from "./support/gateway/processes.ts";
 
@@ -83,12 +83,12 @@ describe("the image", () => {
   let steps: Step[] = [];
   const all = (word: string) => steps.filter((step) => step.word === word).map(({ rest }) => rest);
 
-  before(async () => {
+  beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "tollgate-image-"));
     steps = stepsOf(await readFile(join(ROOT, "Dockerfile"), "utf8"));
     root = await build(steps, folder);
   });
-  after(() => rm(folder, { recursive: true, force: true }));
+  afterAll(() => rm(folder, { recursive: true, force: true }));
 
   it("is built in two stages on node:26-slim, and runs as node", () => {
     assert.deepEqual(all("FROM"), ["node:26-slim AS dependencies", "node:26-slim"]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { GENERATED } from "../scripts/pages/generated.ts";
 import { createMetrics } from "../src/admin/prometheus.ts";
 import { createLog, LOG_FIELDS, type RequestLine } from "../src/telemetry/log.ts";

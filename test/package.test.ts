@@ -3,8 +3,8 @@ import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { openBackend } from "./support/gateway/backend.ts";
 import { startNode } from "./support/gateway/processes.ts";
 
@@ -38,7 +38,7 @@ describe("the package", () => {
   let folder: string;
   let backend: Awaited<ReturnType<typeof openBackend>>;
 
-  before(async () => {
+  beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "tollgate-package-"));
     backend = await openBackend();
     const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], {
@@ -50,7 +50,7 @@ describe("the package", () => {
     await run("npm", ["install", "--no-audit", "--no-fund", `./${filename}`], { cwd: folder, env });
     await writeFile(join(folder, "tollgate.yaml"), configuration(backend.origin));
   });
-  after(async () => {
+  afterAll(async () => {
     await backend[Symbol.asyncDispose]();
     await rm(folder, { recursive: true, force: true });
   });

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test } from "vitest";
 import { startTollgate } from "./support/gateway/processes.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
@@ -14,7 +14,7 @@ const scripts = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")).s
 const ELSEWHERE = [
   "npm ci",
   "npm start",
-  "npm run ok",
+  "npm test",
   "docker build -t tollgate .",
   "docker run -p 8080:8080 -v ./config:/tollgate/config:ro -v tollgate-data:/tollgate/data tollgate",
 ];
@@ -27,7 +27,7 @@ const commands = [...readme.matchAll(/```sh\n(.*?)```/gs)]
 test("the README has commands, and each is one that is run somewhere", () => {
   assert.ok(commands.length >= 6);
   for (const command of commands) assert.match(command, VERB);
-  for (const name of ["start", "ok", "test", "tollgate", "fuzz", "bench:store"]) {
+  for (const name of ["start", "dev", "ok", "test", "tollgate", "fuzz", "bench:store"]) {
     assert.ok(scripts[name], `package.json has no script ${name}`);
   }
 });

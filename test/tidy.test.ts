@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { anchorsIn, type Citation, citationsIn, linksIn } from "./support/citations.ts";
 import { codeOf, importsOf, longFunctions } from "./support/source.ts";
 import { untidy } from "./support/walls.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { METRICS_TYPE } from "../../src/admin/prometheus.ts";
 import { sendRaw } from "../support/wire/raw.ts";
 import { ALL_WELL, openAdminHouse } from "./admin-house.ts";

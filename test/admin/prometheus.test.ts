@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { createMetrics, type Watched } from "../../src/admin/prometheus.ts";
 import type { Config, Environment } from "../../src/config/config.ts";
 import type { Operation } from "../../src/core/http/route.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { ask, errorOf, openClient } from "../support/wire/client.ts";
@@ -7,7 +7,7 @@ import { valuesOf } from "../support/wire/response.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const REFUSED = [
   ...[

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { loadConfig } from "../../src/config/load.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
@@ -7,7 +7,7 @@ import { lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 /** Both without a description, so that whatever is under /v1 passes. */
 const house = await openAttacked({ environment: { api: null } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const PATHS = [
   ...["/livez", "/readyz", "/metrics", "/", "/healthz", "/api/keys", "/api/keys/vectors/revoke"],

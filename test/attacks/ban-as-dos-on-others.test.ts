@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { formKey } from "../../src/core/keys/key.ts";
 import { openHouse } from "../support/gateway/house.ts";
 import { ask, openClient } from "../support/wire/client.ts";
@@ -20,7 +20,7 @@ const house = await openHouse({
     unauthenticated: { minute: 5 },
   },
 });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("a flood of 401s with somebody's key id, account or half a key does nothing to them", async () => {
   const victim = await house.issue();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, test } from "vitest";
 import { type House, openHouse } from "../support/gateway/house.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { type Client, openClient } from "../support/wire/client.ts";
@@ -19,7 +19,7 @@ const BANS = {
 const PLANS = { free: { day: 5 }, enterprise: "custom" };
 
 let server: TestRedis;
-before(async () => {
+beforeAll(async () => {
   server = await startRedis();
 });
 afterEach(async () => {
@@ -27,7 +27,7 @@ afterEach(async () => {
   await redis.flushall();
   redis.disconnect();
 });
-after(() => server.close());
+afterAll(() => server.close());
 
 const open = (store: string): Promise<House> =>
   openHouse({ config: { store, bans: BANS, plans: PLANS } });

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { digestKey, judgeShape, readBearer } from "../../src/core/keys/key.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { ask, errorOf } from "../support/wire/client.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const GOOD = [`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER ${KEY}`, `BeArEr    ${KEY}`];
 for (const value of GOOD) {

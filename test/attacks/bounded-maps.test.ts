@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { createFailureAllowance } from "../../src/gateway/client/failure-allowance.ts";
 import { Memory } from "../../src/stores/batch/last-answers.ts";
 import { Tally } from "../../src/telemetry/tally.ts";
@@ -16,7 +16,7 @@ function timed(count: number, step: (i: number) => void): number {
 test("1,000,000 accounts leave what is remembered at its bound, without a sweep", (t) => {
   const memory = new Memory<number>();
   const tookMs = timed(1_000_000, (i) => memory.set(`production:account-${i}`, i));
-  t.diagnostic(`${memory.size} remembered; ${tookMs.toFixed(0)} ms`);
+  t.annotate(`${memory.size} remembered; ${tookMs.toFixed(0)} ms`);
   assert.ok(memory.size <= 200_000, `${memory.size}`);
   assert.equal(memory.get("production:account-999999"), 999_999, "the latest is there");
   assert.ok(tookMs < 15_000, `${tookMs} ms`);

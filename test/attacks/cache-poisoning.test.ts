@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
 import { valuesOf } from "../support/wire/response.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("there is no cache: each request is the backend's, whatever it says of keeping its answers", async () => {
   house.backend.answer((_seen, response) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { afterAll, beforeAll, test } from "vitest";
 import { runTollgate } from "../support/gateway/processes.ts";
 import { KEY, openServed, type Served } from "../support/gateway/served.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
@@ -14,14 +14,14 @@ const ENV = { STORE_PASSWORD: PASSWORD, TOLLGATE_ADMIN_TOKEN: TOKEN };
 
 let redis: TestRedis;
 let served: Served;
-before(async () => {
+beforeAll(async () => {
   redis = await startRedis({ args: ["--requirepass", PASSWORD] });
   const store = `redis://:\${STORE_PASSWORD}@127.0.0.1:${redis.port}`;
   const admin = { listen: "127.0.0.1:0", token: `\${TOLLGATE_ADMIN_TOKEN}` };
   const config = { store, admin, workers: 2 };
   served = await openServed({ upstreams: ["http://127.0.0.1:9"], config, run: { env: ENV } });
 });
-after(async () => {
+afterAll(async () => {
   await served[Symbol.asyncDispose]();
   await redis.close();
 });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { ACCOUNT, KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, namesOf, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const OURS: Readonly<Record<string, RegExp>> = {
   "x-consumer-id": new RegExp(`^${ACCOUNT}$`),

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
 import { deflateSync, gzipSync } from "node:zlib";
+import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
 import { valuesOf } from "../support/wire/response.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 /** 64 MiB of nothing, in 64 KiB: decoded once, it would show. */
 const BOMB = gzipSync(Buffer.alloc(64 * 1024 ** 2));

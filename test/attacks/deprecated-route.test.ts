@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { ask, errorOf } from "../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../support/wire/response.ts";

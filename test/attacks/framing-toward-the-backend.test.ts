@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openStrictBackend } from "../fuzz/strict-backend.ts";
 import { ACCOUNT, KEY, openServed } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
@@ -7,7 +7,7 @@ import { openClient } from "../support/wire/client.ts";
 
 const backend = await openStrictBackend();
 const served = await openServed({ upstreams: [backend.origin], api: null });
-after(async () => {
+afterAll(async () => {
   await served[Symbol.asyncDispose]();
   await backend[Symbol.asyncDispose]();
 });

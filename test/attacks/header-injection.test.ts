@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
 import { sendRaw } from "../support/wire/raw.ts";
@@ -7,7 +7,7 @@ import { parseResponses } from "../support/wire/response.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const CONTROLS = ["\r", "\n", "\0", "\x01", "\x0b", "\x1b", "\x7f", "\n X-Evil: 1", "\rX-Evil: 1"];
 

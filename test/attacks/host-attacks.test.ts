@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { ask, errorOf, openClient } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked({ environment: { hosts: ["api.test", "other.test"] } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 for (const host of ["api.test", "API.Test", "api.test:8080", "api.test:", "other.test:443"]) {
   test(`Host: ${host} is served, and the backend sees its own`, async () => {

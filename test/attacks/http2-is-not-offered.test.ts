@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { connect } from "node:http2";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
 import { sendRaw } from "../support/wire/raw.ts";
@@ -8,7 +8,7 @@ import { parseResponses } from "../support/wire/response.ts";
 import { lastSeen, lawHolds, namesOf, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("the preface of HTTP/2 is refused in HTTP/1.1 and closed: no rapid reset, no CONTINUATION", async () => {
   const frames = Buffer.from("000000040000000000", "hex");

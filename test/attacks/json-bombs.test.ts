@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openPetsHouse } from "../support/gateway/pets.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
 
 const limits = [{ window: "day", limit: 10 ** 6 }] as const;
 const house = await openPetsHouse({ keys: { [KEY]: { plan: "enterprise", id: "json", limits } } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const post = (body: string) => ask(house.port, { key: KEY, method: "POST", body });
 const wrap = (name: string) => `{"name":${name},"categoryId":1}`;

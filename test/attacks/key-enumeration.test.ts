@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
-import { after, before, test } from "node:test";
+import { afterAll, beforeAll, test } from "vitest";
 import { formKey } from "../../src/core/keys/key.ts";
 import { type House, openHouse } from "../support/gateway/house.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
@@ -11,12 +11,12 @@ const BATCH = 100;
 
 let server: TestRedis;
 let house: House;
-before(async () => {
+beforeAll(async () => {
   server = await startRedis();
   const config = { store: server.url, keys: "redis", unauthenticated: { minute: 30 } };
   house = await openHouse({ config });
 });
-after(async () => {
+afterAll(async () => {
   await house[Symbol.asyncDispose]();
   await server.close();
 });
@@ -47,7 +47,7 @@ test(`${GUESSES} well-formed keys that nobody has cost Redis no command`, async 
   }
   const cost = (await decisions()) - before;
   const seconds = (performance.now() - startMs) / 1_000;
-  t.diagnostic(`${sent} guesses in ${seconds.toFixed(1)} s, ${cost} commands`);
+  t.annotate(`${sent} guesses in ${seconds.toFixed(1)} s, ${cost} commands`);
   // What ticks once a second may be a read too.
   assert.ok(cost <= 3 * (seconds + 2), `${cost} commands for ${sent} guesses`);
 });

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { ask, errorOf } from "../support/wire/client.ts";
 import { lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("a key in the query is no key: 401, and no part of it is in the log", async () => {
   for (const name of ["api_key", "access_token", "key", "token", "apikey", "Authorization"]) {

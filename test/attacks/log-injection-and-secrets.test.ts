@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { afterAll, beforeAll, test } from "vitest";
 import { openStrictBackend, type StrictBackend } from "../fuzz/strict-backend.ts";
 import { KEY, openServed, type Served } from "../support/gateway/served.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
@@ -16,7 +16,7 @@ const TOKEN = "canary-of-the-admin-listener-0123456789";
 let redis: TestRedis;
 let backend: StrictBackend;
 let served: Served;
-before(async () => {
+beforeAll(async () => {
   redis = await startRedis({ args: ["--requirepass", PASSWORD] });
   backend = await openStrictBackend();
   served = await openServed({
@@ -28,7 +28,7 @@ before(async () => {
     },
   });
 });
-after(async () => {
+afterAll(async () => {
   await served[Symbol.asyncDispose]();
   await backend[Symbol.asyncDispose]();
   await redis.close();

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { assertConventions, samplesOf } from "../admin/scrape.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { openClient } from "../support/wire/client.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("1,500 different paths, methods, hosts and keys make no series of their own, and leak nothing", async (t) => {
   await using client = await openClient(house.port);
@@ -28,7 +28,7 @@ test("1,500 different paths, methods, hosts and keys make no series of their own
   const text = await (await house.admin("/metrics")).text();
   assertConventions(text);
   const after = samplesOf(text).length;
-  t.diagnostic(`${before} series before, ${after} after`);
+  t.annotate(`${before} series before, ${after} after`);
   assert.ok(after - before < 40, `${after - before} more`);
   assert.ok(after <= 1_000, `${after} series`);
   for (const secret of ["canary", KEY.slice(10), "gw.test", "/v1/pets/1"]) {

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
 import fc from "fast-check";
+import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { errorOf, openClient } from "../support/wire/client.ts";
 import { lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 /** Everything under /v1 passes: what is judged is the path, and not the routes. */
 const house = await openAttacked({ environment: { api: null } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 /** Another reader of these could see another path: refused before the key, at no cost. */
 const AMBIGUOUS = [
@@ -117,7 +117,7 @@ test("any path that is admitted is at the backend as it was sent, byte for byte"
     { numRuns: 1_000 },
   );
   client.now.socket.destroy();
-  t.diagnostic(`${admitted} of 1,000 admitted`);
+  t.annotate(`${admitted} of 1,000 admitted`);
   assert.ok(admitted > 50);
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { loadConfig } from "../../src/config/load.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
@@ -19,7 +19,7 @@ const NAMES = [
 ];
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 function unpolluted(): void {
   const plain: Record<string, unknown> = {};

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
-import { after, before, test } from "node:test";
+import { afterAll, beforeAll, test } from "vitest";
 import { samplesOf } from "../admin/scrape.ts";
 import { type House, openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
@@ -10,10 +10,10 @@ import { type Client, openClient, rateOf } from "../support/wire/client.ts";
 const REQUESTS = 120;
 
 let server: TestRedis;
-before(async () => {
+beforeAll(async () => {
   server = await startRedis();
 });
-after(() => server.close());
+afterAll(() => server.close());
 
 /** All at once over connections of their own, spread over the gateways. */
 async function race(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test } from "vitest";
 import { stringify } from "yaml";
 import { loadConfig } from "../../src/config/load.ts";
 import { findRoute, type RouteTable } from "../../src/core/http/route.ts";
@@ -62,7 +62,7 @@ test("a path of 16 KB is judged and matched in a few milliseconds at most", asyn
     if (ms > worst[0]) worst = [ms, name];
     assert.ok(ms < 3, `${name}: ${ms} ms`);
   }
-  t.diagnostic(`at most ${worst[0].toFixed(2)} ms: ${worst[1]}`);
+  t.annotate(`at most ${worst[0].toFixed(2)} ms: ${worst[1]}`);
 });
 
 test("paths of a description are text, never patterns: nothing in them is a regular expression", async () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { formKey } from "../../src/core/keys/key.ts";
 import { eventually } from "../support/poll.ts";
 import { openClient } from "../support/wire/client.ts";
@@ -18,7 +18,7 @@ const house = await openAttacked({
     [elsewhere]: { id: "elsewhere", environment: "staging" },
   },
 });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const BAD: Readonly<Record<string, string>> = {
   unknown,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, test } from "vitest";
 import type { Seen } from "../support/gateway/backend.ts";
 import { openHouse } from "../support/gateway/house.ts";
 import { ask, errorOf, openClient } from "../support/wire/client.ts";
@@ -21,7 +21,7 @@ const house = await openHouse({
   environment: { limits },
   config: { unauthenticated: { minute: 10_000 } },
 });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 for (const vector of smugglingVectors()) {
   test(`${vector.name}: ${vector.why}`, async () => {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { ACCOUNT, KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
 const behind = await openAttacked({ config: { trustedProxies: ["127.0.0.0/8"] } });
-after(async () => {
+afterAll(async () => {
   await house[Symbol.asyncDispose]();
   await behind[Symbol.asyncDispose]();
 });

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { afterAll, beforeAll, test } from "vitest";
 import { accountKey } from "../../src/stores/redis/keyspace.ts";
 import { type House, openHouse } from "../support/gateway/house.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 
 let server: TestRedis;
 let house: House;
-before(async () => {
+beforeAll(async () => {
   server = await startRedis();
   house = await openHouse({ config: { store: server.url } });
 });
-after(async () => {
+afterAll(async () => {
   await house[Symbol.asyncDispose]();
   await server.close();
 });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { ask } from "../support/wire/client.ts";
 import { lastSeen, lawHolds, namesOf, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked({ config: { trustedProxies: ["127.0.0.1"] } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("no name with an underscore is ever forwarded, from trusted peers neither", async () => {
   const twins = [

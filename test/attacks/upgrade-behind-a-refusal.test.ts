@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { ask, openClient, requestBytes } from "../support/wire/client.ts";
 
 const house = await openHouse({ keys: { [KEY]: { plan: "business", id: "vectors" } } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const UPGRADE = [
   ["Connection", "Upgrade"],

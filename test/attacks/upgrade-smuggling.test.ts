@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
@@ -14,7 +14,7 @@ const house = await openHouse({
   now: () => NOON,
   config: { unauthenticated: { minute: 1000 } },
 });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
 const uncaught: unknown[] = [];

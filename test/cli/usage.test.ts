@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { runTollgate } from "../support/gateway/processes.ts";
 import { type Folder, openFolder, runVerb, writeConfig } from "./kit.ts";
 
 let folder: Folder;
 let file: string;
-before(async () => {
+beforeAll(async () => {
   folder = await openFolder();
   file = await writeConfig(folder);
 });
-after(() => folder[Symbol.asyncDispose]());
+afterAll(() => folder[Symbol.asyncDispose]());
 
 describe("wrong usage ends with 64, in words on stderr and nothing on stdout", () => {
   const CREATE = ["keys", "create", "--env", "production", "--plan", "free"];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { readDescription } from "../../src/config/description/openapi.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { brokenFiles, placed } from "./expected.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { describe, it } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
 import { loadConfig } from "../../src/config/load.ts";

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { refuseReload } from "../../src/config/reload.ts";
 import { shownConfig } from "../../src/config/shown.ts";
 import { type Authority, openAuthority } from "../support/wire/certificates.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";
 
 let authority: Authority;
-before(() => {
+beforeAll(() => {
   authority = openAuthority();
 });
-after(() => authority[Symbol.dispose]());
+afterAll(() => authority[Symbol.dispose]());
 
 function withEdge(edge: string): string {
   return `${ENVIRONMENTS.replace(" }\n", `, ${edge} }\n`)}${PLANS}`;

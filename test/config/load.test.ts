@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { loadConfig } from "../../src/config/load.ts";
 import { shownConfig } from "../../src/config/shown.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
 import { refuseReload } from "../../src/config/reload.ts";
 import type { KeyRecord } from "../../src/core/keys/key.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { type House, openHouse, type Upstream } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
@@ -168,7 +168,7 @@ describe("2.2 Refused: a backend that is away", () => {
     await eventually(() => assert.equal(house.lines.length, 12));
     assert.ok(house.lines.every(({ charged, forwards }) => charged === 1 && forwards === 0));
     const median = tookMs.sort((a, b) => a - b)[6] ?? Number.NaN;
-    t.diagnostic(`502 after ${median.toFixed(1)} ms, ${tookMs.at(-1)?.toFixed(1)} at worst`);
+    t.annotate(`502 after ${median.toFixed(1)} ms, ${tookMs.at(-1)?.toFixed(1)} at worst`);
     assert.ok(median < 50, `${tookMs} ms`);
     await house.law();
   });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { openHouse } from "../support/gateway/house.ts";
 import { ACCOUNT, KEY } from "../support/gateway/served.ts";
@@ -18,7 +18,7 @@ const backend = await openBackend((_seen, _response, request) => {
 });
 const keys = { [KEY]: { plan: "enterprise", id: ACCOUNT, limits } };
 const house = await openHouse({ backend, keys });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("2.3 Aborts before the response: a client that goes away before the answer: its request at the backend ends at once, 499", async (t) => {
   const took: number[] = [];
@@ -31,7 +31,7 @@ test("2.3 Aborts before the response: a client that goes away before the answer:
     await eventually(() => assert.equal(open, 0), { everyMs: 1 });
     took.push(performance.now() - startMs);
   }
-  t.diagnostic(
+  t.annotate(
     `${Math.min(...took).toFixed(1)} ms at best, ${Math.max(...took).toFixed(1)} at worst`,
   );
   assert.ok(Math.min(...took) < 50, `${took}`);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { ask, errorOf, openClient, untilRefused } from "../support/wire/client.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
-import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { test } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { KEY, openServed } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
@@ -57,7 +57,7 @@ test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, thos
     recoveredMs.push(late);
     asked += 1;
   }
-  t.diagnostic(`recovered in ${recoveredMs.map(Math.round)} ms`);
+  t.annotate(`recovered in ${recoveredMs.map(Math.round)} ms`);
   assert.ok(late < 1_000, `${recoveredMs} ms`);
 
   for (const client of clients) await client[Symbol.asyncDispose]();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { test } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { openHouse } from "../support/gateway/house.ts";
 import { ACCOUNT, KEY, openServed } from "../support/gateway/served.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { openHouse } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { lastSeen, lawHolds, openAttacked } from "../attacks/attacked.ts";
 import { openBackend } from "../support/gateway/backend.ts";
 import { KEY } from "../support/gateway/served.ts";
@@ -8,7 +8,7 @@ import { ask, errorOf, openClient } from "../support/wire/client.ts";
 /** It takes what the gateway lets through, and what that adds. */
 const backend = await openBackend(undefined, { maxHeaderSize: 65_536 });
 const house = await openAttacked({ backend, environment: { api: null } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const URL_BYTES = 8_192;
 const HEADER_BYTES = 16_384;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { ask, errorOf, openClient, requestBytes } from "../support/wire/client.ts";
@@ -12,7 +12,7 @@ const KEPT = 65_536;
 const REJECTS = 1_000;
 
 const house = await openHouse({ config: { unauthenticated: { minute: 1_000_000 } } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
 function chunked(sizes: readonly number[]): string {
@@ -96,7 +96,7 @@ test(`2.3 Early reject with a body: clients that write all before they read can 
     }
   };
   await Promise.all([work(), work()]);
-  t.diagnostic(`${read} of ${REJECTS} answers were read`);
+  t.annotate(`${read} of ${REJECTS} answers were read`);
   assert.ok(read >= 0.99 * REJECTS, `${read} of ${REJECTS}`);
 });
 
@@ -118,7 +118,7 @@ test("2.3 Early reject with a body: 300 MB of it are not read, and one without a
   more();
   await client.ended;
   await eventually(() => client.socket.destroyed || client.socket.errored !== null);
-  t.diagnostic(`${(taken / 1e6).toFixed(1)} MB left the client`);
+  t.annotate(`${(taken / 1e6).toFixed(1)} MB left the client`);
   // 1 MiB that is drained, and what the system buffers on either side.
   assert.ok(taken < 20_000_000, `${taken} bytes`);
 

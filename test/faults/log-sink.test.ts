@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { samplesOf } from "../admin/scrape.ts";
 import { openBackend } from "../support/gateway/backend.ts";
 import { KEY, openServed, type Served } from "../support/gateway/served.ts";
@@ -55,7 +55,7 @@ test("2.4 Log pipe stuck: a log that nobody reads: 8 MiB wait, the rest is dropp
   // What the machine does beside it is not in each of five.
   do stuckMs.push(await medianMs(served));
   while (stuckMs.length < 5 && (stuckMs.at(-1) ?? 0) > 1.1 * usualMs + 1);
-  t.diagnostic(
+  t.annotate(
     `${lost} of ${lines} lines dropped; then ${stuckMs.map((ms) => ms.toFixed(1))} ms a request, ${usualMs.toFixed(1)} before`,
   );
   assert.ok(Math.min(...stuckMs) <= 1.1 * usualMs + 1, `${stuckMs} ms, ${usualMs} before`);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test } from "vitest";
 import { judgeMemory } from "../../src/gateway/node/memory-pressure.ts";
 import { openBackend } from "../support/gateway/backend.ts";
 import { KEY, openServed } from "../support/gateway/served.ts";
@@ -33,7 +33,7 @@ const PRELOAD = `
 test("2.4 Memory pressure: when it is short connections end with their answer, when it is full no new ones are taken, and it recovers", async (t) => {
   await using backend = await openBackend();
   const directory = await mkdtemp(join(tmpdir(), "tollgate-memory-"));
-  t.after(() => rm(directory, { recursive: true, force: true }));
+  t.onTestFinished(() => rm(directory, { recursive: true, force: true }));
   const share = join(directory, "share");
   await using served = await openServed({
     upstreams: [backend.origin],

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { type IncomingMessage, request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { pipeline } from "node:stream/promises";
-import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { test } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { KEY, openServed, type Served } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
@@ -87,13 +87,13 @@ test(`2.2 1 GB body: ${STREAM_BYTES / MB} MB each way grow the gateway by at mos
       assert.deepEqual(await transfer(served, up, down), { status: 200, up, down });
     });
     const seconds = (performance.now() - startMs) / 1000;
-    t.diagnostic(
+    t.annotate(
       `${name}: grew by ${(grown / MB).toFixed(1)} MB, ${((up + down) / MB / seconds).toFixed(0)} MB/s`,
     );
     assert.ok(grown <= 20 * MB, `${name}: ${grown} bytes`);
   }
   const slow = await growthDuring(served, () => readSlowly(served));
-  t.diagnostic(`a reader of 1 MB/s: grew by ${(slow / MB).toFixed(1)} MB`);
+  t.annotate(`a reader of 1 MB/s: grew by ${(slow / MB).toFixed(1)} MB`);
   assert.ok(slow <= 20 * MB, `slowly: ${slow} bytes`);
 });
 
@@ -135,7 +135,7 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and p99 is the same t
     // What the machine does beside it is not in each of five.
     do besideMs.push(await p99Ms(served));
     while (besideMs.length < 5 && (besideMs.at(-1) ?? 0) > 1.1 * usualMs + 0.5);
-    t.diagnostic(
+    t.annotate(
       `${Math.round(each)} bytes a connection; p99 ${besideMs.map((ms) => ms.toFixed(2))} ms, ${usualMs.toFixed(2)} without`,
     );
     assert.ok(Math.min(...besideMs) <= 1.1 * usualMs + 0.5, `${besideMs} ms, ${usualMs} before`);
@@ -195,7 +195,7 @@ test("2.3 Slow reader: 1,000 of 10 MB hold at most 200 MB, and are cut after idl
   };
   await eventually(ended, { withinMs: 60_000, everyMs: 50 });
   const seconds = (performance.now() - startMs) / 1000;
-  t.diagnostic(`held ${(most / MB).toFixed(1)} MB; all cut after ${seconds.toFixed(1)} s`);
+  t.annotate(`held ${(most / MB).toFixed(1)} MB; all cut after ${seconds.toFixed(1)} s`);
   assert.ok(most <= 200 * MB, `${most} bytes`);
   for (const socket of sockets) socket.destroy();
   assert.equal((await transfer(served, 0, 1_000)).status, 200);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
-import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { test } from "vitest";
 import { type ByteBackend, openBackend, openByteBackend } from "../support/gateway/backend.ts";
 import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";

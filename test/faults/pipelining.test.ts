@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { test } from "node:test";
+import { test } from "vitest";
 import { openHouse } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { openClient, rateOf, requestBytes } from "../support/wire/client.ts";
@@ -85,7 +85,7 @@ test("2.3 Pipelining: while one is unanswered, at most 64 KiB of those behind it
   };
   await eventually(isStill, { everyMs: 50 });
   const read = left - (await heldBytes(from, house.port));
-  t.diagnostic(`${read} of ${left} bytes were read`);
+  t.annotate(`${read} of ${left} bytes were read`);
   assert.ok(left > 4 * AHEAD_BYTES_MAX, `${left}`);
   assert.ok(read <= AHEAD_BYTES_MAX + piece.length, `${read} bytes`);
   assert.equal(house.backend.seen.length, 1);

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { KEY, openServed } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
@@ -49,7 +49,7 @@ for (const [second, status] of [
 for (const workers of [1, 2]) {
   test(`2.4 SIGTERM in flight: what the deadline cuts has its line and its charge, in ${workers} of them`, async (t) => {
     const redis = await startRedis();
-    t.after(() => redis.close());
+    t.onTestFinished(() => redis.close());
     await using backend = await openBackend(() => {});
     await using served = await openServed({
       upstreams: [backend.origin],
@@ -112,7 +112,7 @@ test("2.4 Hang at exit: with a log on a disk that never answers it is gone 2 s a
     stdio: ["ignore", descriptor, "ignore"],
     env: { ...process.env, ...preload(stuck) },
   });
-  t.after(() => child.kill("SIGKILL"));
+  t.onTestFinished(() => void child.kill("SIGKILL"));
   closeSync(descriptor);
   await eventually(() => assert.match(readFileSync(log, "utf8"), /"msg":"serving"/), {
     withinMs: 20_000,
@@ -123,7 +123,7 @@ test("2.4 Hang at exit: with a log on a disk that never answers it is gone 2 s a
   child.kill("SIGTERM");
   const [code, signal] = await ended;
   const tookMs = performance.now() - startMs;
-  t.diagnostic(`gone after ${Math.round(tookMs)} ms`);
+  t.annotate(`gone after ${Math.round(tookMs)} ms`);
   assert.deepEqual([code, signal], [null, "SIGKILL"]);
   assert.ok(tookMs >= 1_900 && tookMs < 3_000 + 2_000 + 3_000, `${tookMs} ms`);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it } from "vitest";
 import { eventually } from "../support/poll.ts";
 import { proxiedRedisOfFile } from "../support/redis/redis-of-file.ts";
 import {
@@ -43,7 +43,7 @@ describe("2.1 Down at boot", () => {
         firstsMs.push((await askTimed(house, (await house.issue()).key)).tookMs);
       }
       assert.equal(await metric(house, LOCAL), 5);
-      t.diagnostic(
+      t.annotate(
         `${how}: listening after ${Math.round(listenedMs)} ms, first answers in ${firstsMs.map(Math.round)} ms`,
       );
       assert.ok(Math.min(...firstsMs) < 20, `${firstsMs} ms`);

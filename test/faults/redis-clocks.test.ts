@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { redisOfFile } from "../support/redis/redis-of-file.ts";
@@ -110,7 +110,7 @@ describe("2.1 CLIENT PAUSE / BUSY script", () => {
       assert.deepEqual(changes(house), ["store_away", "store_back"]);
       await readyWithin(house, 2_000);
       const used = await dayUsed(house, account);
-      t.diagnostic(`${how}: ${told.length - used} of ${told.length} charged to nobody`);
+      t.annotate(`${how}: ${told.length - used} of ${told.length} charged to nobody`);
       assert.ok(used <= told.length, `${used} of ${told.length}`);
       assert.ok(used >= told.length - uncharged, `${used} of ${told.length}`);
     });

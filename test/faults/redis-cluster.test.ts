@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { it } from "vitest";
 import { bucketOf, crc16 } from "../../src/stores/redis/keyspace.ts";
 import { startCluster } from "../support/redis/redis-engines.ts";
 import { dayUsed, metric, openRedisHouse, startLoad } from "./redis-house.ts";
@@ -10,7 +10,7 @@ const ROUNDS_MAX = 4;
 
 it("2.1 Cluster MOVED/ASK: while slots move under load there are 0 5xx, and each account is admitted exactly its limit", async (t) => {
   const cluster = await startCluster(3);
-  t.after(() => cluster.close());
+  t.onTestFinished(() => cluster.close());
   await using house = await openRedisHouse(
     { port: cluster.nodes[0]?.port ?? 0 },
     { config: { store: cluster.address.url, plans: { free: { day: LIMIT } } } },
@@ -43,7 +43,7 @@ it("2.1 Cluster MOVED/ASK: while slots move under load there are 0 5xx, and each
     if (before < (await local())) continue;
     for (const { account } of issued) assert.equal(await dayUsed(house, account), LIMIT);
     const admitted = told.filter(({ status }) => status === 200).length;
-    t.diagnostic(`${admitted} of ${LIMIT * issued.length} admitted, ${moved.size} slots moved`);
+    t.annotate(`${admitted} of ${LIMIT * issued.length} admitted, ${moved.size} slots moved`);
     assert.equal(admitted, LIMIT * issued.length);
     if (round === 0) await house.law();
     return;

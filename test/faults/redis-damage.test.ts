@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, it, vi } from "vitest";
 import { watchEviction } from "../../src/stores/redis/warnings.ts";
 import type { House } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
@@ -106,7 +106,8 @@ describe("2.1 Eviction policy: one that drops counters", () => {
   });
 
   it("is asked for each minute, and told when it changes, either way", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    t.onTestFinished(() => void vi.useRealTimers());
     const told: unknown[] = [];
     let [policy, asked] = ["noeviction", 0];
     const send = async () => {
@@ -122,10 +123,10 @@ describe("2.1 Eviction policy: one that drops counters", () => {
     await settle();
     for (policy of ["allkeys-lfu", "allkeys-lfu", "noeviction"]) {
       const before = asked;
-      t.mock.timers.tick(59_999);
+      vi.advanceTimersByTime(59_999);
       await settle();
       assert.equal(asked, before);
-      t.mock.timers.tick(1);
+      vi.advanceTimersByTime(1);
       await settle();
       assert.equal(asked, before + 1);
       assert.equal(eviction.unsafe(), policy !== "noeviction");

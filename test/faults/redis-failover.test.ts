@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { it } from "vitest";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
 import { openTcpProxy } from "../support/wire/tcp-proxy.ts";
@@ -83,7 +83,7 @@ it("2.1 Failover (async): with a replica 500 ms behind, admitted <= limit + lag 
   const lagging = admitted.filter(({ atMs }) => {
     return atMs < killedMs + 50 && atMs > killedMs - LAG_MS - 250;
   });
-  t.diagnostic(
+  t.annotate(
     `${admitted.length} admitted of ${LIMIT}, lag x rate ${(LAG_MS / 1_000) * PER_SECOND}: ` +
       `${lagging.length} while the replica was behind, which had heard of ${replicated}`,
   );

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
 import { changes, dayUsed, openRedisHouse, startLoad } from "./redis-house.ts";
@@ -11,7 +11,7 @@ const STOPPED_MS = Number(process.env.TOLLGATE_STOPPED_S ?? 1.6) * 1_000;
 
 let server: TestRedis;
 let proxy: TcpProxy;
-before(async () => {
+beforeAll(async () => {
   server = await startRedis();
   proxy = await openTcpProxy(server);
 });
@@ -20,7 +20,7 @@ afterEach(async () => {
   server.cont();
   await proxy.listen().catch(() => undefined);
 });
-after(async () => {
+afterAll(async () => {
   await proxy.close();
   await server.close();
 });
@@ -71,7 +71,7 @@ describe("a gateway under load", () => {
           sent = (await server.calls("evalsha")) - sent;
         },
       });
-      t.diagnostic(`${sent} calls ran late`);
+      t.annotate(`${sent} calls ran late`);
       assert.ok(sent <= 10 + STOPPED_MS / 150, `${sent} calls and probes ran late`);
       assert.deepEqual(changes(run.house), ["store_away", "store_back"]);
       assert.ok(run.used <= run.charged, `${run.used} counted of ${run.charged}: none twice`);
@@ -82,7 +82,7 @@ describe("a gateway under load", () => {
 
   it("2.1 SCRIPT FLUSH: it fails no request and charges none twice while SCRIPT FLUSH runs every 100 ms", async (t) => {
     const house = await openRedisHouse(proxy);
-    t.after(() => house[Symbol.asyncDispose]());
+    t.onTestFinished(() => house[Symbol.asyncDispose]());
     const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 5_000_000 } });
     const redis = await server.client();
     const load = startLoad(house, [key], PER_SECOND);

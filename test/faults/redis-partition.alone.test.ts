@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { test } from "vitest";
 import { samplesOf } from "../admin/scrape.ts";
 import { openBackend } from "../support/gateway/backend.ts";
 import { startLoad } from "../support/gateway/load.ts";
@@ -32,7 +32,7 @@ async function leastMiB(served: Served, forMs: number): Promise<number> {
 test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without a packet of Redis: the breaker opens, the socket goes, and memory grows by less than 5 MiB`, async (t) => {
   const server = await startRedis();
   const proxy = await openTcpProxy(server);
-  t.after(async () => {
+  t.onTestFinished(async () => {
     await proxy.close();
     await server.close();
   });
@@ -66,7 +66,7 @@ test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without
   await eventually(() => assert.ok(back()));
   const went = await load.stop();
   const told = new Map(samplesOf(await (await fetch(`${served.adminUrl}/metrics`)).text()));
-  t.diagnostic(
+  t.annotate(
     `breaker open after ${openedMs} ms, a new connection after ${goneMs} ms, ` +
       `${(late - early).toFixed(1)} MiB more, ${went.length} requests`,
   );

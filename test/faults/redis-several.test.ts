@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import type { House } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
@@ -75,7 +75,7 @@ describe("2.1 Comes back: three gateways while Redis is away", () => {
       shares,
     );
     const all = 30 + shares.reduce((sum, share) => sum + share, 0);
-    t.diagnostic(`${all} admitted of ${LIMIT}, bound ${LIMIT + GATEWAYS - 1}`);
+    t.annotate(`${all} admitted of ${LIMIT}, bound ${LIMIT + GATEWAYS - 1}`);
     assert.ok(all >= LIMIT && all <= LIMIT + GATEWAYS - 1, `${all}`);
     await three.heal();
     const [first] = houses;
@@ -92,7 +92,7 @@ describe("2.1 Comes back: three gateways while Redis is away", () => {
     const told = await Promise.all(three.houses.map(drain));
     assert.ok(told.every(({ admitted, limit }) => admitted === limit));
     const all = LIMIT + told.reduce((sum, { admitted }) => sum + admitted, 0);
-    t.diagnostic(`${all} admitted of ${LIMIT}, bound ${2 * LIMIT + GATEWAYS - 1}`);
+    t.annotate(`${all} admitted of ${LIMIT}, bound ${2 * LIMIT + GATEWAYS - 1}`);
     assert.ok(all <= 2 * LIMIT + GATEWAYS - 1, `${all}`);
     await three.heal();
     const [first] = three.houses;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { TestContext } from "vitest";
 import type { House } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import type { TcpProxy } from "../support/wire/tcp-proxy.ts";
@@ -109,7 +109,7 @@ function harm(
       share,
     );
   const [base, then] = [took(before, 1), took([...during, ...after], 1)];
-  t.diagnostic(
+  void t.annotate(
     `${name} at ${perSecond} rps: slowest ${then.toFixed(0)} ms (${base.toFixed(0)} before), ` +
       `median ${took(during, 0.5).toFixed(2)} ms (${took(before, 0.5).toFixed(2)} before), ` +
       `shared counting ${Math.round(backMs)} ms after Redis answered`,

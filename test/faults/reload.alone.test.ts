@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
-import { test } from "node:test";
+import { test } from "vitest";
 import { samplesOf } from "../admin/scrape.ts";
 import { openBackend } from "../support/gateway/backend.ts";
 import { openHouse } from "../support/gateway/house.ts";
@@ -53,7 +53,7 @@ test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at
   const early = Math.max(...resident.slice(3, 8));
   const late = Math.min(...resident.slice(-5));
   const grown = (late - early) / MEBIBYTE;
-  t.diagnostic(
+  t.annotate(
     `${went.length} requests in ${seconds.toFixed(1)} s (${(went.length / seconds).toFixed(0)} rps), ` +
       `resident ${grown.toFixed(1)} MiB later`,
   );

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, test } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { askOnce, type Went } from "../support/gateway/load.ts";
 import { KEY, openServed } from "../support/gateway/served.ts";
@@ -16,7 +16,7 @@ const CLIENTS = 12;
 
 /** Twenty starts of the same program: compiled once, they take half the time. */
 const compiled = await mkdtemp(join(tmpdir(), "tollgate-compiled-"));
-after(() => rm(compiled, { recursive: true, force: true }));
+afterAll(() => rm(compiled, { recursive: true, force: true }));
 
 type Run = { readonly whole: number; readonly late: number; readonly refused: number };
 
@@ -70,7 +70,7 @@ test(`2.4 SIGTERM in flight: under load, ${TIMES} times: nothing that was accept
     runs.push(...(await Promise.all(numbers.map(stopUnderLoad))));
   }
   const sum = (what: keyof Run) => runs.reduce((all, run) => all + run[what], 0);
-  t.diagnostic(
+  t.annotate(
     `${sum("whole")} answered, ${sum("late")} told to come again, ${sum("refused")} refused`,
   );
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, describe, it, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, describe, it, test } from "vitest";
 import { openByteBackend } from "../support/gateway/backend.ts";
 import { openHouse } from "../support/gateway/house.ts";
 import { inTime } from "../support/in-time.ts";
@@ -12,7 +12,7 @@ const LIMITS = { idleTimeout: "800ms", responseTimeout: "1500ms" };
 const SWEEP_MS = 200;
 
 const house = await openHouse({ environment: { api: null, limits: LIMITS } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 house.backend.answer(async (seen, response) => {
   switch (seen.target) {
@@ -33,7 +33,7 @@ house.backend.answer(async (seen, response) => {
 const connectionOf = (path: string) =>
   house.backend.seen.findLast(({ target }) => target === path)?.connection;
 
-describe("A backend that is slow", { concurrency: true }, () => {
+describe.concurrent("A backend that is slow", () => {
   it("2.2 Hangs before headers: 504 at responseTimeout + 10 %, and its connection is not used again", async (t) => {
     await using client = await openClient(house.port);
     await inTime(t, { wantedMs: 1_500, lateMs: 150 }, async () => {
@@ -92,7 +92,7 @@ for (const [framing, told] of [
       assert.ok(!client.waiting().includes("\r\n0\r\n"));
     }
     const median = tookMs.sort((a, b) => a - b)[2] ?? Number.NaN;
-    t.diagnostic(`median ${median.toFixed(1)} ms`);
+    t.annotate(`median ${median.toFixed(1)} ms`);
     assert.ok(median <= 100, `${median} ms`);
     await eventually(() => assert.equal(own.lines.length, 5));
     for (const { status, charged, why = "" } of own.lines) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, it, test } from "node:test";
+import { afterAll, describe, it, test } from "vitest";
 import { openHouse } from "../support/gateway/house.ts";
 import { inTime } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
@@ -14,7 +14,7 @@ const LOOK_MS = 1_000;
 const SWEEP_MS = 200;
 
 const house = await openHouse({ environment: { api: null, limits: LIMITS } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 house.backend.answer(async (seen, response, _request, whole) => {
   if (seen.target.endsWith("large")) return void response.end(Buffer.alloc(30_000_000));
@@ -23,7 +23,7 @@ house.backend.answer(async (seen, response, _request, whole) => {
 });
 const uploads = () => house.backend.seen.filter(({ method }) => method === "POST");
 
-describe("A client that is slow", { concurrency: true }, () => {
+describe.concurrent("A client that is slow", () => {
   it("2.3 Slowloris headers: 408 and the end at headersTimeout + 1 s, however the bytes drip", async (t) => {
     await inTime(t, { wantedMs: 1_500, lateMs: LOOK_MS + 100 }, async () => {
       await using client = await openClient(house.port);

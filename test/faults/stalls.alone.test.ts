@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { openBackend } from "../support/gateway/backend.ts";
 import { KEY, openServed } from "../support/gateway/served.ts";
 import { openClient } from "../support/wire/client.ts";
@@ -54,7 +54,7 @@ test("2.4 Event-loop stall: no single request holds the others up for 50 ms", as
     assert.ok(bestMs < 50, `${name}: ${bestMs} ms`);
   }
   const [ms, name] = worst.sort(([a], [b]) => b - a)[0] ?? [0, ""];
-  t.diagnostic(`at most ${ms.toFixed(1)} ms: ${name}`);
+  t.annotate(`at most ${ms.toFixed(1)} ms: ${name}`);
   assert.deepEqual(
     served.said.filter(({ level }) => level === "error"),
     [],

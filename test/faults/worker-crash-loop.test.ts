@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { it } from "vitest";
 import { get, issueKeys, openCrew } from "../server/workers/kit.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
@@ -8,7 +8,7 @@ const PATH = "/v1/animals";
 
 it("2.4 Worker crash: more than five in a minute wait longer and longer to be replaced, and the gateway is not ready; their counts are kept", async (t) => {
   const redis = await startRedis();
-  t.after(() => redis.close());
+  t.onTestFinished(() => redis.close());
   const [key = ""] = await issueKeys(redis, 1);
   await using crew = await openCrew(redis, { workers: 3 });
   await Promise.all(Array.from({ length: 60 }, () => get(crew.url + PATH, key)));

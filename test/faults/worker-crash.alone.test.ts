@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { it } from "vitest";
 import { issueKeys, openCrew, startLoad } from "../server/workers/kit.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
@@ -8,7 +8,7 @@ const CONNECTIONS = 16;
 
 it("2.4 Worker crash: one of three that is killed under load is replaced within 1 s, and the others serve on", async (t) => {
   const redis = await startRedis();
-  t.after(() => redis.close());
+  t.onTestFinished(() => redis.close());
   const [key = ""] = await issueKeys(redis, 1);
   await using crew = await openCrew(redis, { workers: 3 });
   const load = startLoad(`${crew.url}/v1/animals`, key, CONNECTIONS);
@@ -37,7 +37,7 @@ it("2.4 Worker crash: one of three that is killed under load is replaced within 
     assert.ok(["ECONNRESET", "CUT", "EPIPE"].includes(String(code)), `it failed with ${code}`);
     assert.ok(killedMs.some((atMs) => endedMs >= atMs && endedMs - atMs < 1_000));
   }
-  t.diagnostic(`replaced in ${replacedMs.map(Math.round)} ms; ${failed.length} were in flight`);
+  t.annotate(`replaced in ${replacedMs.map(Math.round)} ms; ${failed.length} were in flight`);
   assert.ok(Math.min(...replacedMs) < inTimeMs, `replaced in ${replacedMs} ms of ${inTimeMs}`);
   assert.equal(await crew.metric("tollgate_worker_restarts_total"), times);
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { fuzz } from "./fuzz.ts";
 import { caseOf } from "./mutate.ts";
 import { openTarget } from "./target.ts";
@@ -10,7 +10,7 @@ const SEED = 20_301_205;
 
 test(`${CASES} mutations of the vectors: it lives, answers in HTTP, and the law holds`, async (t) => {
   const { findings, statuses, forwarded } = await fuzz({ cases: CASES, seed: SEED });
-  t.diagnostic(`cases ${CASES}, seed ${SEED}, findings ${findings.length}`);
+  t.annotate(`cases ${CASES}, seed ${SEED}, findings ${findings.length}`);
   const told = findings.map(({ bytes, ...finding }) => ({
     ...finding,
     bytes: bytes?.toString("base64"),

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { globSync, readFileSync, rmSync } from "node:fs";
+import { globSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { type Mutated, scoreOf, survivors } from "./score.ts";
 
 /**
@@ -8,8 +8,12 @@ import { type Mutated, scoreOf, survivors } from "./score.ts";
  * test noticed and the score by file. The exit status is 1 where a file is under SCORE_MIN.
  */
 const SCORE_MIN = 90;
-/** Not a dependency: it is 186 packages, and is needed on demand only. npm keeps them in its cache. */
-const STRYKER = ["@stryker-mutator/core@10.0.0", "@stryker-mutator/tap-runner@10.0.0"];
+/**
+ * Not a dependency: it is 177 packages, and is needed on demand only. It is installed below
+ * node_modules, without the runner that it asks for: so it finds the one that the tests import.
+ */
+const STRYKER = ["@stryker-mutator/core@10.1.1", "@stryker-mutator/vitest-runner@10.1.1"];
+const STRYKER_AT = "node_modules/.cache/stryker";
 const REPORT = "reports/mutation.json";
 
 const all = globSync("src/core/**/*.ts").sort();
@@ -26,12 +30,11 @@ if (strangers.length > 0) {
 
 function mutate(files: readonly string[]): number {
   rmSync(REPORT, { force: true });
-  const packages = STRYKER.map((name) => `--package=${name}`);
-  const run = ["stryker", "run", "test/mutation/stryker.json", "--mutate", files.join(",")];
-  const { status } = spawnSync("npm", ["exec", "--yes", ...packages, "--", ...run], {
-    stdio: "inherit",
-  });
-  if (status !== 0) return 1;
+  const install = ["install", "--prefix", STRYKER_AT, "--no-save", "--legacy-peer-deps"];
+  const main = `${STRYKER_AT}/node_modules/@stryker-mutator/core/bin/stryker.js`;
+  const run = [main, "run", "test/mutation/stryker.json", "--mutate", files.join(",")];
+  mkdirSync(STRYKER_AT, { recursive: true });
+  if (!runs("npm", [...install, ...STRYKER]) || !runs(process.execPath, run)) return 1;
   const report = JSON.parse(readFileSync(REPORT, "utf8")) as { files: Record<string, Mutated> };
   const mutated = Object.entries(report.files).filter(([, { mutants }]) => mutants.length > 0);
   for (const [file, one] of mutated) for (const line of survivors(file, one)) say(line);
@@ -42,4 +45,8 @@ function mutate(files: readonly string[]): number {
   const low = scores.filter(({ percent }) => percent < SCORE_MIN);
   for (const { file } of low) say(`${file} is under ${SCORE_MIN} %`);
   return low.length === 0 ? 0 : 1;
+}
+
+function runs(command: string, args: readonly string[]): boolean {
+  return spawnSync(command, args, { stdio: "inherit" }).status === 0;
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { type Mutated, scoreOf, survivors } from "./score.ts";
 
 function mutated(...statuses: string[]): Mutated {

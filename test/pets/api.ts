@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { TestContext } from "node:test";
+import type { TestContext } from "vitest";
 import { type PetsOptions, type RunningPets, startPets } from "../../src/pets/server.ts";
 
 export type Answer = {
@@ -26,7 +26,7 @@ export async function openApi(t: TestContext, options: Partial<PetsOptions> = {}
     onError: (error) => failures.push(error),
     ...options,
   });
-  t.after(async () => {
+  t.onTestFinished(async () => {
     await pets.stop();
     assert.deepEqual(failures, []);
   });

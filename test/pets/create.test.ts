@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { type TestContext, test } from "node:test";
 import fc from "fast-check";
+import { type TestContext, test } from "vitest";
 import { assertError, openApi } from "./api.ts";
 
 /** Posts each body and claims 400 for it, and that nothing was kept. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { test } from "node:test";
+import { test } from "vitest";
 import { parseDocument } from "yaml";
 import { type Answer, openApi } from "./api.ts";
 import { flaws, type Schema } from "./schema.ts";

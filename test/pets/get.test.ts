@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { assertError, openApi } from "./api.ts";
 
 test("an animal is found by its id, and an id that nobody has is 404", async (t) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
-import { test } from "node:test";
+import { test } from "vitest";
 import { startPets } from "../../src/pets/server.ts";
 import { eventually } from "../support/poll.ts";
 import { sendRaw } from "../support/wire/raw.ts";

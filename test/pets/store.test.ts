@@ -10,13 +10,13 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { type TestContext, test } from "node:test";
+import { type TestContext, test } from "vitest";
 import { startPets } from "../../src/pets/server.ts";
 import { assertError, openApi } from "./api.ts";
 
 function directory(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), "pets-"));
-  t.after(() => rmSync(path, { recursive: true }));
+  t.onTestFinished(() => rmSync(path, { recursive: true }));
   return path;
 }
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { fulfilNeeds } from "../../scripts/needs.ts";
 
 const ESSENTIAL = ["redis-server", "redis-cli", "openssl"];

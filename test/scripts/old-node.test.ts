@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { it } from "node:test";
+import { it } from "vitest";
 import { startNode } from "../support/gateway/processes.ts";
 
 const PRELOADED = ["--import", "./scripts/old-node.mjs", "src/main.ts", "--version"];

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openPetsHouse } from "../support/gateway/pets.ts";
 import { ask, errorOf } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
 
 const house = await openPetsHouse({ config: { unauthenticated: { minute: 1000 } } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "pro" });
 const OPERATIONS = [
   { method: "GET", path: "/v1/pets", wanted: 200 },

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openPetsHouse } from "../support/gateway/pets.ts";
 import { ask, errorOf } from "../support/wire/client.ts";
 
 const house = await openPetsHouse();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "pro" });
 
 test("7 400: the request body lacks required fields or has invalid values", async () => {

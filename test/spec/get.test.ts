@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openPetsHouse } from "../support/gateway/pets.ts";
 import { ask, errorOf } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
 
 const house = await openPetsHouse({ now: () => Date.UTC(2026, 5, 1, 12) });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "pro" });
 const body = '{"name":"Ada","categoryId":9007199254740993}';
 await ask(house.port, { method: "POST", key, body });

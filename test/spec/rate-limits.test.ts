@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import type { House } from "../support/gateway/house.ts";
 import { openPetsHouse } from "../support/gateway/pets.ts";
 import { KEY } from "../support/gateway/served.ts";
@@ -11,7 +11,7 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 5, 1, 12);
 const redis = await startRedis();
-after(() => redis.close());
+afterAll(() => redis.close());
 
 /** The plans of the pets API that have limits of their own. */
 const PLANS = [
@@ -40,7 +40,7 @@ const KINDS = [
 
 for (const { store, open, leftMs } of KINDS) {
   const house = await open();
-  after(() => house[Symbol.asyncDispose]());
+  afterAll(() => house[Symbol.asyncDispose]());
   const whole = () => awayFromMinuteEdge(leftMs);
   const storeNowMs = () => (store === "memory" ? NOON : Date.now());
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../support/gateway/house.ts";
 import { openPetsUpstream } from "../support/gateway/pets.ts";
 import { ask, errorOf, rateOf } from "../support/wire/client.ts";
@@ -17,7 +17,7 @@ const house = await openHouse({
     },
   },
 });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const { key } = await house.issue({ plan: "pro" });
 const staging = await house.issue({ environment: "staging" });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { parse } from "yaml";
 import { openPetsHouse } from "../support/gateway/pets.ts";
 import { ask, errorOf } from "../support/wire/client.ts";
@@ -9,7 +9,7 @@ import { onlyValue, valuesOf } from "../support/wire/response.ts";
 const SUNSET_MS = Date.UTC(2030, 11, 5);
 let nowMs = SUNSET_MS - 60_000;
 const house = await openPetsHouse({ now: () => nowMs });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "pro" });
 await ask(house.port, { method: "POST", key, body: '{"name":"Ada","categoryId":1}' });
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { limitsOf } from "../../../src/core/keys/key.ts";
 import type { BanReport, KeyReport, UsageReport } from "../../../src/core/keys/report.ts";
 import { openBackend } from "../../support/gateway/backend.ts";

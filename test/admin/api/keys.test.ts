@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
 import type { KeyReport } from "../../../src/core/keys/report.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse, TOKEN } from "../admin-house.ts";

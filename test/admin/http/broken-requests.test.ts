@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { eventually } from "../../support/poll.ts";
 import { sendRaw } from "../../support/wire/raw.ts";
 import { openAdminHouse, TOKEN } from "../admin-house.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { eventually } from "../../support/poll.ts";
 import { sendRaw } from "../../support/wire/raw.ts";
 import { parseResponses } from "../../support/wire/response.ts";

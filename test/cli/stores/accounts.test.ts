@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { openBackend } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
@@ -20,7 +20,7 @@ function describeAccounts(name: string, open: () => Promise<Gateway>): void {
   describe(name, () => {
     let file: string;
     let url: string;
-    before(async () => {
+    beforeAll(async () => {
       ({ file, url } = await open());
     });
     const verb = (...args: string[]) => runVerb([...args, "--config", file]);
@@ -129,10 +129,10 @@ async function openGateway(folder: Folder, store: string, closers: Closer[]): Pr
 describe("bans and usage", () => {
   let folder: Folder;
   const closers: Closer[] = [];
-  before(async () => {
+  beforeAll(async () => {
     folder = await openFolder();
   });
-  after(async () => {
+  afterAll(async () => {
     for (const close of closers.reverse()) await close();
     await folder[Symbol.asyncDispose]();
   });

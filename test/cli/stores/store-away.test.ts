@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
@@ -8,7 +8,7 @@ const PASSWORD = "hunter2-hunter2";
 describe("verbs whose store is away", () => {
   let [redis, folder, file] = [] as unknown as [TestRedis, Folder, string];
   let id: string;
-  before(async () => {
+  beforeAll(async () => {
     redis = await startRedis({ args: ["--requirepass", PASSWORD] });
     folder = await openFolder();
     const store = `redis://:${PASSWORD}@127.0.0.1:${redis.port}`;
@@ -16,7 +16,7 @@ describe("verbs whose store is away", () => {
     const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
     ({ id } = jsonOf<{ id: string }>(await runVerb([...create, "--config", file])));
   });
-  after(async () => {
+  afterAll(async () => {
     await redis.close();
     await folder[Symbol.asyncDispose]();
   });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { configText, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 describe("check", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { afterEach, beforeEach, describe, it } from "vitest";
 import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
 import { startRedis } from "../../support/redis/redis.ts";

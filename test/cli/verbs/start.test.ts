@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { openBackend } from "../../support/gateway/backend.ts";
 import { type Running, runTollgate, startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
@@ -57,10 +57,10 @@ describe("start refuses", () => {
 
 describe("a running gateway", () => {
   let folder: Folder;
-  before(async () => {
+  beforeAll(async () => {
     folder = await openFolder();
   });
-  after(() => folder[Symbol.asyncDispose]());
+  afterAll(() => folder[Symbol.asyncDispose]());
 
   it("prints JSON lines only, reloads on SIGHUP and on save, and keeps the old on a mistake", async () => {
     const file = await writeConfig(folder);

@@ -1,6 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: descriptions hold no references
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { readDescription } from "../../../src/config/description/openapi.ts";
 import { loadFiles, told } from "../folder.ts";
 

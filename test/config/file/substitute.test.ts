@@ -1,6 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is tested
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { substitute } from "../../../src/config/file/substitute.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "../folder.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { hostName, judgeHead } from "../../../src/core/http/head.ts";
 
 const LIMITS = { headerBytes: 1_000, headerCount: 20, urlBytes: 100 };

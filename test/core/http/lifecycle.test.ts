@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { type Lifecycle, lifecycleFields } from "../../../src/core/http/lifecycle.ts";
 
 const SINCE = Date.UTC(2025, 11, 5);

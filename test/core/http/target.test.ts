@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import fc from "fast-check";
+import { describe, it } from "vitest";
 import { judgeTarget } from "../../../src/core/http/target.ts";
 
 const judge = (url: string, { method = "GET", host = "api.test" } = {}) => {

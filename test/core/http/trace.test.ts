@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import fc from "fast-check";
+import { describe, it } from "vitest";
 import { continueTrace, type Trace } from "../../../src/core/http/trace.ts";
 
 const RANDOM = "1234567890abcdef1234567890abcdef" + "fedcba0987654321";

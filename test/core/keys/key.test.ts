@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
+import { describe, it } from "vitest";
 import {
   BASE62,
   checksum,

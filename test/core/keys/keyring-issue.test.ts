@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
 import { issueKeys, revokeKey } from "../../../src/core/keys/keyring.ts";
 import { PERIOD_MS_MAX, type WantedKeys } from "../../../src/core/keys/keyring-rules.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { digestKey, judgeRecord, judgeShape, type KeyRecord } from "../../../src/core/keys/key.ts";
 import { findKeys, revokeKey, rotateKey } from "../../../src/core/keys/keyring.ts";
 import { PERIOD_MS_MAX } from "../../../src/core/keys/keyring-rules.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import type { KeyRecord } from "../../../src/core/keys/key.ts";
 import { bansReport, findHolder, keyReport, usageReport } from "../../../src/core/keys/report.ts";
 import type { Verdict } from "../../../src/core/quota/decide.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { type Account, decide, NEW_ACCOUNT } from "../../../src/core/quota/decide.ts";
 import { refusalAt, retryAfterSeconds } from "../../../src/core/quota/standing.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
@@ -144,7 +144,7 @@ describe("By simulation, no ban is earned by", () => {
       });
       if (simulated.bannedMs !== undefined) banned += 1;
     }
-    t.diagnostic(`${banned} of ${runs} runs were banned`);
+    t.annotate(`${banned} of ${runs} runs were banned`);
     assert.ok(banned <= runs / 200, `${banned} of ${runs} were banned`);
   });
 });

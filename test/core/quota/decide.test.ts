@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import fc from "fast-check";
+import { describe, it } from "vitest";
 import { type Account, decide, NEW_ACCOUNT, type Verdict } from "../../../src/core/quota/decide.ts";
 import type { WindowName } from "../../../src/core/quota/windows.ts";
 import { BANS, DAY, DAY_1, MINUTE, NOON, SECOND, timeline } from "./timeline.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
 import fc from "fast-check";
+import { afterAll, test } from "vitest";
 import {
   type Account,
   type BanPolicy,
@@ -94,7 +94,7 @@ const house = await openHouse({
   now: () => nowMs,
   config: { bans: { strikes: 1, grace: "0s", duration: "90s", factor: 1 } },
 });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("5 the same over sockets: minute, day and ban, alone and together", async () => {
   for (const [limits, refusals] of [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import fc from "fast-check";
+import { describe, it } from "vitest";
 import { type Ask, banLength, decide, type Verdict } from "../../../src/core/quota/decide.ts";
 import { BANS, DAY, DAY_1, HOUR, MINUTE, NOON, SECOND, timeline } from "./timeline.ts";
 

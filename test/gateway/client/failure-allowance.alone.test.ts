@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { Agent } from "node:http";
-import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
+import { describe, it } from "vitest";
 import { askTimed, percentile } from "../../faults/redis-house.ts";
 import { openHouse } from "../../support/gateway/house.ts";
 
@@ -48,7 +48,7 @@ describe("a flood of 401s", () => {
 
     const [quiet, flooded] = [percentile(took.quiet, 0.5), percentile(took.flood, 0.5)];
     const rate = refused / ((ROUNDS * ROUND_MS) / 1_000);
-    t.diagnostic(
+    t.annotate(
       `median ${flooded.toFixed(2)} ms during ${Math.round(rate)} 401s a second, ${quiet.toFixed(2)} without`,
     );
     assert.ok(rate > PER_SECOND / 2, `${rate} refused a second`);

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { Agent, type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
-import { describe, it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { describe, it } from "vitest";
 import { formKey } from "../../../src/core/keys/key.ts";
 import { createFailureAllowance } from "../../../src/gateway/client/failure-allowance.ts";
 import { type House, openHouse } from "../../support/gateway/house.ts";
@@ -152,7 +152,7 @@ describe("a world of addresses that fail", () => {
     const fullMiB = heapMiB();
     await fail(250_000, 400_000);
     const fullerMiB = heapMiB();
-    t.diagnostic(
+    t.annotate(
       `250,000 addresses ${(fullMiB - emptyMiB).toFixed(1)} MiB, 400,000 ${(fullerMiB - emptyMiB).toFixed(1)} MiB`,
     );
     assert.ok(fullMiB - emptyMiB < 64, `${fullMiB - emptyMiB} MiB`);
@@ -163,7 +163,7 @@ describe("a world of addresses that fail", () => {
 describe("100,000 wrong keys of any shape", () => {
   it("cause no command to the store, and touch no backend", async (t) => {
     const server = await startRedis();
-    t.after(() => server.close());
+    t.onTestFinished(() => server.close());
     const config = {
       store: server.url,
       unauthenticated: { minute: 10_000_000 },
@@ -200,7 +200,7 @@ describe("100,000 wrong keys of any shape", () => {
     const tookMs = performance.now() - startMs;
     const after = await ours();
     assert.deepEqual(answered, Array(10).fill(10_000));
-    t.diagnostic(`100,000 in ${(tookMs / 1000).toFixed(1)} s`);
+    t.annotate(`100,000 in ${(tookMs / 1000).toFixed(1)} s`);
     assert.equal(house.backend.seen.length, seen);
     // The heartbeat, and the number of the last change that each gateway reads, go on.
     const seconds = tookMs / 1_000 + 2;

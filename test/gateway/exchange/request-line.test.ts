@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
@@ -7,7 +7,7 @@ import { ask } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
 
 const house = await openHouse();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key, account, id } = await house.issue({ plan: "pro" });
 /** Well-formed, unknown to the gateway, and never to be read in a log. */
 const CANARY = KEY;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { ask, errorOf, openClient } from "../../support/wire/client.ts";
@@ -9,7 +9,7 @@ const house = await openHouse({
   environment: { limits: { bodyBytes: "4KiB" } },
   config: { unauthenticated: { minute: 100_000 } },
 });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
 function chunked(sizes: readonly number[], fields = ""): string {

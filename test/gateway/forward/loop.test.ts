@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "../../attacks/attacked.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
@@ -7,7 +7,7 @@ import { ask, errorOf } from "../../support/wire/client.ts";
 import { valuesOf } from "../../support/wire/response.ts";
 
 const house = await openAttacked();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 const via = (...values: string[]) => values.map((value) => ["Via", value] as const);
 const OURS = "1.1 tollgate";

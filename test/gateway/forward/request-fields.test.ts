@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import type { Seen } from "../../support/gateway/backend.ts";
 import { type House, type HouseOptions, openHouse } from "../../support/gateway/house.ts";
 import { ask, requestBytes, type Wanted } from "../../support/wire/client.ts";
@@ -8,7 +8,7 @@ import { onlyValue } from "../../support/wire/response.ts";
 
 type Fields = NonNullable<Wanted["fields"]>;
 const house = await openHouse({ environment: { hosts: [] } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key, account } = await house.issue({ plan: "business" });
 
 /** The request as the backend saw it, and what the client got. */

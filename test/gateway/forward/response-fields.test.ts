@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { ask, requestBytes } from "../../support/wire/client.ts";
 import { sendRaw } from "../../support/wire/raw.ts";
@@ -11,7 +11,7 @@ import {
 } from "../../support/wire/response.ts";
 
 const house = await openHouse();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
 /** What the client gets of bytes that the backend writes as they are. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { it } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient } from "../../support/wire/client.ts";

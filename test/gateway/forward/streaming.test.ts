@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, test } from "vitest";
 import type { RequestLine } from "../../../src/telemetry/log.ts";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
@@ -12,7 +12,7 @@ const MIB = 1024 ** 2;
 const house = await openHouse({
   environment: { limits: { bodyBytes: "64MiB", idleTimeout: "2s" } },
 });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
 function nth(index: number): RequestLine {

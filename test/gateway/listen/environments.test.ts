@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { ask, errorOf, openClient, rateOf } from "../../support/wire/client.ts";

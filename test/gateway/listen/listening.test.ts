@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { Certificate } from "../../../src/gateway/node/certificate.ts";
 import { openHouse } from "../../support/gateway/house.ts";
 import { freePort } from "../../support/redis/redis.ts";

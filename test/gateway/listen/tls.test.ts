@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { type House, openHouse } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
@@ -11,10 +11,10 @@ import { type Authority, openAuthority } from "../../support/wire/certificates.t
 import { sendRaw } from "../../support/wire/raw.ts";
 
 let authority: Authority;
-before(() => {
+beforeAll(() => {
   authority = openAuthority();
 });
-after(() => authority[Symbol.dispose]());
+afterAll(() => authority[Symbol.dispose]());
 
 function openTlsHouse(names = ["DNS:a.test", "IP:127.0.0.1"]): Promise<House> {
   const { cert, key } = authority.issue(names);

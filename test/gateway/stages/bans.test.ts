@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it } from "vitest";
 import { type House, type HouseOptions, openHouse } from "../../support/gateway/house.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
 import { KEY } from "../../support/gateway/served.ts";
@@ -84,7 +84,7 @@ for (const kind of ["memory", "redis"] as const) {
       const { before, tookMs } = await hammer(house, key, async () => {
         assert.deepEqual(await bans(house), [], "no request before it earned one");
       });
-      t.diagnostic(`${kind}: banned after ${Math.round(tookMs)} ms of a request each 10 ms`);
+      t.annotate(`${kind}: banned after ${Math.round(tookMs)} ms of a request each 10 ms`);
       assert.equal(before.filter(({ status }) => status === 200).length, 3);
       assert.ok(before.slice(3).every(({ code }) => code === "rate_limited"));
       // The first refusal, more than the grace until the first strike, four times that between.
@@ -178,7 +178,7 @@ describe("bans at several gateways", () => {
     await eventually(() => Number.isFinite(seenMs), { withinMs: 2_000 });
     running = false;
     await watch;
-    t.diagnostic(`in force elsewhere ${Math.round(seenMs - earnedMs)} ms after it was earned`);
+    t.annotate(`in force elsewhere ${Math.round(seenMs - earnedMs)} ms after it was earned`);
     assert.ok(seenMs - earnedMs < 200, `${seenMs - earnedMs} ms`);
   });
 

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { BROWSERS } from "../../../scripts/needs.ts";
 import { openHouse } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";

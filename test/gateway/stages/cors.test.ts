@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { openBackend } from "../../support/gateway/backend.ts";
 import { type House, openHouse } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";

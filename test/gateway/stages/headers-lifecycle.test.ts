@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { ask, rateOf } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
 import { GHOST, NOON_SECONDS, openNoonHouse, told } from "../noon-house.ts";
 
 const house = await openNoonHouse();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("5 ours replace the backend's X-RateLimit fields; its Link stays beside ours", async () => {
   const { key } = await house.issue();

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { ask, openClient, rateOf, type Wanted } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
 import { NOON, NOON_SECONDS, openNoonHouse, type Told, told } from "../noon-house.ts";
 
 const house = await openNoonHouse();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 type Case = Wanted & Told & { readonly name: string };
 

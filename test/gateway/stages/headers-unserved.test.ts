@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
@@ -8,7 +8,7 @@ import { onlyValue, type RawResponse } from "../../support/wire/response.ts";
 import { GHOST, NOON, NOON_SECONDS, openNoonHouse, told } from "../noon-house.ts";
 
 const house = await openNoonHouse();
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 
 test("5 503 plan_missing: never unlimited, and never charged", async () => {
   const answer = await ask(house.port, { key: GHOST });

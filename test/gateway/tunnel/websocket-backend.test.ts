@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { createServer } from "node:net";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { acceptFor } from "../../../src/core/http/websocket.ts";
 import { openByteBackend } from "../../support/gateway/backend.ts";
 import { type House, openHouse } from "../../support/gateway/house.ts";
@@ -26,7 +26,7 @@ const house: House = await openHouse({
   },
   environment: { api: null, limits: { responseTimeout: "400ms", idleTimeout: "500ms" } },
 });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
 function answersWith(text: string | ((nonce: string) => string)): void {

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import {
   type House,
   type HouseOptions,

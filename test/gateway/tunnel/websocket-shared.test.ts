@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { type House, openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { redisOfFile } from "../../support/redis/redis-of-file.ts";

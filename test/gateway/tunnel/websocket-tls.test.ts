@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
 import { openHouse } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
@@ -9,10 +9,10 @@ import { eventually } from "../../support/poll.ts";
 import { type Authority, openAuthority } from "../../support/wire/certificates.ts";
 
 let authority: Authority;
-before(() => {
+beforeAll(() => {
   authority = openAuthority();
 });
-after(() => authority[Symbol.dispose]());
+afterAll(() => authority[Symbol.dispose]());
 
 /** A backend on HTTPS that echoes, with a certificate for `name`. */
 async function openEcho(name: string) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { after, test } from "node:test";
+import { afterAll, test } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openSocket, openSocketBackend } from "../../support/wire/websocket.ts";
@@ -14,7 +14,7 @@ const upstream = await openSocketBackend({
   },
 });
 const house = await openHouse({ upstream, environment: { api: null } });
-after(() => house[Symbol.asyncDispose]());
+afterAll(() => house[Symbol.asyncDispose]());
 const { key, account } = await house.issue({ plan: "business" });
 const url = `${house.url}/v1/feed?since=1&until=`;
 

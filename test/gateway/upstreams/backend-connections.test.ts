@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { type House, openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient } from "../../support/wire/client.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { after, before, describe, it } from "node:test";
 import type { TLSSocket } from "node:tls";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { type House, openHouse, type Upstream } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
@@ -10,10 +10,10 @@ import { type Authority, openAuthority, type Pair } from "../../support/wire/cer
 import { ask, errorOf } from "../../support/wire/client.ts";
 
 let authority: Authority;
-before(() => {
+beforeAll(() => {
   authority = openAuthority();
 });
-after(() => authority[Symbol.dispose]());
+afterAll(() => authority[Symbol.dispose]());
 
 type Asked = { readonly sni: string | false | null; readonly host: string | undefined };
 type TlsBackend = Upstream & { readonly seen: Asked[]; connections: number };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { refusalFor } from "../../../src/gateway/forward/backend-response.ts";
 import { Upstreams } from "../../../src/gateway/upstreams/upstreams.ts";
 import { eventually } from "../../support/poll.ts";
@@ -18,7 +18,7 @@ describe("backends", () => {
   it("of which one is out, and the other was not reached, are tried all the same", async (t) => {
     const origins = ["http://127.0.0.1:1", "http://127.0.0.1:2"];
     const upstreams = new Upstreams({ ...options, origins, elapsed: () => 0 });
-    t.after(() => upstreams.close());
+    t.onTestFinished(() => upstreams.close());
     const [unreached, out] = upstreams.all;
     assert.ok(unreached && out);
     for (let i = 0; i < 5; i++) upstreams.failed({ upstream: out });
@@ -63,7 +63,7 @@ describe("backends", () => {
       origins: ["http://127.0.0.1:1"],
       elapsed: () => 0,
     });
-    t.after(() => upstreams.close());
+    t.onTestFinished(() => upstreams.close());
     let error: Error | undefined;
     upstreams.take((lane) => {
       const handler = {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import type { Lane, UpstreamsOptions } from "../../../src/gateway/upstreams/backend-connection.ts";
 import { Upstreams } from "../../../src/gateway/upstreams/upstreams.ts";
 import { type Backend, openBackend } from "../../support/gateway/backend.ts";

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { openLogPipe } from "../../../src/server/process/log-pipe.ts";
 import { openFolder } from "../../cli/kit.ts";
 import { eventually } from "../../support/poll.ts";

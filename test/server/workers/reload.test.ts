@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Crew, get, issueKeys, openCrew, startLoad } from "./kit.ts";
@@ -8,11 +8,11 @@ import { type Crew, get, issueKeys, openCrew, startLoad } from "./kit.ts";
 const PATH = "/v1/animals";
 let redis: TestRedis;
 let keys: string[];
-before(async () => {
+beforeAll(async () => {
   redis = await startRedis();
   keys = await issueKeys(redis, 2);
 });
-after(() => redis.close());
+afterAll(() => redis.close());
 
 /**
  * Every connection is told this limit, whoever takes it. Tried again: where Redis gets no processor

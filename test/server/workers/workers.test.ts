@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { openBackend } from "../../support/gateway/backend.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
@@ -9,11 +9,11 @@ import { get, issueKeys, openCrew, openFolder, startLoad } from "./kit.ts";
 const PATH = "/v1/animals";
 let redis: TestRedis;
 let keys: string[];
-before(async () => {
+beforeAll(async () => {
   redis = await startRedis();
   keys = await issueKeys(redis, 30);
 });
-after(() => redis.close());
+afterAll(() => redis.close());
 
 function nextKey(): string {
   return keys.pop() ?? assert.fail("more keys are wanted than were issued");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import type { Ask, Verdict } from "../../../src/core/quota/decide.ts";
 import { Batch, type NamedAsk, type Outcome } from "../../../src/stores/batch/batch.ts";
 import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { afterEach, describe, it } from "node:test";
+import { afterEach, describe, it } from "vitest";
 import type { Ask } from "../../../src/core/quota/decide.ts";
 import type { Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";

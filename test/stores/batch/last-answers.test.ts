@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { describe, it } from "vitest";
 import type { Ask, Ban, Verdict } from "../../../src/core/quota/decide.ts";
 import {
   type Known,
@@ -112,6 +112,6 @@ describe("the memory of accounts", () => {
     const megabytes = (process.memoryUsage().heapUsed - before) / 1e6;
     assert.equal(memory.size, 100_000);
     assert.ok(megabytes > 1 && megabytes <= 30, `${megabytes} MB`);
-    t.diagnostic(`100,000 accounts: ${megabytes.toFixed(1)} MB`);
+    t.annotate(`100,000 accounts: ${megabytes.toFixed(1)} MB`);
   });
 });

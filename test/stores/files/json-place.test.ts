@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import fc from "fast-check";
+import { describe, it } from "vitest";
 import { findPlace, findSyntaxMistake } from "../../../src/stores/files/json-place.ts";
 
 function isJson(text: string): boolean {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { afterEach, beforeEach, describe, it } from "vitest";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../../../src/stores/files/replace-file.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { afterEach, describe, it } from "node:test";
+import { afterEach, describe, it } from "vitest";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
 import { startNode } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { refusalAt } from "../../../src/core/quota/standing.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import type { AccountName, QuotaStore } from "../../../src/stores/interface/quota-store.ts";

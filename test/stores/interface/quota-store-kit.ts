@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { afterEach } from "node:test";
+import { afterEach } from "vitest";
 import type { Ask, BanPolicy, WindowStanding } from "../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import type { AccountName, Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import { openKeysCopy } from "../../../src/stores/keys/disk-copy.ts";
 import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
@@ -11,10 +11,10 @@ import { record } from "./record.ts";
 let directory: string;
 let file: string;
 let count = 0;
-before(async () => {
+beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "tollgate-copy-"));
 });
-after(() => rm(directory, { recursive: true, force: true }));
+afterAll(() => rm(directory, { recursive: true, force: true }));
 
 function newFile(): string {
   count += 1;

@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
 
 let directory: string;
 let path: string;
-before(async () => {
+beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "tollgate-keys-"));
   path = join(directory, "keys.json");
 });
-after(() => rm(directory, { recursive: true, force: true }));
+afterAll(() => rm(directory, { recursive: true, force: true }));
 
 /** The lines of the refusal, without the name of the file. */
 async function refusal(text: string): Promise<string[]> {

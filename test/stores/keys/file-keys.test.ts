@@ -13,7 +13,7 @@ import {
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, afterEach, before, describe, it } from "node:test";
+import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
@@ -24,11 +24,11 @@ import { add, record } from "./record.ts";
 
 let directory: string;
 let path: string;
-before(async () => {
+beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "tollgate-keys-"));
   path = join(directory, "data", "keys.json");
 });
-after(() => rm(directory, { recursive: true, force: true }));
+afterAll(() => rm(directory, { recursive: true, force: true }));
 
 const clear = () => rm(join(directory, "data"), { recursive: true, force: true });
 

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before } from "node:test";
 import type { Redis } from "ioredis";
+import { afterAll, beforeAll } from "vitest";
 import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
 import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
@@ -11,12 +11,12 @@ import { describeKeyStore } from "../interface/key-store.ts";
 let server: TestRedis;
 let redis: Redis;
 let directory: string;
-before(async () => {
+beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "tollgate-keys-"));
   server = await startRedis();
   redis = await server.client();
 });
-after(async () => {
+afterAll(async () => {
   await server.close();
   await rm(directory, { recursive: true, force: true });
 });

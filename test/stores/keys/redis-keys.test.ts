@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, afterEach, before, describe, it } from "node:test";
 import type { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
 import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
 import { eventually } from "../../support/poll.ts";
@@ -15,12 +15,12 @@ const HASH = "tg:{0}:keys";
 let server: TestRedis;
 let redis: Redis;
 let directory: string;
-before(async () => {
+beforeAll(async () => {
   server = await startRedis();
   redis = await server.client();
   directory = await mkdtemp(join(tmpdir(), "tollgate-keys-redis-"));
 });
-after(async () => {
+afterAll(async () => {
   await server.close();
   await rm(directory, { recursive: true, force: true });
 });

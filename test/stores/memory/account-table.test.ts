@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { it } from "vitest";
 import type { Ask, BanPolicy } from "../../../src/core/quota/decide.ts";
 import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
 import { eventually } from "../../support/poll.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import fc from "fast-check";
+import { describe, it } from "vitest";
 import { type Account, type Ask, decide, NEW_ACCOUNT } from "../../../src/core/quota/decide.ts";
 import type { WindowName } from "../../../src/core/quota/windows.ts";
 import { chargeInPlace } from "../../../src/stores/memory/charge-in-place.ts";

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { after, afterEach, before, describe, it } from "node:test";
+import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import type { Ask, Verdict } from "../../../src/core/quota/decide.ts";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import {
@@ -30,11 +30,11 @@ let stateFile: string;
 let nowMs = START;
 let told: string[] = [];
 const opened: QuotaStore[] = [];
-before(async () => {
+beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "tollgate-state-"));
   stateFile = join(directory, "data", "state.json");
 });
-after(() => rm(directory, { recursive: true, force: true }));
+afterAll(() => rm(directory, { recursive: true, force: true }));
 afterEach(async () => {
   for (const store of opened.splice(0)) await store.close();
   await rm(join(directory, "data"), { recursive: true, force: true });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, afterEach, before, describe, it } from "node:test";
+import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
@@ -10,11 +10,11 @@ import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
 let directory: string;
 let stateFile: string;
 const opened: QuotaStore[] = [];
-before(async () => {
+beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "tollgate-state-"));
   stateFile = join(directory, "state.json");
 });
-after(() => rm(directory, { recursive: true, force: true }));
+afterAll(() => rm(directory, { recursive: true, force: true }));
 afterEach(async () => {
   for (const store of opened.splice(0)) await store.close();
 });

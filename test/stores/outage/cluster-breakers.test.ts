@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import type { AccountName, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { accountKey, BUCKETS, bucketOf, crc16 } from "../../../src/stores/redis/keyspace.ts";
 import { openHouse } from "../../support/gateway/house.ts";
@@ -23,10 +23,10 @@ function round(store: QuotaStore, accounts: readonly AccountName[]) {
 
 describe("a Cluster of which a master is away", () => {
   let cluster: TestCluster;
-  before(async () => {
+  beforeAll(async () => {
     cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
   });
-  after(() => cluster.close());
+  afterAll(() => cluster.close());
 
   const GONE = 1;
   const isGone = (bucket: number) => cluster.ownerOf(crc16(String(bucket)) % 16_384) === GONE;
@@ -165,9 +165,9 @@ describe("a Cluster whose nodes do not say at which host they are", () => {
       "--cluster-preferred-endpoint-type",
       "unknown-endpoint",
     ]);
-    t.after(() => cluster.close());
+    t.onTestFinished(() => cluster.close());
     const { store, failures } = await open(cluster.address);
-    t.after(() => store.close());
+    t.onTestFinished(() => store.close());
     const bucket = 3;
     const slot = crc16(String(bucket)) % 16_384;
     const name = names[bucket] as AccountName;

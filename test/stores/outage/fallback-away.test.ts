@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, it } from "vitest";
 import { eventually } from "../../support/poll.ts";
 import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
 import { account, perDay } from "../redis/redis-kit.ts";

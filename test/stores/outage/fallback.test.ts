@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, it } from "vitest";
 import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
 import type { SharedStore } from "../../../src/stores/redis/decider.ts";
 import { eventually } from "../../support/poll.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, vi } from "vitest";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { redisOfFile } from "../../support/redis/redis-of-file.ts";
@@ -62,7 +62,7 @@ describe("the gateways that share a limit", () => {
     await eventually(() => !died.store.health().ok);
     await eventually(async () => assert.equal(await redis.zcard(GATEWAYS), 1), { withinMs: 9_000 });
     const tookMs = performance.now() - diedMs;
-    t.diagnostic(`a gateway that died was counted for ${Math.round(tookMs)} ms`);
+    t.annotate(`a gateway that died was counted for ${Math.round(tookMs)} ms`);
     assert.ok(tookMs > 3_500 && tookMs < 8_000, `${tookMs} ms`);
     await beaten(1);
     assert.equal(await shareOf(last, () => proxy.refuse(), "b"), 60);
@@ -83,17 +83,17 @@ describe("the gateways that share a limit", () => {
 });
 
 describe("the store's now", () => {
-  it("is told by the store, whatever the clock of this machine says", async (t) => {
+  it("is told by the store, whatever the clock of this machine says", async () => {
     const real = Date.now.bind(Date);
     for (const offMs of [3_600_000, -3_600_000]) {
-      const clock = t.mock.method(Date, "now", () => real() + offMs);
+      const clock = vi.spyOn(Date, "now").mockImplementation(() => real() + offMs);
       await using proxy = await openTcpProxy(server);
       await using house = await openFallback(proxy);
       await beaten(1);
       await proxy.refuse();
       await eventually(() => !house.store.health().ok);
       const { verdict } = await spend(house.store, account("clock"), ask);
-      clock.mock.restore();
+      clock.mockRestore();
       const [seconds, micros] = await redis.time();
       const storeMs = Number(seconds) * 1000 + Number(micros) / 1000;
       // An answer may be read late on a busy machine; an hour it is not.

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import fc from "fast-check";
+import { describe, it } from "vitest";
 import { LocalAccounts } from "../../../src/stores/outage/local-quotas.ts";
 import { asking, NOON, name, terms, toldBy } from "./local-kit.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import type { Ask } from "../../../src/core/quota/decide.ts";
 import { LocalAccounts, shareOf, type Terms } from "../../../src/stores/outage/local-quotas.ts";
 import { account } from "../redis/redis-kit.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { accountKey, bucketOf, crc16 } from "../../../src/stores/redis/keyspace.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
@@ -10,10 +10,10 @@ import { account, open, perDay, spend } from "./redis-kit.ts";
 
 describe("Redis Cluster", () => {
   let cluster: TestCluster;
-  before(async () => {
+  beforeAll(async () => {
     cluster = await startCluster(3);
   });
-  after(() => cluster.close());
+  afterAll(() => cluster.close());
 
   /** What the store counted for an account, wherever its key is now. */
   async function counted(name: string): Promise<number> {
@@ -28,7 +28,7 @@ describe("Redis Cluster", () => {
 
   it("counts exactly, with accounts on every node and one call a bucket", async (t) => {
     const { store, failures } = await open(cluster.address);
-    t.after(() => store.close());
+    t.onTestFinished(() => store.close());
     const names = Array.from({ length: 300 }, (_, i) => `all${i}`);
     const answers = await Promise.all(
       names.flatMap((name) =>
@@ -49,7 +49,9 @@ describe("Redis Cluster", () => {
 
   it("lists and lifts bans of every node, and tells the other gateways", async (t) => {
     const [one, other] = [await open(cluster.address), await open(cluster.address)];
-    t.after(() => Promise.all([one.store.close(), other.store.close()]));
+    t.onTestFinished(
+      async () => void (await Promise.all([one.store.close(), other.store.close()])),
+    );
     const ask = perDay(1, { ...DEFAULT_BANS, strikes: 1, graceMs: 0 });
     const names = Array.from({ length: 12 }, (_, i) => `ban${String(i).padStart(2, "0")}`);
     for (const name of names) {
@@ -71,7 +73,7 @@ describe("Redis Cluster", () => {
 
   it("fails no request and charges none twice while a slot moves under load", async (t) => {
     const { store, failures } = await open(cluster.address);
-    t.after(() => store.close());
+    t.onTestFinished(() => store.close());
     const bucket = 3;
     const names: string[] = [];
     for (let i = 0; names.length < 24; i++) {
@@ -79,7 +81,7 @@ describe("Redis Cluster", () => {
     }
     const admitted = new Map<string, number>();
     let running = true;
-    t.after(() => {
+    t.onTestFinished(() => {
       running = false;
     });
     const load = Array.from({ length: 48 }, async (_, i) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
 import fc from "fast-check";
 import type { ChainableCommander, Redis } from "ioredis";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import {
   type Account,
   type Ask,
@@ -122,12 +122,12 @@ async function play(redis: Redis, run: Sequence) {
 describe("decide.lua", () => {
   let server: TestRedis;
   let redis: Redis;
-  before(async () => {
+  beforeAll(async () => {
     server = await startRedis();
     redis = await server.client();
     await redis.script("LOAD", DECIDE.text);
   });
-  after(() => server.close());
+  afterAll(() => server.close());
 
   it(`gives the verdict of decide() in ${SEQUENCES} sequences of up to 100 commands`, async () => {
     await fc.assert(

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { afterEach, describe, it } from "node:test";
+import { afterEach, describe, it } from "vitest";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { redisOfFile } from "../../support/redis/redis-of-file.ts";

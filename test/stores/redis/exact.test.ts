@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { after, before, describe, it, type TestContext } from "node:test";
+import { afterAll, beforeAll, describe, it, type TestContext } from "vitest";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Admitted, accountOf, type Round } from "./exact-gateway.ts";
@@ -16,10 +16,10 @@ type Told = { round: number; admitted: Admitted[]; unanswered: number };
 
 let server: TestRedis;
 let round = 0;
-before(async () => {
+beforeAll(async () => {
   server = await startRedis();
 });
-after(() => server.close());
+afterAll(() => server.close());
 
 async function gateway(): Promise<ChildProcess> {
   const file = new URL("exact-gateway.ts", import.meta.url);
@@ -32,7 +32,7 @@ async function gateway(): Promise<ChildProcess> {
 
 async function gateways(t: TestContext, count: number): Promise<ChildProcess[]> {
   const all = await Promise.all(Array.from({ length: count }, gateway));
-  t.after(() => {
+  t.onTestFinished(() => {
     for (const child of all) child.kill("SIGKILL");
   });
   return all;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { parseBan, readVerdicts } from "../../../src/stores/redis/decide-call.ts";
 import { createSharedStore } from "../../../src/stores/redis/decider.ts";
 import { createRedisStore } from "../../../src/stores/redis/redis-store.ts";
@@ -15,7 +15,7 @@ const { server, redis } = await redisOfFile();
 describe("keys in Redis that are not ours", () => {
   it("though they look like accounts, leave the list of bans as it is", async (t) => {
     const { store } = await open(server.address);
-    t.after(() => store.close());
+    t.onTestFinished(() => store.close());
     await spend(store, account("fine"), perDay(9));
     await redis.set("tg:{3}:production:text", "9");
     await redis.sadd("tg:{3}:production:set", "9");
@@ -30,7 +30,7 @@ describe("an answer that is none of the script's", () => {
 
   it("is a failure of which it is not known whether it was executed", async (t) => {
     const link = connectRedis({ address: server.address });
-    t.after(() => link.close());
+    t.onTestFinished(() => link.close());
     for (const reply of ["OK", [], [1, "x"], null]) {
       const shared = createSharedStore({ ...link, send: async () => reply }, "tg");
       const [outcome] = await shared.decide([{ name: account("a"), ask }]);
@@ -84,14 +84,16 @@ describe("a store without anything that stands in for it", () => {
 
 describe("an eviction policy", () => {
   it("is told when it becomes unsafe, and when it is safe again, once each", async (t) => {
-    t.after(() => redis.config("SET", "maxmemory-policy", "noeviction"));
+    t.onTestFinished(
+      async () => void (await redis.config("SET", "maxmemory-policy", "noeviction")),
+    );
     const link = connectRedis({ address: server.address });
     const told: Told[] = [];
     const report = (level: string, message: string, details?: Record<string, unknown>) => {
       told.push({ level, message, details });
     };
     const eviction = watchEviction(link, "shown", report, 20);
-    t.after(async () => {
+    t.onTestFinished(async () => {
       eviction.stop();
       await link.close();
     });
@@ -115,7 +117,7 @@ describe("an eviction policy", () => {
     const link = connectRedis({ address: { kind: "redis", url, shown: "shown" } });
     const told: string[] = [];
     const eviction = watchEviction(link, "shown", (_level, message) => told.push(message), 20);
-    t.after(async () => {
+    t.onTestFinished(async () => {
       eviction.stop();
       await link.close();
     });

@@ -1,12 +1,12 @@
-import { after, before } from "node:test";
+import { afterAll, beforeAll } from "vitest";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { describeQuotaStore } from "../interface/quota-store.ts";
 import { open } from "./redis-kit.ts";
 
 let server: TestRedis;
-before(async () => {
+beforeAll(async () => {
   server = await startRedis();
 });
-after(() => server.close());
+afterAll(() => server.close());
 
 describeQuotaStore("The Redis store", async (now) => (await open(server.address, { now })).store);

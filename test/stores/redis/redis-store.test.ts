@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { afterEach, describe, it } from "node:test";
+import { afterEach, describe, it } from "vitest";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { DECIDE } from "../../../src/stores/redis/decide-call.ts";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";

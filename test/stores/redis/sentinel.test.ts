@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it } from "vitest";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { eventually } from "../../support/poll.ts";
 import { startSentinel } from "../../support/redis/redis-engines.ts";
@@ -10,11 +10,11 @@ describe("Redis behind Sentinel", () => {
   it("goes on at the promoted replica after a failover under load, and charges none twice", async (t) => {
     const password = "correct-horse";
     const group = await startSentinel(password);
-    t.after(() => group.close());
+    t.onTestFinished(() => group.close());
     const { store, failures } = await open(group.address);
-    t.after(() => store.close());
+    t.onTestFinished(() => store.close());
     let [admitted, running, lastAtMs] = [0, true, 0];
-    t.after(() => {
+    t.onTestFinished(() => {
       running = false;
     });
     const load = Array.from({ length: 16 }, async () => {

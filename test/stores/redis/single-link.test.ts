@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it, type TestContext } from "node:test";
+import { describe, it, type TestContext } from "vitest";
 import { parseAddress } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
@@ -37,13 +37,13 @@ const LEAST = [
 
 async function server(t: TestContext, args: readonly string[] = [], tls = false) {
   const redis = await startRedis({ args, tls });
-  t.after(() => redis.close());
+  t.onTestFinished(() => redis.close());
   return redis;
 }
 
 async function opened(t: TestContext, url: string, more: Parameters<typeof open>[1] = {}) {
   const all = await open({ kind: "redis", url, shown: "redis://…" }, more);
-  t.after(() => all.store.close());
+  t.onTestFinished(() => all.store.close());
   return all;
 }
 
@@ -150,7 +150,7 @@ describe("a store behind TLS", () => {
       port,
       tls: true,
     });
-    t.after(() => redis.close());
+    t.onTestFinished(() => redis.close());
     const url = `rediss://127.0.0.1:${port}`;
     const { store } = await opened(t, url, { tls: { ca: authority.ca } });
     assert.equal((await spend(store, account("tls"), perDay(1))).admitted, true);
@@ -184,7 +184,7 @@ describe("a store that is away", () => {
     assert.equal(store.health().ok, false);
     assert.deepEqual(await store.spend(account("late"), perDay(1)), { unavailable: true });
     const redis = await startRedis({ port });
-    t.after(() => redis.close());
+    t.onTestFinished(() => redis.close());
     await eventually(() => store.health().ok);
     assert.equal((await spend(store, account("late"), perDay(1))).admitted, true);
   });

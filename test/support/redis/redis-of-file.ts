@@ -1,5 +1,5 @@
-import { after, afterEach } from "node:test";
 import type { Redis } from "ioredis";
+import { afterAll, afterEach } from "vitest";
 import { openTcpProxy, type TcpProxy } from "../wire/tcp-proxy.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
 
@@ -19,7 +19,7 @@ export async function redisOfFile(): Promise<RedisOfFile> {
   afterEach(async () => {
     await redis.flushall();
   });
-  after(() => server.close());
+  afterAll(() => server.close());
   return { server, redis };
 }
 
@@ -33,7 +33,7 @@ export async function proxiedRedisOfFile(): Promise<RedisOfFile & { readonly pro
     await proxy.listen().catch(() => undefined);
     await redis.flushall();
   });
-  after(async () => {
+  afterAll(async () => {
     await proxy.close();
     await server.close();
   });

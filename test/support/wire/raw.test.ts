@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it } from "vitest";
 import { openBackend, openByteBackend } from "../gateway/backend.ts";
 import { sendRaw } from "./raw.ts";
 import { onlyValue, parseResponses, valuesOf } from "./response.ts";

@@ -1,0 +1,87 @@
+import type { SerializedError } from "vitest";
+import type { Reporter, TestModule, TestRunEndReason, Vitest } from "vitest/node";
+
+const SLOWEST_SHOWN = 10;
+const SLOW_MS = 500;
+
+type Tally = { passed: number; failed: number; skipped: number };
+
+/**
+ * Ends every run with the figures that its tests told by `annotate`, the slowest tests, and as the
+ * very last line `N passed, N failed`, with `, N skipped` where some were. What is no test and went
+ * wrong counts as failed: a hook, a file that cannot be loaded or holds no test, an error outside
+ * tests, a run that was interrupted or never began, and FAILED_CHECKS, a number in the environment.
+ */
+export class ClosingLine implements Reporter {
+  #root = "";
+  #tally: Tally | undefined;
+
+  onInit({ config, state }: Vitest): void {
+    this.#root = `${config.root}/`;
+    // Vitest tells of a failed set-up, and of coverage, after the run has ended.
+    if (!config.watch) process.once("exit", () => this.#close(state.getTestModules()));
+  }
+
+  onTestRunEnd(
+    modules: readonly TestModule[],
+    errors: readonly SerializedError[],
+    reason: TestRunEndReason,
+  ): void {
+    for (const line of this.#figures(modules)) console.log(line);
+    this.#tally = tallyOf(modules, errors, reason);
+  }
+
+  /** In watch mode a run is followed by others, and by no end of the process. */
+  onWatcherStart(): void {
+    if (this.#tally !== undefined) console.log(lineOf(this.#tally));
+  }
+
+  #close(modules: readonly TestModule[]): void {
+    const tally = this.#tally ?? tallyOf(modules, [], "interrupted");
+    const failedChecks = Number(process.env.FAILED_CHECKS ?? 0);
+    if (failedChecks > 0) console.log(`failed checks, counted below: ${failedChecks}`);
+    tally.failed += failedChecks;
+    if (tally.failed > 0) process.exitCode ||= 1;
+    // Alone on its line, whatever was written before it without an end of line.
+    console.log(`\n${lineOf(tally)}`);
+  }
+
+  #figures(modules: readonly TestModule[]): string[] {
+    const tests = modules.flatMap((module) => [...module.children.allTests()]);
+    const place = ({ module }: (typeof tests)[number]) => module.moduleId.replace(this.#root, "");
+    const figures = tests.flatMap((test) => {
+      return test.annotations().map(({ message }) => `  ${test.name}: ${message}`);
+    });
+    const slowest = tests
+      .map((test) => ({ test, ms: test.diagnostic()?.duration ?? 0 }))
+      .filter(({ ms }) => ms >= SLOW_MS)
+      .sort((a, b) => b.ms - a.ms)
+      .slice(0, SLOWEST_SHOWN)
+      .map(({ test, ms }) => `  ${(ms / 1000).toFixed(1)} s  ${test.name} (${place(test)})`);
+    return [
+      ...(figures.length > 0 ? ["figures", ...figures, ""] : []),
+      ...(slowest.length > 0 ? ["slowest", ...slowest, ""] : []),
+    ];
+  }
+}
+
+function tallyOf(
+  modules: readonly TestModule[],
+  errors: readonly SerializedError[],
+  reason: TestRunEndReason,
+): Tally {
+  const suites = modules.flatMap((module) => [module, ...module.children.allSuites()]);
+  const ownErrors = suites.flatMap((suite) => suite.errors());
+  const count = (state: "passed" | "failed" | "skipped") => {
+    return modules.reduce((sum, { children }) => sum + [...children.allTests(state)].length, 0);
+  };
+  const [passed, skipped] = [count("passed"), count("skipped")];
+  const failed = count("failed") + ownErrors.length + errors.length;
+  if (reason === "interrupted") return { passed, failed: failed + 1, skipped };
+  // A run of nothing must not look like success: neither a pattern that fits no test.
+  return { passed, failed: passed + failed === 0 ? 1 : failed, skipped };
+}
+
+function lineOf({ passed, failed, skipped }: Tally): string {
+  return `${passed} passed, ${failed} failed${skipped === 0 ? "" : `, ${skipped} skipped`}`;
+}

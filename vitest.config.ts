@@ -1,0 +1,69 @@
+// Before anything else: on a Node that is too old it says so in one line, and ends.
+import "./scripts/old-node.mjs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { defineConfig } from "vitest/config";
+import { ClosingLine } from "./scripts/closing-line.ts";
+
+/** Rooms that decide, read or compute, and never wait: their files share processes. */
+const UNIT = ["core", "config", "telemetry", "stores/files", "mutation"].map(
+  (room) => `test/${room}/**/*.test.ts`,
+);
+/** Tests that measure time or memory want the machine for themselves: one file at a time, last. */
+const ALONE = ["test/**/*.alone.test.ts"];
+
+const DEADLINE_MS = 90_000;
+
+const shared = {
+  pool: "forks",
+  testTimeout: DEADLINE_MS,
+  hookTimeout: DEADLINE_MS,
+  maxConcurrency: 20,
+  // Node runs the sources as they are, as it does for users; vite would hand each file its own copy.
+  experimental: { viteModuleRunner: false },
+} as const;
+const hooks = "list";
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: "unit",
+          include: UNIT,
+          isolate: false,
+          sequence: { hooks, groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: "system",
+          include: ["test/**/*.test.ts"],
+          exclude: [...UNIT, ...ALONE],
+          // One more than there are cores: most tests wait for sockets (measured on two: 42 s, not 52 s).
+          maxWorkers: availableParallelism() + 1,
+          sequence: { hooks, groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: "alone",
+          include: ALONE,
+          maxWorkers: 1,
+          sequence: { hooks, groupOrder: 2 },
+        },
+      },
+    ],
+    globalSetup: join(import.meta.dirname, "scripts/needs.ts"),
+    reporters: ["default", new ClosingLine()],
+    silent: "passed-only",
+    coverage: {
+      include: ["src/**/*.ts"],
+      reporter: ["text-summary", "html"],
+      thresholds: { "src/core/**": { branches: 100 } },
+    },
+  },
+});
