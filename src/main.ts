@@ -80,8 +80,8 @@ function door(): ProcessDoor {
 }
 
 /**
- * Under npm the parent is a shell, which dies of the signal that npm hands on to it and tells nobody:
- * what it started would go on for ever.
+ * Under npm the parent is a shell, which dies of the signal that npm hands on to it and tells
+ * nobody: the process that it started would go on for ever.
  */
 function onParentGone(listener: () => void): void {
   const parent = process.ppid;

@@ -91,7 +91,7 @@ export async function startAdmin(
   return { url: urlOf(server), close: () => close(server) };
 }
 
-/** Everything there is, in order: the open endpoints, then /api for those who may. */
+/** Answers a request: at the open endpoints first, then at /api after the guard. */
 async function answer(
   deps: AdminDeps,
   guarded: Guarded,
@@ -154,7 +154,7 @@ function send(request: IncomingMessage, response: ServerResponse, told: Answer):
     String(Buffer.byteLength(told.body)),
   ];
   fields.push(...SECURITY_FIELDS, ...told.fields);
-  // A body that nobody reads may be of any length: what follows it is not waited for.
+  // An unread body may be of any length: the request behind it is not waited for.
   if (!request.complete && hasMore(request)) {
     fields.push("Connection", "close");
     lingerOnClose(request.socket, request);

@@ -64,7 +64,10 @@ export type Loaded =
       readonly ok: true;
       readonly config: Config;
       readonly warnings: readonly Mistake[];
-      /** Absolute paths of all that was read, the configuration first: what a save of should reload. */
+      /**
+       * Absolute paths of all files that were read, the configuration first: saving any of them
+       * reloads.
+       */
       readonly files: readonly string[];
     }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };

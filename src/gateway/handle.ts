@@ -32,7 +32,7 @@ export async function handle(
 
   const spending = spend(gateway, served, consumer.value, exchange);
   const standing = spending instanceof Promise ? await decided(exchange, spending) : spending;
-  // The client left meanwhile: what the store charged is in its line, and there is nobody to serve.
+  // The client left meanwhile: the charge is in its line, and there is no one to answer.
   if (exchange.over) return;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
 

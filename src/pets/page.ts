@@ -45,7 +45,7 @@ export function pageText(page: Page, found: readonly Pet[]): { body: string; lin
   return { body, link: `<${next}>; rel="next"` };
 }
 
-/** Opaque on purpose: what follows a page is ours to change, not the client's to compute. */
+/** Opaque on purpose: the rule for the next page is ours to change, not the client's to compute. */
 function writeCursor(id: bigint): string {
   return Buffer.from(String(id)).toString("base64url");
 }

@@ -84,7 +84,8 @@ function serverOver(store: PetStore, onError: (error: unknown) => void): Fastify
     keepAliveTimeout: 65_000,
     requestTimeout: 60_000,
     exposeHeadRoutes: true,
-    // Its 503 does not have the Error shape: what comes during the drain is served instead.
+    // Fastify's 503 does not have the Error shape: requests that come during the drain are served
+    // instead.
     return503OnClosing: false,
     routerOptions: { maxParamLength: BODY_BYTES_MAX },
     frameworkErrors: (_error, _request, reply) => {

@@ -62,7 +62,10 @@ function inspect(file: string): void {
   }
 }
 
-/** WAL and NORMAL: what was answered survives a crash of the process, if not of the power. */
+/**
+ * WAL and NORMAL: animals that were answered for survive a crash of the process, if not of the
+ * power.
+ */
 function prepare(db: DatabaseSync, seed: readonly NewPet[]): DatabaseSync {
   try {
     db.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");

@@ -82,7 +82,7 @@ function ringOf({ config, now }: ApiDeps): Keyring {
 
 type Edited = { readonly ok: true; readonly records: Parameters<Edit<unknown>>[0] };
 
-/** Puts a pure edit to the store; what the edit refuses changes nothing. */
+/** Puts a pure edit to the store; an edit that is refused changes nothing. */
 async function change<T extends Edited>(
   deps: ApiDeps,
   edit: (records: Parameters<Edit<unknown>>[0]) => T | KeyringRefusal,

@@ -62,7 +62,7 @@ function fits(pattern: readonly string[], segments: readonly string[]): boolean 
   );
 }
 
-/** In the contract's own keys, every secret masked; `hash` is that of what is in force. */
+/** The configuration in force, by the keys of its file, every secret masked, with its hash. */
 function tellConfig({ deps }: Call): Answer {
   return json(200, shownConfig(deps.config()));
 }

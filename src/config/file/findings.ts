@@ -20,7 +20,7 @@ export class Findings {
     this.mistakes.push({ file: this.file, ...this.tree.placeOf(path), message });
   }
 
-  /** A mistake at the key: what is wrong is its name or its being there. */
+  /** A mistake at the key: its name is wrong, or its being there. */
   mistakeAtKey(path: Path, message: string): void {
     this.mistakes.push({ file: this.file, ...this.tree.placeOfKey(path), message });
   }
@@ -34,7 +34,7 @@ export class Findings {
     this.warnings.push({ file: this.file, ...this.tree.placeOfKey(path), message });
   }
 
-  /** "Cannot read PATH as WANTED: what is there; what to do". */
+  /** "Cannot read PATH as WANTED: the value found; the remedy". */
   misread(path: Path, wanted: string, hint?: string): void {
     const advice = hint === undefined ? "" : `; ${hint}`;
     this.mistake(path, `Cannot read ${dotted(path)} as ${wanted}: ${this.found(path)}${advice}`);

@@ -22,7 +22,7 @@ export type Tree = {
   placeOfKey(path: Path): Place;
   /** Text from the environment is in this value: it may be a secret and is never shown. */
   isSubstituted(path: Path): boolean;
-  /** Something in it could not be made: what it would have been is unknown. */
+  /** Whether a part of the value could not be read, so that the value is unknown. */
   isBroken(path: Path): boolean;
   /** Every variable that was replaced, and by what. */
   readonly substitutions: ReadonlyMap<string, string>;

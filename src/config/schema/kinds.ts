@@ -19,7 +19,10 @@ export function factor({ from, to }: Range<number>) {
   return z.preprocess(digits, z.number(title).min(from, title).max(to, title)).meta({ title });
 }
 
-/** Between braces YAML wants a reference in quotes, "${LIMIT}": what it becomes is a number still. */
+/**
+ * Between braces YAML wants a reference in quotes, "${LIMIT}"; the text that replaces it still
+ * counts as a number.
+ */
 function digits(value: unknown): unknown {
   return typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
 }
@@ -138,7 +141,7 @@ export const token = z
   .preprocess((value) => value ?? "", z.string(TOKEN).regex(/^[\x21-\x7e]{0,512}$/, TOKEN))
   .meta({ title: TOKEN });
 
-/** A key that may be left out: what then holds, as one would write it, and what it means. */
+/** A key that may be left out, with its default as one would write it, and its meaning. */
 export function optional<T extends z.ZodType>(
   schema: T,
   fallback: z.input<T>,

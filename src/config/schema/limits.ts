@@ -90,7 +90,7 @@ export type LimitOverrides = {
   readonly [K in keyof z.output<typeof limits>]?: z.output<typeof limits>[K];
 };
 
-/** The same keys without defaults: what is absent here is taken from the limits of all. */
+/** The same keys without defaults: absent ones are taken from the limits of all environments. */
 export const overrides = z.strictObject(
   Object.fromEntries(
     Object.entries(limits.shape).map(([key, field]) => {

@@ -90,7 +90,7 @@ export class Exchange {
   forwarding: Forwarding | undefined;
   /** Set where the socket was handed over for an upgrade: then this request is its last. */
   upgrade: Upgrade | undefined;
-  /** Its response says `Connection: close`: what comes behind it is nobody's request. */
+  /** The response says `Connection: close`: nothing that follows on the connection is a request. */
   last = false;
   /** While the store is asked. */
   deciding: Promise<unknown> | undefined;
@@ -130,7 +130,7 @@ export class Exchange {
     this.progressMs = nowMs;
   }
 
-  /** The rest of the request cannot be believed: tell whoever deals with it now. */
+  /** The rest of the request cannot be believed: tells the forwarding under way. */
   breaks(refusal: Refusal): void {
     this.broken ??= refusal;
     this.forwarding?.broken?.(refusal);

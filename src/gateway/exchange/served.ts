@@ -56,8 +56,8 @@ export type Gateway = {
 const known = new WeakMap<readonly Served[], EdgeLimits>();
 
 /**
- * The largest of every limit among environments that share a listener: what holds before a request
- * has told its host, and for the connection itself.
+ * The largest of every limit among environments that share a listener: they hold until a request's
+ * host is known, and for the connection itself.
  */
 export function largest(serves: readonly Served[]): EdgeLimits {
   const [first, ...others] = serves as readonly [Served, ...Served[]];

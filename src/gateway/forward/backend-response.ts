@@ -101,7 +101,10 @@ export function isSmall(length: number): boolean {
  */
 const HINTS_MAX = 8;
 
-/** Passes on the 103s of a backend, to clients that know of them; what else is interim is dropped. */
+/**
+ * Passes on the 103s of a backend, to clients that know of them; other interim responses are
+ * dropped.
+ */
 export class EarlyHints {
   #passed = 0;
 

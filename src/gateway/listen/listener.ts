@@ -102,7 +102,8 @@ export class Listener {
     }
     this.#server.close();
     this.#server.closeAllConnections();
-    // Each has its line before anything else ends: a charge that nobody tells breaks the law.
+    // Every exchange has its line before anything else ends: a charge without a line breaks the law
+    // (docs/reference/http.md#law).
     this.#sweep.cut();
     await this.#sweep.idle(CUT_MS);
     this.#sweep.stop();

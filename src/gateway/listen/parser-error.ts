@@ -16,7 +16,9 @@ const CODES: Readonly<Record<string, RefusalCode>> = {
 /** Node adds to an error of its parser the bytes, and how far it got in them. */
 type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number };
 
-/** Without a limit of an environment to go by: what a client may still send while we hang up. */
+/**
+ * The most that a client may still send while we hang up, where no environment's limit is known.
+ */
 const DISCARD_BYTES_MAX = 65_536;
 
 /**

@@ -72,8 +72,8 @@ export class Connection {
   }
 
   /**
-   * We have said, or cut, our last: what the client sends behind it must not be acted on, for it
-   * would be charged and forwarded without ever being answered (RFC 9112 9.6).
+   * The last response has been sent or cut. Requests behind it must not be acted on: they would be
+   * charged and forwarded without ever being answered (RFC 9112 9.6).
    */
   get #closing(): boolean {
     return this.#socket.destroyed || this.#socket.writableEnded;

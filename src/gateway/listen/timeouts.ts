@@ -69,7 +69,7 @@ export class Sweep {
 
   #look(): void {
     const nowMs = this.#gateway.elapsed();
-    // From the end: whoever leaves meanwhile is replaced by one that was looked at.
+    // From the end: an exchange that leaves meanwhile is replaced by one that was looked at.
     for (const exchange of this.#exchanges.toReversed()) {
       const limits = exchange.served?.limits;
       if (limits === undefined) continue;

@@ -4,9 +4,9 @@ import { Frames } from "../../core/http/websocket.ts";
 import { streamed } from "../node/free-buffers.ts";
 
 /**
- * The client's end of a tunnel, as http-proxy-3 sees it. That library writes to what it is given,
- * and closes it, whatever the backend said: it gets this, and the socket stays ours, so that any
- * refusal can still be sent, and in full.
+ * The client's end of a tunnel, as http-proxy-3 sees it. The library writes to the stream that it
+ * is given and closes it, whatever the backend said. So it gets this one, and the socket stays
+ * ours, so that any refusal can still be sent, and in full.
  *
  * Bytes that the client sends early wait here until the tunnel is open. The first write is the head
  * of the 101; every later one is the backend's frames.

@@ -6,7 +6,7 @@ import { commonFields } from "../stages/reply.ts";
 
 /**
  * The fields of a handshake to the backend: those of any request, then the handshake's own, so that
- * what a client nominates in Connection cannot take them out.
+ * no field that a client nominates in Connection can take them out.
  */
 export function handshakeFields(
   admitted: Admitted,

@@ -21,7 +21,7 @@ const KEEP_ALIVE_MS = 4_000;
 
 type Waiter = { readonly onLane: (lane: Lane) => void; readonly fresh: boolean };
 
-/** One backend: its lanes, who waits for one, and what is known of its health. */
+/** One backend: its lanes, the requests that wait for one, and its health. */
 export class Upstream {
   readonly origin: string;
   readonly connect: buildConnector.connector;

@@ -44,7 +44,7 @@ function tryConnect({ origin, connect }: Upstream, end: (wentWell: boolean) => v
   };
 }
 
-/** A connection of its own: what is judged is the backend, and not the age of a connection. */
+/** A connection of its own: the check judges the backend, and not the age of a connection. */
 function ask(
   { origin, connect }: Upstream,
   { path }: { readonly path: string },

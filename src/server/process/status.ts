@@ -60,7 +60,7 @@ export function readGauges(watched: Watched): Gauges {
   };
 }
 
-/** All processes as one gateway: what can be counted is summed, of the rest the worst is told. */
+/** All processes as one gateway: counts are summed, and of everything else the worst is taken. */
 export function sumGauges(all: readonly Gauges[]): Gauges {
   const sum = (read: (gauges: Gauges) => number) => {
     return all.reduce((total, gauges) => total + read(gauges), 0);

@@ -13,8 +13,8 @@ export type CompileCache = {
 };
 
 /**
- * A folder of our own, that nobody else can write to: what is in it is executed. It saves more than
- * half of a start: 200 instead of 480 ms of processor (docs/decisions/workers.md).
+ * A folder of our own, that nobody else can write to, since its content is executed. It saves more
+ * than half of a start: 200 instead of 480 ms of processor (docs/decisions/workers.md).
  */
 export async function openCompileCache(): Promise<CompileCache> {
   const folder = await mkdtemp(join(tmpdir(), PREFIX)).catch(() => undefined);

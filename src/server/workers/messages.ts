@@ -22,12 +22,12 @@ export type FromWorker =
   /** Goes on with what is under way, and ends: something went wrong that nothing caught. */
   | { readonly failing: string }
   | { readonly reloaded: Reloaded; readonly id: number }
-  /** `id` is that of the question; undefined for what is told unasked. */
+  /** `id` is that of the question; undefined in a message that nobody asked for. */
   | { readonly told: Told; readonly id?: number };
 
 /** The way to the process that watches over this one. */
 export type Channel = {
-  /** Resolves when it has left, or cannot: nobody listens any more. */
+  /** Resolves when the message has left, or cannot: nobody listens any more. */
   tell(message: FromWorker): Promise<void>;
   onMessage(listener: (message: ToWorker) => void): void;
   /** The process that watches is gone, however that happened. */

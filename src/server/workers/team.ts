@@ -62,7 +62,7 @@ export class Team {
 
   /**
    * Resolves when all serve. Rejects, with none left, in the words of the first that cannot. The
-   * first is alone for a moment: what keeps it from starting would keep the others too.
+   * first starts alone: an obstacle to it would stop the others too.
    */
   async open(): Promise<void> {
     try {
@@ -117,7 +117,7 @@ export class Team {
 
   /**
    * Puts a configuration in force in all of them, and in all that are started from now on. One goes
-   * first: what it refuses, none of the others is asked to take. One that gives no answer is
+   * first: a configuration that it refuses is not given to the others. One that gives no answer is
    * replaced by one with the new configuration.
    */
   async reload(config: Config): Promise<Spread> {

@@ -16,7 +16,7 @@ import { removeCompileCache } from "./compile-cache.ts";
 import type { ToWorker } from "./messages.ts";
 import { type Channel, openChannel } from "./messages.ts";
 
-/** Counts that a process takes with it when it is killed are those of this time, at most. */
+/** A process that is killed takes at most the counts of this time with it. */
 const TELL_MS = 500;
 const CRASH_DRAIN_MS = 5_000;
 /** After the drain's deadline: time for what it cuts to end, with its lines and its charges. */
@@ -55,7 +55,7 @@ class Service {
 
   run(): Promise<number> {
     const { process } = this.#surroundings;
-    // Ctrl-C reaches the whole group: what to do is for the process that watches to say.
+    // Ctrl-C reaches the whole group, but only the process that watches decides.
     process.onEndSignal(() => {});
     process.onHangUp(() => {});
     process.onCrash((error) => this.#onCrash(error));
@@ -112,7 +112,7 @@ class Service {
     await this.#channel.tell({ told: this.#one.tell(), ...(id !== undefined && { id }) });
   }
 
-  /** Nobody watches any more: end as if told to; at once where that was said already. */
+  /** The process that watches is gone: ends as if told to, at once where it had been told so. */
   #onGone(): void {
     const removed = removeCompileCache(this.#surroundings.env);
     if (this.#stopping) void removed.then(() => this.#surroundings.process.kill());
@@ -151,7 +151,7 @@ class Service {
   }
 }
 
-/** Which process it is that says something of itself; a request line is that of the gateway. */
+/** Adds the number of the process to its messages; a request line is the gateway's. */
 function numbered(log: Log, worker: number): Log {
   return {
     debug: (message, details) => log.debug(message, { ...details, worker }),

@@ -7,8 +7,8 @@ export type MemberMistake = { readonly path: JsonPath; readonly why: string };
 export const MISTAKES_MAX = 20;
 
 /**
- * A file of ours that cannot be what we wrote. It is left as it was: whoever runs the gateway
- * decides what to do with it. The message has a line `FILE:LINE:COL: what` for each mistake.
+ * A file of ours that cannot be what we wrote. It is left as it was: the people who run the gateway
+ * decide. The message has a line `FILE:LINE:COL: what` for each mistake.
  */
 export class DamagedFileError extends Error {
   readonly file: string;

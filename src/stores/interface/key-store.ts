@@ -1,6 +1,6 @@
 import type { KeyRecord } from "../../core/keys/key.ts";
 
-/** One edit of the set of records: what they become, and what the editor is told. */
+/** One edit of the set of records: gives the new set, and a value for the editor. */
 export type Edit<T> = (records: readonly KeyRecord[]) => {
   readonly records: readonly KeyRecord[];
   readonly result: T;

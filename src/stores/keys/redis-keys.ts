@@ -29,7 +29,7 @@ export type KeysRedisOptions = {
   readonly tls?: ConnectionOptions;
 };
 
-/** The version is read this often, for those who missed the message. */
+/** The version is read this often, for gateways that missed the message. */
 const POLL_MS = 900;
 /** Writers that come second begin anew, so often at most; the pause grows with each. */
 const TRIES_MAX = 100;

@@ -2,7 +2,10 @@ import { type Account, type BanPolicy, NEW_ACCOUNT } from "../../core/quota/deci
 import { type Limit, WINDOWS, windowEnd } from "../../core/quota/windows.ts";
 import type { AccountName } from "../interface/quota-store.ts";
 
-/** One account in memory, flat to be small. `limits` are those of its last ask, of that `era`. */
+/**
+ * One account in memory, flat to be small. `limits` are those of its last request, read in that
+ * `era`.
+ */
 export type Entry = Unfrozen<Account> & { limits: readonly Limit[]; era: number; recent: boolean };
 type Unfrozen<T> = { -readonly [member in keyof T]: T[member] };
 
@@ -58,7 +61,7 @@ export class AccountTable {
     }
   }
 
-  /** Looks at the next accounts in turn, and forgets those of which nothing can matter any more. */
+  /** Looks at the next accounts in turn, and forgets those that hold nothing that still counts. */
   sweep(policy: BanPolicy | undefined, nowMs: number): void {
     for (let looked = 0; looked < SWEEP_ACCOUNTS; looked++) {
       const next = this.#next();

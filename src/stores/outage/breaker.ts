@@ -91,7 +91,7 @@ export class Part {
     return this.#failuresInRow >= FAILURES_MAX && !this.isShut;
   }
 
-  /** From now on nobody waits for it. Returns what the absence began with. */
+  /** From now on nobody waits for the store. Returns the failure that the absence began with. */
   shut(failure: StoreFailure): StoreFailure {
     if (this.#failuresInRow === 0) this.#begin(failure);
     const began = this.#first as StoreFailure;

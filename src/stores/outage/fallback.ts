@@ -156,8 +156,8 @@ class Breakers implements Fallback {
   }
 
   /**
-   * A node of a Cluster holds several buckets: what one met, others may meet with the next request.
-   * Patient, since it takes but one failure here.
+   * Asks the other buckets of a Cluster as well: a node holds several, and a failure of one may
+   * meet the others with their next request. Patient, since one failure is enough here.
    */
   async #lookAround(): Promise<void> {
     const open = [...this.#parts.keys()].filter((bucket) => !this.shut(bucket));

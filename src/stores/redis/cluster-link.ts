@@ -140,7 +140,7 @@ class ClusterMap {
     return node;
   }
 
-  /** Looks up again who owns what, a moment from now. */
+  /** Looks up the owners of the slots again, a moment from now. */
   refreshSoon(): void {
     if (this.#timer !== undefined || this.#closed) return;
     this.#timer = setTimeout(() => {

@@ -13,8 +13,8 @@ export const LATE_MS = 50;
 const MOTION_MS = 200;
 
 /**
- * The store that all gateways share, without patience: what has no answer in time has failed. Says
- * so per ask, and never sends again what may have been executed.
+ * The store that all gateways share, without patience: an ask that has no answer in time has
+ * failed. It fails each ask by itself, and never sends an ask again that may have been executed.
  */
 export type SharedStore = {
   /**

@@ -107,7 +107,8 @@ class Hearing {
       const version = Number(text ?? 0);
       if (this.#missed !== undefined) this.#subscription.restart();
       this.#missed = undefined;
-      // A smaller number is of a store that was emptied: what was known of it holds until its time.
+      // A smaller number comes from a store that was emptied: the last answers hold until their
+      // time.
       if (this.#seen !== undefined && version > this.#seen) {
         this.#missed = version;
         this.#forget(undefined);

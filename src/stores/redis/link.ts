@@ -11,7 +11,7 @@ export type Node = { send(name: string, args: readonly Argument[]): Promise<unkn
 export type Subscriber = {
   /** A message came over the channel. */
   message(text: string): void;
-  /** Listening from now on: what was said before it is lost. */
+  /** Listening from now on; earlier messages are lost. */
   up(): void;
   /** Not listening any more, until `up`. */
   down(): void;
