@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, isIPv6 } from "node:net";
 import type { Config } from "../config/config.ts";
 import type { Address } from "../core/http/address.ts";
+import { lingerOnClose } from "../gateway/node/linger.ts";
 import type { Counting } from "../telemetry/counting.ts";
 import type { Checks } from "../telemetry/health.ts";
 import type { ApiDeps } from "./api/call.ts";
@@ -14,7 +15,7 @@ import {
   refuseMethod,
   SECURITY_FIELDS,
 } from "./http/answer.ts";
-import { isJson, lingerOnClose, readMembers } from "./http/body.ts";
+import { isJson, LINGER_BYTES_MAX, readMembers } from "./http/body.ts";
 import { type Guarded, readHead, refuseStranger } from "./http/guard.ts";
 import { answerBrokenRequests } from "./http/parser-error.ts";
 import { PAGE } from "./page.ts";
@@ -157,7 +158,7 @@ function send(request: IncomingMessage, response: ServerResponse, told: Answer):
   // An unread body may be of any length: the request behind it is not waited for.
   if (!request.complete && hasMore(request)) {
     fields.push("Connection", "close");
-    lingerOnClose(request.socket, request);
+    lingerOnClose(request.socket, request, LINGER_BYTES_MAX);
   }
   response.writeHead(told.status, fields);
   response.end(request.method === "HEAD" ? undefined : told.body);

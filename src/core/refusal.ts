@@ -39,10 +39,31 @@ export const REFUSALS = {
     message: "The API key is not valid",
     when: "The credentials are malformed, unknown, revoked, expired or of another environment; Retry-After past the allowance",
   },
-  scope_required: {
+  account_suspended: {
     status: 403,
     closes: false,
     fields: [],
+    message: "The account of this API key is suspended",
+    when: "An operator has suspended the account",
+  },
+  address_refused: {
+    status: 403,
+    closes: false,
+    fields: [],
+    message: "Requests from this address are not accepted",
+    when: "The client address is in `deny`, or not in `allow`",
+  },
+  cost_over_limit: {
+    status: 403,
+    closes: false,
+    fields: [],
+    message: "This operation costs more than the whole limit of a window",
+    when: "The operation's cost is above the limit of one of the windows, so that it would never fit",
+  },
+  scope_required: {
+    status: 403,
+    closes: false,
+    fields: ["WWW-Authenticate"],
     message: "The API key has no scope for this operation",
     when: "The operation asks for a scope that the key does not have",
   },
@@ -73,6 +94,13 @@ export const REFUSALS = {
     fields: [],
     message: "This operation has been removed: see the Link field for its successor",
     when: "The operation's sunset has passed",
+  },
+  brownout: {
+    status: 410,
+    closes: false,
+    fields: ["Retry-After"],
+    message: "This operation is going away, and is switched off for a while as a reminder",
+    when: "A brownout of the description, `x-brownouts`, runs",
   },
   body_too_large: {
     status: 413,
@@ -115,6 +143,13 @@ export const REFUSALS = {
     fields: ["Retry-After"],
     message: "The API key is banned for a while: retry after the time in Retry-After",
     when: "A ban of the account runs, or this request has earned one",
+  },
+  too_concurrent: {
+    status: 429,
+    closes: false,
+    fields: ["Retry-After"],
+    message: "The account has as many requests under way as it may: retry when one has ended",
+    when: "The account has `concurrent` requests under way in this process",
   },
   headers_too_large: {
     status: 431,
@@ -165,6 +200,13 @@ export const REFUSALS = {
     message: "The plan of this API key is not configured",
     when: "The configuration has no plan of the key's name",
   },
+  maintenance: {
+    status: 503,
+    closes: false,
+    fields: ["Retry-After"],
+    message: "This service is under maintenance: retry after the time in Retry-After",
+    when: "The environment has `maintenance`; uncharged, and before the key",
+  },
   draining: {
     status: 503,
     closes: true,
@@ -204,8 +246,17 @@ export const REFUSALS = {
 
 export type RefusalCode = keyof typeof REFUSALS;
 
-/** `why` goes to the log and never to the client. */
-export type Refusal = { readonly code: RefusalCode; readonly why?: string };
+/**
+ * `why` goes to the log and never to the client. The others are for the client, where the row's own
+ * words do not say enough: a message, the wait for Retry-After, the scopes that a challenge names.
+ */
+export type Refusal = {
+  readonly code: RefusalCode;
+  readonly why?: string;
+  readonly message?: string;
+  readonly retryAfterSeconds?: number;
+  readonly scope?: string;
+};
 
 /** The result of every judge in core/: a value to go on with, or one refusal to answer with. */
 export type Judged<T> =
@@ -216,8 +267,12 @@ export function accept<T>(value: T): Judged<T> {
   return { ok: true, value };
 }
 
-export function refuse(code: RefusalCode, why?: string): Judged<never> {
-  return { ok: false, refusal: why === undefined ? { code } : { code, why } };
+export function refuse(
+  code: RefusalCode,
+  why?: string,
+  told: Pick<Refusal, "message" | "retryAfterSeconds" | "scope"> = {},
+): Judged<never> {
+  return { ok: false, refusal: why === undefined ? { code, ...told } : { code, why, ...told } };
 }
 
 export function statusOf(code: RefusalCode): number {
@@ -235,8 +290,9 @@ export function fieldsOf(code: RefusalCode): readonly RefusalField[] {
 }
 
 /** The body of a refusal as JSON; `status` repeats the HTTP status (docs/reference/http.md#refusals). */
-export function errorBody(code: RefusalCode): string {
-  return BODIES[code];
+export function errorBody({ code, message }: Pick<Refusal, "code" | "message">): string {
+  if (message === undefined) return BODIES[code];
+  return JSON.stringify({ code, message, status: statusOf(code) });
 }
 
 const BODIES = Object.fromEntries(

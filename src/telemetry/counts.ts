@@ -1,4 +1,5 @@
 import type { Config } from "../config/config.ts";
+import { METHODS } from "../core/http/methods.ts";
 import type { RequestLine } from "./log.ts";
 import { METRICS, type MetricName } from "./metrics.ts";
 import {
@@ -16,7 +17,8 @@ export const SERIES_MAX = 1_000;
 /** A histogram has a series for each bucket, and +Inf, sum and count. */
 const HISTOGRAMS_MAX = Math.floor(SERIES_MAX / (DURATION_BUCKETS.length + 3));
 
-const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]);
+/** Methods that are labels of their own: those that are served, and TRACE, which is refused by name. */
+const LABELS: ReadonlySet<string> = new Set([...METHODS, "TRACE"]);
 
 export type Tallies = ReturnType<typeof newTallies>;
 
@@ -47,7 +49,7 @@ export function newTallies() {
 /** Counts one request; the hot path. */
 export function count(tallies: Tallies, deprecated: Deprecated, line: RequestLine): void {
   const { env = "none", route = "none", plan = "none", status, source, decision } = line;
-  const method = METHODS.has(line.method) ? line.method : "OTHER";
+  const method = LABELS.has(line.method) ? line.method : "OTHER";
   add(tallies.requests.cell(env, route, method, status, source));
   observe(tallies.durations.cell(env, source), line.durationMs / 1000);
   add(tallies.decisions.cell(env, plan, decision));

@@ -17,7 +17,7 @@ export type RequestLine = {
   readonly code: string | undefined;
   readonly source: "gateway" | "backend";
   readonly decision: "admitted" | "refused" | "none";
-  readonly charged: 0 | 1;
+  readonly charged: number;
   readonly forwards: 0 | 1 | 2;
   readonly durationMs: number;
   /** Why, for people: never shown to the client. */

@@ -16,17 +16,22 @@ const STATUSES: Readonly<Record<RefusalCode, number>> = {
   bad_request: 400,
   key_missing: 401,
   key_invalid: 401,
+  account_suspended: 403,
+  address_refused: 403,
+  cost_over_limit: 403,
   scope_required: 403,
   not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
   gone: 410,
+  brownout: 410,
   body_too_large: 413,
   uri_too_long: 414,
   expectation_failed: 417,
   misdirected: 421,
   rate_limited: 429,
   key_banned: 429,
+  too_concurrent: 429,
   headers_too_large: 431,
   internal_error: 500,
   not_implemented: 501,
@@ -34,6 +39,7 @@ const STATUSES: Readonly<Record<RefusalCode, number>> = {
   upstream_invalid: 502,
   store_unavailable: 503,
   plan_missing: 503,
+  maintenance: 503,
   draining: 503,
   too_many_tunnels: 503,
   upstream_timeout: 504,
@@ -45,7 +51,7 @@ describe("A refusal", () => {
   for (const [code, status] of Object.entries(STATUSES) as [RefusalCode, number][]) {
     it(`${code} is answered with ${status}, with code, message and status and nothing else`, () => {
       assert.equal(statusOf(code), status);
-      const { message, ...rest } = JSON.parse(errorBody(code)) as Record<string, unknown>;
+      const { message, ...rest } = JSON.parse(errorBody({ code })) as Record<string, unknown>;
       assert.deepEqual(rest, { code, status });
       assert.match(String(message), /^[A-Z][^\n]{15,}[^.]$/);
     });
@@ -70,7 +76,8 @@ describe("A refusal", () => {
   it("challenges with every 401, and tells every client of a 429 when to come back", () => {
     for (const [code, { status }] of Object.entries(REFUSALS)) {
       const fields = fieldsOf(code as RefusalCode);
-      assert.equal(fields.includes("WWW-Authenticate"), status === 401, code);
+      const challenges = status === 401 || code === "scope_required";
+      assert.equal(fields.includes("WWW-Authenticate"), challenges, code);
       if (status === 429) assert.ok(fields.includes("Retry-After"), code);
     }
   });
@@ -80,6 +87,14 @@ describe("A refusal", () => {
     assert.deepEqual(refuse("gone", "too late"), {
       ok: false,
       refusal: { code: "gone", why: "too late" },
+    });
+    const message = "The day limit, 5 units, is used up";
+    assert.deepEqual(refuse("gone", undefined, { message }), {
+      ok: false,
+      refusal: { code: "gone", message },
+    });
+    assert.deepEqual(JSON.parse(errorBody({ code: "gone", message })), {
+      ...{ code: "gone", message, status: 410 },
     });
     assert.deepEqual(accept(7), { ok: true, value: 7 });
   });

@@ -31,7 +31,7 @@ const GUESTS: ReadonlySet<string> = new Set(["wire", "pets"]);
 const CLOSED: readonly (readonly [inside: RegExp, importers: RegExp])[] = [
   [/^stores\/(?!interface\/|open\.ts)/, /^stores\//],
   [/^stores\/open\.ts$/, /^(?:server\/|cli\/stores\/|cli\/verbs\/demo\.ts)/],
-  [/^gateway\//, /^(?:gateway|server)\//],
+  [/^gateway\/(?!node\/linger)/, /^(?:gateway|server)\//],
   [/^admin\//, /^(?:admin|server)\//],
   [/^server\/(?!process\/)/, /^(?:server\/|cli\/verbs\/|cli\/run\.ts)/],
   [/^pets\//, /^(?:pets\/|cli\/verbs\/pets\.ts)/],

@@ -1,11 +1,9 @@
 import type { IncomingMessage } from "node:http";
-import type { Socket } from "node:net";
 import { problem, type Read } from "./answer.ts";
 
 const BODY_BYTES_MAX = 65_536;
-/** After an answer that came before the end of the body: read past this much, this long. */
-const LINGER_BYTES_MAX = 1_048_576;
-const LINGER_MS = 1_000;
+/** After an answer that came before the end of the body: read past this much. */
+export const LINGER_BYTES_MAX = 1_048_576;
 
 /** `application/json`, with no parameter but `charset=utf-8`; in any case (RFC 9110 8.3.1). */
 export function isJson(contentType: string | undefined): boolean {
@@ -53,25 +51,4 @@ function parse(bytes: Buffer): unknown {
   } catch {
     return undefined;
   }
-}
-
-/**
- * Closes a connection so that the answer arrives although the client is still sending: half-closes,
- * throws away what comes, up to a limit, then destroys (RFC 9112 9.6). Node closes through
- * `destroySoon`.
- */
-export function lingerOnClose(socket: Socket, request: IncomingMessage): void {
-  socket.destroySoon = () => {
-    if (socket.destroyed) return;
-    let bytes = 0;
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    socket.once("close", () => clearTimeout(timer));
-    socket.once("end", () => socket.destroy());
-    request.on("data", (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > LINGER_BYTES_MAX) socket.destroy();
-    });
-    request.resume();
-    socket.end();
-  };
 }

@@ -1,5 +1,5 @@
 import type { Environment } from "../../config/config.ts";
-import type { Address } from "../../core/http/address.ts";
+import { type Address, formatAddress } from "../../core/http/address.ts";
 
 /** A command that tries the key and works when pasted into a shell. */
 export function curlLine(
@@ -21,5 +21,5 @@ export function curlLine(
 /** The origin under which a listener is reached: one on every address is reached on loopback. */
 export function originOf({ host, port }: Address): string {
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  return `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
+  return `http://${formatAddress({ host: reached, port })}`;
 }

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Address } from "../../core/http/address.ts";
+import { type Address, formatAddress } from "../../core/http/address.ts";
 import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import type { Verb } from "../frame/verb.ts";
@@ -54,7 +54,7 @@ async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
     await running.stop();
     return DONE;
   } catch (error) {
-    const message = `Cannot serve pets at ${wanted.host}:${wanted.port} (--listen): ${reasonOf(error)}`;
+    const message = `Cannot serve pets at ${formatAddress(wanted)} (--listen): ${reasonOf(error)}`;
     parent?.tell({ failed: reasonOf(error) });
     return parent === undefined ? fail(terminal, FAILED, message) : FAILED;
   }

@@ -1,11 +1,11 @@
 import { z } from "zod";
+import { METHODS } from "../../core/http/methods.ts";
 import { readOrigin } from "./addresses.ts";
 import * as kind from "./kinds.ts";
 import { optional, required } from "./kinds.ts";
 
 /** The keys of an environment about its two edges, toward clients and toward backends. */
 
-const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const FIELD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
 const fieldNames = z
   .array(kind.text("the name of a header field", FIELD), "a list of header field names")
@@ -44,7 +44,7 @@ export const cors = z.strictObject(
         .array(kind.oneOf(METHODS), "a list of methods")
         .min(1, "a list of at least one method")
         .max(METHODS.length, `a list of at most ${METHODS.length} methods`),
-      ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+      METHODS.filter((method) => method !== "OPTIONS"),
       "Methods that pages may use.",
     ),
     headers: optional(

@@ -11,20 +11,6 @@ export type CorsPolicy = {
   readonly maxAgeSeconds: number;
 };
 
-/** Fields that the gateway itself sends to clients, so that pages may read them. */
-const OURS = [
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Reset",
-  "RateLimit-Policy",
-  "Retry-After",
-  "Deprecation",
-  "Sunset",
-  "Link",
-  "X-API-Stability",
-  "X-Request-Id",
-];
-
 /** The backend's fields that are replaced where the gateway answers for CORS. */
 export const CORS_FIELDS: ReadonlySet<string> = new Set([
   "access-control-allow-origin",
@@ -51,16 +37,21 @@ export function isPreflight({ method, names }: Asked): boolean {
 }
 
 /**
- * The CORS fields of any response to a page, refusals included, as a flat list. If the answer
- * depends on the origin, Vary says so, also to origins that get no other field (Fetch, 3.2.5).
+ * The CORS fields of any response to a page, refusals included, flat. Where the answer depends on
+ * the origin, Vary says so, also to those who get no other field (Fetch, 3.2.5). `exposed` are the
+ * gateway's own fields that pages may read.
  */
-export function corsFields(policy: CorsPolicy, origin: string | undefined): string[] {
+export function corsFields(
+  policy: CorsPolicy,
+  origin: string | undefined,
+  exposed: readonly string[],
+): string[] {
   const allowed = allowedOrigin(policy, origin);
   const fields = varyFields(policy);
   if (allowed === undefined) return fields;
   fields.push("Access-Control-Allow-Origin", allowed);
   if (policy.credentials) fields.push("Access-Control-Allow-Credentials", "true");
-  fields.push("Access-Control-Expose-Headers", [...OURS, ...policy.expose].join(", "));
+  fields.push("Access-Control-Expose-Headers", [...exposed, ...policy.expose].join(", "));
   return fields;
 }
 

@@ -1,6 +1,4 @@
-import type { Standing } from "../quota/standing.ts";
 import type { Limit } from "../quota/windows.ts";
-import { CORS_FIELDS } from "./cors.ts";
 import type { Head } from "./head.ts";
 import { continueTrace } from "./trace.ts";
 
@@ -152,20 +150,10 @@ function isPlain(value: string): boolean {
   return value.length <= 128 && /^[\x21-\x7e]+$/.test(value);
 }
 
-/** The backend's fields that ours replace (docs/reference/http.md#rate-limit-fields). */
-const REPLACED = new Set([
-  "x-ratelimit-limit",
-  "x-ratelimit-remaining",
-  "x-ratelimit-reset",
-  "ratelimit",
-  "ratelimit-policy",
-  "x-request-id",
-]);
-
 /**
- * The backend's fields for the client, flat: without those of the connection, those ours replace,
- * and those in `replaced` (lower case). `bodiless` says that no body may follow, whatever the fields
- * say; 204 then has no length, while HEAD and 304 may tell the one that GET would have.
+ * The backend's fields for the client, flat: without those of the connection and those in `replaced`
+ * (lower case), and with its first Date alone. A 204 has no length, while HEAD and 304 may tell the
+ * one that GET would have.
  */
 export function responseFields(
   raw: readonly string[],
@@ -177,36 +165,12 @@ export function responseFields(
   const fields: string[] = [];
   for (let i = 0; i < names.length; i++) {
     const name = names[i] as string;
-    if (HOP_BY_HOP.has(name) || dropped.has(name) || REPLACED.has(name)) continue;
+    if (HOP_BY_HOP.has(name) || dropped.has(name)) continue;
     if (replaced.has(name) || (status === 204 && name === "content-length")) continue;
+    if (name === "date" && names.indexOf(name) < i) continue;
     fields.push(raw[2 * i] as string, raw[2 * i + 1] as string);
   }
   return fields;
-}
-
-/** A deprecated operation is announced by its description alone: two dates would be none. */
-const ANNOUNCED: ReadonlySet<string> = new Set(["deprecation", "sunset"]);
-const BOTH: ReadonlySet<string> = new Set([...ANNOUNCED, ...CORS_FIELDS]);
-
-/** Fields of the backend that the gateway answers for where it announces an end, or does CORS. */
-export function replacedFields(by: { announced: boolean; cors: boolean }): ReadonlySet<string> {
-  if (by.cors) return by.announced ? BOTH : CORS_FIELDS;
-  return by.announced ? ANNOUNCED : NONE;
-}
-
-/**
- * The three rate limit fields, of one window (docs/reference/http.md#rate-limit-fields). `Reset` is
- * Unix seconds, rounded up.
- */
-export function rateLimitFields({ limit, remaining, resetMs }: Standing): string[] {
-  return [
-    "X-RateLimit-Limit",
-    String(limit),
-    "X-RateLimit-Remaining",
-    String(remaining),
-    "X-RateLimit-Reset",
-    String(Math.ceil(resetMs / 1000)),
-  ];
 }
 
 const POLICY_SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400 } as const;

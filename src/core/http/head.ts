@@ -1,4 +1,5 @@
 import { accept, type Judged, refuse } from "../refusal.ts";
+import { isMethod } from "./methods.ts";
 
 /** A request head as the parser gave it: names and values in turn, nothing merged, nothing dropped. */
 export type RawHead = {
@@ -35,7 +36,6 @@ const SINGLE = new Set([
   "upgrade",
 ]);
 
-const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{0,5}))?$/;
 const PORT_MAX = 65_535;
 
@@ -53,7 +53,7 @@ export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
   if (!fields.ok) return fields;
   if (version !== "1.1" && version !== "1.0") return refuse("http_version", version);
   if (method === "CONNECT" || method === "TRACE") return refuse("method_not_allowed");
-  if (!METHODS.has(method)) return refuse("not_implemented", "unknown method");
+  if (!isMethod(method)) return refuse("not_implemented", "unknown method");
 
   const { single, names } = fields.value;
   const host = single.get("host");

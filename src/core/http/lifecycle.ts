@@ -8,22 +8,20 @@ export type Lifecycle = {
   readonly stability?: "experimental" | "beta";
 };
 
-/**
- * The fields that announce an operation's end, as a flat list of names and values
- * (docs/reference/http.md#deprecation). Deprecation is a structured Date (RFC 9745 2.1), Sunset an
- * IMF-fixdate (RFC 8594 3), Link names the successor (RFC 5829 3.6). They go out with every
- * response of the operation, refusals included.
- */
-export function lifecycleFields(lifecycle: Lifecycle): string[] {
-  const { deprecated, deprecatedMs, sunsetMs, successor, stability } = lifecycle;
-  const fields: string[] = [];
-  if (deprecated && deprecatedMs !== undefined) {
-    fields.push("Deprecation", `@${Math.floor(deprecatedMs / 1000)}`);
-  }
-  if (deprecated && sunsetMs !== undefined) fields.push("Sunset", new Date(sunsetMs).toUTCString());
-  if (deprecated && successor !== undefined) {
-    fields.push("Link", `<${successor}>; rel="successor-version"`);
-  }
-  if (stability !== undefined) fields.push("X-API-Stability", stability);
-  return fields;
+/** Deprecation is a structured Date (RFC 9745 2.1); without a date there is no field. */
+export function deprecationValue({ deprecated, deprecatedMs }: Lifecycle): string | undefined {
+  if (!deprecated || deprecatedMs === undefined) return undefined;
+  return `@${Math.floor(deprecatedMs / 1000)}`;
+}
+
+/** Sunset is an IMF-fixdate (RFC 8594 3). */
+export function sunsetValue({ deprecated, sunsetMs }: Lifecycle): string | undefined {
+  return deprecated && sunsetMs !== undefined ? new Date(sunsetMs).toUTCString() : undefined;
+}
+
+/** The Link that names the successor of a deprecated operation (RFC 5829 3.6). */
+export function successorLink({ deprecated, successor }: Lifecycle): string | undefined {
+  return deprecated && successor !== undefined
+    ? `<${successor}>; rel="successor-version"`
+    : undefined;
 }

@@ -1,5 +1,6 @@
 import { accept, type Judged, refuse } from "../refusal.ts";
 import type { Lifecycle } from "./lifecycle.ts";
+import { METHODS } from "./methods.ts";
 
 /** One operation of an environment's description. */
 export type Operation = {
@@ -32,7 +33,6 @@ export type Found = {
   readonly allow: readonly string[] | undefined;
 };
 
-const UNDESCRIBED = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const NOTHING: Found = { operation: undefined, template: undefined, allow: undefined };
 
 /**
@@ -43,7 +43,7 @@ export function findRoute(table: RouteTable, method: string, path: string): Foun
   const { basePath, operations } = table;
   if (!isUnder(basePath, path)) return NOTHING;
   if (operations === undefined) {
-    return { operation: undefined, template: `${basePath}/*`, allow: UNDESCRIBED };
+    return { operation: undefined, template: `${basePath}/*`, allow: METHODS };
   }
   const { literal, templated } = indexOf(operations);
   const found = literal.get(path) ?? fitting(templated, path);
@@ -110,7 +110,7 @@ export function judgeRoute(
   const { operation, allow } = found;
   if (allow === undefined) return refuse("not_found");
   if (operation === undefined) {
-    return allow === UNDESCRIBED && UNDESCRIBED.includes(method)
+    return allow === METHODS && METHODS.includes(method)
       ? accept(found)
       : refuse("method_not_allowed");
   }

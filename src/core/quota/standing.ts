@@ -1,8 +1,10 @@
 import type { Verdict, WindowStanding } from "./decide.ts";
 import { type Limit, windowEnd, windowStart } from "./windows.ts";
 
-/** The content of the three rate limit fields: one window, or the end of the refusal. */
+/** What the X-RateLimit fields say: one window, or the end of what refuses. */
 export type Standing = {
+  /** The window's name, or `ban`; absent with a failure allowance, which is no account's. */
+  readonly window?: string;
   readonly limit: number;
   readonly remaining: number;
   readonly resetMs: number;
@@ -21,14 +23,14 @@ export type StandingRefusal = {
  */
 export function admittedStanding({ windows }: Pick<Verdict, "windows">, unspent = 0): Standing {
   let told: Standing | undefined;
-  for (const { limit, used, resetMs } of windows) {
+  for (const { window, limit, used, resetMs } of windows) {
     const remaining = Math.max(0, limit - used + unspent);
     if (
       told === undefined ||
       remaining < told.remaining ||
       (remaining === told.remaining && resetMs > told.resetMs)
     ) {
-      told = { limit, remaining, resetMs };
+      told = { window, limit, remaining, resetMs };
     }
   }
   if (told === undefined) throw new RangeError("Cannot tell a standing: a plan has windows");
@@ -54,10 +56,21 @@ export function refusalAt(verdict: Verdict, nowMs: number): StandingRefusal | un
   if (banned && (last === undefined || ban.untilMs > last.resetMs)) {
     const struck = verdict.windows.find(({ window }) => window === ban.window);
     const { limit } = struck ?? last ?? verdict.windows.at(-1) ?? { limit: 0 };
-    return { code, standing: { limit, remaining: 0, resetMs: ban.untilMs } };
+    return { code, standing: { window: "ban", limit, remaining: 0, resetMs: ban.untilMs } };
   }
-  const { limit, resetMs } = last as WindowStanding;
-  return { code, standing: { limit, remaining: 0, resetMs } };
+  const { window, limit, resetMs } = last as WindowStanding;
+  return { code, standing: { window, limit, remaining: 0, resetMs } };
+}
+
+/**
+ * The message of a 429 for a window without room, which names the limit
+ * (docs/reference/http.md#refusals). The window of an operation is named `createPet.minute`.
+ */
+export function usedUpMessage({ window = "", limit }: Standing): string {
+  const dot = window.lastIndexOf(".");
+  const which =
+    dot === -1 ? `${window} limit` : `${window.slice(dot + 1)} limit of ${window.slice(0, dot)}`;
+  return `The ${which}, ${limit} units, is used up: retry after the time in Retry-After`;
 }
 
 /**

@@ -16,8 +16,8 @@ export type Failures = { readonly standing: Standing; readonly over: boolean };
 export type FailureAllowance = {
   /** Counts one failed authentication of the address. */
   failed(address: string, nowMs: number): Promise<Failures>;
-  /** The standing of the address. Counts nothing. */
-  look(address: string, nowMs: number): Promise<Standing>;
+  /** Where the address stands; counts nothing. */
+  peek(address: string, nowMs: number): Promise<Standing>;
 };
 
 /**
@@ -50,7 +50,7 @@ export function createFailureAllowance({ window, limit }: Limit): FailureAllowan
         return { standing: standing(limit), over: true };
       }
     },
-    async look(address, nowMs) {
+    async peek(address, nowMs) {
       const { name, standing } = counterOf(address, nowMs);
       const known = await limiter.get(name);
       return standing(known?.consumedPoints ?? 0);

@@ -26,7 +26,7 @@ export type Forwarding = {
   /** The client is gone. */
   gone(): void;
   /** Called ten times a second, before the wait is measured: for changes that no event tells. */
-  look?(nowMs: number): void;
+  onTick?(nowMs: number): void;
 };
 
 /**
@@ -70,7 +70,9 @@ export class Exchange {
   why: string | undefined;
   source: "gateway" | "backend" = "gateway";
   decision: "admitted" | "refused" | "none" = "none";
-  charged: 0 | 1 = 0;
+  charged: number = 0;
+  /** Units that the request costs. */
+  cost = 1;
   forwards: 0 | 1 | 2 = 0;
 
   waiting: Waiting = "nothing";
@@ -84,8 +86,8 @@ export class Exchange {
   promisedBytes = -1;
   /** Bytes of an ended response that the client had not taken at the last look. */
   leftToFlush = -1;
-  /** Its place in the list of the sweep; -1 while it is not in it. */
-  sweepPlace = -1;
+  /** Its place in the list of the listener's timeouts; -1 while it is not in it. */
+  timeoutsPlace = -1;
   /** The forwarding under way, which ends waits that take too long and requests that break. */
   forwarding: Forwarding | undefined;
   /** Set where the socket was handed over for an upgrade: then this request is its last. */

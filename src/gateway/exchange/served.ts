@@ -56,10 +56,10 @@ export type Gateway = {
 const known = new WeakMap<readonly Served[], EdgeLimits>();
 
 /**
- * The largest of every limit among environments that share a listener: they hold until a request's
+ * The loosest of every limit among environments that share a listener: they hold until a request's
  * host is known, and for the connection itself.
  */
-export function largest(serves: readonly Served[]): EdgeLimits {
+export function loosestLimits(serves: readonly Served[]): EdgeLimits {
   const [first, ...others] = serves as readonly [Served, ...Served[]];
   let limits = known.get(serves);
   if (limits === undefined) {

@@ -1,8 +1,8 @@
 import type { Dispatcher } from "undici";
 import { responseFields } from "../../core/http/fields.ts";
+import { replacedFields } from "../../core/http/own-fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import { replacedFor } from "../stages/reply.ts";
 import type { Admitted } from "./backend-request.ts";
 
 const FIELDS_MAX = 100;
@@ -111,7 +111,7 @@ export class EarlyHints {
   pass({ exchange, head }: Admitted, status: number, raw: readonly string[]): void {
     if (status !== 103 || head.version !== "1.1" || this.#passed >= HINTS_MAX) return;
     this.#passed += 1;
-    const fields = responseFields(raw, { replaced: replacedFor(exchange), status });
+    const fields = responseFields(raw, { replaced: replacedFields(exchange), status });
     exchange.response.writeInformation(status, fields);
   }
 }

@@ -1,13 +1,14 @@
 import type { Dispatcher } from "undici";
 import { responseFields } from "../../core/http/fields.ts";
 import { hasBody } from "../../core/http/head.ts";
+import { ownFields, replacedFields } from "../../core/http/own-fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import type { Forwarding } from "../exchange/exchange.ts";
-import { endSoon } from "../node/end-together.ts";
-import { streamed } from "../node/free-buffers.ts";
+import { endTogether } from "../node/end-together.ts";
+import { countPassedBytes } from "../node/free-buffers.ts";
 import { lingerOnClose } from "../node/linger.ts";
-import { commonFields, replacedFor, sendRefusal } from "../stages/reply.ts";
-import type { Lane } from "../upstreams/backend-connection.ts";
+import { sendRefusal } from "../stages/reply.ts";
+import type { BackendConnection } from "../upstreams/backend-connection.ts";
 import { type Admitted, outgoingFields } from "./backend-request.ts";
 import * as backend from "./backend-response.ts";
 import { EarlyHints } from "./backend-response.ts";
@@ -23,12 +24,12 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   readonly #admitted: Admitted;
   readonly #attempts = new Attempts();
   readonly #hints = new EarlyHints();
-  #lane: Lane | undefined;
+  #connection: BackendConnection | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #body: RequestBody | undefined;
   #stopWaiting: () => void = () => {};
-  #reusedLane = false;
-  /** Set with the first byte that goes out on this lane, and with the first that comes back. */
+  #reusedConnection = false;
+  /** Set with the first byte that goes out on this connection, and with the first that comes back. */
   #sent = false;
   #answering = false;
   /** A small body that comes in one piece goes out in one write, with its head. */
@@ -51,32 +52,35 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
       this.#body = new RequestBody(exchange, served.limits.bodyBytes);
       if (exchange.asksToContinue) exchange.response.writeContinue();
     }
-    this.#takeLane();
+    this.#takeConnection();
   }
 
-  #takeLane(): void {
+  #takeConnection(): void {
     const { gateway, exchange, served } = this.#admitted;
     exchange.wait("connection", gateway.elapsed());
     // Drop the previous try's controller. `#fail` would abort that finished try, and this one would
     // wait in the queue for ever.
     this.#controller = undefined;
-    this.#stopWaiting = served.upstreams.take((lane) => this.#dispatch(lane), this.#attempts);
+    this.#stopWaiting = served.upstreams.take(
+      (connection) => this.#dispatch(connection),
+      this.#attempts,
+    );
   }
 
-  #dispatch(lane: Lane): void {
-    this.#lane = lane;
+  #dispatch(connection: BackendConnection): void {
+    this.#connection = connection;
     const { head, target } = this.#admitted;
     this.#sent = false;
     const headers = outgoingFields(this.#admitted);
     const method = head.method as Dispatcher.HttpMethod;
-    lane.send({ path: target, method, headers, body: this.#body ?? null }, this);
+    connection.send({ path: target, method, headers, body: this.#body ?? null }, this);
   }
 
   // Events of the client library, in order.
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    this.#reusedLane = this.#lane?.reused === true;
+    this.#reusedConnection = this.#connection?.reused === true;
     const { gateway, exchange } = this.#admitted;
     if (this.#settled) controller.abort(new Error("the exchange is over"));
     else if (this.#body !== undefined) exchange.wait("upload", gateway.elapsed());
@@ -113,7 +117,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
       this.#whole = chunk;
       return;
     }
-    streamed(chunk.length);
+    countPassedBytes(chunk.length);
     if (exchange.response.write(chunk)) return;
     controller.pause();
     if (this.#listensToDrain) return;
@@ -125,13 +129,13 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    if (this.#lane !== undefined) {
-      this.#lane.answered += 1;
-      this.#admitted.served.upstreams.succeeded(this.#lane);
+    if (this.#connection !== undefined) {
+      this.#connection.answered += 1;
+      this.#admitted.served.upstreams.succeeded(this.#connection);
     }
     this.#settle();
-    this.#releaseLane();
-    endSoon(this.#admitted.exchange.response, this.#whole);
+    this.#releaseConnection();
+    endTogether(this.#admitted.exchange.response, this.#whole);
   }
 
   onResponseError(_controller: unknown, error: Error): void {
@@ -140,10 +144,11 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     const failure = this.#failure ?? backend.refusalFor(error, started, this.#answering);
     // A connection that died of old age says nothing of the backend.
     const isBackends = failure.code.startsWith("upstream") && again !== "aged";
-    if (this.#lane !== undefined && isBackends) this.#admitted.served.upstreams.failed(this.#lane);
-    this.#releaseLane();
+    if (this.#connection !== undefined && isBackends)
+      this.#admitted.served.upstreams.failed(this.#connection);
+    this.#releaseConnection();
     if (again === undefined) this.#end(failure);
-    else this.#takeLane();
+    else this.#takeConnection();
   }
 
   // Events of the gateway: a wait that took too long, a client that is wrong or gone.
@@ -192,22 +197,22 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     this.#body?.destroy();
   }
 
-  #releaseLane(): void {
-    const lane = this.#lane;
-    this.#lane = undefined;
-    if (lane !== undefined) this.#admitted.served.upstreams.release(lane);
+  #releaseConnection(): void {
+    const connection = this.#connection;
+    this.#connection = undefined;
+    if (connection !== undefined) this.#admitted.served.upstreams.release(connection);
   }
 
   #again(error: Error) {
-    const lane = this.#lane;
+    const connection = this.#connection;
     const { served, head } = this.#admitted;
-    if (lane === undefined || this.#settled || this.#failure !== undefined) return;
+    if (connection === undefined || this.#settled || this.#failure !== undefined) return;
     return this.#attempts.again(served.upstreams, {
       error,
-      lane,
+      connection,
       method: head.method,
       started: this.#controller !== undefined,
-      reused: this.#reusedLane,
+      reused: this.#reusedConnection,
       answering: this.#answering,
     });
   }
@@ -223,16 +228,16 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
    * (docs/reference/edge.md#response-fields).
    */
   #sendHead(status: number, raw: readonly string[]): void {
-    const { gateway, exchange, served, standing } = this.#admitted;
+    const { gateway, exchange, served } = this.#admitted;
     const { response, request } = exchange;
     exchange.last ||= gateway.draining !== "no" || !request.complete;
-    const theirs = responseFields(raw, { replaced: replacedFor(exchange), status });
+    const theirs = responseFields(raw, { replaced: replacedFields(exchange), status });
     if (exchange.last) lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
     exchange.source = "backend";
     exchange.wait("download", gateway.elapsed());
     exchange.promisedBytes = backend.promisedLength(raw);
     if (backend.isSmall(exchange.promisedBytes)) this.#wholeBytes = exchange.promisedBytes;
-    response.writeHead(status, [...theirs, ...commonFields(exchange, standing)]);
+    response.writeHead(status, [...theirs, ...ownFields(exchange)]);
     // A body at hand takes the head along; one yet to come must not hold it back. flushHeaders()
     // would write the bytes of fields as UTF-8.
     queueMicrotask(() => {

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import type { Exchange } from "../exchange/exchange.ts";
-import { streamed } from "../node/free-buffers.ts";
+import { countPassedBytes } from "../node/free-buffers.ts";
 
 /**
  * The body on its way to the backend: counts it against the limit, and tells the exchange that it
@@ -32,7 +32,7 @@ export class RequestBody extends Readable {
 
   #take(chunk: Buffer): void {
     this.#bytesLeft -= chunk.length;
-    streamed(chunk.length);
+    countPassedBytes(chunk.length);
     if (this.destroyed) return;
     if (this.#bytesLeft < 0) {
       this.#exchange.breaks({ code: "body_too_large", why: "the body went on past the limit" });

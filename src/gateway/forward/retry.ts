@@ -1,5 +1,5 @@
-import type { Lane, Upstream } from "../upstreams/backend-connection.ts";
-import type { Upstreams, Wish } from "../upstreams/upstreams.ts";
+import type { BackendConnection, Upstream } from "../upstreams/backend-connection.ts";
+import type { Preference, Upstreams } from "../upstreams/upstreams.ts";
 import { isConnectionLoss, isUnreached } from "./backend-response.ts";
 
 const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
@@ -10,7 +10,7 @@ const NONE: ReadonlySet<Upstream> = new Set();
 /** The course of one try until it failed. */
 export type Failed = {
   readonly error: Error;
-  readonly lane: Lane;
+  readonly connection: BackendConnection;
   readonly method: string;
   /** The library had a connection and wrote, or was about to write, the request. */
   readonly started: boolean;
@@ -22,8 +22,8 @@ export type Failed = {
 
 type Again = "aged" | "unreached" | undefined;
 
-/** The tries of one request so far, and their consequences for the next one. */
-export class Attempts implements Wish {
+/** Where a request has been tried, and what that means for the next try. */
+export class Attempts implements Preference {
   fresh = false;
   shunned: Upstream | undefined;
   unreached: ReadonlySet<Upstream> = NONE;
@@ -34,17 +34,17 @@ export class Attempts implements Wish {
    * `aged`: a connection that had carried responses died before any byte of this one; then once,
    * and on a new connection: any request that was not sent yet, and GET and HEAD that were.
    */
-  again(upstreams: Upstreams, { error, lane, method, ...was }: Failed): Again {
+  again(upstreams: Upstreams, { error, connection, method, ...was }: Failed): Again {
     const { started } = was;
-    const isOld = started ? was.reused : lane.reused;
+    const isOld = started ? was.reused : connection.reused;
     if (isOld && !this.fresh && !was.answering && isConnectionLoss(error)) {
       if (started && !RETRIED.has(method)) return undefined;
       this.fresh = true;
-      this.shunned = lane.upstream;
+      this.shunned = connection.upstream;
       return "aged";
     }
     if (started || !isUnreached(error)) return undefined;
-    this.unreached = new Set(this.unreached).add(lane.upstream);
+    this.unreached = new Set(this.unreached).add(connection.upstream);
     const isLeft = this.unreached.size < UNREACHED_MAX && upstreams.hasOther(this.unreached);
     return isLeft ? "unreached" : undefined;
   }

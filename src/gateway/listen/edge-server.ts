@@ -2,7 +2,7 @@ import { createServer, type Server, type ServerOptions } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Server as TlsServer } from "node:tls";
 import type { Gateway, Served } from "../exchange/served.ts";
-import { largest } from "../exchange/served.ts";
+import { loosestLimits } from "../exchange/served.ts";
 import type { Certificate } from "../node/certificate.ts";
 
 /**
@@ -22,7 +22,7 @@ export function createEdgeServer(
     ...options,
     ...first.options,
     ALPNProtocols: ["http/1.1"],
-    handshakeTimeout: largest(serves()).headersTimeoutMs,
+    handshakeTimeout: loosestLimits(serves()).headersTimeoutMs,
     SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
   });
   server.on("tlsClientError", (error: NodeJS.ErrnoException) => {

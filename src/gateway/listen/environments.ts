@@ -1,5 +1,5 @@
 import type { Config, Environment } from "../../config/config.ts";
-import type { Address } from "../../core/http/address.ts";
+import { type Address, formatAddress } from "../../core/http/address.ts";
 import type { Served } from "../exchange/served.ts";
 import { Certificate } from "../node/certificate.ts";
 import { Upstreams } from "../upstreams/upstreams.ts";
@@ -34,8 +34,8 @@ export function environmentsOf(
 
 /** Port 0 is any free port, so it is never shared. */
 function listenKey({ name, listen }: Environment): string {
-  const { host, port } = listen;
-  return port === 0 ? `${host}:0 for ${name}` : `${host}:${port}`;
+  const address = formatAddress(listen);
+  return listen.port === 0 ? `${address} for ${name}` : address;
 }
 
 function servedOf(

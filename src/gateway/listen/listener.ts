@@ -1,21 +1,21 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
-import type { Address } from "../../core/http/address.ts";
+import { type Address, formatAddress } from "../../core/http/address.ts";
 import { judgeHandshake } from "../../core/http/websocket.ts";
 import { plainAddress } from "../client/client-address.ts";
 import { Exchange, type Upgrade } from "../exchange/exchange.ts";
 import type { Gateway, Served } from "../exchange/served.ts";
-import { largest } from "../exchange/served.ts";
+import { loosestLimits } from "../exchange/served.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
 import { Tunnels } from "../tunnel/open-tunnels.ts";
 import { createEdgeServer, renewCertificate } from "./edge-server.ts";
-import { takeOver } from "./handover.ts";
+import { adoptSocket } from "./handover.ts";
 import { answerParserError } from "./parser-error.ts";
-import { Connection } from "./pipeline.ts";
+import { Pipeline } from "./pipeline.ts";
 import { limit, tellLimit } from "./server-limits.ts";
-import { Sweep } from "./timeouts.ts";
+import { Timeouts } from "./timeouts.ts";
 
 /**
  * Opens a public listener. Rejects with Node's own error when the address cannot be had; the caller
@@ -35,7 +35,7 @@ export async function openListener(
 export class Listener {
   readonly #gateway: Gateway;
   readonly #address: Address;
-  readonly #sweep: Sweep;
+  readonly #timeouts: Timeouts;
   readonly #tunnels: Tunnels;
   readonly #server: Server;
   #serves: readonly Served[];
@@ -48,7 +48,7 @@ export class Listener {
   constructor(gateway: Gateway, address: Address, serves: readonly Served[]) {
     this.#gateway = gateway;
     this.#address = address;
-    this.#sweep = new Sweep(gateway);
+    this.#timeouts = new Timeouts(gateway);
     this.#tunnels = new Tunnels(gateway);
     this.#serves = serves;
     this.#server = createEdgeServer(gateway, this.#options(), () => this.#serves);
@@ -62,7 +62,7 @@ export class Listener {
       this.#server.once("error", reject);
       this.#server.listen({ host, port }, () => resolve());
     });
-    this.#sweep.start();
+    this.#timeouts.start();
     // Behind the line that says that all of it serves, where it does.
     const tell = () => tellLimit(this.#server, this.#serves, this.#gateway);
     setTimeout(tell, TELL_LIMIT_MS).unref();
@@ -74,7 +74,7 @@ export class Listener {
 
   /** Exchanges under way, tunnels among them. */
   active(): number {
-    return this.#sweep.active;
+    return this.#timeouts.active;
   }
 
   tunnels(): number {
@@ -89,24 +89,24 @@ export class Listener {
   }
 
   cut(): void {
-    this.#sweep.cut();
+    this.#timeouts.cut();
   }
 
   /** Resolves when no exchange is under way, or at the deadline; then ends every connection. */
   async close(deadlineMs: number): Promise<void> {
     stopListening(this.#server);
-    await this.#sweep.idle(deadlineMs);
+    await this.#timeouts.idle(deadlineMs);
     if (this.#tunnels.size > 0) {
       this.#tunnels.closeAll(1001, "the gateway is going away");
-      await this.#sweep.idle(FAREWELL_MS);
+      await this.#timeouts.idle(FAREWELL_MS);
     }
     this.#server.close();
     this.#server.closeAllConnections();
     // Every exchange has its line before anything else ends: a charge without a line breaks the law
     // (docs/reference/http.md#law).
-    this.#sweep.cut();
-    await this.#sweep.idle(CUT_MS);
-    this.#sweep.stop();
+    this.#timeouts.cut();
+    await this.#timeouts.idle(CUT_MS);
+    this.#timeouts.stop();
   }
 
   #options(): ServerOptions {
@@ -130,17 +130,17 @@ export class Listener {
     server.on("checkContinue", (request, response) => this.#accept(request, response, true));
     server.on("checkExpectation", (request, response) => this.#accept(request, response));
     server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-      answerParserError(error, socket, largest(this.#serves));
+      answerParserError(error, socket, loosestLimits(this.#serves));
     });
     server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
       const upgrade = { nonce: nonceOf(request) as string, tunnels: this.#tunnels };
-      this.#accept(request, takeOver(request, socket, early), false, upgrade);
+      this.#accept(request, adoptSocket(request, socket, early), false, upgrade);
     });
     server.on("connect", (request: IncomingMessage, socket: Socket, early: Buffer) => {
-      const accept = () => this.#accept(request, takeOver(request, socket, early));
-      const connection = Connection.of(socket);
-      if (connection.current === undefined) accept();
-      else connection.lastWords = accept;
+      const accept = () => this.#accept(request, adoptSocket(request, socket, early));
+      const pipeline = Pipeline.of(socket);
+      if (pipeline.current === undefined) accept();
+      else pipeline.lastWords = accept;
     });
   }
 
@@ -160,11 +160,11 @@ export class Listener {
     const { memory = "enough" } = this.#gateway;
     exchange.last = memory !== "enough" || this.#declined.has(request);
     response.once("close", () => this.#ended(exchange));
-    Connection.of(request.socket).enter(exchange, this.#start);
+    Pipeline.of(request.socket).enter(exchange, this.#start);
   }
 
   readonly #start = (exchange: Exchange): void => {
-    this.#sweep.add(exchange);
+    this.#timeouts.add(exchange);
     handle(this.#gateway, this.#serves, exchange).catch((error: unknown) => {
       unexpected(this.#gateway, exchange, error);
     });
@@ -176,11 +176,11 @@ export class Listener {
     const tell = () => this.#tell(exchange);
     if (exchange.deciding === undefined) tell();
     else exchange.deciding.then(tell, tell);
-    Connection.of(exchange.socket).leave(exchange);
+    Pipeline.of(exchange.socket).leave(exchange);
   }
 
   #tell(exchange: Exchange): void {
-    this.#sweep.delete(exchange);
+    this.#timeouts.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
     onRequest(exchange.line(statusOf(exchange), elapsed()));
   }
@@ -198,7 +198,7 @@ const FAREWELL_MS = 1_200;
  * (docs/reference/edge.md#upgrade).
  */
 function nonceOf(request: IncomingMessage): string | undefined {
-  if (Connection.of(request.socket).current !== undefined) return undefined;
+  if (Pipeline.of(request.socket).current !== undefined) return undefined;
   const { method = "", url = "", httpVersion: version, rawHeaders } = request;
   const handshake = judgeHandshake({ method, url, version, rawHeaders });
   return handshake.ok ? handshake.value.key : undefined;
@@ -228,5 +228,5 @@ function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void 
 function urlOf(server: Server, { host }: Address, [first]: readonly Served[]): string {
   const scheme = first?.certificate === undefined ? "http" : "https";
   const { port } = server.address() as AddressInfo;
-  return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  return `${scheme}://${formatAddress({ host, port })}`;
 }

@@ -1,4 +1,5 @@
 import type { Config } from "../../config/config.ts";
+import { formatAddress } from "../../core/http/address.ts";
 import type { Gateway } from "../exchange/served.ts";
 import { environmentsOf, type Listening, retired } from "./environments.ts";
 import { type Listener, openListener } from "./listener.ts";
@@ -86,7 +87,7 @@ export class Serving {
       } catch (error) {
         for (const one of opened) await this.#close(one);
         const settings = serves.map(({ name }) => `environments.${name}.listen`).join(", ");
-        throw cannotListen(error, `${listen.host}:${listen.port}`, settings);
+        throw cannotListen(error, formatAddress(listen), settings);
       }
     }
   }

@@ -2,8 +2,8 @@ import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { errorBody, type RefusalCode, statusOf } from "../../core/refusal.ts";
-import { endThenDiscard } from "../node/linger.ts";
-import { Connection } from "./pipeline.ts";
+import { DISCARD_BYTES_MAX, endThenDiscard } from "../node/linger.ts";
+import { Pipeline } from "./pipeline.ts";
 
 const CODES: Readonly<Record<string, RefusalCode>> = {
   HPE_INVALID_METHOD: "not_implemented",
@@ -17,11 +17,6 @@ const CODES: Readonly<Record<string, RefusalCode>> = {
 type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number };
 
 /**
- * The most that a client may still send while we hang up, where no environment's limit is known.
- */
-const DISCARD_BYTES_MAX = 65_536;
-
-/**
  * Answers bytes that the parser refused. If they belong to a request under way, its exchange is
  * told and answers. If they follow one, they are answered after it. If there is no request at all,
  * the answer has no rate limit fields and no log line (docs/reference/http.md#rate-limit-fields).
@@ -32,8 +27,8 @@ export function answerParserError(
   limits: EdgeLimits | undefined,
 ): void {
   const code = codeFor(error);
-  const connection = Connection.of(socket);
-  const exchange = connection.latest;
+  const pipeline = Pipeline.of(socket);
+  const exchange = pipeline.latest;
   if (socket.destroyed || !socket.writable || error.code === "ECONNRESET") {
     socket.destroy();
   } else if (exchange !== undefined && !exchange.request.complete) {
@@ -43,7 +38,7 @@ export function answerParserError(
       endThenDiscard(socket, rawAnswer(code), limits?.bodyBytes ?? DISCARD_BYTES_MAX);
     };
     if (exchange === undefined) answer();
-    else connection.lastWords = answer;
+    else pipeline.lastWords = answer;
   }
 }
 
@@ -73,6 +68,6 @@ function lineAt({ rawPacket, bytesParsed = 0 }: ParserError): string {
 
 function rawAnswer(code: RefusalCode): string {
   const status = statusOf(code);
-  const body = errorBody(code);
+  const body = errorBody({ code });
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${body}`;
 }

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Exchange } from "../exchange/exchange.ts";
 
-const connections = new WeakMap<Socket, Connection>();
+const pipelines = new WeakMap<Socket, Pipeline>();
 /** Requests that a client may send ahead of their answers before we stop reading from it. */
 const AHEAD_MAX = 16;
 
@@ -10,7 +10,7 @@ const AHEAD_MAX = 16;
  * the answer before it, so a client has at most one request at a backend, and is decided in the
  * order in which it asked.
  */
-export class Connection {
+export class Pipeline {
   readonly #socket: Socket;
   readonly #queue: { exchange: Exchange; start: (exchange: Exchange) => void }[] = [];
   #holding = false;
@@ -22,13 +22,13 @@ export class Connection {
     this.#socket = socket;
   }
 
-  static of(socket: Socket): Connection {
-    let connection = connections.get(socket);
-    if (connection === undefined) {
-      connection = new Connection(socket);
-      connections.set(socket, connection);
+  static of(socket: Socket): Pipeline {
+    let pipeline = pipelines.get(socket);
+    if (pipeline === undefined) {
+      pipeline = new Pipeline(socket);
+      pipelines.set(socket, pipeline);
     }
-    return connection;
+    return pipeline;
   }
 
   /** Starts the exchange when its turn comes; never, where an answer before it closes. */

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
-import { type Gateway, largest, type Served } from "../exchange/served.ts";
+import { type Gateway, loosestLimits, type Served } from "../exchange/served.ts";
 
 /** Applies what holds for connections, and for heads whose host is not known yet. */
 export function limit(server: Server, serves: readonly Served[], { memory }: Gateway): void {
-  const limits = largest(serves);
+  const limits = loosestLimits(serves);
   // The gateway counts rawHeaders itself: the parser's own limit drops fields and says nothing
   // (docs/reference/edge.md#request-head).
   server.maxHeadersCount = 0;
@@ -23,7 +23,7 @@ function parserBytesMax({ headerBytes, urlBytes }: EdgeLimits): number {
 
 /** Says so where the configuration allows more connections than there may be open files. */
 export function tellLimit(server: Server, serves: readonly Served[], { log }: Gateway): void {
-  const { connections: wanted } = largest(serves);
+  const { connections: wanted } = loosestLimits(serves);
   const { maxConnections: connections, listening } = server;
   if (connections >= wanted || !listening) return;
   const why = "open files: raise their limit (ulimit -n), or lower limits.connections";

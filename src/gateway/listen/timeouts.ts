@@ -8,7 +8,7 @@ const SWEEP_MS = 100;
  * Ends what takes too long. One timer for all exchanges of a listener: a timer or a signal for each
  * request costs more than looking at each of them ten times a second.
  */
-export class Sweep {
+export class Timeouts {
   readonly #gateway: Gateway;
   /**
    * Each at its place. Not a Set: one that grows and shrinks leaves its former tables behind, each
@@ -27,7 +27,7 @@ export class Sweep {
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#look(), SWEEP_MS).unref();
+    this.#timer = setInterval(() => this.#onTick(), SWEEP_MS).unref();
   }
 
   stop(): void {
@@ -35,17 +35,17 @@ export class Sweep {
   }
 
   add(exchange: Exchange): void {
-    exchange.sweepPlace = this.#exchanges.push(exchange) - 1;
+    exchange.timeoutsPlace = this.#exchanges.push(exchange) - 1;
   }
 
   delete(exchange: Exchange): void {
-    const place = exchange.sweepPlace;
+    const place = exchange.timeoutsPlace;
     if (place === -1) return;
-    exchange.sweepPlace = -1;
+    exchange.timeoutsPlace = -1;
     const last = this.#exchanges.pop() as Exchange;
     if (last !== exchange) {
       this.#exchanges[place] = last;
-      last.sweepPlace = place;
+      last.timeoutsPlace = place;
     }
     if (this.#exchanges.length === 0) this.#whenIdle?.();
   }
@@ -67,13 +67,13 @@ export class Sweep {
     });
   }
 
-  #look(): void {
+  #onTick(): void {
     const nowMs = this.#gateway.elapsed();
     // From the end: an exchange that leaves meanwhile is replaced by one that was looked at.
     for (const exchange of this.#exchanges.toReversed()) {
       const limits = exchange.served?.limits;
       if (limits === undefined) continue;
-      exchange.forwarding?.look?.(nowMs);
+      exchange.forwarding?.onTick?.(nowMs);
       if (exchange.response.writableEnded) cutSlowReader(exchange, limits, nowMs);
       else if (nowMs - exchange.progressMs > limitMs(exchange.waiting, limits)) {
         exchange.forwarding?.late();

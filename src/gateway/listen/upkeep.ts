@@ -26,8 +26,8 @@ export class Upkeep {
     };
     this.#timers.push(
       setInterval(probe, PROBES_MS).unref(),
-      setInterval(() => this.#lookAtCertificates(), CERTIFICATES_MS).unref(),
-      setInterval(() => this.#lookAtMemory(), MEMORY_MS).unref(),
+      setInterval(() => this.#reloadCertificates(), CERTIFICATES_MS).unref(),
+      setInterval(() => this.#judgeMemory(), MEMORY_MS).unref(),
     );
   }
 
@@ -35,7 +35,7 @@ export class Upkeep {
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
   }
 
-  #lookAtMemory(): void {
+  #judgeMemory(): void {
     const { log, memory: before = "enough" } = this.#gateway;
     const share = memoryShare();
     const memory = judgeMemory(share);
@@ -46,16 +46,16 @@ export class Upkeep {
     this.#onChange();
   }
 
-  #lookAtCertificates(): void {
+  #reloadCertificates(): void {
     const { log } = this.#gateway;
     for (const { name, certificate } of this.#served()) {
-      const looked = certificate?.look() ?? "same";
-      if (looked === "same") continue;
-      if (looked === "new") {
+      const reloaded = certificate?.reloadIfChanged() ?? "same";
+      if (reloaded === "same") continue;
+      if (reloaded === "new") {
         log.info("certificate reloaded", { env: name });
         this.#onChange();
       } else {
-        log.error("certificate not reloaded: the old one stays", { env: name, why: looked.why });
+        log.error("certificate not reloaded: the old one stays", { env: name, why: reloaded.why });
       }
     }
   }

@@ -3,10 +3,8 @@ import { readFileSync, statSync } from "node:fs";
 import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
 import type { CertificateFiles } from "../../config/config.ts";
 
-/**
- * The result of a look at the files. `why` is for the log, and repeats nothing of their content.
- */
-export type Looked = "same" | "new" | { readonly why: string };
+/** The outcome of a look at the files. `why` is for the log, and holds nothing of what they hold. */
+export type Reloaded = "same" | "new" | { readonly why: string };
 
 type Pair = { readonly options: SecureContextOptions; readonly context: SecureContext };
 
@@ -38,7 +36,7 @@ export class Certificate {
   }
 
   /** Called about twice a second: a change is in force after the second look that sees it. */
-  look(): Looked {
+  reloadIfChanged(): Reloaded {
     const print = printOf(this.files);
     if (print === this.#print) {
       this.#changing = undefined;

@@ -10,7 +10,7 @@ let endings: Ending[] = [];
  * costs more than the write; writes in a row find the reader awake: a seventh of the CPU of a
  * request on Redis.
  */
-export function endSoon(response: ServerResponse, body: Buffer | undefined): void {
+export function endTogether(response: ServerResponse, body: Buffer | undefined): void {
   if (body === undefined) response.end("", "latin1");
   else if (endings.push({ response, body }) === 1) setImmediate(endAll);
 }

@@ -14,7 +14,7 @@ let bytes = 0;
  * in it: left alone, a fast stream keeps 80 MB of dead buffers before V8 sees a reason to look
  * (docs/reference/edge.md#streaming allows 20 MB).
  */
-export function streamed(chunkBytes: number): void {
+export function countPassedBytes(chunkBytes: number): void {
   bytes += chunkBytes;
   if (bytes < EVERY_BYTES) return;
   bytes = 0;

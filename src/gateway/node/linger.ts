@@ -4,6 +4,13 @@ import type { Socket } from "node:net";
 const LINGER_MS = 1_000;
 
 /**
+ * The bytes of a request that are read only to be dropped: an unread body of this length leaves the
+ * connection usable, and so much is read while hanging up where no environment says how much
+ * (docs/reference/edge.md#unread-bodies).
+ */
+export const DISCARD_BYTES_MAX = 65_536;
+
+/**
  * Closes a connection after the answer so that the answer arrives: half-closes, reads on and throws
  * away what the client still sends, up to `bytesMax` or 1 s, then destroys. Destroying at once makes
  * the system answer late bytes with a reset, which takes the response with it (RFC 9112 9.6).

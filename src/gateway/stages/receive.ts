@@ -6,7 +6,7 @@ import { asksForWebSocket, judgeHandshake } from "../../core/http/websocket.ts";
 import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway, Served } from "../exchange/served.ts";
-import { largest } from "../exchange/served.ts";
+import { loosestLimits } from "../exchange/served.ts";
 
 export type Received = {
   readonly served: Served;
@@ -34,7 +34,7 @@ export function receive(
     version: request.httpVersion,
     rawHeaders: request.rawHeaders,
   };
-  const judged = judgeHead(raw, largest(serves));
+  const judged = judgeHead(raw, loosestLimits(serves));
   if (!judged.ok) return judged;
   const head = judged.value;
   exchange.head = head;

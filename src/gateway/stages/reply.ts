@@ -1,7 +1,7 @@
-import { corsFields, preflightFields } from "../../core/http/cors.ts";
-import { rateLimitFields, replacedFields } from "../../core/http/fields.ts";
+import { preflightFields } from "../../core/http/cors.ts";
 import { hasBody } from "../../core/http/head.ts";
-import { lifecycleFields } from "../../core/http/lifecycle.ts";
+import { METHODS } from "../../core/http/methods.ts";
+import { ownFields } from "../../core/http/own-fields.ts";
 import { asksForWebSocket, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
 import { retryAfterSeconds, type Standing } from "../../core/quota/standing.ts";
 import {
@@ -16,14 +16,11 @@ import {
 import { clientAddress } from "../client/client-address.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway } from "../exchange/served.ts";
-import { lingerOnClose } from "../node/linger.ts";
+import { DISCARD_BYTES_MAX, lingerOnClose } from "../node/linger.ts";
 
 const CHALLENGE = 'Bearer realm="tollgate"';
-/**
- * An unread body up to this Content-Length is read and the connection kept
- * (docs/reference/edge.md#unread-bodies).
- */
-const DISCARD_BYTES_MAX = 65_536;
+/** Seconds, where nothing says when: a hint (docs/reference/http.md#retry-after). */
+const RETRY_SHORTLY = "1";
 
 /** Answers a request with a refusal; the only place that writes an error body. */
 export async function sendRefusal(
@@ -33,10 +30,11 @@ export async function sendRefusal(
 ): Promise<void> {
   exchange.code = refusal.code;
   exchange.why ??= refusal.why;
-  const { standing, over } = await standingFor(gateway, exchange, refusal.code);
+  const over = await learnStanding(gateway, exchange, statusOf(refusal.code) === 401);
   if (exchange.response.headersSent || exchange.socket.destroyed) return;
 
-  const body = errorBody(refusal.code);
+  const body = errorBody(refusal);
+  exchange.last ||= over || mustClose(gateway, exchange, refusal.code);
   const fields = [
     "Content-Type",
     "application/json",
@@ -44,10 +42,9 @@ export async function sendRefusal(
     String(Buffer.byteLength(body)),
     "Cache-Control",
     "no-store",
-    ...refusalFields(gateway, exchange, refusal.code, { standing, over }),
+    ...refusalFields(gateway, exchange, refusal, over),
+    ...ownFields(exchange),
   ];
-  exchange.last ||= over || mustClose(gateway, exchange, refusal.code);
-  fields.push(...commonFields(exchange, standing));
   if (exchange.last) {
     const bytesMax = exchange.served?.limits.bodyBytes ?? DISCARD_BYTES_MAX;
     lingerOnClose(exchange.socket, exchange.request, bytesMax);
@@ -63,100 +60,91 @@ export async function sendRefusal(
  * (docs/reference/edge.md#versions-and-methods).
  */
 export async function sendServerOptions(gateway: Gateway, exchange: Exchange): Promise<void> {
-  const { standing } = await standingFor(gateway, exchange, "not_found");
-  const fields = ["Allow", ALL_METHODS.join(", "), "Cache-Control", "no-store"];
-  exchange.response.writeHead(204, [...fields, ...commonFields(exchange, standing)]);
+  await learnStanding(gateway, exchange, false);
+  const fields = ["Allow", METHODS.join(", "), "Cache-Control", "no-store"];
+  exchange.response.writeHead(204, [...fields, ...ownFields(exchange)]);
   exchange.response.end();
 }
 
 /** A preflight is a browser's question, and no call of the API: no key, no charge. */
 export async function sendPreflight(gateway: Gateway, exchange: Exchange): Promise<void> {
   const { cors, request, response } = exchange;
-  const { standing } = await standingFor(gateway, exchange, "not_found");
-  const fields = ["Cache-Control", "no-store", ...commonFields(exchange, standing)];
+  await learnStanding(gateway, exchange, false);
+  const fields = ["Cache-Control", "no-store", ...ownFields(exchange)];
   if (cors !== undefined) fields.push(...preflightFields(cors, request.headers.origin));
   response.writeHead(204, fields);
   response.end();
 }
 
-/** The backend's fields that ours take the place of. */
-export function replacedFor({ found, cors }: Exchange): ReadonlySet<string> {
-  const announced = found?.operation?.lifecycle.deprecated === true;
-  return replacedFields({ announced, cors: cors !== undefined });
-}
-
 /**
- * Our fields of every response with a head: the three rate limit fields, the request id, the
- * lifecycle, and the end of the connection (docs/reference/http.md#rate-limit-fields).
+ * Where no key was accepted, the standing is that of the address's failure allowance, which 401s
+ * alone are charged to (docs/reference/http.md#failure-allowance). True where that is used up.
  */
-export function commonFields(exchange: Exchange, standing: Standing): string[] {
-  const fields = ["X-Request-Id", exchange.id, ...rateLimitFields(standing)];
-  if (exchange.last) fields.push("Connection", "close");
-  if (exchange.policy !== undefined) fields.push("RateLimit-Policy", exchange.policy);
-  const lifecycle = exchange.found?.operation?.lifecycle;
-  if (lifecycle !== undefined) fields.push(...lifecycleFields(lifecycle));
-  const { cors, request } = exchange;
-  if (cors !== undefined) fields.push(...corsFields(cors, request.headers.origin));
-  return fields;
-}
-
-/**
- * The account's standing where a key was accepted; else that of the address's failure allowance,
- * which 401s alone are charged to (docs/reference/http.md#failure-allowance).
- */
-async function standingFor(gateway: Gateway, exchange: Exchange, code: RefusalCode) {
-  if (exchange.standing !== undefined) return { standing: exchange.standing, over: false };
+async function learnStanding(gateway: Gateway, exchange: Exchange, failed: boolean) {
+  if (exchange.standing !== undefined) return false;
   const nowMs = gateway.now();
   const forwardedFor = exchange.request.headers["x-forwarded-for"]?.toString();
   const client = clientAddress(exchange.peer, forwardedFor, gateway.isTrusted);
-  if (statusOf(code) === 401) return gateway.failures.failed(client, nowMs);
-  return { standing: await gateway.failures.look(client, nowMs), over: false };
+  if (!failed) {
+    exchange.standing = await gateway.failures.peek(client, nowMs);
+    return false;
+  }
+  const { standing, over } = await gateway.failures.failed(client, nowMs);
+  exchange.standing = standing;
+  return over;
 }
-
-type Told = { readonly standing: Standing; readonly over: boolean };
 
 /** The fields of the refusal's row that have a value for this request, flat. */
 function refusalFields(
   gateway: Gateway,
   exchange: Exchange,
-  code: RefusalCode,
-  told: Told,
+  refusal: Refusal,
+  over: boolean,
 ): string[] {
   const fields: string[] = [];
-  for (const name of fieldsOf(code)) {
-    const value = fieldValue(name, gateway, exchange, { ...told, code });
+  for (const name of fieldsOf(refusal.code)) {
+    const value = fieldValue(name, gateway, exchange, { refusal, over });
     if (value !== undefined) fields.push(name, value);
   }
   return fields;
 }
 
+type Refused = { readonly refusal: Refusal; readonly over: boolean };
+
 function fieldValue(
   name: RefusalField,
   gateway: Gateway,
   exchange: Exchange,
-  { code, standing, over }: Told & { readonly code: RefusalCode },
+  { refusal, over }: Refused,
 ): string | undefined {
   switch (name) {
     case "WWW-Authenticate":
-      return code === "key_missing" ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
+      return challenge(refusal);
     case "Allow":
-      return (exchange.found?.allow ?? ALL_METHODS).join(", ");
+      return (exchange.found?.allow ?? METHODS).join(", ");
     case "Sec-WebSocket-Version": {
       // RFC 6455 4.4: a client that offered another version learns which one there is.
       const asked = exchange.head !== undefined && asksForWebSocket(exchange.head);
       return asked ? WEBSOCKET_VERSION : undefined;
     }
     case "Retry-After": {
-      const status = statusOf(code);
-      if (status === 503) return "1";
-      if (status === 401 && !over) return undefined;
-      const nowMs = status === 401 ? gateway.now() : (exchange.decidedMs as number);
-      return String(retryAfterSeconds(standing.resetMs, nowMs));
+      if (statusOf(refusal.code) === 401 && !over) return undefined;
+      if (refusal.retryAfterSeconds !== undefined) return String(refusal.retryAfterSeconds);
+      if (!over && refusal.code !== "rate_limited" && refusal.code !== "key_banned") {
+        return RETRY_SHORTLY;
+      }
+      const nowMs = over ? gateway.now() : (exchange.decidedMs as number);
+      return String(retryAfterSeconds((exchange.standing as Standing).resetMs, nowMs));
     }
   }
 }
 
-const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/** RFC 6750 3: no error where there were no credentials. */
+function challenge({ code, scope }: Refusal): string | undefined {
+  if (code === "key_missing") return CHALLENGE;
+  if (code === "key_invalid") return `${CHALLENGE}, error="invalid_token"`;
+  return scope && `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`;
+}
 
 /**
  * Whether the connection must not be used again: the refusal's row says so, or a body stays unread

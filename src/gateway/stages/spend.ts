@@ -5,6 +5,7 @@ import {
   type Standing,
   type StandingRefusal,
   untouchedStanding,
+  usedUpMessage,
 } from "../../core/quota/standing.ts";
 import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import type { Answer, NoAnswer } from "../../stores/interface/quota-store.ts";
@@ -55,7 +56,8 @@ function judgeAnswer(answer: Answer, exchange: Exchange): Judged<Standing> {
   exchange.decision = "refused";
   const refusal = refusalAt(verdict, verdict.nowMs) as StandingRefusal;
   exchange.standing = refusal.standing;
-  return refuse(refusal.code);
+  if (refusal.code === "key_banned") return refuse(refusal.code);
+  return refuse(refusal.code, undefined, { message: usedUpMessage(refusal.standing) });
 }
 
 /** The ban began in this very decision. */

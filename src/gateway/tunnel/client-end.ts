@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { Frames } from "../../core/http/websocket.ts";
-import { streamed } from "../node/free-buffers.ts";
+import { countPassedBytes } from "../node/free-buffers.ts";
 
 /**
  * The client's end of a tunnel, as http-proxy-3 sees it. The library writes to the stream that it
@@ -63,7 +63,7 @@ export class ClientEnd extends Duplex {
   override _write(chunk: Buffer | string, _encoding: string, done: () => void): void {
     // The head is the library's only text; fields are bytes, and go on as they came.
     const bytes = typeof chunk === "string" ? Buffer.from(chunk, "latin1") : chunk;
-    streamed(bytes.length);
+    countPassedBytes(bytes.length);
     if (this.#open) this.#frames.pass(bytes);
     this.#open = true;
     if (this.#socket.write(bytes)) done();
@@ -81,7 +81,7 @@ export class ClientEnd extends Duplex {
   }
 
   readonly #take = (chunk: Buffer): void => {
-    streamed(chunk.length);
+    countPassedBytes(chunk.length);
     if (!this.push(chunk)) this.#socket.pause();
   };
 }

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { responseFields } from "../../core/http/fields.ts";
+import { ownFields, replacedFields } from "../../core/http/own-fields.ts";
 import { acceptFor, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
 import { type Admitted, outgoingFields } from "../forward/backend-request.ts";
-import { commonFields } from "../stages/reply.ts";
 
 /**
  * The fields of a handshake to the backend: those of any request, then the handshake's own, so that
@@ -33,23 +33,19 @@ export function switchFields(
   return recordOf([
     ...["Upgrade", "websocket", "Connection", "Upgrade"],
     ...["Sec-WebSocket-Accept", acceptFor(nonce)],
-    ...responseFields(raw, { replaced: replacedIn(admitted, OF_SWITCH), status: 101 }),
-    ...commonFields(admitted.exchange, admitted.standing),
+    ...responseFields(raw, { replaced: replacedBySwitch(admitted), status: 101 }),
+    ...ownFields(admitted.exchange),
   ]);
 }
 
 /** The fields of any other answer of the backend, flat. */
 export function answerFields(admitted: Admitted, raw: readonly string[], status: number): string[] {
-  const fields = responseFields(raw, { replaced: replacedIn(admitted, []), status });
-  return [...fields, ...commonFields(admitted.exchange, admitted.standing)];
+  const fields = responseFields(raw, { replaced: replacedFields(admitted.exchange), status });
+  return [...fields, ...ownFields(admitted.exchange)];
 }
 
-const OF_SWITCH = ["content-length", "sec-websocket-accept"];
-
-/** A deprecated operation is announced by its description alone: two dates would be none. */
-function replacedIn({ exchange }: Admitted, names: readonly string[]): ReadonlySet<string> {
-  const { deprecated } = exchange.found?.operation?.lifecycle ?? {};
-  return new Set(deprecated ? [...names, "deprecation", "sunset"] : names);
+function replacedBySwitch(admitted: Admitted): ReadonlySet<string> {
+  return new Set([...replacedFields(admitted.exchange), "content-length", "sec-websocket-accept"]);
 }
 
 /** A flat list as the library takes it: by name in lower case, repeated ones as lists. */

@@ -6,7 +6,7 @@ import type { Gateway } from "../exchange/served.ts";
  * A key that ends is noticed within this time, a ban within twice as long: well under 5 s
  * (docs/reference/edge.md#tunnels).
  */
-const LOOK_MS = 1_000;
+const RECHECK_MS = 1_000;
 /** Accounts whose ban is asked for at once. */
 const ASKED_AT_ONCE = 64;
 
@@ -32,7 +32,7 @@ export class Tunnels {
     if (tunnels.size >= served.limits.tunnelsPerKey) return false;
     this.#byKey.set(key.id, tunnels.add(tunnel));
     this.size += 1;
-    this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref();
+    this.#timer ??= setInterval(() => this.#recheck(), RECHECK_MS).unref();
     return true;
   }
 
@@ -54,7 +54,7 @@ export class Tunnels {
     return [...this.#byKey.values()].flatMap((tunnels) => [...tunnels]);
   }
 
-  #look(): void {
+  #recheck(): void {
     const { keys, now } = this.#gateway;
     if (keys.ready) {
       for (const { key, served } of this.#firsts()) {

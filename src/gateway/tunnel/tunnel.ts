@@ -173,7 +173,7 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   // Events of the gateway.
 
-  look(nowMs: number): void {
+  onTick(nowMs: number): void {
     const { exchange } = this.#admitted;
     if (!exchange.tunnelled) return;
     const bytes = exchange.socket.bytesRead + exchange.socket.bytesWritten;

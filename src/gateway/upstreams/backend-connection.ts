@@ -19,15 +19,18 @@ export type UpstreamsOptions = {
 /** Below the idle time of common backends (5 s and up), so that we are the first to close. */
 const KEEP_ALIVE_MS = 4_000;
 
-type Waiter = { readonly onLane: (lane: Lane) => void; readonly fresh: boolean };
+type Waiter = {
+  readonly onConnection: (connection: BackendConnection) => void;
+  readonly fresh: boolean;
+};
 
-/** One backend: its lanes, the requests that wait for one, and its health. */
+/** One backend: its connections, who waits for one, and what is known of its health. */
 export class Upstream {
   readonly origin: string;
   readonly connect: buildConnector.connector;
-  readonly idle: Lane[] = [];
+  readonly idle: BackendConnection[] = [];
   readonly waiters = new Set<Waiter>();
-  lanes = 0;
+  connections = 0;
   pending = 0;
   /** No requests go there, but for probes. */
   out = false;
@@ -68,7 +71,7 @@ function connectorFor(origin: string, options: UpstreamsOptions): buildConnector
   };
 }
 
-export type LaneRequest = {
+export type BackendCall = {
   readonly path: string;
   readonly method: Dispatcher.HttpMethod;
   readonly headers: string[];
@@ -76,11 +79,11 @@ export type LaneRequest = {
 };
 
 /**
- * One connection to a backend, for one request at a time. Knowing the connection is what makes a
- * safe retry possible: only a reused one can have died of old age. A lane whose connection died
+ * One connection to a backend, for one request at a time. Knowing the connection makes a
+ * safe retry possible: only a reused one can have died of old age. One whose socket died
  * connects anew with its next request.
  */
-export class Lane {
+export class BackendConnection {
   readonly upstream: Upstream;
   readonly #options: UpstreamsOptions;
   #client: Client;
@@ -97,7 +100,7 @@ export class Lane {
     return this.answered > 0;
   }
 
-  send({ path, method, headers, body }: LaneRequest, handler: Dispatcher.DispatchHandler): void {
+  send({ path, method, headers, body }: BackendCall, handler: Dispatcher.DispatchHandler): void {
     // The same name each time, or the library would connect anew when a client's Host differs.
     const servername = this.upstream.origin;
     const request = { path, method, headers, body, servername };

@@ -1,12 +1,12 @@
-import { Lane, Upstream, type UpstreamsOptions } from "./backend-connection.ts";
+import { BackendConnection, Upstream, type UpstreamsOptions } from "./backend-connection.ts";
 import { probeDue } from "./health-check.ts";
 
 const FAILURES_MAX = 5;
 const OUT_MS = 10_000;
 const FAILED_PROBES_MAX = 2;
 
-/** Which lane a request would rather have, after it has been tried already. */
-export type Wish = {
+/** Which connection a request would rather have, after it has been tried already. */
+export type Preference = {
   /** A connection that carried no request yet: it cannot have died of old age. */
   readonly fresh: boolean;
   /** These could not be reached for this request. */
@@ -15,7 +15,7 @@ export type Wish = {
   readonly shunned: Upstream | undefined;
 };
 
-const ANY: Wish = { fresh: false, unreached: new Set(), shunned: undefined };
+const ANY: Preference = { fresh: false, unreached: new Set(), shunned: undefined };
 
 /**
  * The backends of one environment (docs/reference/edge.md#backends): least pending requests first;
@@ -35,19 +35,22 @@ export class Upstreams {
   }
 
   /**
-   * Gives a lane of the least pending backend, at once or when one is free. The returned function
-   * gives up waiting; it does nothing once there is a lane.
+   * Gives a connection of the least pending backend, at once or when one is free. The returned function
+   * gives up waiting; it does nothing once there is a connection.
    */
-  take(onLane: (lane: Lane) => void, wish: Wish = ANY): () => void {
-    const upstream = this.#leastPending(wish) ?? (this.all[0] as Upstream);
+  take(
+    onConnection: (connection: BackendConnection) => void,
+    preference: Preference = ANY,
+  ): () => void {
+    const upstream = this.#leastPending(preference) ?? (this.all[0] as Upstream);
     upstream.pending += 1;
-    const lane = upstream.idle.pop() ?? this.#newLane(upstream);
-    if (lane !== undefined) {
-      if (wish.fresh) lane.renew();
-      onLane(lane);
+    const connection = upstream.idle.pop() ?? this.#newConnection(upstream);
+    if (connection !== undefined) {
+      if (preference.fresh) connection.renew();
+      onConnection(connection);
       return nothing;
     }
-    const waiter = { onLane, fresh: wish.fresh };
+    const waiter = { onConnection, fresh: preference.fresh };
     upstream.waiters.add(waiter);
     return () => {
       if (upstream.waiters.delete(waiter)) upstream.pending -= 1;
@@ -59,19 +62,19 @@ export class Upstreams {
     return this.#leastPending({ ...ANY, unreached }) !== undefined;
   }
 
-  /** Gives a lane back, after its response ended or failed. */
-  release(lane: Lane): void {
-    const { upstream } = lane;
+  /** Gives a connection back, after its response ended or failed. */
+  release(connection: BackendConnection): void {
+    const { upstream } = connection;
     upstream.pending -= 1;
     const [waiter] = upstream.waiters;
     if (waiter !== undefined) {
       upstream.waiters.delete(waiter);
-      if (waiter.fresh) lane.renew();
-      waiter.onLane(lane);
+      if (waiter.fresh) connection.renew();
+      waiter.onConnection(connection);
     } else if (this.#closed) {
-      void lane.close();
+      void connection.close();
     } else {
-      upstream.idle.push(lane);
+      upstream.idle.push(connection);
     }
   }
 
@@ -86,13 +89,13 @@ export class Upstreams {
     upstream.pending -= 1;
   }
 
-  succeeded({ upstream }: Pick<Lane, "upstream">): void {
+  succeeded({ upstream }: Pick<BackendConnection, "upstream">): void {
     if (upstream.failuresInRow === 0) return;
     upstream.failuresInRow = 0;
     if (!upstream.out && this.options.healthCheck === undefined) upstream.probeAtMs = undefined;
   }
 
-  failed({ upstream }: Pick<Lane, "upstream">): void {
+  failed({ upstream }: Pick<BackendConnection, "upstream">): void {
     upstream.failuresInRow += 1;
     if (upstream.failuresInRow < FAILURES_MAX || upstream.out) return;
     this.#takeOut(upstream);
@@ -122,7 +125,7 @@ export class Upstreams {
     this.#closed = true;
     for (const { endProbe } of this.all) endProbe?.();
     const idle = this.all.flatMap((upstream) => upstream.idle.splice(0));
-    await Promise.allSettled(idle.map((lane) => lane.close()));
+    await Promise.allSettled(idle.map((connection) => connection.close()));
   }
 
   #probed(upstream: Upstream, wentWell: boolean): void {
@@ -147,7 +150,7 @@ export class Upstreams {
     if (inService.length > 1) upstream.out = true;
   }
 
-  #leastPending({ unreached, shunned }: Wish): Upstream | undefined {
+  #leastPending({ unreached, shunned }: Preference): Upstream | undefined {
     let least: Upstream | undefined;
     for (const upstream of this.all) {
       if (upstream.out || unreached.has(upstream)) continue;
@@ -157,10 +160,10 @@ export class Upstreams {
     return least;
   }
 
-  #newLane(upstream: Upstream): Lane | undefined {
-    if (upstream.lanes >= this.options.connectionsMax) return undefined;
-    upstream.lanes += 1;
-    return new Lane(upstream, this.options);
+  #newConnection(upstream: Upstream): BackendConnection | undefined {
+    if (upstream.connections >= this.options.connectionsMax) return undefined;
+    upstream.connections += 1;
+    return new BackendConnection(upstream, this.options);
   }
 }
 

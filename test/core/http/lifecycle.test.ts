@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type Lifecycle, lifecycleFields } from "../../../src/core/http/lifecycle.ts";
+import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
+import { ownFieldsOf } from "./answered.ts";
 
 const SINCE = Date.UTC(2025, 11, 5);
 const SUNSET = Date.UTC(2030, 11, 5, 23, 59, 59);
@@ -43,6 +44,6 @@ describe("The fields of an operation's life", () => {
     ],
   ];
   for (const [claim, lifecycle, fields] of cases) {
-    it(claim, () => assert.deepEqual(lifecycleFields(lifecycle), fields));
+    it(claim, () => assert.deepEqual(ownFieldsOf({ lifecycle }).slice(2), fields));
   }
 });

@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import {
-  policyField,
-  rateLimitFields,
-  replacedFields,
-  responseFields,
-} from "../../../src/core/http/fields.ts";
+import type { CorsPolicy } from "../../../src/core/http/cors.ts";
+import { policyField, responseFields } from "../../../src/core/http/fields.ts";
+import { ownFieldsOf, replacedBy } from "./answered.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const ANNOUNCED = ["deprecation", "sunset"];
@@ -15,6 +12,15 @@ const CORS = [
   ...["access-control-allow-private-network", "access-control-expose-headers"],
   "access-control-max-age",
 ];
+
+const OURS = [
+  ...["connection", "ratelimit", "ratelimit-policy", "x-ratelimit-cost", "x-ratelimit-limit"],
+  ...["x-ratelimit-remaining", "x-ratelimit-reset", "x-ratelimit-window", "x-request-id"],
+];
+const POLICY: CorsPolicy = {
+  ...{ origins: ["*"], methods: [], headers: [], expose: [] },
+  ...{ credentials: false, maxAgeSeconds: 0 },
+};
 
 const passed = (raw: readonly string[], status = 200, replaced: readonly string[] = []) =>
   responseFields(raw, { replaced: new Set(replaced), status });
@@ -30,17 +36,18 @@ describe("The backend's fields for the client", () => {
     ...["Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "TE", "Trailer"],
     ...["Proxy-Authorization", "Transfer-Encoding", "Upgrade", "HTTP2-Settings", "Close"],
   ];
-  const ours = [
-    ...["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"],
-    ...["RateLimit", "RateLimit-Policy"],
-  ];
-  for (const name of [...connection, ...ours]) {
+  for (const name of connection) {
     it(`never include its ${name}, in any case`, () => {
       for (const one of [name, name.toLowerCase(), name.toUpperCase()]) {
         assert.deepEqual(passed(["A", "1", one, "x", "B", "2"]), ["A", "1", "B", "2"]);
       }
     });
   }
+
+  it("have one Date, the first: caches reckon an answer's age by it (RFC 9110 6.6.1)", () => {
+    const raw = ["Date", "1", "A", "b", "date", "2", "DATE", "3"];
+    assert.deepEqual(passed(raw), ["Date", "1", "A", "b"]);
+  });
 
   it("never include what its Connection names", () => {
     assert.deepEqual(passed(["X-A", "1", "x-b", "2", "connection", "X-B, close"]), ["X-A", "1"]);
@@ -61,26 +68,42 @@ describe("The backend's fields for the client", () => {
 
 describe("The gateway answers", () => {
   const cases: readonly (readonly [string, boolean, boolean, readonly string[]])[] = [
-    ["for nothing where it neither announces an end nor does CORS", false, false, []],
+    ["for its own fields alone where it neither announces an end nor does CORS", false, false, []],
     ["for the end of an operation where it announces one", true, false, ANNOUNCED],
     ["for CORS where it does that", false, true, CORS],
     ["for both where it does both", true, true, [...CORS, ...ANNOUNCED]],
   ];
-  for (const [claim, announced, cors, names] of cases) {
-    it(claim, () => assert.deepEqual([...replacedFields({ announced, cors })].sort(), names));
+  for (const [claim, deprecated, cors, names] of cases) {
+    it(claim, () => {
+      const told = replacedBy({ lifecycle: { deprecated }, ...(cors && { cors: POLICY }) });
+      assert.deepEqual(told, [...OURS, ...names].sort());
+    });
   }
+
+  it("for the stability of an operation where its description names one", () => {
+    const lifecycle = { deprecated: false, stability: "beta" } as const;
+    assert.deepEqual(replacedBy({ lifecycle }), [...OURS, "x-api-stability"].sort());
+  });
 });
 
 describe("The fields of a standing", () => {
   const standing = { limit: 60, remaining: 7, resetMs: NOON };
 
-  it("are three, with the reset in Unix seconds, rounded up", () => {
-    const told = (resetMs: number) => rateLimitFields({ ...standing, resetMs });
+  it("are three and the window's name, with the reset in Unix seconds, rounded up", () => {
+    const told = (resetMs: number) => ownFieldsOf({ standing: { ...standing, resetMs } }).slice(2);
     const fields = ["X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "7", "X-RateLimit-Reset"];
     assert.deepEqual(told(NOON), [...fields, String(NOON / 1_000)]);
     for (const overMs of [1, 999, 1_000]) {
       assert.deepEqual(told(NOON + overMs), [...fields, String(NOON / 1_000 + 1)]);
     }
+    const named = ownFieldsOf({ standing: { ...standing, window: "day" } });
+    assert.deepEqual(named.slice(-2), ["X-RateLimit-Window", "day"]);
+  });
+
+  it("tell the cost where it is not 1", () => {
+    assert.deepEqual(ownFieldsOf({ cost: 1 }), ["X-Request-Id", "r"]);
+    assert.deepEqual(ownFieldsOf({ cost: 5 }).slice(2), ["X-RateLimit-Cost", "5"]);
+    assert.deepEqual(ownFieldsOf({ cost: 0 }).slice(2), ["X-RateLimit-Cost", "0"]);
   });
 });
 

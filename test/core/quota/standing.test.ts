@@ -39,7 +39,7 @@ describe("An admitted request is told", () => {
         ["day", 990, 1_000, DAY_END],
       ],
       0,
-      { limit: 1_000, remaining: 10, resetMs: DAY_END },
+      { window: "day", limit: 1_000, remaining: 10, resetMs: DAY_END },
     ],
     [
       "the one that resets later on a tie, whatever their order",
@@ -48,7 +48,7 @@ describe("An admitted request is told", () => {
         ["minute", 0, 60, MINUTE_END],
       ],
       0,
-      { limit: 1_000, remaining: 60, resetMs: DAY_END },
+      { window: "day", limit: 1_000, remaining: 60, resetMs: DAY_END },
     ],
     [
       "the later one of a tie in the usual order too",
@@ -57,7 +57,7 @@ describe("An admitted request is told", () => {
         ["day", 940, 1_000, DAY_END],
       ],
       0,
-      { limit: 1_000, remaining: 60, resetMs: DAY_END },
+      { window: "day", limit: 1_000, remaining: 60, resetMs: DAY_END },
     ],
     [
       "the first of those that are alike in both: nothing tells them apart",
@@ -66,7 +66,7 @@ describe("An admitted request is told", () => {
         ["day", 995, 1_000, DAY_END],
       ],
       0,
-      { limit: 60, remaining: 5, resetMs: DAY_END },
+      { window: "minute", limit: 60, remaining: 5, resetMs: DAY_END },
     ],
     [
       "what was left before those admitted after it",
@@ -75,13 +75,13 @@ describe("An admitted request is told", () => {
         ["day", 60, 1_000, DAY_END],
       ],
       3,
-      { limit: 60, remaining: 3, resetMs: MINUTE_END },
+      { window: "minute", limit: 60, remaining: 3, resetMs: MINUTE_END },
     ],
     [
       "never less than nothing",
       [["day", 12, 10, DAY_END]],
       0,
-      { limit: 10, remaining: 0, resetMs: DAY_END },
+      { window: "day", limit: 10, remaining: 0, resetMs: DAY_END },
     ],
   ];
   for (const [claim, windows, unspent, expected] of cases) {
@@ -103,9 +103,8 @@ describe("Where nothing is known it is limit and limit", () => {
       { window: "day", limit: 1_000 },
     ];
     assert.deepEqual(untouchedStanding(limits, NOON + 1), {
-      limit: 60,
-      remaining: 60,
-      resetMs: MINUTE_END,
+      ...{ window: "minute", limit: 60 },
+      ...{ remaining: 60, resetMs: MINUTE_END },
     });
   });
 });
@@ -129,7 +128,7 @@ describe("A refused request is told", () => {
     ]) {
       assert.deepEqual(refusalAt(verdict(windows), NOON), {
         code: "rate_limited",
-        standing: { limit: 1_000, remaining: 0, resetMs: DAY_END },
+        standing: { window: "day", limit: 1_000, remaining: 0, resetMs: DAY_END },
       });
     }
   });
@@ -143,7 +142,7 @@ describe("A refused request is told", () => {
     const refusal = refusalAt(verdict([full, roomy], banned(MINUTE_END + 1)), NOON);
     assert.deepEqual(refusal, {
       code: "key_banned",
-      standing: { limit: 60, remaining: 0, resetMs: MINUTE_END + 1 },
+      standing: { window: "ban", limit: 60, remaining: 0, resetMs: MINUTE_END + 1 },
     });
     const byDay = refusalAt(verdict([full, roomy], banned(MINUTE_END + 1, "day")), NOON);
     assert.equal(byDay?.standing.limit, 1_000);
@@ -153,7 +152,7 @@ describe("A refused request is told", () => {
     for (const untilMs of [DAY_END, DAY_END - 1]) {
       assert.deepEqual(refusalAt(verdict([full, fullDay], banned(untilMs)), NOON), {
         code: "key_banned",
-        standing: { limit: 1_000, remaining: 0, resetMs: DAY_END },
+        standing: { window: "day", limit: 1_000, remaining: 0, resetMs: DAY_END },
       });
     }
   });

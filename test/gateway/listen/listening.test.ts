@@ -16,6 +16,15 @@ describe("a listener", () => {
     assert.equal((await house.ask(key)).status, 200);
   });
 
+  it("at an IPv6 address that is taken says which, in brackets", async () => {
+    await using house = await openHouse({ environment: { listen: "[::1]:0" } });
+    const address = new URL(house.url).host;
+    await assert.rejects(openHouse({ environment: { listen: address } }), (error: Error) => {
+      assert.ok(error.message.startsWith(`Cannot listen on ${address} (`), error.message);
+      return true;
+    });
+  });
+
   it("shared by environments judges sizes by the limits of the one that is asked", async () => {
     const listen = `127.0.0.1:${await freePort()}`;
     const shared = { listen, basePath: "/v1", upstreams: ["http://127.0.0.1:9"] };
@@ -43,16 +52,16 @@ describe("a certificate on disk", () => {
     await write();
     const certificate = new Certificate(files);
     const first = certificate.context;
-    assert.equal(certificate.look(), "same");
+    assert.equal(certificate.reloadIfChanged(), "same");
     await write();
-    assert.equal(certificate.look(), "same", "it may still be changing");
+    assert.equal(certificate.reloadIfChanged(), "same", "it may still be changing");
     assert.equal(certificate.context, first);
-    assert.equal(certificate.look(), "new");
+    assert.equal(certificate.reloadIfChanged(), "new");
     assert.notEqual(certificate.context, first);
     const second = certificate.context;
     await rm(files.key);
-    assert.equal(certificate.look(), "same");
-    const why = certificate.look();
+    assert.equal(certificate.reloadIfChanged(), "same");
+    const why = certificate.reloadIfChanged();
     assert.deepEqual(why, { why: `cannot read ${files.key}: the system says ENOENT` });
     assert.equal(certificate.context, second);
   });

@@ -248,3 +248,27 @@ test("a backend that is not there is 502 upstream_unreachable, and nothing was f
 });
 
 test("the law holds over all of it", () => house.law());
+
+test("where cors is configured, a declined upgrade and a 101 carry each CORS field once, and ours", async () => {
+  const page = "https://app.test";
+  const theirs =
+    "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: true\r\n" +
+    "Access-Control-Expose-Headers: X-Backend\r\n";
+  await using talks = await openHouse({
+    upstream: { origin: backend.origin, seen: [], close: async () => undefined },
+    environment: { api: null, cors: { origins: [page] } },
+  });
+  const issued = await talks.issue({ plan: "business" });
+  for (const answer of [
+    `HTTP/1.1 403 No\r\nContent-Length: 0\r\n${theirs}\r\n`,
+    (nonce: string) => agreed(nonce, theirs),
+  ]) {
+    answersWith(answer);
+    await using client = await openClient(talks.port);
+    const fields: [string, string][] = [...handshakeOf(), ["Origin", page]];
+    const told = await client.ask({ key: issued.key, fields });
+    assert.equal(onlyValue(told, "Access-Control-Allow-Origin"), page);
+    assert.deepEqual(valuesOf(told, "Access-Control-Allow-Credentials"), []);
+    assert.match(onlyValue(told, "Access-Control-Expose-Headers"), /X-RateLimit-Window/);
+  }
+});

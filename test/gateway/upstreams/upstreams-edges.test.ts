@@ -25,8 +25,8 @@ describe("backends", () => {
     assert.ok(out.out);
     let taken: unknown;
     upstreams.take(
-      (lane) => {
-        taken = lane.upstream;
+      (connection) => {
+        taken = connection.upstream;
       },
       { fresh: true, unreached: new Set([unreached]), shunned: out },
     );
@@ -65,7 +65,7 @@ describe("backends", () => {
     });
     t.onTestFinished(() => upstreams.close());
     let error: Error | undefined;
-    upstreams.take((lane) => {
+    upstreams.take((connection) => {
       const handler = {
         onRequestStart() {},
         onResponseStart() {},
@@ -75,7 +75,10 @@ describe("backends", () => {
           error = found;
         },
       };
-      lane.send({ path: "/", method: "GET", headers: ["X-Odd", "a\u0001b"], body: null }, handler);
+      connection.send(
+        { path: "/", method: "GET", headers: ["X-Odd", "a\u0001b"], body: null },
+        handler,
+      );
     });
     const found = await eventually(() => error ?? false);
     assert.ok(found instanceof Error);

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Lane, UpstreamsOptions } from "../../../src/gateway/upstreams/backend-connection.ts";
+import type {
+  BackendConnection,
+  UpstreamsOptions,
+} from "../../../src/gateway/upstreams/backend-connection.ts";
 import { Upstreams } from "../../../src/gateway/upstreams/upstreams.ts";
 import { type Backend, openBackend } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
@@ -22,16 +25,16 @@ function poolOf(origins: readonly string[], more: Partial<UpstreamsOptions> = {}
   return { upstreams, clock, [Symbol.asyncDispose]: () => upstreams.close() };
 }
 
-function take(upstreams: Upstreams): Lane {
-  let taken: Lane | undefined;
-  upstreams.take((lane) => {
-    taken = lane;
+function take(upstreams: Upstreams): BackendConnection {
+  let taken: BackendConnection | undefined;
+  upstreams.take((connection) => {
+    taken = connection;
   });
   assert.ok(taken);
   return taken;
 }
 
-/** Failures that the pool hears of one backend, on whatever lane. */
+/** Failures that the pool hears of one backend, on whatever connection. */
 function fail(upstreams: Upstreams, origin: string, times: number): void {
   const upstream = upstreams.all.find((one) => one.origin === origin);
   assert.ok(upstream);
@@ -39,9 +42,9 @@ function fail(upstreams: Upstreams, origin: string, times: number): void {
 }
 
 function originsOf(upstreams: Upstreams, count: number): string[] {
-  const lanes = Array.from({ length: count }, () => take(upstreams));
-  for (const lane of lanes) upstreams.release(lane);
-  return lanes.map(({ upstream }) => upstream.origin);
+  const connections = Array.from({ length: count }, () => take(upstreams));
+  for (const connection of connections) upstreams.release(connection);
+  return connections.map(({ upstream }) => upstream.origin);
 }
 
 const A = "http://127.0.0.1:1";
@@ -52,11 +55,11 @@ describe("several upstreams", () => {
     await using pool = poolOf([A, B]);
     const [one, two, three] = [take(pool.upstreams), take(pool.upstreams), take(pool.upstreams)];
     assert.deepEqual(
-      [one, two, three].map((lane) => lane?.upstream.origin),
+      [one, two, three].map((connection) => connection?.upstream.origin),
       [A, B, A],
     );
-    pool.upstreams.release(one as Lane);
-    pool.upstreams.release(three as Lane);
+    pool.upstreams.release(one as BackendConnection);
+    pool.upstreams.release(three as BackendConnection);
     assert.equal(take(pool.upstreams).upstream.origin, A);
   });
 

@@ -1,0 +1,24 @@
+import type { CorsPolicy } from "../../../src/core/http/cors.ts";
+import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
+import { type Answered, ownFields, replacedFields } from "../../../src/core/http/own-fields.ts";
+
+type Facts = Partial<Omit<Answered, "found">> & { readonly lifecycle?: Lifecycle | undefined };
+
+function answered({ lifecycle, ...facts }: Facts): Answered {
+  const operation = lifecycle === undefined ? undefined : { lifecycle };
+  const plain = { standing: undefined, cost: 1, policy: undefined, last: false, cors: undefined };
+  return { id: "r", ...plain, found: { operation }, request: { headers: {} }, ...facts };
+}
+
+/** Our fields of a response that nothing else is known of; the request id is the first. */
+export function ownFieldsOf(facts: Facts): string[] {
+  return ownFields(answered(facts));
+}
+
+/** The backend's fields that ours replace, in order. */
+export function replacedBy(facts: {
+  readonly lifecycle?: Lifecycle;
+  readonly cors?: CorsPolicy;
+}): string[] {
+  return [...replacedFields(answered(facts))].sort();
+}
