@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
 import { createFailureAllowance } from "../../src/gateway/client/failure-allowance.ts";
-import { Memory } from "../../src/stores/batch/last-answers.ts";
+import { AgingMap } from "../../src/stores/batch/aging-map.ts";
 import { Tally } from "../../src/telemetry/tally.ts";
 
 const MEBIBYTE = 1024 ** 2;
@@ -14,7 +14,7 @@ function timed(count: number, step: (i: number) => void): number {
 }
 
 test("1,000,000 accounts leave what is remembered at its bound, without a sweep", (t) => {
-  const memory = new Memory<number>();
+  const memory = new AgingMap<number>();
   const tookMs = timed(1_000_000, (i) => memory.set(`production:account-${i}`, i));
   t.annotate(`${memory.size} remembered; ${tookMs.toFixed(0)} ms`);
   assert.ok(memory.size <= 200_000, `${memory.size}`);

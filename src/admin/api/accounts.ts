@@ -21,7 +21,7 @@ export async function tellUsage({ deps, id }: Call): Promise<Answer> {
     return problem("plan_missing", `The plan of account ${holder.account} is not configured`);
   }
   return ask(deps, async () => {
-    const verdict = await deps.quotas.look(holder, { limits, bans });
+    const verdict = await deps.quotas.peek(holder, { limits, bans });
     return json(200, usageReport(holder, verdict));
   });
 }

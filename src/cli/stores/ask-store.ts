@@ -41,7 +41,7 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
           );
         }
         const limits = limitsOf(plan, holder.limits);
-        const verdict = await quotas.look(holder, { limits, bans: config.bans });
+        const verdict = await quotas.peek(holder, { limits, bans: config.bans });
         return told(usageReport(holder, verdict));
       }),
     liftBan: (id) =>

@@ -95,7 +95,7 @@ export class Tunnels {
     const name = { environment: key.environment, account: key.account };
     const limits = limitsOf(served.plans.get(key.plan) ?? [], key.limits);
     const ask = { limits, bans: served.bans };
-    const verdict = await quotas.look(name, ask).catch(() => quotas.lastKnown(name));
+    const verdict = await quotas.peek(name, ask).catch(() => quotas.lastKnown(name));
     return verdict?.ban !== undefined && verdict.ban.untilMs > verdict.nowMs;
   }
 }

@@ -6,17 +6,24 @@ import {
   type NoAnswer,
 } from "../interface/quota-store.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
+import { AgingMap } from "./aging-map.ts";
+import {
+  CALL_ACCOUNTS_MAX,
+  type CallQueue,
+  type MergedAsk,
+  sameTerms,
+  take,
+  wait,
+} from "./call-queue.ts";
 import {
   type CountLost,
   countLost,
-  type Known,
-  know,
-  Memory,
+  type LastAnswer,
   refuses,
+  remember,
   type Trip,
   verdictSince,
 } from "./last-answers.ts";
-import { CALL_ACCOUNTS_MAX, type Group, type Lane, sameTerms, take, wait } from "./waiting.ts";
 
 /** One account of a call; `ask.units` are the requests that wait for its verdict. */
 export type NamedAsk = { readonly name: AccountName; readonly ask: Ask };
@@ -26,21 +33,21 @@ export type Outcome = Verdict | { readonly failure: StoreFailure };
 
 /** Decides while the store is away (docs/reference/store.md#away): outage/fallback.ts is one. */
 export type Gate = {
-  /** True while the store, or what this lane asks of it, is known to be away: no ask goes out. */
-  shut(lane: number): boolean;
+  /** True while the store, or what this queue asks of it, is known to be away: no ask goes out. */
+  isAway(queue: number): boolean;
   /** By the clock of the store: a call that has not run by then is not to charge any more. */
   deadlineMs?(): number | undefined;
   /** Decides one request here. `failure` is why the store did not; undefined while shut. */
   decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer;
-  /** Told of the end of each call of a lane: `failure` is undefined when the call was answered. */
-  called(lane: number, failure: StoreFailure | undefined): void;
+  /** Told of the end of each call of a queue: `failure` is undefined when the call was answered. */
+  called(queue: number, failure: StoreFailure | undefined): void;
 };
 
 export type BatchOptions = {
   /** Decides up to 256 accounts in one call. Never rejects. */
   readonly call: (asks: readonly NamedAsk[]) => Promise<readonly Outcome[]>;
-  /** Asks of different lanes never share a call: the buckets of a Cluster. */
-  readonly laneOf: (name: AccountName) => number;
+  /** Asks of different queues never share a call: the buckets of a Cluster. */
+  readonly queueOf: (name: AccountName) => number;
   readonly gate: Gate;
   /** Told of every verdict of the store, and of what it has forgotten since the one before. */
   readonly onVerdict: (name: AccountName, verdict: Verdict, lost: CountLost | undefined) => void;
@@ -48,7 +55,7 @@ export type BatchOptions = {
   readonly clock?: (() => number) | undefined;
 };
 
-/** Two calls at most are under way in a lane: one in Redis, one on its way. */
+/** Two calls at most are under way in a queue: one in Redis, one on its way. */
 const CALLS_MAX = 2;
 /**
  * Between two calls of nothing but strikes: at most 15 a second of a gateway, whatever the flood.
@@ -65,8 +72,8 @@ const ALL = "*";
  */
 export class Batch {
   readonly #options: BatchOptions;
-  readonly #lanes = new Map<number, Lane>();
-  readonly #memory = new Memory<Known>();
+  readonly #queues = new Map<number, CallQueue>();
+  readonly #memory = new AgingMap<LastAnswer>();
   #strikeTimer: NodeJS.Timeout | undefined;
   #strikesSentMs = Number.NEGATIVE_INFINITY;
   /** For each call under way, the accounts forgotten since it left: its verdict of them is old. */
@@ -83,17 +90,17 @@ export class Batch {
     const refusal = known !== undefined && sameTerms(known, ask) ? this.#refuses(known) : "no";
     if (known !== undefined && refusal === "surely") return this.#refused(known);
     if (known !== undefined && refusal === "strike") return this.#strike(id, name, ask, known);
-    const lane = this.#lane(name);
-    if (gate.shut(lane.number)) return gate.decide(name, ask, undefined);
+    const queue = this.#queue(name);
+    if (gate.isAway(queue.number)) return gate.decide(name, ask, undefined);
 
-    let group = lane.open.get(id);
-    if (group === undefined || !sameTerms(group.ask, ask)) {
-      group = { id, name, ask, known: undefined, waiting: [] };
-      lane.open.set(id, group);
-      lane.queue.push(group);
-      this.#schedule(lane);
+    let merged = queue.open.get(id);
+    if (merged === undefined || !sameTerms(merged.ask, ask)) {
+      merged = { id, name, ask, known: undefined, waiting: [] };
+      queue.open.set(id, merged);
+      queue.asks.push(merged);
+      this.#schedule(queue);
     }
-    return wait(group);
+    return wait(merged);
   }
 
   lastKnown(name: AccountName): Verdict | undefined {
@@ -112,34 +119,34 @@ export class Batch {
   }
 
   /** Counted from when the call was sent: early costs a command, late would break a promise. */
-  #refuses(known: Known): ReturnType<typeof refuses> {
+  #refuses(known: LastAnswer): ReturnType<typeof refuses> {
     if (known.whole === undefined) return "no";
     const { clock } = this.#options;
     const nowMs = clock ? clock() : known.trip.nowMs + performance.now() - known.trip.sentMs;
     return refuses(known, nowMs);
   }
 
-  #sinceReceived({ trip: { nowMs, receivedMs } }: Known): number {
+  #sinceReceived({ trip: { nowMs, receivedMs } }: LastAnswer): number {
     const { clock } = this.#options;
     return clock ? clock() - nowMs : performance.now() - receivedMs;
   }
 
-  #refused(known: Known): Answer {
+  #refused(known: LastAnswer): Answer {
     const verdict = verdictSince(known, this.#sinceReceived(known));
     return { verdict, unspent: 0, admitted: false, by: "store" };
   }
 
   /** One strike of an account is under way at a time, and as many accounts wait as fit in a call. */
-  #strike(id: string, name: AccountName, ask: Ask, known: Known) {
-    const lane = this.#lane(name);
-    const full = lane.strikes.length >= CALL_ACCOUNTS_MAX;
-    if (known.whole?.striking || full || this.#options.gate.shut(lane.number))
+  #strike(id: string, name: AccountName, ask: Ask, known: LastAnswer) {
+    const queue = this.#queue(name);
+    const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
+    if (known.whole?.striking || full || this.#options.gate.isAway(queue.number))
       return this.#refused(known);
     if (known.whole !== undefined) known.whole.striking = true;
-    const group: Group = { id, name, ask, known, waiting: [] };
-    lane.strikes.push(group);
+    const merged: MergedAsk = { id, name, ask, known, waiting: [] };
+    queue.strikes.push(merged);
     this.#paceStrikes();
-    return wait(group);
+    return wait(merged);
   }
 
   #paceStrikes(): void {
@@ -151,83 +158,83 @@ export class Batch {
     }, Math.ceil(pauseMs));
   }
 
-  /** One lane a time; the lane goes to the end of the order, so that each has its turn. */
+  /** One queue a time; the queue goes to the end of the order, so that each has its turn. */
   #sendStrikes(): void {
-    const waiting = [...this.#lanes.values()].filter(({ strikes }) => strikes.length > 0);
+    const waiting = [...this.#queues.values()].filter(({ strikes }) => strikes.length > 0);
     if (waiting.length === 0) return;
     this.#strikesSentMs = performance.now();
-    const lane = waiting.find(({ calls }) => calls < CALLS_MAX);
-    if (lane !== undefined) {
-      this.#lanes.delete(lane.number);
-      this.#lanes.set(lane.number, lane);
-      this.#flush(lane);
+    const queue = waiting.find(({ calls }) => calls < CALLS_MAX);
+    if (queue !== undefined) {
+      this.#queues.delete(queue.number);
+      this.#queues.set(queue.number, queue);
+      this.#flush(queue);
     }
-    if (waiting.length > 1 || lane === undefined) this.#paceStrikes();
+    if (waiting.length > 1 || queue === undefined) this.#paceStrikes();
   }
 
-  #lane(name: AccountName): Lane {
-    const number = this.#options.laneOf(name);
-    let lane = this.#lanes.get(number);
-    if (lane === undefined) {
-      lane = { number, queue: [], strikes: [], open: new Map(), calls: 0, scheduled: false };
-      this.#lanes.set(number, lane);
+  #queue(name: AccountName): CallQueue {
+    const number = this.#options.queueOf(name);
+    let queue = this.#queues.get(number);
+    if (queue === undefined) {
+      queue = { number, asks: [], strikes: [], open: new Map(), calls: 0, scheduled: false };
+      this.#queues.set(number, queue);
     }
-    return lane;
+    return queue;
   }
 
   /** After the sockets of this turn are read: requests that came together go together. */
-  #schedule(lane: Lane): void {
-    if (lane.scheduled || lane.calls >= CALLS_MAX) return;
-    lane.scheduled = true;
+  #schedule(queue: CallQueue): void {
+    if (queue.scheduled || queue.calls >= CALLS_MAX) return;
+    queue.scheduled = true;
     setImmediate(() => {
-      lane.scheduled = false;
-      if (lane.queue.length > 0 && lane.calls < CALLS_MAX) this.#flush(lane);
+      queue.scheduled = false;
+      if (queue.asks.length > 0 && queue.calls < CALLS_MAX) this.#flush(queue);
     });
   }
 
-  #flush(lane: Lane): void {
-    const groups = take(lane);
+  #flush(queue: CallQueue): void {
+    const merged = take(queue);
     // Asks that had to wait for a call while the store went away are decided without it now.
-    if (this.#options.gate.shut(lane.number)) {
-      for (const group of groups) this.#fail(group, undefined);
-      if (lane.queue.length > 0) this.#schedule(lane);
+    if (this.#options.gate.isAway(queue.number)) {
+      for (const one of merged) this.#fail(one, undefined);
+      if (queue.asks.length > 0) this.#schedule(queue);
       return;
     }
-    const asks = groups.map(({ name, ask: { limits, bans }, waiting }) => {
+    const asks = merged.map(({ name, ask: { limits, bans }, waiting }) => {
       return { name, ask: { limits, bans, units: waiting.length } };
     });
     const forgotten = new Set<string>();
     this.#forgotten.add(forgotten);
     const sentMs = performance.now();
-    lane.calls += 1;
+    queue.calls += 1;
     void this.#options.call(asks).then((outcomes) => {
-      lane.calls -= 1;
+      queue.calls -= 1;
       this.#forgotten.delete(forgotten);
       let trip: Trip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
       const failed = outcomes.find((each) => failureOf(each) !== undefined);
-      this.#options.gate.called(lane.number, failureOf(failed));
-      groups.forEach((group, i) => {
+      this.#options.gate.called(queue.number, failureOf(failed));
+      merged.forEach((one, i) => {
         const outcome = outcomes[i] as Outcome;
         const failure = failureOf(outcome);
-        if (failure !== undefined) this.#fail(group, failure);
+        if (failure !== undefined) this.#fail(one, failure);
         else {
           const verdict = outcome as Verdict;
           // One for all of a call; asks that went singly were decided one after the other.
           if (verdict.nowMs !== trip.nowMs) trip = { ...trip, nowMs: verdict.nowMs };
-          this.#settle(group, verdict, trip, forgotten);
+          this.#settle(one, verdict, trip, forgotten);
         }
       });
-      if (lane.queue.length > 0) this.#schedule(lane);
+      if (queue.asks.length > 0) this.#schedule(queue);
     });
-    if (lane.queue.length > 0) this.#schedule(lane);
+    if (queue.asks.length > 0) this.#schedule(queue);
   }
 
-  #settle(group: Group, verdict: Verdict, trip: Trip, forgotten: ReadonlySet<string>): void {
-    const { id, name, ask, waiting } = group;
+  #settle(merged: MergedAsk, verdict: Verdict, trip: Trip, forgotten: ReadonlySet<string>): void {
+    const { id, name, ask, waiting } = merged;
     const before = this.#memory.get(id);
     this.#options.onVerdict(name, verdict, countLost(before, ask, verdict));
     if (forgotten.has(ALL) || forgotten.has(id)) this.#memory.delete(id);
-    else this.#memory.set(id, know(ask, verdict, trip, before));
+    else this.#memory.set(id, remember(ask, verdict, trip, before));
     const { granted } = verdict;
     for (let i = 0; i < waiting.length; i++) {
       const admitted = i < granted;
@@ -235,7 +242,7 @@ export class Batch {
     }
   }
 
-  #fail({ name, ask, known, waiting }: Group, failure: StoreFailure | undefined): void {
+  #fail({ name, ask, known, waiting }: MergedAsk, failure: StoreFailure | undefined): void {
     if (known?.whole) known.whole.striking = false;
     for (const answer of waiting) {
       if (known !== undefined && this.#refuses(known) !== "no") answer(this.#refused(known));

@@ -2,9 +2,6 @@ import type { Ask, BanPolicy, Verdict, WindowStanding } from "../../core/quota/d
 import { refusalAt } from "../../core/quota/standing.ts";
 import { type Limit, type WindowName, windowEnd, windowStart } from "../../core/quota/windows.ts";
 
-/** Accounts that are remembered at least; at most twice as many, some 300 bytes each. */
-const ACCOUNTS = 100_000;
-
 /**
  * When a call left and came back, in milliseconds of a monotonic clock, and when that was by the
  * clock of the store. One for all accounts of the call.
@@ -19,14 +16,14 @@ export type Trip = {
  * The last answer about one account. The ordinary case is small: counts in the windows of then.
  * `whole` is kept where there is more to remember: an exhausted window, strikes, a ban.
  */
-export type Known = {
+export type LastAnswer = {
   readonly limits: readonly Limit[];
   readonly bans: BanPolicy | undefined;
   readonly trip: Trip;
   readonly used: readonly number[];
   readonly whole: Whole | undefined;
 };
-type Ordinary = Known & { trip: Trip; readonly used: number[] };
+type Ordinary = LastAnswer & { trip: Trip; readonly used: number[] };
 
 export type Whole = {
   readonly verdict: Verdict;
@@ -38,12 +35,12 @@ export type Whole = {
  * Remembers an answer, in `before` where that is as ordinary: a new object for each answer would
  * live just long enough for the collector to move it to the old space.
  */
-export function know(
+export function remember(
   { limits, bans }: Ask,
   verdict: Verdict,
   trip: Trip,
-  before?: Known | undefined,
-): Known {
+  before?: LastAnswer | undefined,
+): LastAnswer {
   const { windows } = verdict;
   if (!isOrdinary(verdict)) {
     return { limits, bans, trip, used: [], whole: { verdict, striking: false } };
@@ -69,7 +66,7 @@ export type CountLost = {
  * gone on: undefined where nothing was lost, as far as is known.
  */
 export function countLost(
-  before: Known | undefined,
+  before: LastAnswer | undefined,
   { limits }: Ask,
   { nowMs, windows, repaired }: Verdict,
 ): CountLost | undefined {
@@ -100,7 +97,7 @@ function isOrdinary({ nowMs, windows, ban, strikes }: Verdict): boolean {
  * The verdict as it stands `sinceMs` after it was received: a window that ended since then is empty,
  * and a ban that ended is over. Counted from the receipt, so that Retry-After is never too short.
  */
-export function verdictSince({ limits, trip, used, whole }: Known, sinceMs: number): Verdict {
+export function verdictSince({ limits, trip, used, whole }: LastAnswer, sinceMs: number): Verdict {
   const { nowMs } = trip;
   const thenMs = Math.floor(nowMs + sinceMs);
   const windows = limits.map(({ window, limit }, i) => {
@@ -127,50 +124,9 @@ export function verdictSince({ limits, trip, used, whole }: Known, sinceMs: numb
  * memory; or with a refusal that could be a strike, which the store must hear of
  * (docs/reference/store.md#known-refusals).
  */
-export function refuses({ whole, bans }: Known, nowMs: number): "no" | "surely" | "strike" {
+export function refuses({ whole, bans }: LastAnswer, nowMs: number): "no" | "surely" | "strike" {
   if (whole === undefined || refusalAt(whole.verdict, nowMs) === undefined) return "no";
   const { ban, strikeDueMs } = whole.verdict;
   if (bans === undefined || (ban !== undefined && ban.untilMs > nowMs)) return "surely";
   return nowMs < strikeDueMs ? "surely" : "strike";
-}
-
-/** The latest of each account, bounded: the older half goes when the newer one is full. */
-export class Memory<T> {
-  readonly #halfMax: number;
-  #newer = new Map<string, T>();
-  #older = new Map<string, T>();
-
-  constructor(halfMax = ACCOUNTS) {
-    this.#halfMax = halfMax;
-  }
-
-  get(id: string): T | undefined {
-    const newer = this.#newer.get(id);
-    if (newer !== undefined) return newer;
-    const older = this.#older.get(id);
-    if (older !== undefined) this.set(id, older);
-    return older;
-  }
-
-  set(id: string, value: T): void {
-    if (this.#newer.size >= this.#halfMax && !this.#newer.has(id)) {
-      this.#older = this.#newer;
-      this.#newer = new Map();
-    }
-    this.#newer.set(id, value);
-  }
-
-  delete(id: string): void {
-    this.#newer.delete(id);
-    this.#older.delete(id);
-  }
-
-  clear(): void {
-    this.#newer.clear();
-    this.#older.clear();
-  }
-
-  get size(): number {
-    return this.#newer.size + this.#older.size;
-  }
 }

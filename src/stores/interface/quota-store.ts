@@ -64,7 +64,7 @@ export interface QuotaStore {
   lastKnown(name: AccountName): Verdict | undefined;
 
   /** The account as the store has it now; charges nothing. Rejects when the store is away. */
-  look(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict>;
+  peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict>;
 
   /** Every ban in force. Rejects when the store is away. */
   bans(): Promise<AccountBan[]>;

@@ -118,7 +118,7 @@ class MemoryStore implements QuotaStore {
     return decide(entry, ask, this.#now()).verdict;
   }
 
-  async look(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {
+  async peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {
     const state = this.#accounts.find(name) ?? NEW_ACCOUNT;
     return decide(state, { ...ask, units: 0 }, this.#now()).verdict;
   }

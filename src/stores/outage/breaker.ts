@@ -1,5 +1,5 @@
 import type { Ask } from "../../core/quota/decide.ts";
-import { CALL_ACCOUNTS_MAX } from "../batch/waiting.ts";
+import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type {
   AccountName,
   Answer,
@@ -15,7 +15,7 @@ import { lateCharge } from "./late-charge.ts";
 import { LocalAccounts, type Owed, type Terms } from "./local-quotas.ts";
 
 /** The state that the breakers of one store share. */
-export type Surroundings = {
+export type BreakerContext = {
   readonly shared: SharedStore;
   readonly store: Pick<QuotaStore, "lastKnown">;
   readonly heart: Pick<Heartbeat, "gateways">;
@@ -33,8 +33,8 @@ const CHARGE_LATE_MS = 2_000;
  * A part of the store that can be away by itself: a bucket of a Cluster, else all of it. Says
  * whether requests go there, decides them while they do not, and keeps what is owed for that.
  */
-export class Part {
-  readonly #around: Surroundings;
+export class Breaker {
+  readonly #around: BreakerContext;
   readonly #accounts: LocalAccounts;
   #failuresInRow = 0;
   /**
@@ -47,13 +47,13 @@ export class Part {
   /** Why it is away; undefined while it is not. */
   #why: string | undefined;
 
-  constructor(around: Surroundings, accountsMax: number) {
+  constructor(around: BreakerContext, accountsMax: number) {
     this.#around = around;
     this.#accounts = new LocalAccounts(accountsMax);
     this.#wentMs = around.now();
   }
 
-  get isShut(): boolean {
+  get isTripped(): boolean {
     return this.#why !== undefined;
   }
 
@@ -83,16 +83,16 @@ export class Part {
   called(failure: StoreFailure | undefined): boolean {
     if (failure === undefined) {
       this.#failuresInRow = 0;
-      if (this.#accounts.owes && !this.isShut) this.settle().catch(() => undefined);
+      if (this.#accounts.owes && !this.isTripped) this.settle().catch(() => undefined);
       return false;
     }
-    if (this.#failuresInRow === 0 && !this.isShut) this.#begin(failure);
+    if (this.#failuresInRow === 0 && !this.isTripped) this.#begin(failure);
     this.#failuresInRow += 1;
-    return this.#failuresInRow >= FAILURES_MAX && !this.isShut;
+    return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;
   }
 
   /** From now on nobody waits for the store. Returns the failure that the absence began with. */
-  shut(failure: StoreFailure): StoreFailure {
+  trip(failure: StoreFailure): StoreFailure {
     if (this.#failuresInRow === 0) this.#begin(failure);
     const began = this.#first as StoreFailure;
     this.#why = began.message;
@@ -108,7 +108,7 @@ export class Part {
    * Charges what is owed so far, then lets requests through. The units that were admitted meanwhile
    * are sent ahead of them on the same connection, so that they are decided with all of it counted.
    */
-  async open(): Promise<number> {
+  async recover(): Promise<number> {
     const accountsCharged = await this.settle();
     this.#why = undefined;
     this.#failuresInRow = 0;

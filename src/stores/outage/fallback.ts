@@ -12,7 +12,7 @@ import { StoreFailure } from "../interface/store-failure.ts";
 import { LATE_MS, type SharedStore } from "../redis/decider.ts";
 import { BUCKETS, bucketOf } from "../redis/keyspace.ts";
 import { translate } from "../redis/reply-errors.ts";
-import { Part } from "./breaker.ts";
+import { Breaker } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
 
 export type FallbackOptions = {
@@ -35,15 +35,15 @@ const BEATS_MISSED_MAX = 2;
 const BEAT_MS = 1_000;
 const BEAT_LATE_MS = 500;
 const PROBE_MS = 500;
-/** Accounts that are decided here, in all parts together. */
+/** Accounts that are decided here, in all breakers together. */
 const ACCOUNTS_MAX = 100_000;
 
 /**
- * Decides while the store is away (docs/reference/store.md#away). A breaker shuts after five
+ * Decides while the store is away (docs/reference/store.md#away). A breaker trips after five
  * failures in a row: from then on nobody waits for the store, and a probe each 500 ms, which writes
  * and is as impatient as a request, finds out when it is back. Before it opens, the units that were
  * admitted here are charged, once, each to its own window. On a Cluster each bucket has a breaker
- * of its own: a part that is away is decided here, the others by the store.
+ * of its own: a breaker that is tripped is decided here, the others by the store.
  */
 export function createFallback(
   shared: SharedStore,
@@ -58,8 +58,8 @@ class Breakers implements Fallback {
   readonly #options: FallbackOptions;
   readonly #heart: Heartbeat;
   /** By bucket; without a Cluster there is the one of bucket 0. */
-  readonly #parts: readonly Part[];
-  /** The buckets that shut just now, while it is found out which others are away with them. */
+  readonly #breakers: readonly Breaker[];
+  /** The buckets that tripped just now, while it is found out which others are away with them. */
   #going: Set<number> | undefined;
   #beatsMissed = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -72,13 +72,16 @@ class Breakers implements Fallback {
     const heart = createHeartbeat(shared, prefix);
     this.#heart = heart;
     const around = { shared, store, heart, policy, now: clock ?? heart.storeNow, clock };
-    const parts = shared.link.clustered ? BUCKETS : 1;
-    this.#parts = Array.from({ length: parts }, () => new Part(around, ACCOUNTS_MAX / parts));
+    const breakers = shared.link.clustered ? BUCKETS : 1;
+    this.#breakers = Array.from(
+      { length: breakers },
+      () => new Breaker(around, ACCOUNTS_MAX / breakers),
+    );
     void shared.link.tried.then(() => this.#start());
   }
 
-  shut(bucket: number): boolean {
-    return this.#part(bucket).isShut;
+  isAway(bucket: number): boolean {
+    return this.#breaker(bucket).isTripped;
   }
 
   /**
@@ -95,16 +98,16 @@ class Breakers implements Fallback {
 
   decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer {
     const bucket = this.#shared.link.clustered ? bucketOf(name) : 0;
-    return this.#part(bucket).decide(name, ask, failure);
+    return this.#breaker(bucket).decide(name, ask, failure);
   }
 
   called(bucket: number, failure: StoreFailure | undefined): void {
-    if (this.#part(bucket).called(failure) && failure !== undefined) this.#shut(bucket, failure);
+    if (this.#breaker(bucket).called(failure) && failure !== undefined) this.#trip(bucket, failure);
   }
 
   health(): { readonly ok: boolean; readonly why?: string } {
     const away = this.#away();
-    const why = away[0] === undefined ? undefined : this.#part(away[0]).why;
+    const why = away[0] === undefined ? undefined : this.#breaker(away[0]).why;
     if (why === undefined) return { ok: true };
     const clustered = this.#shared.link.clustered;
     const where = clustered ? `buckets ${away.join(", ")} of ${BUCKETS} are away: ` : "";
@@ -114,30 +117,30 @@ class Breakers implements Fallback {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    const open = this.#parts.filter(({ isShut }) => !isShut);
-    await Promise.allSettled(open.map((part) => part.settle()));
+    const open = this.#breakers.filter(({ isTripped }) => !isTripped);
+    await Promise.allSettled(open.map((breaker) => breaker.settle()));
     await this.#heart.leave();
   }
 
-  #part(bucket: number): Part {
-    return this.#parts[bucket] as Part;
+  #breaker(bucket: number): Breaker {
+    return this.#breakers[bucket] as Breaker;
   }
 
   #away(): number[] {
-    return [...this.#parts.keys()].filter((bucket) => this.shut(bucket));
+    return [...this.#breakers.keys()].filter((bucket) => this.isAway(bucket));
   }
 
   #start(): void {
     if (this.#closed) return;
     const { clustered, health } = this.#shared.link;
     const way = health();
-    if (way.ok || this.shut(0)) void this.#tend();
+    if (way.ok || this.isAway(0)) void this.#tend();
     else if (clustered) void this.#lookAround().then(() => this.#tend());
-    else this.#shut(0, new StoreFailure("unreachable", way.why, "no"));
+    else this.#trip(0, new StoreFailure("unreachable", way.why, "no"));
   }
 
-  #shut(bucket: number, failure: StoreFailure): void {
-    const began = this.#part(bucket).shut(failure);
+  #trip(bucket: number, failure: StoreFailure): void {
+    const began = this.#breaker(bucket).trip(failure);
     this.#tendIn(PROBE_MS);
     if (this.#going !== undefined) {
       this.#going.add(bucket);
@@ -160,10 +163,10 @@ class Breakers implements Fallback {
    * meet the others with their next request. Patient, since one failure is enough here.
    */
   async #lookAround(): Promise<void> {
-    const open = [...this.#parts.keys()].filter((bucket) => !this.shut(bucket));
+    const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
     const look = (bucket: number) => {
       return this.#heart.beat(BEAT_LATE_MS, bucket).catch((error: unknown) => {
-        if (!this.shut(bucket)) this.#shut(bucket, translate(error));
+        if (!this.isAway(bucket)) this.#trip(bucket, translate(error));
       });
     };
     await Promise.all(open.map(look));
@@ -174,7 +177,7 @@ class Breakers implements Fallback {
     this.#options.report("error", "store_away", { code, why, mode, ...this.#named([...buckets]) });
   }
 
-  /** For the log: of a Cluster, which part is meant. */
+  /** For the log: of a Cluster, which breaker is meant. */
   #named(buckets: readonly number[]) {
     const clustered = this.#shared.link.clustered;
     return clustered ? { buckets: buckets.toSorted((a, b) => a - b).join() } : {};
@@ -205,19 +208,19 @@ class Breakers implements Fallback {
       this.#beatsMissed = 0;
     } catch (error) {
       this.#beatsMissed += 1;
-      if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.shut(0)) this.#shut(0, translate(error));
+      if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.isAway(0)) this.#trip(0, translate(error));
     }
   }
 
-  /** Opens a part that answers; returns how many accounts were charged then. */
+  /** Lets a breaker recover that answers; returns how many accounts were charged then. */
   async #probe(bucket: number): Promise<number | undefined> {
-    const part = this.#part(bucket);
+    const breaker = this.#breaker(bucket);
     try {
       await this.#heart.beat(LATE_MS, bucket);
       this.#beatsMissed = 0;
-      return await part.open();
+      return await breaker.recover();
     } catch (error) {
-      part.remains(translate(error));
+      breaker.remains(translate(error));
       return undefined;
     }
   }

@@ -25,7 +25,11 @@ type Share = {
 type Local = { account: Account; readonly shares: Share[] };
 
 /** The use of a window, as the store told it when it was charged late. */
-type Told = { readonly window: WindowName; readonly startMs: number; readonly used: number };
+type ChargedWindow = {
+  readonly window: WindowName;
+  readonly startMs: number;
+  readonly used: number;
+};
 
 export type Terms = {
   /** The store's now, in Unix milliseconds, as far as it is known. */
@@ -59,7 +63,7 @@ const OWED_OF_A_KIND = 2;
 export class LocalAccounts {
   readonly #accounts = new Map<string, Local>();
   readonly #owed = new Map<string, Owed>();
-  readonly #told = new Map<string, Told[]>();
+  readonly #chargedWindows = new Map<string, ChargedWindow[]>();
   readonly #accountsMax: number;
 
   constructor(accountsMax = 100_000) {
@@ -106,16 +110,16 @@ export class LocalAccounts {
   }
 
   /**
-   * Told that an account's debt is charged, with the use of its windows now, as far as they still
+   * ChargedWindow that an account's debt is charged, with the use of its windows now, as far as they still
    * run.
    */
   charged({ name, units }: Owed, counts: readonly (number | undefined)[]): void {
-    const told: Told[] = [];
+    const charged: ChargedWindow[] = [];
     units.forEach(({ window, startMs }, i) => {
       const used = counts[i];
-      if (used !== undefined) told.push({ window, startMs, used });
+      if (used !== undefined) charged.push({ window, startMs, used });
     });
-    keep(this.#told, accountId(name), told, this.#accountsMax);
+    keep(this.#chargedWindows, accountId(name), charged, this.#accountsMax);
   }
 
   get owes(): boolean {
@@ -153,10 +157,10 @@ export class LocalAccounts {
   /** The last known count of the window that starts at `startMs`, 0 if none. */
   #known(id: string, { last }: Terms, window: WindowName, startMs: number): number {
     const answered = last?.windows.find((each) => each.window === window);
-    const told = this.#told.get(id)?.find((each) => each.window === window);
+    const charged = this.#chargedWindows.get(id)?.find((each) => each.window === window);
     return Math.max(
       answered?.resetMs === windowEnd(window, startMs) ? answered.used : 0,
-      told?.startMs === startMs ? told.used : 0,
+      charged?.startMs === startMs ? charged.used : 0,
     );
   }
 

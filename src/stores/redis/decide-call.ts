@@ -12,7 +12,7 @@ import {
   windowEnd,
   windowStart,
 } from "../../core/quota/windows.ts";
-import { CALL_ACCOUNTS_MAX } from "../batch/waiting.ts";
+import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { read, script } from "./script.ts";
 
 export const DECIDE = script(`${read("./lua/account.lua")}\n${read("./lua/decide.lua")}`);

@@ -48,7 +48,7 @@ type StandIn = Gate & {
 };
 
 const DENY: StandIn = {
-  shut: () => false,
+  isAway: () => false,
   decide: () => ({ unavailable: true }),
   called: () => undefined,
 };
@@ -108,14 +108,14 @@ class RedisStore implements QuotaStore {
     this.#shared = createSharedStore(link, prefix, { clock: now, lateMs });
     this.#batch = new Batch({
       call: (asks) => this.#shared.decide(asks, lateMs, this.#gate.deadlineMs?.()),
-      laneOf: (name) => (link.clustered ? bucketOf(name) : 0),
+      queueOf: (name) => (link.clustered ? bucketOf(name) : 0),
       clock: now,
       gate: {
-        shut: (lane) => this.#gate.shut(lane),
+        isAway: (queue) => this.#gate.isAway(queue),
         decide: (name, ask, why) => this.#gate.decide(name, ask, why),
-        called: (lane, why) => {
+        called: (queue, why) => {
           this.#failure = why;
-          this.#gate.called(lane, why);
+          this.#gate.called(queue, why);
         },
       },
       onVerdict: (name, verdict, lost) => this.#told(name, verdict, lost),
@@ -145,7 +145,7 @@ class RedisStore implements QuotaStore {
     this.#batch.forget(name);
   }
 
-  async look(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {
+  async peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {
     // For people, who would rather wait than be told that the store is away.
     const one = { name, ask: { ...ask, units: 0 } };
     const [outcome] = await this.#shared.decide([one], ADMIN_LATE_MS);

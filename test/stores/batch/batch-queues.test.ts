@@ -42,9 +42,9 @@ function openBatch() {
         calls.push({ names: asks.map(({ name }) => name.account), answer });
       });
     },
-    laneOf: (name) => Number(name.account.slice(1)),
+    queueOf: (name) => Number(name.account.slice(1)),
     gate: {
-      shut: () => gate.isShut,
+      isAway: () => gate.isShut,
       decide: (name) => {
         gate.decided.push(name.account);
         return { unavailable: true };

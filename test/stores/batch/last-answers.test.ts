@@ -3,11 +3,11 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, it } from "vitest";
 import type { Ask, Ban, Verdict } from "../../../src/core/quota/decide.ts";
+import { AgingMap } from "../../../src/stores/batch/aging-map.ts";
 import {
-  type Known,
-  know,
-  Memory,
+  type LastAnswer,
   refuses,
+  remember,
   verdictSince,
 } from "../../../src/stores/batch/last-answers.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
@@ -41,7 +41,7 @@ function verdict(used: readonly [number, number], more: Partial<Verdict> = {}): 
 
 describe("what is known of an account", () => {
   it("is its verdict, as time goes by: a window that ended is empty, the other is kept", () => {
-    const known = know(ASK, verdict([7, 40]), TRIP);
+    const known = remember(ASK, verdict([7, 40]), TRIP);
     assert.deepEqual(verdictSince(known, 0), verdict([7, 40], { granted: 0 }));
     assert.deepEqual(
       verdictSince(known, 59_999).windows.map(({ used }) => used),
@@ -59,21 +59,21 @@ describe("what is known of an account", () => {
   });
 
   it("foretells a refusal until the window ends, and not at its end", () => {
-    const known = know({ ...ASK, bans: undefined }, verdict([60, 60]), TRIP);
+    const known = remember({ ...ASK, bans: undefined }, verdict([60, 60]), TRIP);
     assert.equal(refuses(known, NOON + 59_999), "surely");
     assert.equal(refuses(known, NOON + 60_000), "no");
-    assert.equal(refuses(know(ASK, verdict([59, 60]), TRIP), NOON), "no");
+    assert.equal(refuses(remember(ASK, verdict([59, 60]), TRIP), NOON), "no");
   });
 
   it("leaves to the store what could be a strike, from the instant that it could be", () => {
-    const known = know(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
+    const known = remember(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
     assert.equal(refuses(known, NOON + 1_000), "surely");
     assert.equal(refuses(known, NOON + 1_001), "strike");
   });
 
   it("holds a ban to its end, and then the exhausted window", () => {
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
-    const known = know(ASK, verdict([60, 60], { ban }), TRIP);
+    const known = remember(ASK, verdict([60, 60], { ban }), TRIP);
     assert.equal(refuses(known, NOON + 4_999), "surely");
     assert.equal(refuses(known, NOON + 5_000), "strike");
     assert.equal(refuses(known, NOON + 60_000), "no");
@@ -84,7 +84,7 @@ describe("what is known of an account", () => {
 
 describe("the memory of accounts", () => {
   it("keeps the latest, and at most two halves", () => {
-    const memory = new Memory<number>(3);
+    const memory = new AgingMap<number>(3);
     for (let i = 0; i < 100; i++) {
       memory.set(`a${i}`, i);
       assert.ok(memory.size <= 6);
@@ -100,13 +100,13 @@ describe("the memory of accounts", () => {
   it("takes at most 30 MB for 100,000 accounts", (t) => {
     setFlagsFromString("--expose-gc");
     const gc = runInNewContext("gc") as () => void;
-    const memory = new Memory<Known>();
+    const memory = new AgingMap<LastAnswer>();
     gc();
     const before = process.memoryUsage().heapUsed;
     let trip = TRIP;
     for (let i = 0; i < 100_000; i++) {
       if (i % 32 === 0) trip = { sentMs: i + 0.5, receivedMs: i + 1.5, nowMs: NOON + i };
-      memory.set(`production:acct_${i}`, know(ASK, verdict([i % 60, i % 1000]), trip));
+      memory.set(`production:acct_${i}`, remember(ASK, verdict([i % 60, i % 1000]), trip));
     }
     gc();
     const megabytes = (process.memoryUsage().heapUsed - before) / 1e6;

@@ -74,7 +74,7 @@ export async function spendTimes(
 }
 
 export async function used(store: QuotaStore, name: AccountName, limits: readonly Limit[]) {
-  return usedIn((await store.look(name, { limits, bans: BANS })).windows);
+  return usedIn((await store.peek(name, { limits, bans: BANS })).windows);
 }
 
 export function usedIn(windows: readonly WindowStanding[]): number[] {

@@ -163,12 +163,12 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
     it("by a look what an ask would find, and charges nothing for it", async () => {
       const { store, name } = await bench.start();
       const ask = { limits: MINUTE_2_DAY_5, bans: BANS };
-      assert.deepEqual(usedIn((await store.look(name, ask)).windows), [0, 0]);
+      assert.deepEqual(usedIn((await store.peek(name, ask)).windows), [0, 0]);
       await spend(store, name, MINUTE_2_DAY_5);
-      for (let i = 0; i < 5; i++) await store.look(name, ask);
-      assert.deepEqual(usedIn((await store.look(name, ask)).windows), [1, 1]);
+      for (let i = 0; i < 5; i++) await store.peek(name, ask);
+      assert.deepEqual(usedIn((await store.peek(name, ask)).windows), [1, 1]);
       bench.nowMs += MINUTE;
-      assert.deepEqual(usedIn((await store.look(name, ask)).windows), [0, 1]);
+      assert.deepEqual(usedIn((await store.peek(name, ask)).windows), [0, 1]);
     });
 
     it("what it knows of an account, once there was an answer and until told to forget", async () => {

@@ -62,7 +62,7 @@ describe("The copy of the keys on disk", () => {
     copy.write([record("k_1")]);
     await copy.close();
     const back = await createMemoryStore({ stateFile: file, now: Date.now, report });
-    assert.equal((await back.look(name, ask)).windows[0]?.used, 0);
+    assert.equal((await back.peek(name, ask)).windows[0]?.used, 0);
     await back.close();
   });
 

@@ -66,7 +66,7 @@ function spend(store: QuotaStore, account: string, ask: Ask): Verdict {
 }
 
 async function used(store: QuotaStore, account: string): Promise<number[]> {
-  return (await store.look(name(account), ASK)).windows.map((window) => window.used);
+  return (await store.peek(name(account), ASK)).windows.map((window) => window.used);
 }
 
 describe("The memory store over a restart", () => {
@@ -87,8 +87,8 @@ describe("The memory store over a restart", () => {
     const later = await open();
     assert.deepEqual(await used(later, "struck"), [3, 3]);
     assert.deepEqual(await later.bans(), listed);
-    assert.equal((await later.look(name("struck"), { ...ASK, bans })).strikes, 1);
-    const other = await later.look({ environment: "staging", account: "banned" }, ASK);
+    assert.equal((await later.peek(name("struck"), { ...ASK, bans })).strikes, 1);
+    const other = await later.peek({ environment: "staging", account: "banned" }, ASK);
     assert.deepEqual(
       other.windows.map((window) => window.used),
       [1, 1],

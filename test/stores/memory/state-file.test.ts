@@ -28,7 +28,7 @@ async function open(): Promise<QuotaStore> {
 async function counted(store: QuotaStore): Promise<number[]> {
   const limits = [{ window: "day", limit: 5 }] as const;
   const name = { environment: "production", account: "a" };
-  return (await store.look(name, { limits, bans: undefined })).windows.map(({ used }) => used);
+  return (await store.peek(name, { limits, bans: undefined })).windows.map(({ used }) => used);
 }
 
 describe("A damaged state file", () => {

@@ -170,7 +170,7 @@ describe("a second absence in one window", () => {
     assert.equal(await admit(house.store, 58, ask), 58);
     // What was admitted without the store is charged behind an answer; the look comes after that.
     await eventually(async () => assert.deepEqual(await counted(redis), { d: 59 }));
-    await house.store.look(name, ask);
+    await house.store.peek(name, ask);
     await leave(proxy, house.store);
     assert.equal(await admit(house.store, 60, ask), 1);
   });

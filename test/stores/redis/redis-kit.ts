@@ -36,7 +36,7 @@ export async function open(
   const told: Told[] = [];
   const failures: StoreFailure[] = [];
   const gate: Gate = {
-    shut: () => false,
+    isAway: () => false,
     decide: (_name, _ask, failure) => {
       if (failure !== undefined) failures.push(failure);
       return { unavailable: true };

@@ -127,11 +127,11 @@ describe("an account in Redis", () => {
   it("is not created, and a damaged one not left, by a look", async () => {
     const { store } = await openHere();
     const { limits, bans } = perDay(5);
-    assert.equal((await store.look(account("look"), { limits, bans })).windows[0]?.used, 0);
+    assert.equal((await store.peek(account("look"), { limits, bans })).windows[0]?.used, 0);
     assert.deepEqual(await redis.keys("tg:*:look"), []);
     await redis.hset(accountKey("tg", account("look")), "d", "garbage");
-    assert.equal((await store.look(account("look"), { limits, bans })).repaired, true);
-    assert.equal((await store.look(account("look"), { limits, bans })).repaired, false);
+    assert.equal((await store.peek(account("look"), { limits, bans })).repaired, true);
+    assert.equal((await store.peek(account("look"), { limits, bans })).repaired, false);
   });
 });
 

@@ -111,7 +111,7 @@ describe("a store with a password", () => {
     assert.equal((await store.bans()).length, 1);
     assert.equal(await store.liftBan(account("acl")), true);
     await admin.lpush("tg:{8}:production:other", "wrong type");
-    assert.equal((await store.look(account("acl"), strict)).windows[0]?.used, 1);
+    assert.equal((await store.peek(account("acl"), strict)).windows[0]?.used, 1);
     assert.deepEqual(failures, []);
     assert.equal(store.health().ok, true);
     const denied = (await admin.call("ACL", "LOG")) as unknown[];

@@ -1,52 +1,52 @@
 import type { Ask, BanPolicy } from "../../core/quota/decide.ts";
 import type { AccountName, Answer, NoAnswer } from "../interface/quota-store.ts";
-import type { Known } from "./last-answers.ts";
+import type { LastAnswer } from "./last-answers.ts";
 
 /** Accounts that one call carries at most, and so the number of plans: see ARGV in decide.lua. */
 export const CALL_ACCOUNTS_MAX = 256;
 
 /** The requests of one account that wait to be decided together. */
-export type Group = {
+export type MergedAsk = {
   readonly id: string;
   readonly name: AccountName;
   readonly ask: Ask;
   /** Set for a refusal that is known already and may be a strike. */
-  readonly known: Known | undefined;
+  readonly known: LastAnswer | undefined;
   readonly waiting: ((answer: Answer | NoAnswer) => void)[];
 };
 
-/** The asks that wait for the calls of one lane. */
-export type Lane = {
+/** The asks that wait for the calls of one queue. */
+export type CallQueue = {
   readonly number: number;
-  queue: Group[];
-  strikes: Group[];
-  /** The groups of the queue that take more waiters, by account. */
-  open: Map<string, Group>;
+  asks: MergedAsk[];
+  strikes: MergedAsk[];
+  /** The taken of the queue that take more waiters, by account. */
+  open: Map<string, MergedAsk>;
   calls: number;
   scheduled: boolean;
 };
 
-export function wait(group: Group): Promise<Answer | NoAnswer> {
-  return new Promise((resolve) => group.waiting.push(resolve));
+export function wait(merged: MergedAsk): Promise<Answer | NoAnswer> {
+  return new Promise((resolve) => merged.waiting.push(resolve));
 }
 
 /** The asks of the next call: the queue in its order, then strikes, while they share the policy. There is one. */
-export function take(lane: Lane): Group[] {
-  const first = lane.queue[0] ?? (lane.strikes[0] as Group);
-  const groups: Group[] = [];
-  for (const source of [lane.queue, lane.strikes]) {
+export function take(queue: CallQueue): MergedAsk[] {
+  const first = queue.asks[0] ?? (queue.strikes[0] as MergedAsk);
+  const taken: MergedAsk[] = [];
+  for (const source of [queue.asks, queue.strikes]) {
     let count = 0;
-    for (const group of source) {
-      if (groups.length >= CALL_ACCOUNTS_MAX || !samePolicy(group.ask.bans, first.ask.bans)) break;
-      groups.push(group);
+    for (const merged of source) {
+      if (taken.length >= CALL_ACCOUNTS_MAX || !samePolicy(merged.ask.bans, first.ask.bans)) break;
+      taken.push(merged);
       count += 1;
     }
     source.splice(0, count);
   }
   // A Map that grows and is emptied over and over keeps garbage alive (see gateway/sweep.ts).
-  if (lane.queue.length === 0) lane.open = new Map();
-  for (const { id } of lane.open.size > 0 ? groups : []) lane.open.delete(id);
-  return groups;
+  if (queue.asks.length === 0) queue.open = new Map();
+  for (const { id } of queue.open.size > 0 ? taken : []) queue.open.delete(id);
+  return taken;
 }
 
 type Terms = Pick<Ask, "limits" | "bans">;
