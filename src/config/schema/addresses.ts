@@ -52,10 +52,10 @@ export function readNetwork(text: string): Read<string> {
   return { value: `${match[1]}/${bits}` };
 }
 
-const STORE =
-  /^(rediss?)(\+sentinel|\+cluster)?:\/\/(?:([^/?#\s]*)@)?([^/?#@\s]+)(?:\/([^?#\s]*))?$/;
+const REDIS =
+  /^(rediss?)(?:\+(sentinel|cluster))?:\/\/(?:([^/?#\s]*)@)?([^/?#@\s]+)(?:\/([^?#\s]*))?$/;
 const NODE =
-  /^(?:\[([0-9A-Fa-f:.]+)\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)(?::(\d{1,5}))?$/;
+  /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?))(?::(\d{1,5}))?$/;
 
 /**
  * Reads the address of a store: memory, redis://, redis+sentinel:// and redis+cluster://, with
@@ -63,52 +63,99 @@ const NODE =
  */
 export function readStore(text: string): Read<StoreAddress> {
   if (text === "memory") return { value: { kind: "memory" } };
-  const match = STORE.exec(text);
+  const read = readRedisUrl(text);
+  if (!("value" in read)) return read;
+  const { kind } = read.value;
+  const [, secret = ""] = /^[^/]*\/\/(?:([^/]*)@)?/.exec(text) ?? [];
+  const name = secret.includes(":") ? `${secret.slice(0, secret.indexOf(":"))}:` : "";
+  const shown = text.replace(/^([^/]*\/\/)[^/]*@/, (_, scheme) => `${scheme}${name}***@`);
+  return { value: { kind, url: text, shown: shown.replace(/\/$/, "") } };
+}
+
+/** Where a Redis is and how one logs in there; user name and password are decoded. */
+export type RedisUrl = {
+  readonly kind: "redis" | "sentinel" | "cluster";
+  readonly tls: boolean;
+  /** The server, the Sentinels, or some nodes of the Cluster. */
+  readonly hosts: readonly Address[];
+  readonly username: string | undefined;
+  readonly password: string | undefined;
+  /** The number of a database; 0 on a Cluster, which has no others. */
+  readonly database: number;
+  /** What the Sentinels call the master; "" without them. */
+  readonly master: string;
+};
+
+const REDIS_PORT = 6379;
+const SENTINEL_PORT = 26_379;
+
+/**
+ * The one reader of a Redis URL: the configuration checks by it, and the store connects by it.
+ * Ports are 6379, of a Sentinel 26379, where none is written.
+ */
+export function readRedisUrl(text: string): Read<RedisUrl> {
+  const match = REDIS.exec(text);
   if (match === null)
     return {
       why: "write memory, redis://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT",
     };
-  const [, scheme = "", engine = "", user, hosts = "", path = ""] = match;
-  const nodes = hosts.split(",");
-  if (!nodes.every(isNode)) return { why: "each of its hosts must be HOST or HOST:PORT" };
-  if (user !== undefined && !isEncoded(user)) {
+  const [, scheme, engine, login, authority = "", path = ""] = match;
+  const kind = (engine ?? "redis") as RedisUrl["kind"];
+  const port = kind === "sentinel" ? SENTINEL_PORT : REDIS_PORT;
+  const hosts = authority.split(",").map((node) => nodeOf(node, port));
+  if (hosts.includes(undefined)) return { why: "each of its hosts must be HOST or HOST:PORT" };
+  const [username, password] = loginOf(login ?? "") ?? [];
+  if (username === undefined) {
     return { why: "its user name or password is not percent-encoded; write % as %25" };
   }
-  const why = misfit(engine, nodes.length, path);
+  const why = misfit(kind, hosts.length, path);
   if (why !== undefined) return { why };
-
-  const name = user?.includes(":") ? `${user.slice(0, user.indexOf(":"))}:` : "";
-  const masked = user === undefined ? "" : `${name}***@`;
-  const shown = `${scheme}${engine}://${masked}${hosts}${path === "" ? "" : `/${path}`}`;
-  const kind = engine === "" ? "redis" : engine === "+sentinel" ? "sentinel" : "cluster";
-  return { value: { kind, url: text, shown } };
+  return {
+    value: {
+      kind,
+      tls: scheme === "rediss",
+      hosts: hosts as Address[],
+      username: username === "" ? undefined : username,
+      password,
+      database: kind === "redis" ? Number(path) : 0,
+      master: kind === "sentinel" ? path : "",
+    },
+  };
 }
 
-function misfit(engine: string, nodes: number, path: string): string | undefined {
-  if (engine === "+sentinel") {
+function misfit(kind: RedisUrl["kind"], nodes: number, path: string): string | undefined {
+  if (kind === "sentinel") {
     return /^[A-Za-z0-9._-]+$/.test(path)
       ? undefined
       : "a Sentinel address ends in /NAME, the name of the master";
   }
-  if (engine === "+cluster") {
+  if (kind === "cluster") {
     return path === "" ? undefined : "a Cluster has no numbered databases: remove the path";
   }
   if (nodes > 1) return "several hosts need redis+sentinel:// or redis+cluster://";
   return /^\d{0,5}$/.test(path) ? undefined : "its path must be the number of a database";
 }
 
-function isNode(text: string): boolean {
-  const match = NODE.exec(text);
-  if (match === null || Number(match[2] ?? 1) > 65_535 || match[2] === "0") return false;
-  return match[1] === undefined || isIPv6(match[1]);
+function nodeOf(text: string, fallback: number): Address | undefined {
+  const [, bracketed, name, digits] = NODE.exec(text) ?? [];
+  const host = bracketed ?? name;
+  const port = digits === undefined ? fallback : Number(digits);
+  if (host === undefined || port < 1 || port > 65_535) return undefined;
+  return bracketed === undefined || isIPv6(bracketed) ? { host, port } : undefined;
 }
 
-function isEncoded(text: string): boolean {
+/** The user name, "" for none, and the password; undefined where they are not percent-encoded. */
+function loginOf(text: string): readonly [string, string | undefined] | undefined {
+  const colon = text.indexOf(":");
+  const [name, password] =
+    colon === -1 ? [text, undefined] : [text.slice(0, colon), text.slice(colon + 1)];
   try {
-    decodeURIComponent(text);
-    return true;
+    return [
+      decodeURIComponent(name),
+      password === undefined ? undefined : decodeURIComponent(password),
+    ];
   } catch {
-    return false;
+    return undefined;
   }
 }
 

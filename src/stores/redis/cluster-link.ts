@@ -1,8 +1,10 @@
 import { Redis } from "ioredis";
+import { type Address, formatAddress } from "../../core/http/address.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
 import { BUCKETS, crc16 } from "./keyspace.ts";
 import {
   type Argument,
+  atHost,
   type Link,
   type LinkHealth,
   type LinkOptions,
@@ -12,8 +14,6 @@ import {
   sendOn,
 } from "./link.ts";
 import { redirection, translate, unreachable } from "./reply-errors.ts";
-
-type Host = { readonly host: string; readonly port: number };
 
 const REDIRECTIONS_MAX = 5;
 const CONNECTING: ReadonlySet<string> = new Set(["wait", "connecting", "connect"]);
@@ -26,7 +26,7 @@ const SLOTS = Array.from({ length: BUCKETS }, (_, bucket) => crc16(String(bucket
  * script again when the connection was lost under it, which charges twice, and waits 100 ms on
  * TRYAGAIN. Here only what was certainly not executed is sent again: MOVED and ASK.
  */
-export function createClusterLink(seeds: readonly Host[], options: LinkOptions): Link {
+export function createClusterLink(seeds: readonly Address[], options: LinkOptions): Link {
   const map = new ClusterMap(seeds, options);
   const tried = map.refresh().then(() => map.connected());
   return {
@@ -80,7 +80,7 @@ async function send(map: ClusterMap, bucket: number, name: string, args: readonl
 
 /** Which node owns which bucket, and the connections. */
 class ClusterMap {
-  readonly #seeds: readonly Host[];
+  readonly #seeds: readonly Address[];
   readonly #options: LinkOptions;
   readonly #nodes = new Map<string, Redis>();
   readonly #owners: (Redis | undefined)[] = Array.from({ length: BUCKETS }, () => undefined);
@@ -90,7 +90,7 @@ class ClusterMap {
   #why: StoreFailure | undefined;
   #closed = false;
 
-  constructor(seeds: readonly Host[], options: LinkOptions) {
+  constructor(seeds: readonly Address[], options: LinkOptions) {
     this.#seeds = seeds;
     this.#options = options;
   }
@@ -125,11 +125,11 @@ class ClusterMap {
     return node;
   }
 
-  #node({ host, port }: Host): Redis {
-    const key = `${host}:${port}`;
+  #node(address: Address): Redis {
+    const key = formatAddress(address);
     let node = this.#nodes.get(key);
     if (node === undefined) {
-      node = new Redis({ ...this.#options, host, port });
+      node = new Redis(atHost(this.#options, address));
       node.on("error", (error) => {
         this.#why = translate(error);
       });
@@ -200,9 +200,7 @@ class ClusterMap {
       const node = ready[Math.floor(Math.random() * ready.length)];
       const { host, port } = node?.options ?? this.#seeds[0] ?? {};
       const next = new Redis({
-        ...this.#options,
-        host: String(host),
-        port: Number(port),
+        ...atHost(this.#options, { host: String(host), port: Number(port) }),
         retryStrategy: null,
       });
       listener = next;

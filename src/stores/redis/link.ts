@@ -1,7 +1,16 @@
+import { isIP } from "node:net";
 import { Command, type Redis, type RedisOptions } from "ioredis";
+import type { Address } from "../../core/http/address.ts";
 
 /** Options of a connection; ours leave replies in the shapes of RESP 2. */
 export type LinkOptions = RedisOptions & { replyMapping: "legacy" };
+
+/** The options for one server; over TLS a host that has a name is asked for by it (SNI). */
+export function atHost(options: LinkOptions, { host, port }: Address): LinkOptions {
+  const { tls } = options;
+  if (tls === undefined || isIP(host) !== 0) return { ...options, host, port };
+  return { ...options, host, port, tls: { servername: host, ...tls } };
+}
 
 export type Argument = string | number;
 

@@ -1,10 +1,11 @@
-import { isIP } from "node:net";
+import { once } from "node:events";
 import type { ConnectionOptions } from "node:tls";
 import { Redis } from "ioredis";
-import type { StoreAddress } from "../../config/schema/addresses.ts";
+import { type RedisUrl, readRedisUrl, type StoreAddress } from "../../config/schema/addresses.ts";
+import type { Address } from "../../core/http/address.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
 import { createClusterLink } from "./cluster-link.ts";
-import { type Argument, type Link, type LinkOptions, listen, sendOn } from "./link.ts";
+import { type Argument, atHost, type Link, type LinkOptions, listen, sendOn } from "./link.ts";
 import { translate } from "./reply-errors.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
@@ -14,64 +15,41 @@ export type ConnectOptions = {
   readonly tls?: ConnectionOptions;
 };
 
-type Parsed = {
-  readonly scheme: string;
-  readonly hosts: readonly { readonly host: string; readonly port: number }[];
-  readonly path: string;
-  readonly username: string | undefined;
-  readonly password: string | undefined;
-};
-
-/**
- * Reads the address of a store, with several hosts where there may be
- * (docs/configuration.md#the-file). The message has no secret.
- */
-export function parseAddress({ kind, url, shown }: RedisAddress): Parsed {
-  const found =
-    /^(rediss?|redis\+sentinel|redis\+cluster):\/\/(?:(.*)@)?([^/@]+)(?:\/([^?]*))?$/.exec(url);
-  const [, scheme = "", userinfo, authority = "", path = ""] = found ?? [];
-  const port = kind === "sentinel" ? 26379 : 6379;
-  const hosts = authority.split(",").map((each) => {
-    const [, v6, name, digits] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(each) ?? [];
-    return { host: v6 ?? name ?? "", port: digits === undefined ? port : Number(digits) };
-  });
-  if (found === null || hosts.some(({ host }) => host === "")) {
-    throw new Error(
-      `Cannot use ${shown} as the address of the store: it must look like redis://host:6379`,
-    );
+/** Opens the link that the address names; it need not answer yet. The message has no secret. */
+export function connectRedis({ address, tls }: ConnectOptions): Link {
+  const read = readRedisUrl(address.url);
+  if (!("value" in read)) {
+    throw new Error(`Cannot use ${address.shown} as the address of the store: ${read.why}`);
   }
-  const [user = "", ...rest] = (userinfo ?? "").split(":");
-  const password = rest.length === 0 ? undefined : decodeURIComponent(rest.join(":"));
-  return {
-    scheme,
-    hosts,
-    path,
-    username: user === "" ? undefined : decodeURIComponent(user),
-    password,
-  };
+  const url = read.value;
+  const options = safeOptions(url, tls);
+  switch (url.kind) {
+    case "cluster":
+      return createClusterLink(url.hosts, options);
+    case "sentinel":
+      return createSingleLink({ ...options, ...sentinelOptions(url, options) });
+    case "redis": {
+      const [host] = url.hosts;
+      return createSingleLink({ ...atHost(options, host as Address), db: url.database });
+    }
+  }
 }
 
-/** Opens the link that the address names; it need not answer yet. */
-export function connectRedis({ address, tls }: ConnectOptions): Link {
-  const parsed = parseAddress(address);
-  const options = safeOptions(parsed, tls);
-  if (address.kind === "cluster") return createClusterLink(parsed.hosts, options);
-  if (address.kind === "sentinel") {
-    const { password } = parsed;
-    return createSingleLink({
-      ...options,
-      sentinels: [...parsed.hosts],
-      name: parsed.path,
-      // A Sentinel without a password lets its default user in with any.
-      ...(password === undefined
-        ? {}
-        : { sentinelUsername: "default", sentinelPassword: password }),
-      sentinelRetryStrategy: retryDelay,
-      sentinelCommandTimeout: 1_000,
-    });
-  }
-  const db = /^\d+$/.test(parsed.path) ? Number(parsed.path) : 0;
-  return createSingleLink({ ...options, ...parsed.hosts[0], db });
+/**
+ * The Sentinels, and the master that they name, are all reached with TLS or all without. A
+ * certificate has to hold the address by which a server was reached: of the master, the one that
+ * the Sentinels tell.
+ */
+function sentinelOptions({ hosts, master, password }: RedisUrl, { tls }: LinkOptions) {
+  return {
+    sentinels: [...hosts],
+    name: master,
+    // A Sentinel without a password lets its default user in with any.
+    ...(password === undefined ? {} : { sentinelUsername: "default", sentinelPassword: password }),
+    ...(tls === undefined ? {} : { sentinelTLS: tls, enableTLSForSentinelMode: true }),
+    sentinelRetryStrategy: retryDelay,
+    sentinelCommandTimeout: 1_000,
+  };
 }
 
 /**
@@ -79,11 +57,8 @@ export function connectRedis({ address, tls }: ConnectOptions): Link {
  * default. The deadline of a command is ours, `orLate`: `commandTimeout` would call an answer lost
  * that only waits to be read.
  */
-function safeOptions(
-  { scheme, hosts, username, password }: Parsed,
-  tls?: ConnectionOptions,
-): LinkOptions {
-  const host = hosts[0]?.host ?? "";
+function safeOptions(url: RedisUrl, tls?: ConnectionOptions): LinkOptions {
+  const { username, password } = url;
   return {
     lazyConnect: true,
     protocol: 2,
@@ -101,9 +76,7 @@ function safeOptions(
     reconnectOnError: (error) => (error.message.includes("READONLY") ? 1 : false),
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
-    ...(scheme === "rediss"
-      ? { tls: { ...(isIP(host) ? {} : { servername: host }), ...tls } }
-      : {}),
+    ...(url.tls ? { tls: { ...tls } } : {}),
   };
 }
 
@@ -123,9 +96,13 @@ function createSingleLink(options: LinkOptions): Link {
   redis.on("ready", () => {
     why = undefined;
   });
-  const tried = redis.connect().catch((error) => {
-    why = translate(error);
-  });
+  // With Sentinels that are away `connect` goes on trying and does not settle; it tells an error.
+  const tried = Promise.race([redis.connect(), once(redis, "ready")]).then(
+    () => undefined,
+    (error) => {
+      why = translate(error);
+    },
+  );
   const send = (name: string, args: readonly Argument[]) =>
     sendOn(redis, name, args).catch((error) => Promise.reject(translate(error)));
   return {

@@ -4,6 +4,7 @@ import {
   readListen,
   readNetwork,
   readOrigin,
+  readRedisUrl,
   readStore,
 } from "../../../src/config/schema/addresses.ts";
 import { formatAddress, isLoopback } from "../../../src/core/http/address.ts";
@@ -36,6 +37,31 @@ describe("a store address", () => {
       assert.doesNotMatch(shown, /pass|p%40ss|p@ss/);
     });
   }
+
+  it("may hold a user, an escaped password, several hosts and a name", () => {
+    const login = `us%40er:${encodeURIComponent("p@ss:w/rd")}`;
+    assert.deepEqual(found(readRedisUrl(`rediss+sentinel://${login}@a:1,[::1]:2,c/main`)), {
+      kind: "sentinel",
+      tls: true,
+      hosts: [
+        { host: "a", port: 1 },
+        { host: "::1", port: 2 },
+        { host: "c", port: 26_379 },
+      ],
+      username: "us@er",
+      password: "p@ss:w/rd",
+      database: 0,
+      master: "main",
+    });
+  });
+
+  it("without a port means 6379, and has the number of its database", () => {
+    const read = found(readRedisUrl("redis://user:p@ss:w@h/3"));
+    assert.deepEqual(read?.hosts, [{ host: "h", port: 6379 }]);
+    assert.deepEqual([read?.tls, read?.username, read?.password], [false, "user", "p@ss:w"]);
+    assert.equal(read?.database, 3);
+    assert.equal(found(readRedisUrl("redis+cluster://a,b:1"))?.hosts[0]?.port, 6379);
+  });
 
   it("memory is one", () => assert.deepEqual(found(readStore("memory")), { kind: "memory" }));
 

@@ -3,10 +3,21 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { eventually } from "../../support/poll.ts";
+import { freePort } from "../../support/redis/redis.ts";
 import { startSentinel } from "../../support/redis/redis-engines.ts";
 import { account, open, perDay } from "./redis-kit.ts";
 
 describe("Redis behind Sentinel", () => {
+  it("that is away does not keep a gateway from starting", async (t) => {
+    const url = `redis+sentinel://127.0.0.1:${await freePort()}/main`;
+    const startedMs = performance.now();
+    const { store } = await open({ kind: "sentinel", url, shown: url });
+    t.onTestFinished(() => store.close());
+    assert.ok(performance.now() - startedMs < 3_000);
+    assert.equal(store.health().ok, false);
+    assert.deepEqual(await store.spend(account("a"), perDay(1)), { unavailable: true });
+  });
+
   it("goes on at the promoted replica after a failover under load, and charges none twice", async (t) => {
     const password = "correct-horse";
     const group = await startSentinel(password);

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { describe, it, type TestContext } from "vitest";
-import { parseAddress } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
+import { redisTls } from "../../support/redis/redis-tls.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
@@ -35,8 +33,8 @@ const LEAST = [
   "+info",
 ];
 
-async function server(t: TestContext, args: readonly string[] = [], tls = false) {
-  const redis = await startRedis({ args, tls });
+async function server(t: TestContext, args: readonly string[] = []) {
+  const redis = await startRedis({ args });
   t.onTestFinished(() => redis.close());
   return redis;
 }
@@ -46,33 +44,6 @@ async function opened(t: TestContext, url: string, more: Parameters<typeof open>
   t.onTestFinished(() => all.store.close());
   return all;
 }
-
-describe("the address of a store", () => {
-  it("may hold a user, an escaped password, several hosts and a name", () => {
-    const url = `redis+sentinel://us%40er:${QUOTED}@a:1,[::1]:2,c/main`;
-    assert.deepEqual(parseAddress({ kind: "sentinel", url, shown: "" }), {
-      scheme: "redis+sentinel",
-      hosts: [
-        { host: "a", port: 1 },
-        { host: "::1", port: 2 },
-        { host: "c", port: 26379 },
-      ],
-      path: "main",
-      username: "us@er",
-      password: PASSWORD,
-    });
-  });
-
-  it("that cannot be read is refused without its password", () => {
-    for (const url of [`http://:${QUOTED}@h`, `redis://:${QUOTED}@`, `redis://:${QUOTED}@h:x`]) {
-      assert.throws(
-        () => parseAddress({ kind: "redis", url, shown: "redis://:***@h" }),
-        (error: Error) =>
-          error.message.includes("redis://:***@h") && !error.message.includes(QUOTED),
-      );
-    }
-  });
-});
 
 describe("a store with a password", () => {
   it("is opened by it, and a wrong one is told from it without a word of either", async (t) => {
@@ -133,28 +104,11 @@ describe("a store with a password", () => {
 describe("a store behind TLS", () => {
   it("is trusted by its certificate, and refused without", async (t) => {
     using authority = openAuthority();
-    const { cert, key } = authority.issue(["IP:127.0.0.1"]);
-    const [certFile, keyFile] = [join(authority.folder, "cert"), join(authority.folder, "key")];
-    await Promise.all([writeFile(certFile, cert), writeFile(keyFile, key)]);
-    const port = await freePort();
-    const args = [
-      "--tls-port",
-      String(port),
-      "--tls-cert-file",
-      certFile,
-      "--tls-key-file",
-      keyFile,
-    ];
-    const redis = await startRedis({
-      args: [...args, "--tls-auth-clients", "no", "--tls-ca-cert-file", authority.caFile],
-      port,
-      tls: true,
-    });
+    const redis = await startRedis({ tls: redisTls(authority) });
     t.onTestFinished(() => redis.close());
-    const url = `rediss://127.0.0.1:${port}`;
-    const { store } = await opened(t, url, { tls: { ca: authority.ca } });
+    const { store } = await opened(t, redis.url, { tls: { ca: authority.ca } });
     assert.equal((await spend(store, account("tls"), perDay(1))).admitted, true);
-    const stranger = await opened(t, url);
+    const stranger = await opened(t, redis.url);
     assert.deepEqual(await stranger.store.spend(account("tls"), perDay(1)), { unavailable: true });
     assert.equal(stranger.store.health().ok, false);
   });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Redis } from "ioredis";
 import { eventually } from "../poll.ts";
 import { freePort, startRedis, type TestRedis } from "./redis.ts";
+import type { RedisTls } from "./redis-tls.ts";
 
 export type TestSentinel = {
   readonly address: { readonly kind: "sentinel"; readonly url: string; readonly shown: string };
@@ -13,14 +14,16 @@ export type TestSentinel = {
   close(): Promise<void>;
 };
 
-/** A master, its replica and a Sentinel that watches them and decides alone. */
-export async function startSentinel(password?: string): Promise<TestSentinel> {
+/** A master, its replica and a Sentinel that watches them and decides alone; all with TLS, or none. */
+export async function startSentinel(password?: string, tls?: RedisTls): Promise<TestSentinel> {
+  const speaks = tls === undefined ? {} : { tls };
   const secret =
     password === undefined ? [] : ["--requirepass", password, "--masterauth", password];
   const args = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", ...secret];
-  const master = await startRedis({ args });
+  const master = await startRedis({ args, ...speaks });
   const replica = await startRedis({
     args: [...args, "--replicaof", "127.0.0.1", String(master.port)],
+    ...speaks,
   });
   const dir = await mkdtemp(join(tmpdir(), "tollgate-sentinel-"));
   const file = join(dir, "sentinel.conf");
@@ -40,7 +43,7 @@ export async function startSentinel(password?: string): Promise<TestSentinel> {
     const admin = await replica.client(password === undefined ? {} : { password });
     const inSync = async () => /master_link_status:up/.test(await admin.info("replication"));
     await eventually(inSync, { withinMs: 20_000 });
-    sentinel = await startRedis({ sentinel: file });
+    sentinel = await startRedis({ sentinel: file, ...speaks });
     await knowsReplica(sentinel);
   } catch (error) {
     await close();
@@ -48,17 +51,22 @@ export async function startSentinel(password?: string): Promise<TestSentinel> {
   }
   const login = password === undefined ? "" : `:${password}@`;
   const hosts = `127.0.0.1:${sentinel.port}`;
+  const scheme = `${schemeOf(tls)}+sentinel`;
   return {
     address: {
       kind: "sentinel",
-      url: `redis+sentinel://${login}${hosts}/main`,
-      shown: `redis+sentinel://${hosts}/main`,
+      url: `${scheme}://${login}${hosts}/main`,
+      shown: `${scheme}://${hosts}/main`,
     },
     master,
     replica,
     sentinel,
     close,
   };
+}
+
+function schemeOf(tls: RedisTls | undefined): "redis" | "rediss" {
+  return tls === undefined ? "redis" : "rediss";
 }
 
 async function knowsReplica(sentinel: TestRedis): Promise<void> {
@@ -86,12 +94,13 @@ export type TestCluster = {
 
 const SLOTS = 16_384;
 
-/** A Cluster of masters that share the slots evenly; `args` are further options of each. */
+/** A Cluster of masters that share the slots evenly; `args` are further options of each, `tls` is for all. */
 export async function startCluster(
   masters = 3,
   args: readonly string[] = [],
+  tls?: RedisTls,
 ): Promise<TestCluster> {
-  const nodes = await Promise.all(Array.from({ length: masters }, () => startNode(args)));
+  const nodes = await Promise.all(Array.from({ length: masters }, () => startNode(args, tls)));
   const clients = await Promise.all(nodes.map(({ server }) => server.client()));
   const ownerOf = (slot: number) => Math.floor((slot * masters) / SLOTS);
   for (const [i, redis] of clients.entries()) {
@@ -105,7 +114,7 @@ export async function startCluster(
   }
   await allMet(clients);
   const servers = nodes.map(({ server }) => server);
-  const url = `redis+cluster://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
+  const url = `${schemeOf(tls)}+cluster://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
   return {
     address: { kind: "cluster", url, shown: url },
     nodes: servers,
@@ -125,10 +134,13 @@ export async function startCluster(
   };
 }
 
-async function startNode(more: readonly string[]) {
+async function startNode(more: readonly string[], tls: RedisTls | undefined) {
   const bus = String(await freePort());
   const args = ["--cluster-enabled", "yes", "--cluster-port", bus, ...more];
-  return { bus, server: await startRedis({ args: ["--cluster-node-timeout", "2000", ...args] }) };
+  const secure = tls === undefined ? {} : { tls };
+  if (tls !== undefined) args.push("--tls-cluster", "yes");
+  const server = await startRedis({ args: ["--cluster-node-timeout", "2000", ...args], ...secure });
+  return { bus, server };
 }
 
 /** Resolves once every node knows all the others, and that all slots are taken. */

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis, type RedisOptions } from "ioredis";
+import type { RedisTls } from "./redis-tls.ts";
 
 /** A real redis-server of the machine, on a port and in a directory of its own. */
 export type TestRedis = {
@@ -37,8 +38,8 @@ export type TestRedisOptions = {
   readonly sentinel?: string;
   /** Default: a free one. */
   readonly port?: number;
-  /** No plain port: `--tls-port` is among `args`. */
-  readonly tls?: boolean;
+  /** Speaks TLS, and nothing else. */
+  readonly tls?: RedisTls;
 };
 
 const running = new Set<ChildProcess>();
@@ -61,6 +62,7 @@ export async function startRedis(options: TestRedisOptions = {}): Promise<TestRe
   const host = "127.0.0.1";
   const port = options.port ?? (await freePort());
   const dir = await mkdtemp(join(tmpdir(), "tollgate-redis-"));
+  const url = `${options.tls === undefined ? "redis" : "rediss"}://${host}:${port}`;
   const clients: Redis[] = [];
   let child = await launch(options, port, dir);
 
@@ -70,6 +72,7 @@ export async function startRedis(options: TestRedisOptions = {}): Promise<TestRe
       port,
       lazyConnect: true,
       protocol: 2,
+      ...(options.tls === undefined ? {} : { tls: { ca: options.tls.ca } }),
       ...more,
       replyMapping: "legacy",
     });
@@ -96,8 +99,8 @@ export async function startRedis(options: TestRedisOptions = {}): Promise<TestRe
     host,
     port,
     dir,
-    url: `redis://${host}:${port}`,
-    address: { kind: "redis", url: `redis://${host}:${port}`, shown: `redis://${host}:${port}` },
+    url,
+    address: { kind: "redis", url, shown: url },
     client,
     calls,
     stop: () => void child.kill("SIGSTOP"),
@@ -117,10 +120,10 @@ export async function startRedis(options: TestRedisOptions = {}): Promise<TestRe
 
 async function launch(options: TestRedisOptions, port: number, dir: string): Promise<ChildProcess> {
   const common = ["--bind", "127.0.0.1", "--dir", dir];
-  const plain = options.tls ? ["--port", "0"] : ["--port", String(port)];
+  const listen = options.tls?.args(port) ?? ["--port", String(port)];
   const args = options.sentinel
-    ? [options.sentinel, "--sentinel", ...common, ...plain]
-    : [...common, ...plain, "--save", "", "--appendonly", "no", ...(options.args ?? [])];
+    ? [options.sentinel, "--sentinel", ...common, ...listen]
+    : [...common, ...listen, "--save", "", "--appendonly", "no", ...(options.args ?? [])];
   const child = spawn("redis-server", args, { stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   child.stdout?.on("data", (text) => {
@@ -129,7 +132,7 @@ async function launch(options: TestRedisOptions, port: number, dir: string): Pro
   running.add(child);
   child.once("exit", () => running.delete(child));
   const deadlineMs = Date.now() + 10_000;
-  while (!(await answers(port, options.tls === true))) {
+  while (!(await answers(port, options.tls !== undefined))) {
     if (child.exitCode !== null || Date.now() > deadlineMs) {
       child.kill("SIGKILL");
       throw new Error(`Cannot start redis-server on port ${port}: ${said}`);

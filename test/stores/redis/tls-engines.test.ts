@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { readStore } from "../../../src/config/schema/addresses.ts";
+import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
+import { eventually } from "../../support/poll.ts";
+import { startCluster, startSentinel } from "../../support/redis/redis-engines.ts";
+import { redisTls } from "../../support/redis/redis-tls.ts";
+import { openAuthority } from "../../support/wire/certificates.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
+
+/** The address as the configuration reads it: what passes `check` has to open. */
+function checked(url: string): RedisAddress {
+  const read = readStore(url);
+  assert.ok("value" in read && read.value.kind !== "memory", url);
+  return read.value;
+}
+
+describe("an address with rediss+ passes check and opens", () => {
+  it("rediss+cluster: every bucket is reached, and the channel, over TLS", async (t) => {
+    using authority = openAuthority();
+    const cluster = await startCluster(3, [], redisTls(authority));
+    t.onTestFinished(() => cluster.close());
+    assert.match(cluster.address.url, /^rediss\+cluster:/);
+    const tls = { ca: authority.ca };
+    const { store, failures } = await open(checked(cluster.address.url), { tls });
+    t.onTestFinished(() => store.close());
+    await eventually(() => store.health().ok, { withinMs: 10_000 });
+    for (let i = 0; i < 40; i++) {
+      assert.equal((await spend(store, account(`a${i}`), perDay(1))).admitted, true);
+      assert.equal((await spend(store, account(`a${i}`), perDay(1))).admitted, false);
+    }
+    assert.deepEqual(failures, []);
+    const heldBy = await Promise.all(cluster.clients.map((client) => client.dbsize()));
+    assert.ok(
+      heldBy.every((keys) => keys > 0),
+      `each node counts some: ${heldBy}`,
+    );
+
+    const stranger = await open(checked(cluster.address.url));
+    t.onTestFinished(() => stranger.store.close());
+    assert.deepEqual(await stranger.store.spend(account("b"), perDay(1)), { unavailable: true });
+  });
+
+  it("rediss+sentinel: Sentinel and master are reached over TLS, with a password", async (t) => {
+    using authority = openAuthority();
+    const group = await startSentinel("correct-horse", redisTls(authority));
+    t.onTestFinished(() => group.close());
+    assert.match(group.address.url, /^rediss\+sentinel:/);
+    const tls = { ca: authority.ca };
+    const { store, failures } = await open(checked(group.address.url), { tls });
+    t.onTestFinished(() => store.close());
+    await eventually(() => store.health().ok, { withinMs: 10_000 });
+    assert.equal((await spend(store, account("a"), perDay(1))).admitted, true);
+    assert.equal((await spend(store, account("a"), perDay(1))).admitted, false);
+    assert.deepEqual(failures, []);
+
+    const stranger = await open(checked(group.address.url));
+    t.onTestFinished(() => stranger.store.close());
+    assert.deepEqual(await stranger.store.spend(account("b"), perDay(1)), { unavailable: true });
+  });
+});
