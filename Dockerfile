@@ -7,6 +7,8 @@ RUN npm ci --omit=dev --ignore-scripts
 
 FROM node:26-slim
 ENV NODE_ENV=production
+# Where keys and counts are kept, whatever the configuration leaves out: the volume below.
+ENV TOLLGATE_DATA=/tollgate/data
 COPY --from=dependencies /app/node_modules /app/node_modules
 COPY package.json /app/
 COPY src /app/src

@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { openBackend } from "./support/gateway/backend.ts";
 import { startNode } from "./support/gateway/processes.ts";
+import { eventually } from "./support/poll.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const run = promisify(execFile);
@@ -77,6 +78,17 @@ async function runStep(command: string, cwd: string): Promise<void> {
   await run(program, [...args, "--prefer-offline"], { cwd, timeout: 120_000 });
 }
 
+/** The README's lines about a container: the configuration, and the commands in their order. */
+async function readmeLines() {
+  const readme = await readFile(join(ROOT, "README.md"), "utf8");
+  const production = readme.slice(readme.indexOf("## Production"));
+  const block = (language: string) => {
+    return new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, "s").exec(production)?.[1] ?? "";
+  };
+  const commands = block("sh").trim().split("\n");
+  return { yaml: block("yaml"), commands, run: commands[1] ?? "" };
+}
+
 describe("the image", () => {
   let folder = "";
   let root = "";
@@ -127,25 +139,49 @@ describe("the image", () => {
     assert.deepEqual((await checked.exited).code, 0, checked.stderr());
   });
 
-  it("serves, is healthy by its own check, keeps its data in the volume and ends at SIGTERM", async () => {
+  it("is given what the README's command lines name: its port, its folders, its program", async () => {
+    const { run: started, commands } = await readmeLines();
+    const option = (name: string) => {
+      return [...started.matchAll(new RegExp(`${name} (\\S+)`, "g"))].map(([, value]) => value);
+    };
+    assert.deepEqual(option("-p"), [`8080:${all("EXPOSE")[0]}`]);
+    const [data] = all("VOLUME");
+    const folder = all("WORKDIR").at(-1);
+    assert.deepEqual(option("-v"), [`./gateway:${folder}/config:ro`, `tollgate-data:${data}`]);
+    assert.deepEqual(option("--add-host"), ["host.docker.internal:host-gateway"]);
+    assert.ok(all("ENV").includes(`TOLLGATE_DATA=${data}`));
+    const name = option("--name")[0];
+    const tag = /^docker build -t (\S+) \.$/.exec(commands[0] ?? "")?.[1];
+    assert.ok(tag !== undefined && started.endsWith(` ${tag}`), started);
+    assert.match(commands.at(-2) ?? "", new RegExp(`^docker exec ${name} tollgate `));
+    assert.match(commands.at(-1) ?? "", new RegExp(`^docker stop .*${name}$`));
+    assert.equal(commands.length, 4);
+  });
+
+  it("serves by the README's steps, is healthy, keeps its data in the volume, ends at SIGTERM", async () => {
     await using backend = await openBackend();
-    const file = join(root, "tollgate/config/tollgate.yaml");
-    const shipped = await readFile(file, "utf8");
-    const free = shipped.replace("0.0.0.0:8080", "127.0.0.1:0").replace(":9090", ":0");
-    await writeFile(file, free);
+    const { yaml, commands } = await readmeLines();
     const cwd = join(root, "tollgate");
+    const free = yaml
+      .replace("0.0.0.0:8080", "127.0.0.1:0")
+      .replace("http://host.docker.internal:3000", backend.origin);
+    assert.ok(free.includes("127.0.0.1:0") && free.includes(backend.origin), yaml);
+    const config = `${free}\nadmin: { listen: 127.0.0.1:0 }\n`;
+    await writeFile(join(cwd, "config/tollgate.yaml"), config);
+    const before = await readdir(join(cwd, "config"));
+
     const main = join(root, "app/src/main.ts");
-    const env = { NODE_ENV: "production", TOLLGATE_UPSTREAM: backend.origin };
-    const issued = startNode(
-      [main, "keys", "create", "--env", "production", "--plan", "free", "--json"],
-      { cwd, env },
-    );
-    const { code, stdout, stderr } = await issued.exited;
-    assert.equal(code, 0, stderr);
-    const { key } = JSON.parse(stdout) as { key: string };
+    const env = { NODE_ENV: "production", TOLLGATE_DATA: join(root, "tollgate/data") };
     await using gateway = startNode([main, "start"], { cwd, env });
     const serving = await gateway.line(({ msg }) => msg === "serving");
     const { urls, admin } = serving as { urls: Record<string, string>; admin: string };
+    const words = (commands.at(-2) ?? "")
+      .split(" ")
+      .slice("docker exec NAME tollgate".split(" ").length);
+    const issued = startNode([main, ...words, "--json"], { cwd, env });
+    const { code, stdout, stderr } = await issued.exited;
+    assert.equal(code, 0, stderr);
+    const { key } = JSON.parse(stdout) as { key: string };
 
     const health = all("HEALTHCHECK")[0] ?? "";
     const [program, ...args] = JSON.parse(health.slice(health.indexOf("["))) as string[];
@@ -159,13 +195,16 @@ describe("the image", () => {
     assert.equal(await isHealthy(), true);
 
     const authorization = `Bearer ${key}`;
-    const answer = await fetch(`${urls.production}/v1/pets`, { headers: { authorization } });
-    assert.equal(answer.status, 200, await answer.text());
+    await eventually(async () => {
+      const answer = await fetch(`${urls.production}/v1/anything`, { headers: { authorization } });
+      assert.equal(answer.status, 200, await answer.text());
+    });
     assert.equal(backend.seen.length, 1);
     const { code: status } = await gateway.stop();
     assert.equal(status, 0, gateway.stderr());
     const kept = await readdir(join(cwd, "data"));
     assert.ok(kept.includes("keys.json") && kept.includes("state.json"), kept.join(" "));
+    assert.deepEqual(await readdir(join(cwd, "config")), before, "the configuration is read-only");
     assert.equal(await isHealthy(), false, "a gateway that is gone is not healthy");
   });
 

@@ -4,25 +4,40 @@ import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "vitest";
+import { parse } from "yaml";
+import { loadFiles, told } from "./config/folder.ts";
 import { startTollgate } from "./support/gateway/processes.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 const readme = await readFile(join(ROOT, "README.md"), "utf8");
 const scripts = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")).scripts;
 
-/** Run elsewhere: by CI, by test/cli/demo.test.ts, and by test/docker.test.ts, step by step. */
-const ELSEWHERE = [
-  "npm ci",
-  "npm start",
-  "npm test",
-  "docker build -t tollgate .",
-  "docker run -p 8080:8080 -v ./config:/tollgate/config:ro -v tollgate-data:/tollgate/data tollgate",
-];
+/** Run elsewhere: by CI, and by test/cli/verbs/demo.test.ts. Those of docker: test/docker.test.ts. */
+const ELSEWHERE = ["npm ci && npm start", "npm ci && npm test"];
 const VERB = /^(?:(REDIS_URL)=(\S+) )?npm run -s tollgate -- (.*)$/;
 
 const commands = [...readme.matchAll(/```sh\n(.*?)```/gs)]
   .flatMap(([, block = ""]) => block.trim().split("\n"))
-  .filter((line) => !ELSEWHERE.includes(line));
+  .filter((line) => !ELSEWHERE.includes(line) && !line.startsWith("docker "));
+
+test("the first block of the README is two lines that do everything", () => {
+  assert.equal(/```sh\n(.*?)\n```/s.exec(readme)?.[1], ELSEWHERE.join("\n"));
+});
+
+test("each configuration in the README is sound, added to the least one where it is a part", async () => {
+  const [least = "", ...others] = [...readme.matchAll(/```yaml\n(.*?)```/gs)].map(
+    ([, yaml = ""]) => yaml,
+  );
+  assert.ok(others.length >= 3);
+  for (const yaml of [least, ...others]) {
+    const whole = { ...parse(least), ...parse(yaml) };
+    const loaded = await loadFiles(
+      { "tollgate.yaml": JSON.stringify(whole) },
+      { REDIS_URL: "redis://127.0.0.1:6379" },
+    );
+    assert.deepEqual(told(loaded), [], yaml);
+  }
+});
 
 test("the README has commands, and each is one that is run somewhere", () => {
   assert.ok(commands.length >= 6);
@@ -62,4 +77,20 @@ test("every file that the README links to is there", () => {
   for (const [, path = ""] of readme.matchAll(/\]\(((?!https?:)[^)#]+)[^)]*\)/g)) {
     assert.ok(existsSync(join(ROOT, path)), `README links to ${path}`);
   }
+});
+
+test("every command in CONTRIBUTING.md names a script, a file or a folder that is there", async () => {
+  const text = await readFile(join(ROOT, "CONTRIBUTING.md"), "utf8");
+  const named = [...text.matchAll(/\bnpm (?:run )?(?:-s )?([a-z][\w:]*)/g)].map(
+    ([, name = ""]) => name,
+  );
+  assert.ok(named.length >= 5);
+  const known = ["ci", "scripts", ...Object.keys(scripts)];
+  assert.deepEqual(
+    named.filter((name) => !known.includes(name)),
+    [],
+  );
+  const paths = [...text.matchAll(/\bvitest (?:run )?(test\/\S+)/g)].map(([, path = ""]) => path);
+  assert.ok(paths.length >= 3);
+  for (const path of paths) assert.ok(existsSync(join(ROOT, path)), path);
 });

@@ -33,7 +33,7 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
   if (tree === undefined) return { ok: false, mistakes };
 
   const findings = new Findings(file, tree);
-  const draft = readDraft(findings);
+  const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
   checkAcross(draft, findings);
   const described = await readDescriptions(draft, findings);
   const authorities = await readPems(draft, findings, dirname(resolve(file)));
@@ -52,6 +52,20 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
     config,
     warnings: inOrder([...findings.warnings, ...described.warnings], file),
     files: [resolve(file), ...described.files, ...pems.map(({ path }) => path)],
+  };
+}
+
+/**
+ * `TOLLGATE_DATA` is the folder of the defaults of `keys` and `stateFile`: an image has a volume there,
+ * and its configuration may be read-only (docs/configuration.md#the-file).
+ */
+function inDataFolder(draft: Draft, root: unknown, folder: string | undefined): Draft {
+  if (folder === undefined || folder === "") return draft;
+  const named = new Set(typeof root === "object" && root !== null ? Object.keys(root) : []);
+  return {
+    ...draft,
+    ...(named.has("keys") ? {} : { keys: resolve(folder, "keys.json") }),
+    ...(named.has("stateFile") ? {} : { stateFile: resolve(folder, "state.json") }),
   };
 }
 

@@ -12,6 +12,21 @@ const MINUTE = 60_000;
 const DAY = 86_400_000;
 
 describe("loadConfig fills in", () => {
+  it("the folder TOLLGATE_DATA for keys and stateFile, where the file does not name them", async () => {
+    const load = async (lines: string, folder: string) => {
+      const { keys, stateFile, file } = await loadLines(lines, { TOLLGATE_DATA: folder });
+      return { keys: keys.in === "file" ? keys.path : keys.in, stateFile, file };
+    };
+    const unnamed = await load("", "/volume");
+    assert.equal(unnamed.keys, "/volume/keys.json");
+    assert.equal(unnamed.stateFile, "/volume/state.json");
+    const named = await load("keys: ./k.json", "/volume");
+    assert.equal(named.keys, join(named.file, "../k.json"));
+    assert.equal(named.stateFile, "/volume/state.json");
+    const unset = await load("", "");
+    assert.equal(unset.keys, join(unset.file, "../data/keys.json"));
+  });
+
   it("every default of docs/configuration.md", async () => {
     const { file, hash, keys, stateFile, plans, environments, ...rest } = await loadLines("");
     assert.match(hash, /^[0-9a-f]{64}$/);

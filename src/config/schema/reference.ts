@@ -20,6 +20,8 @@ Schema; editors find it through the first line of the file:
   anything and adds no structure. The default holds when NAME is unset or empty. Without a default an
   unset variable is a mistake. In a map between braces YAML wants the reference in quotes. A literal
   dollar is \`$$\`. Values from the environment are never shown in a message.
+- Where the variable \`TOLLGATE_DATA\` is set it is the folder of the defaults of \`keys\` and
+  \`stateFile\`, as in the image.
 - The forms of \`store\` are \`memory\`, \`redis://user:password@host:6379/0\`,
   \`redis+sentinel://user:password@host:26379,host:26379/NAME\` with the name of the master, and
   \`redis+cluster://host:7000,host:7001\`; \`rediss\` in place of \`redis\` is TLS. What a user name or
