@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, isIPv6 } from "node:net";
+import type { AddressInfo } from "node:net";
 import type { Config } from "../config/config.ts";
-import type { Address } from "../core/http/address.ts";
+import { type Address, formatAddress } from "../core/http/address.ts";
 import { lingerOnClose } from "../gateway/node/linger.ts";
 import type { Counting } from "../telemetry/counting.ts";
 import type { Checks } from "../telemetry/health.ts";
@@ -179,8 +179,8 @@ function listenOn(server: Server, { host, port }: Address): Promise<void> {
 }
 
 function urlOf(server: Server): string {
-  const { address, port } = server.address() as AddressInfo;
-  return `http://${isIPv6(address) ? `[${address}]` : address}:${port}`;
+  const { address: host, port } = server.address() as AddressInfo;
+  return `http://${formatAddress({ host, port })}`;
 }
 
 /** Answers that are under way may end, for a second. */

@@ -1,16 +1,16 @@
 import { z } from "zod";
 import { type Findings, noteIssues } from "./file/findings.ts";
-import type { Path } from "./file/place.ts";
+import { type Fields, isMap, type Path } from "./file/place.ts";
 import { NAME, name } from "./schema/kinds.ts";
 import { environmentShape, shape } from "./schema/shape.ts";
 
-type Fields = Readonly<Record<string, z.ZodType>>;
+type Shapes = Readonly<Record<string, z.ZodType>>;
 
 /**
  * The part of a map that could be read: a key with a mistake in it is undefined, the others are
  * complete.
  */
-type DraftOf<S extends Fields> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
+type DraftOf<S extends Shapes> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
 
 export type EnvironmentDraft = DraftOf<typeof environmentShape.shape>;
 export type Draft = Omit<DraftOf<typeof shape.shape>, "environments"> & {
@@ -76,12 +76,12 @@ function readEnvironments(
 }
 
 type From = {
-  readonly found: Readonly<Record<string, unknown>>;
+  readonly found: Fields;
   readonly findings: Findings;
   readonly start: Path;
 };
 
-function readFields<S extends Fields>(fields: S, { found, findings, start }: From): DraftOf<S> {
+function readFields<S extends Shapes>(fields: S, { found, findings, start }: From): DraftOf<S> {
   const read: Record<string, unknown> = {};
   for (const [key, field] of Object.entries(fields)) {
     const path = [...start, key];
@@ -105,8 +105,4 @@ function keysOf(schema: z.core.$ZodType, path: Path): readonly string[] {
   if (key === undefined) return Object.keys(schema.shape);
   const inner: z.core.$ZodType | undefined = schema.shape[key];
   return inner === undefined ? [] : keysOf(inner, path.slice(1));
-}
-
-function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,8 @@
 import { type Address, formatAddress } from "../core/http/address.ts";
 import { type KeyRecord, limitsOf } from "../core/keys/key.ts";
+import { isWorking } from "../core/keys/keyring-rules.ts";
 import type { Config, Loaded } from "./config.ts";
-import type { Mistake } from "./file/place.ts";
+import { type Mistake, mistakeLine } from "./file/place.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
 
 /** The running configuration and the one that would take its place. */
@@ -31,7 +32,10 @@ export function refuseReload(
     ...settings.filter((reason) => reason !== undefined),
     ...listenerChanges(from, to),
     ...tlsChanges(from, to),
-    ...planChanges(to, inUse(records, nowMs)),
+    ...planChanges(
+      to,
+      records.filter((record) => isWorking(record, nowMs)),
+    ),
   ];
 }
 
@@ -107,15 +111,6 @@ function isOpen(listen: Address, { environments }: Config): boolean {
   return listen.port !== 0 && environments.some((one) => formatAddress(one.listen) === where);
 }
 
-function inUse(records: readonly KeyRecord[], nowMs: number): readonly KeyRecord[] {
-  return records.filter(({ revokedMs, expiresMs }) => {
-    return (
-      (revokedMs ?? Number.POSITIVE_INFINITY) > nowMs &&
-      (expiresMs ?? Number.POSITIVE_INFINITY) > nowMs
-    );
-  });
-}
-
 function planChanges({ plans }: Config, records: readonly KeyRecord[]): string[] {
   const reasons: string[] = [];
   for (const [plan, owners] of Map.groupBy(records, (record) => record.plan)) {
@@ -158,7 +153,7 @@ export type InForce = {
 };
 
 /** Judges what was read aside: mistakes of its own first, then what a reload cannot do. */
-export function judgeNext(loaded: Loaded, { from, records, nowMs }: InForce): Next {
+export function judgeReload(loaded: Loaded, { from, records, nowMs }: InForce): Next {
   if (!loaded.ok) return { ok: false, mistakes: loaded.mistakes, reasons: [] };
   const { config } = loaded;
   const reasons = refuseReload({ from, to: config }, records, nowMs);
@@ -167,10 +162,7 @@ export function judgeNext(loaded: Loaded, { from, records, nowMs }: InForce): Ne
 
 /** For people: `FILE:LINE:COL: message`, or the reason. */
 export function whyNot({ mistakes, reasons }: Extract<Next, { ok: false }>): readonly string[] {
-  const placed = mistakes.map(({ file, line, column, message }) => {
-    return `${file}:${line}:${column}: ${message}`;
-  });
-  return [...placed, ...reasons];
+  return [...mistakes.map(mistakeLine), ...reasons];
 }
 
 /**

@@ -124,6 +124,11 @@ describe("a plan in use", () => {
     assert.equal((await refusals(both, free, graced)).length, 1);
   });
 
+  it("is not kept in use by a key that is revoked by a clock ahead of ours", async () => {
+    const revoked = [key("k1", "pro", { revokedMs: NOW_MS + 3_600_000 })];
+    assert.deepEqual(await refusals(both, free, revoked), []);
+  });
+
   it("may change its limits, and a plan may come", async () => {
     const more = "plans: { free: { day: 9 }, new: custom }";
     assert.deepEqual(await refusals(free, more, [key("k1", "free")]), []);

@@ -1,8 +1,7 @@
 import type { Lifecycle } from "../../core/http/lifecycle.ts";
 import type { Findings } from "../file/findings.ts";
-import type { Path } from "../file/place.ts";
+import type { Fields, Path } from "../file/place.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
 type From = { readonly operation: Fields; readonly path: Path; readonly findings: Findings };
 
 const STABILITY = ["experimental", "beta"] as const;

@@ -1,7 +1,7 @@
 import type { Operation } from "../../core/http/route.ts";
 import { Findings } from "../file/findings.ts";
 import type { Mistake } from "../file/place.ts";
-import { dotted, type Path } from "../file/place.ts";
+import { dotted, type Fields, isMap, type Path } from "../file/place.ts";
 import { readTree } from "../file/tree.ts";
 import { readLifecycle } from "./lifecycle.ts";
 
@@ -20,8 +20,6 @@ type Around = {
 const VALUES_MAX = 500_000;
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"];
 const BESIDE = ["$ref", "summary", "description", "servers", "parameters"];
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Reads an OpenAPI 3 description (YAML or JSON) into the operations under `basePath`. Only what the
@@ -213,10 +211,6 @@ function checkOperationIds(operations: readonly Operation[], findings: Findings)
     }
     seen.add(operationId);
   }
-}
-
-function isMap(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 /** The characters that arrive byte for byte as they are written (docs/reference/edge.md#target). */
 const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*$/;

@@ -1,3 +1,10 @@
+/** A map of a file, as plain values. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+export function isMap(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** The way to a value in a file: keys of maps and positions in lists. */
 export type Path = readonly (string | number)[];
 

@@ -42,14 +42,14 @@ function withReferences(schema: JsonSchema): JsonSchema {
   };
   if (Array.isArray(rules.anyOf)) {
     const options = rules.anyOf.map((option: JsonSchema) => {
-      return isMap(option) ? withReferences(option) : option;
+      return describesMap(option) ? withReferences(option) : option;
     });
     return { ...words, ...rules, anyOf: [...options, REFERENCE] };
   }
   if (rules.type === "array") {
     return { ...words, ...rules, items: withReferences(rules.items as JsonSchema) };
   }
-  if (!isMap(rules)) {
+  if (!describesMap(rules)) {
     const isFreeText = rules.type === "string" && !("pattern" in rules) && !("enum" in rules);
     return isFreeText ? schema : { ...words, anyOf: [rules, REFERENCE] };
   }
@@ -71,6 +71,6 @@ function ofEach(properties: JsonSchema): JsonSchema {
   );
 }
 
-function isMap(schema: JsonSchema): boolean {
+function describesMap(schema: JsonSchema): boolean {
   return schema.type === "object";
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Watched } from "../../admin/prometheus.ts";
 import type { Config } from "../../config/config.ts";
-import { judgeNext, type Next, type Reloaded, whyNot } from "../../config/reload.ts";
+import { judgeReload, type Next, type Reloaded, whyNot } from "../../config/reload.ts";
 import { formatAddress } from "../../core/http/address.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import { trustProxies } from "../../gateway/client/client-address.ts";
@@ -126,7 +126,7 @@ class House implements One {
     const loaded = await this.#options.load();
     const from = this.#config;
     const inForce = { from, records: this.#keys.list(), nowMs: this.#gateway.now() };
-    const judged = judgeNext(loaded, inForce);
+    const judged = judgeReload(loaded, inForce);
     const next = judged.ok ? await this.#serve(judged) : judged;
     if (!next.ok) {
       this.#kept(whyNot(next));

@@ -3,7 +3,7 @@ import { openAdmin } from "../../admin/listener.ts";
 import type { Watched } from "../../admin/prometheus.ts";
 import type { Config } from "../../config/config.ts";
 import type { Reloaded } from "../../config/reload.ts";
-import { judgeNext, whyNot } from "../../config/reload.ts";
+import { judgeReload, whyNot } from "../../config/reload.ts";
 import { formatAddress } from "../../core/http/address.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import { cannotListen } from "../../gateway/listen/listeners.ts";
@@ -135,7 +135,7 @@ class Supervisor implements Started {
     const { keys, quotas, counting, team } = this.#parts;
     const loaded = await this.#options.load();
     const inForce = { from: this.#config, records: keys.list(), nowMs: this.#now() };
-    const next = judgeNext(loaded, inForce);
+    const next = judgeReload(loaded, inForce);
     if (!next.ok) {
       this.#failed(whyNot(next));
       return next;
