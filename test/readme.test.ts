@@ -81,7 +81,7 @@ test("every file that the README links to is there", () => {
 
 test("every command in CONTRIBUTING.md names a script, a file or a folder that is there", async () => {
   const text = await readFile(join(ROOT, "CONTRIBUTING.md"), "utf8");
-  const named = [...text.matchAll(/\bnpm (?:run )?(?:-s )?([a-z][\w:]*)/g)].map(
+  const named = [...text.matchAll(/\bnpm\s+(?:run\s+)?(?:-s\s+)?([a-z][\w:]*)/g)].map(
     ([, name = ""]) => name,
   );
   assert.ok(named.length >= 5);
