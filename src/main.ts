@@ -54,15 +54,15 @@ function writeOut(text: string): Promise<void> {
 }
 
 function door(): ProcessDoor {
+  const underNpm = process.env.npm_lifecycle_event !== undefined;
   return {
     self: [process.execPath, fileURLToPath(import.meta.url)],
-    onEndSignal: (listener) => {
+    underNpm,
+    onEnd: (listener) => {
       for (const signal of ["SIGTERM", "SIGINT"] as const) {
         process.on(signal, () => listener(signal));
       }
-      if (process.env.npm_lifecycle_event !== undefined) {
-        onParentGone(() => listener("SIGTERM"));
-      }
+      if (underNpm) onParentGone(() => listener("parent gone"));
     },
     onHangUp: (listener) => {
       process.on("SIGHUP", listener);

@@ -2,11 +2,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Config, Loaded } from "../config/config.ts";
 import { mistakeLine } from "../config/file/place.ts";
 import { loadConfig } from "../config/load.ts";
+import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log.ts";
+import { type EndCause, EndSignals } from "./process/end-signals.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import {
   DONE,
-  type EndSignal,
   FAILED,
   fail,
   type ProcessSurroundings,
@@ -17,7 +18,7 @@ import { start } from "./start.ts";
 import { watchFiles } from "./watch-files.ts";
 
 /** Exit status by the signal that came a second time: 128 and its number, as shells have it. */
-const CUT_SHORT = { SIGINT: 130, SIGTERM: 143 } as const;
+const CUT_SHORT = { SIGINT: 130, SIGTERM: 143, "parent gone": 143 } as const;
 const CRASH_DRAIN_MS = 5_000;
 /** After the drain's deadline: time for what it cuts to end, with its lines and its charges. */
 const CUT_MS = 1_700;
@@ -32,8 +33,6 @@ const STOP_AT_ONCE_MS = 500;
 export type Serving = {
   readonly file: string;
   readonly env: ProcessSurroundings["env"];
-  /** The same signal again within this is one that came twice, not a second one. */
-  readonly repeatMs: number;
   /** Before the gateway starts. Keep what it returns: it is called when the start fails. */
   readonly before?: (config: Config) => Promise<() => Promise<void>>;
   /** When it serves; `print` writes to stdout, ahead of the request lines. */
@@ -80,12 +79,14 @@ class Service {
   #started: Started | undefined;
   #ending = false;
   #cutShort = false;
-  #signalled: { readonly signal: EndSignal; readonly atMs: number } | undefined;
+  readonly #signals: EndSignals;
+  #signalled = false;
   #ended: (status: number) => void = () => {};
 
   constructor(serving: Serving, surroundings: ProcessSurroundings, { pipe, log, loaded }: Opened) {
     this.#serving = serving;
     this.#surroundings = surroundings;
+    this.#signals = new EndSignals(surroundings.process.underNpm);
     this.#pipe = pipe;
     this.#log = log;
     this.#first = loaded;
@@ -97,7 +98,7 @@ class Service {
       this.#ended = resolve;
     });
     const { process } = this.#surroundings;
-    process.onEndSignal((signal) => this.#onEndSignal(signal));
+    process.onEnd((cause) => this.#onEnd(cause));
     process.onHangUp(() => this.#reload("SIGHUP"));
     process.onCrash((error) => this.#onCrash(error));
     const log = this.#log;
@@ -117,7 +118,7 @@ class Service {
     this.#serving.ready?.(this.#started, this.#first.config, (text) => this.#pipe.write(text));
     const { urls, adminUrl } = this.#started;
     log.info("serving", { urls, admin: adminUrl, config: this.#first.config.hash });
-    if (this.#signalled !== undefined) this.#end(DONE, this.#drainMs());
+    if (this.#signalled) this.#end(DONE, this.#drainMs());
     return ended;
   }
 
@@ -136,17 +137,13 @@ class Service {
     this.#started.reload().catch((error) => this.#onCrash(error));
   }
 
-  #onEndSignal(signal: EndSignal): void {
-    const nowMs = performance.now();
-    if (this.#signalled === undefined) {
-      this.#signalled = { signal, atMs: nowMs };
-      this.#log.info("draining", { signal });
-      if (this.#started !== undefined && !this.#ending) this.#end(DONE, this.#drainMs());
-      return;
-    }
-    const { signal: first, atMs } = this.#signalled;
-    if (signal === first && nowMs - atMs < this.#serving.repeatMs) return;
-    void this.#exit(CUT_SHORT[signal]);
+  #onEnd(cause: EndCause): void {
+    const judgement = this.#signals.judge(cause, performance.now());
+    if (judgement === "end") void this.#exit(CUT_SHORT[cause]);
+    if (judgement !== "drain") return;
+    this.#signalled = true;
+    this.#log.info("draining", { signal: cause });
+    if (this.#started !== undefined && !this.#ending) this.#end(DONE, this.#drainMs());
   }
 
   /** Nothing that a client or a backend sends may come here: it is a mistake of ours. */
@@ -187,9 +184,8 @@ class Service {
 
   /** The longest of what was in force: ending by force too early would break a promise. */
   #drainMs(): number {
-    const environments = [this.#first, this.#last].flatMap(({ config }) => config.environments);
-    const limits = environments.map((environment) => environment.limits);
-    const drainMs = Math.max(...limits.map((one) => one.drainDelayMs + one.drainMs));
-    return this.#first.config.workers === 1 ? drainMs : drainMs + WORKERS_LATER_MS;
+    const configs = [this.#first.config, this.#last.config];
+    const wholeMs = Math.max(...configs.map((config) => drainTimes(config).wholeMs));
+    return this.#first.config.workers === 1 ? wholeMs : wholeMs + WORKERS_LATER_MS;
   }
 }

@@ -39,7 +39,8 @@ export async function runVerb(
 
 const NO_PROCESS: ProcessDoor = {
   self: [process.execPath],
-  onEndSignal: () => {},
+  underNpm: false,
+  onEnd: () => {},
   onHangUp: () => {},
   onCrash: () => {},
   exit: (status) => {

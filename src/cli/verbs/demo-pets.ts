@@ -82,7 +82,7 @@ class Child {
   async stop(): Promise<void> {
     this.#stopping = true;
     const child = this.#process;
-    child.kill("SIGTERM");
+    if (child.connected) child.disconnect();
     const timer = setTimeout(() => child.kill("SIGKILL"), STOP_MS_MAX);
     await this.#exited;
     clearTimeout(timer);

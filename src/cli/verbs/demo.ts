@@ -6,9 +6,6 @@ import type { Terminal } from "../frame/terminal.ts";
 import { CONFIG, type Verb } from "../frame/verb.ts";
 import { type DemoKey, demoText } from "./demo-text.ts";
 
-/** npm hands on a Ctrl-C that the terminal has already given to the whole group. */
-const REPEAT_MS = 500;
-
 /**
  * The limits that the demo agrees on for the shipped `enterprise` plan
  * (docs/reference/commands.md#demo).
@@ -38,7 +35,6 @@ export const demo: Verb = {
         {
           file,
           env: { ...terminal.env, REDIS_URL: undefined },
-          repeatMs: REPEAT_MS,
           before: async (config) => {
             pets = await startPetsOf(config, terminal);
             issued = await issueFirstKeys(config, terminal);

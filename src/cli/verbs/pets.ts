@@ -38,9 +38,9 @@ async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
   const { parent } = terminal.process;
   const ended = new Promise<void>((resolve) => {
     parent?.onGone(resolve);
-    terminal.process.onEndSignal((signal) => {
-      // Ctrl-C reaches the whole group: the gateway in front drains first, and then says goodbye.
-      if (parent === undefined || signal === "SIGTERM") resolve();
+    // A signal may reach the whole group: the gateway in front drains first, and then lets go.
+    terminal.process.onEnd(() => {
+      if (parent === undefined) resolve();
     });
   });
   try {

@@ -1,9 +1,6 @@
 import { configFileOf } from "../frame/config-file.ts";
 import { CONFIG, type Verb } from "../frame/verb.ts";
 
-/** npm hands on signals that the whole group has got already. */
-const REPEAT_MS = 100;
-
 /** Prints nothing but JSON lines on stdout. */
 export const start: Verb = {
   name: "start",
@@ -13,6 +10,6 @@ export const start: Verb = {
   args: [],
   async run(call, terminal) {
     const { serve } = await import("../../server/serve.ts");
-    return serve({ file: configFileOf(call), env: terminal.env, repeatMs: REPEAT_MS }, terminal);
+    return serve({ file: configFileOf(call), env: terminal.env }, terminal);
   },
 };

@@ -26,7 +26,12 @@ type Drained = {
   }[];
 };
 
-export type DrainTimes = { readonly delayMs: number; readonly drainMs: number };
+/** `wholeMs` is the delay and the drain after it: a shutdown is over by then. */
+export type DrainTimes = {
+  readonly delayMs: number;
+  readonly drainMs: number;
+  readonly wholeMs: number;
+};
 
 /**
  * The longest time that a shutdown takes, in milliseconds: one drain delay and one drain serve all
@@ -34,8 +39,7 @@ export type DrainTimes = { readonly delayMs: number; readonly drainMs: number };
  */
 export function drainTimes({ environments }: Drained): DrainTimes {
   const limits = environments.map((environment) => environment.limits);
-  return {
-    delayMs: Math.max(0, ...limits.map(({ drainDelayMs }) => drainDelayMs)),
-    drainMs: Math.max(0, ...limits.map(({ drainMs }) => drainMs)),
-  };
+  const delayMs = Math.max(0, ...limits.map(({ drainDelayMs }) => drainDelayMs));
+  const drainMs = Math.max(0, ...limits.map((one) => one.drainMs));
+  return { delayMs, drainMs, wholeMs: delayMs + drainMs };
 }

@@ -1,4 +1,4 @@
-export type EndSignal = "SIGTERM" | "SIGINT";
+import type { EndCause } from "./end-signals.ts";
 
 /** The parts of the world outside that a service may touch while it runs. */
 export type ProcessSurroundings = {
@@ -11,7 +11,10 @@ export type ProcessSurroundings = {
 export type ProcessDoor = {
   /** The command that runs this program again: node and main.ts. */
   readonly self: readonly [string, ...string[]];
-  onEndSignal(listener: (signal: EndSignal) => void): void;
+  /** Whether npm runs this process: it passes signals on, and its shell may die of them first. */
+  readonly underNpm: boolean;
+  /** Hears of SIGTERM and SIGINT, and under npm of a parent that is gone; every time. */
+  onEnd(listener: (cause: EndCause) => void): void;
   onHangUp(listener: () => void): void;
   /** Hears of what nothing caught; from then on the process does not end by itself. */
   onCrash(listener: (error: unknown) => void): void;

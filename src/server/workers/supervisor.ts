@@ -201,8 +201,7 @@ class Supervisor implements Started {
   async #stopOnce(): Promise<void> {
     const { team, quotas, keys, cache } = this.#parts;
     this.#draining = true;
-    const { delayMs, drainMs } = drainTimes(this.#config);
-    await team.stop(delayMs + drainMs + LAST_WORDS_MS);
+    await team.stop(drainTimes(this.#config).wholeMs + LAST_WORDS_MS);
     await cache.close();
     await this.#admin?.close();
     await quotas.close();

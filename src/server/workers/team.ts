@@ -171,8 +171,7 @@ export class Team {
   #retire(member: Member, config: Config): void {
     this.#lose(member, "it did not take the new configuration");
     member.stop();
-    const { delayMs, drainMs } = drainTimes(config);
-    setTimeout(() => member.kill(), delayMs + drainMs + LAST_WORDS_MS).unref();
+    setTimeout(() => member.kill(), drainTimes(config).wholeMs + LAST_WORDS_MS).unref();
   }
 
   #told(): readonly Told[] {

@@ -56,7 +56,7 @@ class Service {
   run(): Promise<number> {
     const { process } = this.#surroundings;
     // Ctrl-C reaches the whole group, but only the process that watches decides.
-    process.onEndSignal(() => {});
+    process.onEnd(() => {});
     process.onHangUp(() => {});
     process.onCrash((error) => this.#onCrash(error));
     this.#channel.onMessage((message) => this.#onMessage(message));
@@ -129,10 +129,8 @@ class Service {
   async #stop(status: number, withinMs = Number.POSITIVE_INFINITY): Promise<void> {
     if (this.#stopping) return;
     this.#stopping = true;
-    const { delayMs, drainMs } = this.#config
-      ? drainTimes(this.#config)
-      : { delayMs: 0, drainMs: 0 };
-    const deadlineMs = Math.min(delayMs + drainMs, withinMs);
+    const { wholeMs } = drainTimes(this.#config ?? { environments: [] });
+    const deadlineMs = Math.min(wholeMs, withinMs);
     const endMs = deadlineMs + CUT_MS;
     setTimeout(() => this.#surroundings.process.kill(), endMs + LAST_LINES_MS).unref();
     const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());

@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { test } from "vitest";
+import { openBackend } from "../support/gateway/backend.ts";
+import { KEY, openServed } from "../support/gateway/served.ts";
+import { eventually } from "../support/poll.ts";
+import { ask } from "../support/wire/client.ts";
+
+test("a request within the longest drain of another environment is answered, not hung up without a line", async () => {
+  await using backend = await openBackend(async (_seen, response) => {
+    await new Promise((resolve) => setTimeout(resolve, 4_600));
+    response.end("late");
+  });
+  const environment = (keyTag: string, drainDelay: string, drain: string) => ({
+    listen: "127.0.0.1:0",
+    basePath: "/v1",
+    keyTag,
+    upstreams: [backend.origin],
+    limits: { drainDelay, drain },
+  });
+  // Neither has both the long delay and the long drain: one shutdown serves them both.
+  const environments = {
+    production: environment("live", "0s", "2500ms"),
+    staging: environment("test", "2500ms", "100ms"),
+  };
+  await using served = await openServed({ upstreams: [backend.origin], config: { environments } });
+  const asked = ask(served.port, { key: KEY }).catch(() => "hung up");
+  await eventually(() => assert.equal(backend.seen.length, 1));
+  served.running.child.kill("SIGTERM");
+  const answered = await asked;
+  assert.ok(typeof answered === "object", String(answered));
+  assert.equal(answered.status, 200);
+  assert.equal((await served.running.exited).code, 0);
+  assert.deepEqual(
+    served.lines.map(({ status, charged, forwards }) => [status, charged, forwards]),
+    [[200, 1, 1]],
+  );
+});

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { test } from "vitest";
+import { openBackend } from "../support/gateway/backend.ts";
+import { eventually } from "../support/poll.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** `npm run tollgate -- …` as a terminal starts it: npm, its shell and node in one process group. */
+async function startUnderNpm(upstream: string) {
+  const folder = await mkdtemp(join(tmpdir(), "tollgate-npm-"));
+  const file = join(folder, "tollgate.yaml");
+  await writeFile(
+    file,
+    `environments:
+  production: { listen: "127.0.0.1:0", basePath: /v1, keyTag: live, upstreams: ["${upstream}"] }
+plans: { free: { minute: 60 } }
+admin: off
+keys: ./keys.json
+stateFile: ./state.json
+limits: { drain: 20s }
+`,
+  );
+  const npm = (args: readonly string[]) =>
+    spawn("npm", ["run", "-s", "tollgate", "--", ...args, "--config", file], {
+      cwd: ROOT,
+      detached: true,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+  const output = (child: ReturnType<typeof npm>) => {
+    let said = "";
+    child.stdout.on("data", (piece) => {
+      said += piece;
+    });
+    return () => said;
+  };
+  const issuing = npm(["keys", "create", "--env", "production", "--plan", "free", "--json"]);
+  const issued = output(issuing);
+  await new Promise((resolve) => issuing.once("close", resolve));
+  const { key } = JSON.parse(issued()) as { key: string };
+  const child = npm(["start"]);
+  const said = output(child);
+  const lines = () =>
+    said()
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  const serving = await eventually(
+    () => lines().find(({ msg }) => msg === "serving") ?? assert.fail(said()),
+    { withinMs: 20_000 },
+  );
+  const url = (serving.urls as { production: string }).production;
+  const group = -(child.pid ?? assert.fail("npm did not start"));
+  return {
+    url,
+    key,
+    lines,
+    signal: (signal: NodeJS.Signals) => process.kill(group, signal),
+    async [Symbol.asyncDispose]() {
+      try {
+        process.kill(group, "SIGKILL");
+      } catch {
+        // All of them have ended.
+      }
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  test(`one ${signal} to the process group under npm drains, and cuts nothing that is open`, async () => {
+    await using backend = await openBackend(async (_seen, response) => {
+      await delay(1_500);
+      response.end("late");
+    });
+    await using started = await startUnderNpm(backend.origin);
+    const { url, key } = started;
+    const asked = fetch(`${url}/v1/x`, { headers: { Authorization: `Bearer ${key}` } }).then(
+      (answer) => answer.text(),
+      () => "cut",
+    );
+    await eventually(() => assert.equal(backend.seen.length, 1));
+    started.signal(signal);
+    assert.equal(await asked, "late");
+    await eventually(() => {
+      const told = started.lines().filter(({ msg }) => msg === "request" || msg === "draining");
+      assert.deepEqual(
+        told.map(({ msg, status }) => status ?? msg),
+        ["draining", 200],
+      );
+    });
+  });
+}
