@@ -156,6 +156,7 @@ describe("the tidy test itself", () => {
     ["work left", "src/core/a.ts", `// ${"TO"}DO: this\n`, /left to do/],
     ["a test left out", "test/a.test.ts", 'it.skip("a");\n', /leaves tests out/],
     ["a place", "test/a.test.ts", `const a = "/${"tmp"}/a";\n`, /one machine/],
+    ["a hidden change", "src/gateway/a.ts", "exchange.code ??= 1;\n", /changes an exchange/],
     ["a circle", "src/cli/b.ts", 'import "./b.ts";\n', /in a circle/],
   ];
   for (const [what, path, text, says] of FINDS) {

@@ -7,7 +7,7 @@ import { authenticate } from "./stages/authenticate.ts";
 import { receive } from "./stages/receive.ts";
 import { sendPreflight, sendRefusal, sendServerOptions } from "./stages/reply.ts";
 import { spend } from "./stages/spend.ts";
-import { upgrade } from "./tunnel/tunnel.ts";
+import { openTunnel } from "./tunnel/tunnel.ts";
 
 /**
  * The whole request, top to bottom (docs/reference/http.md#order): framing, key, ban and quota,
@@ -28,10 +28,10 @@ export async function handle(
 
   const consumer = authenticate(gateway, served, head);
   if (!consumer.ok) return sendRefusal(gateway, exchange, consumer.refusal);
-  exchange.key = consumer.value.key;
+  exchange.identify(consumer.value.key);
 
   const spending = spend(gateway, served, consumer.value, exchange);
-  const standing = spending instanceof Promise ? await decided(exchange, spending) : spending;
+  const standing = spending instanceof Promise ? await exchange.awaitDecision(spending) : spending;
   // The client left meanwhile: the charge is in its line, and there is no one to answer.
   if (exchange.over) return;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
@@ -43,17 +43,7 @@ export async function handle(
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
   const told = { standing: standing.value, account, plan };
   const admitted = { gateway, exchange, served, head, target: target.whole, ...told };
-  if (exchange.upgrade === undefined) return forward(admitted);
-  return upgrade(admitted, consumer.value.key, exchange.upgrade);
-}
-
-/**
- * If the client disconnects while we wait for the store, its log line is written after the
- * decision, so that it shows whether the request was charged (docs/reference/http.md#request-line).
- */
-async function decided<T>(exchange: Exchange, deciding: Promise<T>): Promise<T> {
-  exchange.deciding = deciding;
-  const decision = await deciding;
-  exchange.deciding = undefined;
-  return decision;
+  const { upgrade } = exchange.arrival;
+  if (upgrade === undefined) return forward(admitted);
+  return openTunnel(admitted, consumer.value.key, upgrade);
 }

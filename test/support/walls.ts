@@ -75,6 +75,7 @@ export function untidy(sources: Sources): string[] {
       mistakes.push(...strays(file, text), ...touchesProcess(file, text), ...homeless(file));
     }
     if (file?.startsWith("core/")) mistakes.push(...impurities(text));
+    if (file !== "gateway/exchange/exchange.ts") mistakes.push(...hiddenChanges(text));
     mistakes.push(...shape(path, text));
     for (const mistake of mistakes) found.push(`${path}: ${mistake}`);
   }
@@ -117,6 +118,12 @@ function roomOf(file: string): string {
 /** Both relative: "core/key.ts" and "../log.ts" give "log.ts". */
 function resolvePath(file: string, path: string): string {
   return new URL(path, `file:///${file}`).pathname.slice(1);
+}
+
+/** An exchange changes by its own methods alone, so that its life can be read in one file. */
+function hiddenChanges(text: string): string[] {
+  const written = /\b(?:exchange|this\.#exchange)\.\w+ (?:\?\?|\|\||[+-])?= /.exec(codeOf(text));
+  return written === null ? [] : [`changes an exchange: ${written[0].trim()}`];
 }
 
 function touchesProcess(file: string, text: string): string[] {

@@ -10,10 +10,35 @@ import type { RequestLine } from "../../telemetry/log.ts";
 import type { Served } from "./served.ts";
 
 /**
- * The thing that the gateway waits for. Each wait has a limit of its own
- * (docs/reference/edge.md#timeouts).
+ * The life of a request. It goes down this list and never back; a refusal, a cut or a client that
+ * leaves goes from any of them to `over`.
  */
-export type Waiting = "nothing" | "connection" | "upload" | "answer" | "download" | "tunnel";
+export type Stage =
+  /** Its head, its key and its route are judged; nothing is waited for. */
+  | "judging"
+  /** The store is asked. */
+  | "deciding"
+  /** It is on its way to a backend, or waits there for an answer. */
+  | "forwarding"
+  /** The backend's head has gone out, and its body follows. */
+  | "answering"
+  /** The backend's 101 has gone out. */
+  | "tunnelling"
+  /** The response has ended, or nobody is there to get one any more. */
+  | "over";
+
+/**
+ * The thing that the gateway waits for. Each wait has a limit of its own
+ * (docs/reference/edge.md#timeouts). `reader`: for the client to take what has come for it.
+ */
+export type Waiting =
+  | "nothing"
+  | "connection"
+  | "upload"
+  | "answer"
+  | "download"
+  | "reader"
+  | "tunnel";
 
 export type Forwarding = {
   /** The present wait took longer than its limit. */
@@ -42,41 +67,65 @@ export type TunnelRegister = {
   leave(tunnel: OpenTunnel): void;
 };
 
-/**
- * One request and its response, from the head to the last byte: all that is known of it, the
- * decision, and the present wait. The log line is written from it.
- */
-export class Exchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly socket: Socket;
+/** Known when the head has come. `last`: nothing that follows on the connection is a request. */
+export type Arrival = {
   readonly id: string;
   readonly startedMs: number;
   readonly peer: string;
   /** The client wants `100 Continue` before it sends the body. */
   readonly asksToContinue: boolean;
+  /** Set where the socket was handed over for an upgrade: then this request is its last. */
+  readonly upgrade: Upgrade | undefined;
+  readonly last: boolean;
+};
 
+/** The store's answer. `decidedMs` is its now: Retry-After counts from it. */
+type Decision = {
+  readonly decision: "admitted" | "refused";
+  readonly charged: number;
+  readonly standing: Standing;
+  readonly decidedMs: number;
+};
+
+/**
+ * One request and its response, from the head to the last byte: all that is known of it, the
+ * decision, and the present wait. The log line is written from it. Only the methods below change it
+ * (test/tidy.test.ts sees to that).
+ */
+export class Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly socket: Socket;
+  readonly arrival: Arrival;
+  readonly id: string;
+
+  stage: Stage = "judging";
+  // Learned while the request is judged, piece by piece: a refusal tells what is known by then.
   head: Head | undefined;
   path: string;
   served: Served | undefined;
   found: Found | undefined;
-  /** The environment's policy, as soon as it is known which environment the answer comes from. */
   cors: CorsPolicy | undefined;
   key: KeyRecord | undefined;
   standing: Standing | undefined;
-  /** The RateLimit-Policy field, where the configuration asks for it. */
   policy: string | undefined;
+  /** Units that the request costs. */
+  cost = 1;
+
+  decision: "admitted" | "refused" | "none" = "none";
+  charged = 0;
+  decidedMs: number | undefined;
   code: RefusalCode | undefined;
   why: string | undefined;
   source: "gateway" | "backend" = "gateway";
-  decision: "admitted" | "refused" | "none" = "none";
-  charged: number = 0;
-  /** Units that the request costs. */
-  cost = 1;
   forwards: 0 | 1 | 2 = 0;
+  /** The response says `Connection: close`. */
+  last: boolean;
+  /** The fault of the client's later bytes, where nothing was there to be told of it. */
+  broken: Refusal | undefined;
 
   waiting: Waiting = "nothing";
-  /** On the clock of `startedMs`: when the present wait began, or last made progress. */
+  /** On the clock of the arrival: when the present wait began, or last made progress. */
   progressMs: number;
   /**
    * The backend's body: bytes so far, and the length that its head promised, or -1 where it
@@ -84,45 +133,143 @@ export class Exchange {
    */
   bodyBytes = 0;
   promisedBytes = -1;
-  /** Bytes of an ended response that the client had not taken at the last look. */
-  leftToFlush = -1;
-  /** Its place in the list of the listener's timeouts; -1 while it is not in it. */
-  timeoutsPlace = -1;
   /** The forwarding under way, which ends waits that take too long and requests that break. */
   forwarding: Forwarding | undefined;
-  /** Set where the socket was handed over for an upgrade: then this request is its last. */
-  upgrade: Upgrade | undefined;
-  /** The response says `Connection: close`: nothing that follows on the connection is a request. */
-  last = false;
-  /** While the store is asked. */
-  deciding: Promise<unknown> | undefined;
-  /** The response has ended, or nobody is there to get one any more. */
-  over = false;
-  /** The backend's 101 has gone out. */
-  tunnelled = false;
-  /** The fault of the client's later bytes, where nothing was there to be told of it. */
-  broken: Refusal | undefined;
-  /** The store's now when it decided: Retry-After counts from it. */
-  decidedMs: number | undefined;
+  /** Its place in the list of the listener's timeouts; -1 while it is not in it. */
+  timeoutsPlace = -1;
+  #deciding: Promise<unknown> | undefined;
+  /** Bytes of an ended response that the client had not taken at the last look. */
+  #unread = -1;
+  #switched = false;
+  #stalled = false;
 
-  constructor(
-    request: IncomingMessage,
-    response: ServerResponse,
-    facts: { id: string; startedMs: number; peer: string; asksToContinue: boolean },
-  ) {
+  constructor(request: IncomingMessage, response: ServerResponse, arrival: Arrival) {
     this.request = request;
     this.response = response;
     this.socket = request.socket;
-    this.id = facts.id;
-    this.startedMs = facts.startedMs;
-    this.progressMs = facts.startedMs;
-    this.peer = facts.peer;
-    this.asksToContinue = facts.asksToContinue;
+    this.arrival = arrival;
+    this.id = arrival.id;
+    this.last = arrival.last;
+    this.progressMs = arrival.startedMs;
     this.path = pathOf(request.url as string);
+  }
+
+  get over(): boolean {
+    return this.stage === "over";
+  }
+
+  /** The status for the line. 499, as others log it: there was nobody to take an answer, or all of it. */
+  get status(): number {
+    if (this.#switched) return 101;
+    if (this.#stalled || !this.response.headersSent) return 499;
+    return this.response.statusCode;
+  }
+
+  // Judged and decided.
+
+  /** The head is well-formed. */
+  readHead(head: Head): void {
+    this.head = head;
+  }
+
+  /** The answer comes from this environment; `served` may be unknown while its pages may read it. */
+  answerFor(served: Served | undefined, cors: CorsPolicy | undefined): void {
+    this.served = served;
+    this.cors = cors;
+  }
+
+  /** The route is found, and judged later. */
+  find(path: string, found: Found): void {
+    this.path = path;
+    this.found = found;
+  }
+
+  /** The key is accepted. */
+  identify(key: KeyRecord): void {
+    this.key = key;
+  }
+
+  /** The state of the account, or of the address's failure allowance, where nothing is decided. */
+  stand(standing: Standing): void {
+    this.standing = standing;
+  }
+
+  /** The RateLimit-Policy field, where the configuration asks for it. */
+  announce(policy: string): void {
+    this.policy = policy;
+  }
+
+  /**
+   * If the client disconnects while we wait for the store, its log line is written after the
+   * decision, so that it shows whether the request was charged (docs/reference/http.md#request-line).
+   */
+  async awaitDecision<T>(deciding: Promise<T>): Promise<T> {
+    this.stage = "deciding";
+    this.#deciding = deciding;
+    const decision = await deciding;
+    this.#deciding = undefined;
+    if (this.stage === "deciding") this.stage = "judging";
+    return decision;
+  }
+
+  decide({ decision, charged, standing, decidedMs }: Decision): void {
+    this.decision = decision;
+    this.charged = charged;
+    this.standing = standing;
+    this.decidedMs = decidedMs;
+  }
+
+  /** The gateway says no: the code, and the reason for the log unless there was one before. */
+  refuse({ code, why }: Refusal): void {
+    this.code = code;
+    this.why ??= why;
+  }
+
+  /** The reason for the log; the first one stays. */
+  explain(why: string | undefined): void {
+    this.why ??= why;
+  }
+
+  /** Nothing more is served on this connection. */
+  closeAfter(): void {
+    this.last = true;
+  }
+
+  // Forwarded and answered.
+
+  /** A forwarding deals with the request from here on, until it is settled. */
+  forward(forwarding: Forwarding): void {
+    this.stage = "forwarding";
+    this.forwarding = forwarding;
+  }
+
+  /** The first byte of the request goes out to a backend: at most twice (docs/reference/http.md#law). */
+  countForward(): void {
+    this.forwards = this.forwards === 0 ? 1 : 2;
+  }
+
+  /** The backend's head is good and goes out. */
+  answer(promisedBytes: number, nowMs: number): void {
+    this.stage = "answering";
+    this.source = "backend";
+    this.promisedBytes = promisedBytes;
+    this.wait("download", nowMs);
+  }
+
+  /** The backend has agreed to a WebSocket. */
+  switch(nowMs: number): void {
+    this.stage = "tunnelling";
+    this.source = "backend";
+    this.#switched = true;
+    this.wait("tunnel", nowMs);
   }
 
   wait(waiting: Waiting, nowMs: number): void {
     this.waiting = waiting;
+    this.progressMs = nowMs;
+  }
+
+  progress(nowMs: number): void {
     this.progressMs = nowMs;
   }
 
@@ -138,8 +285,53 @@ export class Exchange {
     this.forwarding?.broken?.(refusal);
   }
 
-  line(status: number, endedMs: number): RequestLine {
-    const { served, key } = this;
+  /** The listener's timeouts keep it at this place of their list; -1 where they do not. */
+  moveTo(place: number): void {
+    this.timeoutsPlace = place;
+  }
+
+  // Ended.
+
+  /** The forwarding is done with the request, however it went. */
+  settle(): void {
+    this.forwarding = undefined;
+    this.waiting = "nothing";
+  }
+
+  /**
+   * Of a response that is all written: cuts a client that has taken no byte of it for `idleMs`. Node
+   * has no limit for that.
+   */
+  cutSlowReader(idleMs: number, nowMs: number): void {
+    const unread = this.socket.writableLength;
+    if (unread !== this.#unread) {
+      this.#unread = unread;
+      this.progressMs = nowMs;
+    } else if (nowMs - this.progressMs > idleMs) {
+      this.stall();
+    }
+  }
+
+  /** The client stopped reading: it is cut (docs/reference/edge.md#slow-readers). */
+  stall(): void {
+    this.#stalled = true;
+    this.explain("the client stopped reading");
+    this.socket.destroy();
+  }
+
+  /**
+   * The response has ended, or the client is gone. Calls `tell` once its line can be written: at
+   * once, or after a decision that is under way.
+   */
+  end(tell: () => void): void {
+    this.stage = "over";
+    if (!this.response.writableFinished) this.forwarding?.gone();
+    if (this.#deciding === undefined) tell();
+    else this.#deciding.then(tell, tell);
+  }
+
+  line(endedMs: number): RequestLine {
+    const { served, key, arrival } = this;
     return {
       id: this.id,
       env: served?.name,
@@ -149,13 +341,13 @@ export class Exchange {
       method: this.request.method as string,
       route: this.found?.template,
       path: maskKeys(this.path).slice(0, PATH_LOGGED_MAX),
-      status,
+      status: this.status,
       code: this.code,
       source: this.source,
       decision: this.decision,
       charged: this.charged,
       forwards: this.forwards,
-      durationMs: Math.round((endedMs - this.startedMs) * 1000) / 1000,
+      durationMs: Math.round((endedMs - arrival.startedMs) * 1000) / 1000,
       why: this.why,
     };
   }

@@ -29,8 +29,8 @@ export function outgoingFields({ gateway, exchange, served, head, account, plan 
     account,
     plan,
     random: traceDigits(),
-    peer: exchange.peer,
-    peerIsTrusted: gateway.isTrusted(exchange.peer),
+    peer: exchange.arrival.peer,
+    peerIsTrusted: gateway.isTrusted(exchange.arrival.peer),
     scheme: served.certificate === undefined ? "http" : "https",
   });
   if (served.upstreamHost === "client") fields.push("Host", head.host);

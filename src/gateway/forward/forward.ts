@@ -7,7 +7,7 @@ import type { Forwarding } from "../exchange/exchange.ts";
 import { endTogether } from "../node/end-together.ts";
 import { countPassedBytes } from "../node/free-buffers.ts";
 import { lingerOnClose } from "../node/linger.ts";
-import { sendRefusal } from "../stages/reply.ts";
+import { failExchange } from "../stages/reply.ts";
 import type { BackendConnection } from "../upstreams/backend-connection.ts";
 import { type Admitted, outgoingFields } from "./backend-request.ts";
 import * as backend from "./backend-response.ts";
@@ -47,10 +47,10 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
 
   start(): void {
     const { exchange, served, head } = this.#admitted;
-    exchange.forwarding = this;
+    exchange.forward(this);
     if (hasBody(head)) {
       this.#body = new RequestBody(exchange, served.limits.bodyBytes);
-      if (exchange.asksToContinue) exchange.response.writeContinue();
+      if (exchange.arrival.asksToContinue) exchange.response.writeContinue();
     }
     this.#takeConnection();
   }
@@ -88,7 +88,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
 
   onBodySent(): void {
     this.#countForward();
-    this.#admitted.exchange.progressMs = this.#admitted.gateway.elapsed();
+    this.#admitted.exchange.progress(this.#admitted.gateway.elapsed());
   }
 
   onRequestSent(): void {
@@ -120,10 +120,11 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     countPassedBytes(chunk.length);
     if (exchange.response.write(chunk)) return;
     controller.pause();
+    exchange.wait("reader", gateway.elapsed());
     if (this.#listensToDrain) return;
     this.#listensToDrain = true;
     exchange.response.on("drain", () => {
-      exchange.progressMs = gateway.elapsed();
+      if (!this.#settled) exchange.wait("download", gateway.elapsed());
       controller.resume();
     });
   }
@@ -142,8 +143,10 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     const again = this.#again(error);
     const started = this.#controller !== undefined;
     const failure = this.#failure ?? backend.refusalFor(error, started, this.#answering);
-    // A connection that died of old age says nothing of the backend.
-    const isBackends = failure.code.startsWith("upstream") && again !== "aged";
+    // A connection that died of old age, or behind a client that reads nothing, says nothing of the
+    // backend.
+    const reading = this.#admitted.exchange.waiting !== "reader";
+    const isBackends = failure.code.startsWith("upstream") && again !== "aged" && reading;
     if (this.#connection !== undefined && isBackends)
       this.#admitted.served.upstreams.failed(this.#connection);
     this.#releaseConnection();
@@ -154,7 +157,12 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   // Events of the gateway: a wait that took too long, a client that is wrong or gone.
 
   late(): void {
-    const { waiting } = this.#admitted.exchange;
+    const { exchange } = this.#admitted;
+    const { waiting } = exchange;
+    if (waiting === "reader") {
+      exchange.stall();
+      return;
+    }
     const stalled = waiting === "upload" && this.#body?.held === false;
     if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
     else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
@@ -183,17 +191,12 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     if (this.#settled) return;
     this.#settle();
     const { gateway, exchange } = this.#admitted;
-    exchange.why ??= backend.whyEnded(failure, exchange);
-    // Once the status is out, the only honest signal left is a connection that ends too soon.
-    if (exchange.response.headersSent) exchange.socket.destroy();
-    else if (!exchange.socket.destroyed) void sendRefusal(gateway, exchange, failure);
+    failExchange(gateway, exchange, { ...failure, why: backend.whyEnded(failure, exchange) });
   }
 
   #settle(): void {
-    const { exchange } = this.#admitted;
     this.#settled = true;
-    exchange.forwarding = undefined;
-    exchange.waiting = "nothing";
+    this.#admitted.exchange.settle();
     this.#body?.destroy();
   }
 
@@ -218,8 +221,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   #countForward(): void {
-    const { exchange } = this.#admitted;
-    if (!this.#sent) exchange.forwards = exchange.forwards === 0 ? 1 : 2;
+    if (!this.#sent) this.#admitted.exchange.countForward();
     this.#sent = true;
   }
 
@@ -230,12 +232,10 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   #sendHead(status: number, raw: readonly string[]): void {
     const { gateway, exchange, served } = this.#admitted;
     const { response, request } = exchange;
-    exchange.last ||= gateway.draining !== "no" || !request.complete;
+    if (gateway.draining !== "no" || !request.complete) exchange.closeAfter();
     const theirs = responseFields(raw, { replaced: replacedFields(exchange), status });
     if (exchange.last) lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
-    exchange.source = "backend";
-    exchange.wait("download", gateway.elapsed());
-    exchange.promisedBytes = backend.promisedLength(raw);
+    exchange.answer(backend.promisedLength(raw), gateway.elapsed());
     if (backend.isSmall(exchange.promisedBytes)) this.#wholeBytes = exchange.promisedBytes;
     response.writeHead(status, [...theirs, ...ownFields(exchange)]);
     // A body at hand takes the head along; one yet to come must not hold it back. flushHeaders()

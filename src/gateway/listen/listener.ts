@@ -150,15 +150,15 @@ export class Listener {
     asksToContinue = false,
     upgrade?: Upgrade,
   ): void {
+    const { memory = "enough" } = this.#gateway;
     const exchange = new Exchange(request, response, {
       id: randomUUID(),
       startedMs: this.#gateway.elapsed(),
       peer: plainAddress(request.socket.remoteAddress),
       asksToContinue,
+      upgrade,
+      last: memory !== "enough" || this.#declined.has(request),
     });
-    exchange.upgrade = upgrade;
-    const { memory = "enough" } = this.#gateway;
-    exchange.last = memory !== "enough" || this.#declined.has(request);
     response.once("close", () => this.#ended(exchange));
     Pipeline.of(request.socket).enter(exchange, this.#start);
   }
@@ -171,18 +171,14 @@ export class Listener {
   };
 
   #ended(exchange: Exchange): void {
-    exchange.over = true;
-    if (!exchange.response.writableFinished) exchange.forwarding?.gone();
-    const tell = () => this.#tell(exchange);
-    if (exchange.deciding === undefined) tell();
-    else exchange.deciding.then(tell, tell);
+    exchange.end(() => this.#tell(exchange));
     Pipeline.of(exchange.socket).leave(exchange);
   }
 
   #tell(exchange: Exchange): void {
     this.#timeouts.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
-    onRequest(exchange.line(statusOf(exchange), elapsed()));
+    onRequest(exchange.line(elapsed()));
   }
 }
 
@@ -211,12 +207,6 @@ function nonceOf(request: IncomingMessage): string | undefined {
  */
 function stopListening(server: Server): void {
   if (server.listening) NetServer.prototype.close.call(server);
-}
-
-function statusOf({ response, tunnelled }: Exchange): number {
-  if (tunnelled) return 101;
-  // 499, as others log it: the client went away before there was an answer.
-  return response.headersSent ? response.statusCode : 499;
 }
 
 function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void {

@@ -35,17 +35,17 @@ export class Timeouts {
   }
 
   add(exchange: Exchange): void {
-    exchange.timeoutsPlace = this.#exchanges.push(exchange) - 1;
+    exchange.moveTo(this.#exchanges.push(exchange) - 1);
   }
 
   delete(exchange: Exchange): void {
     const place = exchange.timeoutsPlace;
     if (place === -1) return;
-    exchange.timeoutsPlace = -1;
+    exchange.moveTo(-1);
     const last = this.#exchanges.pop() as Exchange;
     if (last !== exchange) {
       this.#exchanges[place] = last;
-      last.timeoutsPlace = place;
+      last.moveTo(place);
     }
     if (this.#exchanges.length === 0) this.#whenIdle?.();
   }
@@ -74,7 +74,7 @@ export class Timeouts {
       const limits = exchange.served?.limits;
       if (limits === undefined) continue;
       exchange.forwarding?.onTick?.(nowMs);
-      if (exchange.response.writableEnded) cutSlowReader(exchange, limits, nowMs);
+      if (exchange.response.writableEnded) exchange.cutSlowReader(limits.idleTimeoutMs, nowMs);
       else if (nowMs - exchange.progressMs > limitMs(exchange.waiting, limits)) {
         exchange.forwarding?.late();
       }
@@ -89,22 +89,11 @@ function limitMs(waiting: Waiting, limits: EdgeLimits): number {
       return limits.responseTimeoutMs;
     case "upload":
     case "download":
+    case "reader":
       return limits.idleTimeoutMs;
     case "tunnel":
       return limits.tunnelIdleMs;
     case "nothing":
       return Number.POSITIVE_INFINITY;
-  }
-}
-
-/** Node has no limit for a client that takes nothing of a response that is all written. */
-function cutSlowReader(exchange: Exchange, limits: EdgeLimits, nowMs: number): void {
-  const left = exchange.socket.writableLength;
-  if (left !== exchange.leftToFlush) {
-    exchange.leftToFlush = left;
-    exchange.progressMs = nowMs;
-  } else if (nowMs - exchange.progressMs > limits.idleTimeoutMs) {
-    exchange.why ??= "the client took no byte of the response";
-    exchange.socket.destroy();
   }
 }

@@ -25,7 +25,7 @@ export function receive(
   exchange: Exchange,
 ): Judged<Received> {
   // If there is only one environment, even a head that cannot be read is answered for it.
-  if (serves.length === 1) exchange.cors = serves[0]?.cors;
+  if (serves.length === 1) exchange.answerFor(undefined, serves[0]?.cors);
   if (gateway.draining === "closed") return refuse("draining");
   const { request } = exchange;
   const raw = {
@@ -37,24 +37,22 @@ export function receive(
   const judged = judgeHead(raw, loosestLimits(serves));
   if (!judged.ok) return judged;
   const head = judged.value;
-  exchange.head = head;
+  exchange.readHead(head);
 
   const upgrade = judgeUpgrade(head, exchange);
   if (!upgrade.ok) return upgrade;
   if (isLoop(head)) return refuse("loop_detected");
   const served = servedAt(serves, hostName(head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
-  exchange.served = served;
-  exchange.cors = served.cors;
+  exchange.answerFor(served, served.cors);
   // Which environment's limits hold is known only now that its host is.
   const sized = serves.length > 1 ? judgeSize(raw, served.limits) : judged;
   if (!sized.ok) return sized;
 
   const target = judgeTarget(head);
   if (!target.ok) return target;
-  exchange.path = target.value.path;
   const found = findRoute(served.routes, head.method, target.value.path);
-  exchange.found = found;
+  exchange.find(target.value.path, found);
 
   const deleteBody = served.routes.operations === undefined || found.operation?.hasRequestBody;
   const body = judgeBody(head, {
@@ -70,7 +68,7 @@ export function receive(
  * one that is malformed, or comes behind an unanswered one, is no plain request either
  * (docs/reference/edge.md#upgrade).
  */
-function judgeUpgrade(head: Head, { upgrade }: Exchange): Judged<unknown> {
+function judgeUpgrade(head: Head, { arrival: { upgrade } }: Exchange): Judged<unknown> {
   if (upgrade !== undefined || !asksForWebSocket(head)) return accept(head);
   const handshake = judgeHandshake(head);
   return handshake.ok

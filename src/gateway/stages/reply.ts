@@ -28,13 +28,12 @@ export async function sendRefusal(
   exchange: Exchange,
   refusal: Refusal,
 ): Promise<void> {
-  exchange.code = refusal.code;
-  exchange.why ??= refusal.why;
+  exchange.refuse(refusal);
   const over = await learnStanding(gateway, exchange, statusOf(refusal.code) === 401);
   if (exchange.response.headersSent || exchange.socket.destroyed) return;
 
   const body = errorBody(refusal);
-  exchange.last ||= over || mustClose(gateway, exchange, refusal.code);
+  if (over || mustClose(gateway, exchange, refusal.code)) exchange.closeAfter();
   const fields = [
     "Content-Type",
     "application/json",
@@ -53,6 +52,23 @@ export async function sendRefusal(
   if (!exchange.request.complete) exchange.request.resume();
   exchange.response.writeHead(statusOf(refusal.code), fields);
   exchange.response.end(body);
+}
+
+/**
+ * Ends an exchange that was on its way to a backend, or back: the one settlement of a forward and a
+ * tunnel. Refuses it; once a status is out, the only honest signal left is a connection that ends too
+ * soon.
+ */
+export function failExchange(gateway: Gateway, exchange: Exchange, failure: Refusal): void {
+  exchange.settle();
+  if (exchange.response.headersSent) {
+    exchange.explain(failure.why);
+    exchange.socket.destroy();
+  } else if (!exchange.socket.destroyed) {
+    void sendRefusal(gateway, exchange, failure);
+  } else {
+    exchange.explain(failure.why);
+  }
 }
 
 /**
@@ -84,13 +100,13 @@ async function learnStanding(gateway: Gateway, exchange: Exchange, failed: boole
   if (exchange.standing !== undefined) return false;
   const nowMs = gateway.now();
   const forwardedFor = exchange.request.headers["x-forwarded-for"]?.toString();
-  const client = clientAddress(exchange.peer, forwardedFor, gateway.isTrusted);
+  const client = clientAddress(exchange.arrival.peer, forwardedFor, gateway.isTrusted);
   if (!failed) {
-    exchange.standing = await gateway.failures.peek(client, nowMs);
+    exchange.stand(await gateway.failures.peek(client, nowMs));
     return false;
   }
   const { standing, over } = await gateway.failures.failed(client, nowMs);
-  exchange.standing = standing;
+  exchange.stand(standing);
   return over;
 }
 
@@ -155,6 +171,8 @@ function mustClose(gateway: Gateway, exchange: Exchange, code: RefusalCode): boo
   const { head, request } = exchange;
   if (head === undefined || !hasBody(head) || request.complete) return head === undefined;
   return (
-    exchange.asksToContinue || head.chunked || (head.contentLength as number) > DISCARD_BYTES_MAX
+    exchange.arrival.asksToContinue ||
+    head.chunked ||
+    (head.contentLength as number) > DISCARD_BYTES_MAX
   );
 }

@@ -24,7 +24,7 @@ export function spend(
   exchange: Exchange,
 ): Judged<Standing> | Promise<Judged<Standing>> {
   const { limits } = consumer;
-  if (served.rateLimitFields === "policy") exchange.policy = policyField(limits);
+  if (served.rateLimitFields === "policy") exchange.announce(policyField(limits));
   if (limits.length === 0) return refuse("plan_missing", `plan ${consumer.key.plan}`);
   const ask = { limits, bans: served.bans, units: 1 };
 
@@ -36,8 +36,9 @@ export function spend(
     }
     gateway.onWithoutStore("unavailable");
     const last = gateway.quotas.lastKnown(consumer);
-    exchange.standing =
+    const standing =
       last === undefined ? untouchedStanding(limits, gateway.now()) : admittedStanding(last);
+    exchange.stand(standing);
     return refuse("store_unavailable", "the rate limit store is away");
   };
   const answer = gateway.quotas.spend(consumer, ask);
@@ -46,16 +47,14 @@ export function spend(
 
 function judgeAnswer(answer: Answer, exchange: Exchange): Judged<Standing> {
   const { verdict, admitted, unspent } = answer;
-  exchange.decidedMs = verdict.nowMs;
+  const decidedMs = verdict.nowMs;
   if (admitted) {
-    exchange.decision = "admitted";
-    exchange.charged = 1;
-    exchange.standing = admittedStanding(verdict, unspent);
-    return accept(exchange.standing);
+    const standing = admittedStanding(verdict, unspent);
+    exchange.decide({ decision: "admitted", charged: exchange.cost, standing, decidedMs });
+    return accept(standing);
   }
-  exchange.decision = "refused";
-  const refusal = refusalAt(verdict, verdict.nowMs) as StandingRefusal;
-  exchange.standing = refusal.standing;
+  const refusal = refusalAt(verdict, decidedMs) as StandingRefusal;
+  exchange.decide({ decision: "refused", charged: 0, standing: refusal.standing, decidedMs });
   if (refusal.code === "key_banned") return refuse(refusal.code);
   return refuse(refusal.code, undefined, { message: usedUpMessage(refusal.standing) });
 }

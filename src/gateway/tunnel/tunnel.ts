@@ -10,7 +10,7 @@ import type { Admitted } from "../forward/backend-request.ts";
 import * as backend from "../forward/backend-response.ts";
 import { EarlyHints } from "../forward/backend-response.ts";
 import { endThenDiscard } from "../node/linger.ts";
-import { sendRefusal } from "../stages/reply.ts";
+import { failExchange, sendRefusal } from "../stages/reply.ts";
 import type { Upstreams } from "../upstreams/upstreams.ts";
 import { ClientEnd } from "./client-end.ts";
 import { answerFields, handshakeFields, switchFields } from "./handshake.ts";
@@ -26,7 +26,7 @@ proxy.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks
 const started = new WeakMap<object, Tunnel>();
 
 /** Asks a backend for the WebSocket, and passes both directions on once it agreed. */
-export function upgrade(admitted: Admitted, key: KeyRecord, { tunnels, nonce }: Upgrade): void {
+export function openTunnel(admitted: Admitted, key: KeyRecord, { tunnels, nonce }: Upgrade): void {
   const tunnel = new Tunnel(admitted, { key, tunnels, nonce });
   if (tunnels.enter(tunnel)) tunnel.start();
   else void sendRefusal(admitted.gateway, admitted.exchange, { code: "too_many_tunnels" });
@@ -66,7 +66,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     this.#upstream = upstream;
     this.#client = client;
     started.set(client, this);
-    exchange.forwarding = this;
+    exchange.forward(this);
     exchange.wait("connection", gateway.elapsed());
     request.url = target;
     request.headers = handshakeFields(this.#admitted, upstream.origin, this.#nonce);
@@ -90,7 +90,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     request.once("socket", (socket) => {
       const isTls = this.#upstream?.origin.startsWith("https:");
       socket.once(isTls ? "secureConnect" : "connect", () => {
-        exchange.forwards = 1;
+        exchange.countForward();
         exchange.wait("answer", gateway.elapsed());
       });
     });
@@ -118,9 +118,7 @@ class Tunnel implements Forwarding, OpenTunnel {
       return;
     }
     this.#reports("succeeded");
-    exchange.tunnelled = true;
-    exchange.source = "backend";
-    exchange.wait("tunnel", gateway.elapsed());
+    exchange.switch(gateway.elapsed());
     answer.headers = switchFields(this.#admitted, rawHeaders, this.#nonce);
   }
 
@@ -139,23 +137,21 @@ class Tunnel implements Forwarding, OpenTunnel {
     }
     this.#reports("succeeded");
     this.#tunnels.leave(this);
-    exchange.source = "backend";
-    exchange.wait("download", gateway.elapsed());
+    exchange.answer(backend.promisedLength(rawHeaders), gateway.elapsed());
     const { response } = exchange;
     response.writeHead(status, answerFields(this.#admitted, rawHeaders, status));
     // Flushes the head as the bytes that it is: flushHeaders() would make UTF-8 of it.
     response.write("", "latin1");
-    const progresses = () => {
-      exchange.progressMs = gateway.elapsed();
-    };
     answer.on("data", (chunk: Buffer) => {
-      progresses();
-      if (!response.write(chunk)) answer.pause();
+      exchange.took(chunk.length, gateway.elapsed());
+      if (response.write(chunk)) return;
+      answer.pause();
+      exchange.wait("reader", gateway.elapsed());
     });
     // Node reports "drain" to responses of its own connections alone, and gave this one away: the
     // socket has to be asked.
     exchange.socket.on("drain", () => {
-      progresses();
+      exchange.wait("download", gateway.elapsed());
       answer.resume();
     });
     answer.once("end", () => {
@@ -167,23 +163,25 @@ class Tunnel implements Forwarding, OpenTunnel {
   #failed(error: Error): void {
     const { exchange } = this.#admitted;
     const failure = backend.refusalFor(error, exchange.forwards > 0, this.#answering);
-    if (!exchange.tunnelled) this.#fail(failure);
-    else exchange.why ??= `the backend's connection: ${failure.why}`;
+    if (exchange.stage !== "tunnelling") this.#fail(failure);
+    else exchange.explain(`the backend's connection: ${failure.why}`);
   }
 
   // Events of the gateway.
 
   onTick(nowMs: number): void {
     const { exchange } = this.#admitted;
-    if (!exchange.tunnelled) return;
+    if (exchange.stage !== "tunnelling") return;
     const bytes = exchange.socket.bytesRead + exchange.socket.bytesWritten;
-    if (bytes !== this.#bytes) exchange.progressMs = nowMs;
+    if (bytes !== this.#bytes) exchange.progress(nowMs);
     this.#bytes = bytes;
   }
 
   late(): void {
-    const { waiting } = this.#admitted.exchange;
-    if (waiting === "tunnel") this.close(1001, "no byte passed, either way");
+    const { exchange } = this.#admitted;
+    const { waiting } = exchange;
+    if (waiting === "reader") exchange.stall();
+    else if (waiting === "tunnel") this.close(1001, "no byte passed, either way");
     else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
   }
 
@@ -195,11 +193,11 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   close(status: 1001 | 1008, why: string): void {
     const { exchange, served } = this.#admitted;
-    if (!exchange.tunnelled) {
+    if (exchange.stage !== "tunnelling") {
       if (status === 1001) this.#fail({ code: "draining", why });
       return;
     }
-    exchange.why ??= why;
+    exchange.explain(why);
     // In the middle of a frame there is no place for a word: the end alone has to say it.
     const farewell = this.#client?.mayClose ? closeFrame(status) : [];
     this.#settle();
@@ -214,20 +212,15 @@ class Tunnel implements Forwarding, OpenTunnel {
   #fail(failure: Refusal): void {
     if (this.#settled) return;
     this.#settle();
-    const { gateway, exchange } = this.#admitted;
-    exchange.why ??= failure.why;
     if (failure.code.startsWith("upstream")) this.#reports("failed");
     this.#request?.destroy();
-    // Once the status is out, the only honest signal left is a connection that ends too soon.
-    if (exchange.response.headersSent) exchange.socket.destroy();
-    else if (!exchange.socket.destroyed) void sendRefusal(gateway, exchange, failure);
+    failExchange(this.#admitted.gateway, this.#admitted.exchange, failure);
   }
 
   #settle(): void {
     const { exchange, served } = this.#admitted;
     this.#settled = true;
-    exchange.forwarding = undefined;
-    exchange.waiting = "nothing";
+    exchange.settle();
     this.#tunnels.leave(this);
     if (this.#upstream !== undefined) served.upstreams.done(this.#upstream);
     this.#client?.destroy();

@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
 import { it } from "vitest";
+import { openBackend } from "../../support/gateway/backend.ts";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient } from "../../support/wire/client.ts";
 
 const REQUESTS = 2_000;
+const STOPPED = "the client stopped reading";
+const LONG = Buffer.alloc(16_000_000, "x");
 const BODY = Buffer.alloc(16_000, "x");
 
 it("a client that takes nothing of answers that are all written is cut after idleTimeout", async () => {
@@ -21,11 +25,39 @@ it("a client that takes nothing of answers that are all written is cut after idl
   client.write(one.repeat(REQUESTS));
   await eventually(
     () => {
-      const cut = house.lines.find(({ why }) => why === "the client took no byte of the response");
-      assert.equal(cut?.source, "backend");
+      const cut = house.lines.find(({ why }) => why === STOPPED);
+      assert.deepEqual([cut?.source, cut?.status, cut?.code], ["backend", 499, undefined]);
     },
     { withinMs: 20_000 },
   );
   assert.ok(house.lines.length < REQUESTS, "what came behind it is nobody's request any more");
   await house.law({ connectionsFailed: true });
+});
+
+it("forty clients that stop reading eject no backend, leave /readyz at 200 and are cut with 499", async () => {
+  const answer = (_seen: unknown, response: ServerResponse) => void response.end(LONG);
+  const backends = [await openBackend(answer), await openBackend(answer)] as const;
+  const upstreams = backends.map(({ origin }) => origin);
+  await using house = await openHouse({
+    backend: backends[0],
+    environment: { upstreams, limits: { idleTimeout: "700ms" } },
+  });
+  await using _ = backends[1];
+  const { key } = await house.issue({ plan: "business" });
+  const clients = await Promise.all(Array.from({ length: 40 }, () => openClient(house.port)));
+  for (const client of clients) {
+    client.socket.pause();
+    client.write(`GET /v1/pets HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+  }
+  await eventually(() => assert.equal(house.lines.length, 40), { withinMs: 20_000 });
+  for (const { status, why, code } of house.lines) {
+    assert.deepEqual([status, why, code], [499, STOPPED, undefined]);
+  }
+  assert.equal((await house.admin("/readyz")).status, 200);
+  const metrics = await (await house.admin("/metrics")).text();
+  const up = [...metrics.matchAll(/^tollgate_upstream_up\{.*\} (\d)$/gm)].map(([, value]) => value);
+  assert.deepEqual(up, ["1", "1"]);
+  for (const client of clients) client.socket.destroy();
+  const seen = backends.reduce((sum, backend) => sum + backend.seen.length, 0);
+  assert.equal(seen, 40);
 });
