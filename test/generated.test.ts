@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { describe, it } from "vitest";
 import { GENERATED } from "../scripts/pages/generated.ts";
 import { createMetrics } from "../src/admin/prometheus.ts";
 import { createLog, LOG_FIELDS, type RequestLine } from "../src/telemetry/log.ts";
+import { LOG_EVENTS } from "../src/telemetry/log-events.ts";
 import { METRICS, type MetricRow } from "../src/telemetry/metrics.ts";
 
 describe("a file that is made from the code is committed as the code makes it", () => {
@@ -57,6 +58,24 @@ describe("the rows", () => {
       lacking,
       mayLack.map(([name]) => name),
     );
+  });
+
+  it("of the events are those that the code writes, each at its level", () => {
+    const levels = new Map<string, Set<string>>();
+    const calls =
+      /(?:\b(debug|info|warn|error)|report\(\s*"(debug|info|warn|error)",)[(\s]*"([a-z_]+)"/g;
+    for (const path of globSync("src/**/*.ts", { cwd: new URL("..", import.meta.url) })) {
+      const text = readFileSync(new URL(`../${path}`, import.meta.url), "utf8");
+      for (const [, called, reported, event = ""] of text.matchAll(calls)) {
+        levels.set(event, (levels.get(event) ?? new Set()).add(called ?? reported ?? ""));
+      }
+    }
+    // Of the three states of memory the name and the level are put together in listen/upkeep.ts.
+    const rows = Object.entries(LOG_EVENTS).filter(([event]) => !event.startsWith("memory_"));
+    for (const [event, { level }] of rows) {
+      assert.deepEqual([...(levels.get(event) ?? [])], [level], event);
+    }
+    assert.ok(levels.size >= rows.length);
   });
 
   it("of the metrics are what a scrape has, by name, type and help", async () => {

@@ -1,5 +1,6 @@
 import { schemaText } from "../../src/config/schema/json-schema.ts";
 import { configurationReference } from "../../src/config/schema/reference.ts";
+import { eventsPage } from "./events.ts";
 import { logPage } from "./log.ts";
 import { metricsPage } from "./metrics.ts";
 import { refusalsPage } from "./refusals.ts";
@@ -10,5 +11,6 @@ export const GENERATED: readonly { readonly path: string; readonly text: () => s
   { path: "docs/configuration.md", text: configurationReference },
   { path: "docs/reference/refusals.md", text: refusalsPage },
   { path: "docs/reference/log.md", text: logPage },
+  { path: "docs/reference/events.md", text: eventsPage },
   { path: "docs/reference/metrics.md", text: metricsPage },
 ];

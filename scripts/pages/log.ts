@@ -11,7 +11,7 @@ export function logPage(): string {
 ${madeFrom("src/telemetry/log.ts")}
 
 JSON lines on stdout. A line never holds a key, a token or a password. With several processes a line about
-one of them has its number as \`worker\`.
+one of them has its number as \`worker\`. Lines about anything but a request: [events](events.md).
 
 ## The line of a request
 

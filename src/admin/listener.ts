@@ -86,9 +86,7 @@ export async function startAdmin(
   answerBrokenRequests(server);
   await listenOn(server, listen);
   // The system can refuse a connection (no descriptors left): that must not end the process.
-  server.on("error", (error) =>
-    options.log.error("the admin listener failed", { why: error.message }),
-  );
+  server.on("error", (error) => options.log.error("admin_listener_failed", { why: error.message }));
   return { url: urlOf(server), close: () => close(server) };
 }
 
@@ -141,7 +139,7 @@ function text(type: string, body: string): Answer {
 /** The unexpected, caught once. A client that went away is none of it. */
 function failed(deps: AdminDeps, request: IncomingMessage, error: unknown): Answer {
   if (!request.destroyed || request.complete) {
-    deps.log.error("an admin request failed", { why: reasonOf(error) });
+    deps.log.error("admin_request_failed", { why: reasonOf(error) });
   }
   return problem("internal_error", "The admin listener failed: the log says why");
 }

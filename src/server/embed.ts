@@ -34,6 +34,8 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
     );
   }
   const log = createLog({ write }, config.log.level);
-  for (const warning of loaded.warnings) log.warn(mistakeLine(warning), { ...warning });
+  for (const { message: why, ...place } of loaded.warnings) {
+    log.warn("config_warning", { ...place, why });
+  }
   return startGateway(config, { log, load });
 }

@@ -51,7 +51,9 @@ export async function serve(serving: Serving, surroundings: ProcessSurroundings)
   }
   const pipe = openLogPipe(1);
   const log = createLog(pipe, loaded.config.log.level);
-  for (const warning of loaded.warnings) log.warn(mistakeLine(warning), { ...warning });
+  for (const { message: why, ...place } of loaded.warnings) {
+    log.warn("config_warning", { ...place, why });
+  }
   const undo = await serving.before?.(loaded.config);
   try {
     return await new Service(serving, surroundings, { pipe, log, loaded }).run();
@@ -149,7 +151,7 @@ class Service {
   /** Nothing that a client or a backend sends may come here: it is a mistake of ours. */
   #onCrash(error: unknown): void {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-    this.#log.error("unexpected failure", { name, why: message, stack });
+    this.#log.error("unexpected_failure", { name, why: message, stack });
     if (!this.#ending) this.#end(FAILED, CRASH_DRAIN_MS);
   }
 
@@ -160,7 +162,7 @@ class Service {
     setTimeout(() => process.kill(), drainMs + LAST_LINES_MS).unref();
     const deadline = new Promise((resolve) => setTimeout(resolve, drainMs + CUT_MS).unref());
     const stopped = this.#started?.stop().catch((error: unknown) => {
-      this.#log.error("stop failed", { why: error instanceof Error ? error.message : error });
+      this.#log.error("stop_failed", { why: error instanceof Error ? error.message : error });
     });
     void Promise.race([stopped, deadline])
       .then(() => this.#pipe.flush(LAST_LINES_MS))

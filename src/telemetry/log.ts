@@ -1,4 +1,5 @@
 import { type DestinationStream, pino } from "pino";
+import type { LogEvent, LogLine } from "./log-events.ts";
 
 /**
  * One line for each request (docs/reference/http.md#request-line). Absent members are unknown: no
@@ -61,12 +62,15 @@ type LogField = { readonly meaning: string; readonly absent?: string };
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 
+/** Writes one line by its row in log-events.ts, with the members that the row names. */
+type Tell = <E extends LogEvent>(event: E, details?: LogLine<E>) => void;
+
 /** The one logger. Details never hold a key, a token or a password: callers pass facts, not objects of libraries. */
 export type Log = {
-  debug(message: string, details?: Record<string, unknown>): void;
-  info(message: string, details?: Record<string, unknown>): void;
-  warn(message: string, details?: Record<string, unknown>): void;
-  error(message: string, details?: Record<string, unknown>): void;
+  readonly debug: Tell;
+  readonly info: Tell;
+  readonly warn: Tell;
+  readonly error: Tell;
   request(line: RequestLine): void;
   setLevel(level: LogLevel): void;
 };
@@ -78,10 +82,10 @@ export function createLog(destination: DestinationStream, level: LogLevel): Log 
     destination,
   );
   return {
-    debug: (message, details = {}) => logger.debug(details, message),
-    info: (message, details = {}) => logger.info(details, message),
-    warn: (message, details = {}) => logger.warn(details, message),
-    error: (message, details = {}) => logger.error(details, message),
+    debug: (event, details) => logger.debug(details ?? {}, event),
+    info: (event, details) => logger.info(details ?? {}, event),
+    warn: (event, details) => logger.warn(details ?? {}, event),
+    error: (event, details) => logger.error(details ?? {}, event),
     request: (line) => {
       if (logger.isLevelEnabled("info")) destination.write(requestText(line));
     },
@@ -116,8 +120,8 @@ function requestText(line: RequestLine): string {
 /**
  * A message of a store to the people who run it; the caller logs it. Details never hold secrets.
  */
-export type Report = (
+export type Report = <E extends LogEvent>(
   level: "debug" | "info" | "warn" | "error",
-  message: string,
-  details?: Record<string, unknown>,
+  event: E,
+  details?: LogLine<E>,
 ) => void;

@@ -133,7 +133,10 @@ test("keys, passwords and tokens appear 0 times in logs, errors, metrics and fil
       assert.ok(!text.includes(secret), `${secret} in ${where}`);
     }
   }
-  assert.ok(stdout.includes("store_away") && stdout.includes("not reloaded"), "there were errors");
+  assert.ok(
+    stdout.includes("store_away") && stdout.includes("config_refused"),
+    "there were errors",
+  );
 });
 
 test("the law holds, but for what the store took along", () => {

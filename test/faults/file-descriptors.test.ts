@@ -29,7 +29,7 @@ test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, thos
   const under = ["sh", "-c", `ulimit -n ${FILES} && exec "$@"`, "sh"];
   await using served = await openServed({ upstreams: [backend.origin], under });
   const limited = await eventually(
-    () => served.said.find(({ msg }) => msg === "connections limited") ?? assert.fail("not yet"),
+    () => served.said.find(({ msg }) => msg === "connections_limited") ?? assert.fail("not yet"),
   );
   assert.deepEqual([limited.level, limited.connections], ["info", Math.floor(0.8 * FILES)]);
   const clients: Client[] = [];

@@ -51,19 +51,19 @@ test("2.4 Memory pressure: when it is short connections end with their answer, w
   assert.ok(!valuesOf(await kept.ask({ key: KEY }), "Connection").includes("close"));
 
   await writeFile(share, "0.85");
-  await eventually(() => assert.equal(isSaid("memory short"), 1));
+  await eventually(() => assert.equal(isSaid("memory_short"), 1));
   const last = await kept.ask({ key: KEY });
   assert.deepEqual([last.status, valuesOf(last, "Connection")], [200, ["close"]]);
   assert.equal(await kept.ended, "closed");
   await using before = await openClient(port);
 
   await writeFile(share, "0.95");
-  await eventually(() => assert.equal(isSaid("memory full"), 1));
+  await eventually(() => assert.equal(isSaid("memory_full"), 1));
   await assert.rejects(ask(port, { key: KEY }), "a new connection");
   assert.equal((await before.ask({ key: KEY })).status, 200, "one that was there");
 
   await writeFile(share, "0.5");
-  await eventually(() => assert.equal(isSaid("memory enough"), 1));
+  await eventually(() => assert.equal(isSaid("memory_enough"), 1));
   await using again = await openClient(port);
   for (let i = 0; i < 2; i++) {
     const answer = await again.ask({ key: KEY });

@@ -16,7 +16,7 @@ it("2.4 Worker crash: more than five in a minute wait longer and longer to be re
   const commands = await crew.metric("tollgate_store_commands_total");
   assert.ok(commands > 0);
 
-  const lost = () => crew.gateway.lines().filter(({ msg }) => msg === "a worker is lost");
+  const lost = () => crew.gateway.lines().filter(({ msg }) => msg === "worker_lost");
   for (let ends = 2; ends <= 6; ends += 2) {
     assert.equal((await crew.ready()).status, 200);
     for (const pid of crew.pids().slice(0, 2)) process.kill(pid, "SIGKILL");

@@ -16,7 +16,7 @@ it("2.4 Worker crash: one of three that is killed under load is replaced within 
   const killedMs: number[] = [];
   const replacedMs: number[] = [];
   // A machine that is busy starts every process slowly: no slower than the first ones is in time too.
-  const serves = crew.gateway.lines().filter(({ msg }) => msg === "a worker serves");
+  const serves = crew.gateway.lines().filter(({ msg }) => msg === "worker_serves");
   const inTimeMs = Math.max(1_000, ...serves.map(({ startedMs }) => 1.5 * Number(startedMs)));
   while (replacedMs.length < 5 && !((replacedMs.at(-1) ?? inTimeMs) < inTimeMs)) {
     const [victim] = crew.pids() as [number];

@@ -37,7 +37,7 @@ export async function liftBan({ deps, id, members }: Call): Promise<Answer> {
     if (!(await deps.quotas.liftBan({ account, environment }))) {
       return problem("not_banned", `Account ${account} is not banned`);
     }
-    deps.log.info("ban lifted", { account, env: environment });
+    deps.log.info("ban_lifted", { account, env: environment });
     return json(200, { account, environment, lifted: true });
   });
 }
@@ -51,7 +51,7 @@ async function ask(deps: ApiDeps, asked: () => Promise<Answer>): Promise<Answer>
   try {
     return await asked();
   } catch (error) {
-    deps.log.error("the rate limit store did not answer", { why: reasonOf(error) });
+    deps.log.error("store_no_answer", { why: reasonOf(error) });
     return problem(
       "store_unavailable",
       "The rate limit store is unavailable: retry shortly",

@@ -42,7 +42,7 @@ export async function createKeys({ deps, members }: Call): Promise<Answer> {
   if (!edited.ok) return edited.answer;
   for (const { record } of edited.value.issued) {
     const { id, account, environment, plan } = record;
-    deps.log.info("key issued", { key: id, account, env: environment, plan });
+    deps.log.info("key_issued", { key: id, account, env: environment, plan });
   }
   const told = edited.value.issued.map(tellIssued);
   return json(201, wanted.value.count === undefined ? told[0] : told);
@@ -57,7 +57,7 @@ export async function rotate({ deps, id, members }: Call): Promise<Answer> {
   );
   if (!edited.ok) return edited.answer;
   const { issued, previous } = edited.value;
-  deps.log.info("key rotated", { key: previous.id, successor: issued.record.id });
+  deps.log.info("key_rotated", { key: previous.id, successor: issued.record.id });
   return json(200, { ...tellIssued(issued), previous: keyReport(previous) });
 }
 
@@ -66,7 +66,7 @@ export async function revoke({ deps, id, members }: Call): Promise<Answer> {
   if (!nothing.ok) return nothing.answer;
   const edited = await change(deps, (records) => revokeKey(records, id, deps.now()));
   if (!edited.ok) return edited.answer;
-  deps.log.info("key revoked", { key: edited.value.revoked.id });
+  deps.log.info("key_revoked", { key: edited.value.revoked.id });
   return json(200, keyReport(edited.value.revoked));
 }
 
@@ -94,7 +94,7 @@ async function change<T extends Edited>(
       return { records: edited.ok ? edited.records : records, result: edited };
     });
   } catch (error) {
-    deps.log.error("the key records could not be changed", { why: reasonOf(error) });
+    deps.log.error("keys_unchanged", { why: reasonOf(error) });
     const message = "The key records could not be changed: the log says why";
     return { ok: false, answer: problem("store_unavailable", message, RETRY) };
   }

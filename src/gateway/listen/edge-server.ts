@@ -26,7 +26,7 @@ export function createEdgeServer(
     SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
   });
   server.on("tlsClientError", (error: NodeJS.ErrnoException) => {
-    gateway.log.debug("a TLS handshake failed", { why: error.code });
+    gateway.log.debug("tls_handshake_failed", { why: error.code });
   });
   // Node gives its HTTPS server all that an HTTP server has; its types do not say so.
   return server as unknown as Server;

@@ -211,7 +211,7 @@ function stopListening(server: Server): void {
 
 function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void {
   const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  gateway.log.error("a request failed unexpectedly", { id: exchange.id, error: why });
+  gateway.log.error("request_failed", { id: exchange.id, error: why });
   sendRefusal(gateway, exchange, { code: "internal_error" }).catch(() => exchange.socket.destroy());
 }
 

@@ -27,7 +27,7 @@ export function tellLimit(server: Server, serves: readonly Served[], { log }: Ga
   const { maxConnections: connections, listening } = server;
   if (connections >= wanted || !listening) return;
   const why = "open files: raise their limit (ulimit -n), or lower limits.connections";
-  log.info("connections limited", { connections, wanted, why });
+  log.info("connections_limited", { connections, wanted, why });
 }
 
 /** The rest of the open files is for backends, the store, the log and files proper. */

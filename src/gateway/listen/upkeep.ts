@@ -42,7 +42,7 @@ export class Upkeep {
     if (memory === before) return;
     this.#gateway.memory = memory;
     const level = memory === "enough" ? "info" : "error";
-    log[level](`memory ${memory}`, { percentOfLimit: Math.round(100 * share) });
+    log[level](`memory_${memory}`, { percentOfLimit: Math.round(100 * share) });
     this.#onChange();
   }
 
@@ -52,10 +52,10 @@ export class Upkeep {
       const reloaded = certificate?.reloadIfChanged() ?? "same";
       if (reloaded === "same") continue;
       if (reloaded === "new") {
-        log.info("certificate reloaded", { env: name });
+        log.info("certificate_reloaded", { env: name });
         this.#onChange();
       } else {
-        log.error("certificate not reloaded: the old one stays", { env: name, why: reloaded.why });
+        log.error("certificate_refused", { env: name, why: reloaded.why });
       }
     }
   }

@@ -149,7 +149,7 @@ class House implements One {
    * (docs/reference/edge.md#reload).
    */
   #kept(reasons: readonly string[]): void {
-    for (const reason of reasons) this.#options.log.error(`configuration not reloaded: ${reason}`);
+    for (const why of reasons) this.#options.log.error("config_refused", { why });
     this.#counting.reloaded("failure");
     [this.#lastReloadFailed] = reasons;
   }
@@ -167,7 +167,7 @@ class House implements One {
     this.#lastReloadFailed = undefined;
     this.#counting.reloaded("success");
     this.#counting.configured(to, gateway.now());
-    log.info("configuration reloaded", { hash: to.hash });
+    log.info("config_reloaded", { hash: to.hash });
   }
 
   async #openAdmin(): Promise<void> {

@@ -152,18 +152,17 @@ class Supervisor implements Started {
     counting.configured(config, this.#now());
     this.#lastReloadFailed = undefined;
     if (reasons.length > 0) {
-      for (const why of reasons)
-        this.#options.log.error("configuration not everywhere yet", { why });
+      for (const why of reasons) this.#options.log.error("config_incomplete", { why });
       counting.reloaded("failure");
       return { ok: false, mistakes: [], reasons, partly: true };
     }
     counting.reloaded("success");
-    this.#options.log.info("configuration reloaded", { hash: config.hash });
+    this.#options.log.info("config_reloaded", { hash: config.hash });
     return { ok: true, hash: config.hash };
   }
 
   #failed(reasons: readonly string[]): void {
-    for (const reason of reasons) this.#options.log.error(`configuration not reloaded: ${reason}`);
+    for (const why of reasons) this.#options.log.error("config_refused", { why });
     this.#parts.counting.reloaded("failure");
     [this.#lastReloadFailed] = reasons;
   }

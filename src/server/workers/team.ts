@@ -204,7 +204,7 @@ export class Team {
     this.#lastWhy = why;
     const afterMs = this.#pauseMs();
     const { log } = this.#options;
-    log.error("a worker is lost", { worker: member.number, pid: member.pid, why, afterMs });
+    log.error("worker_lost", { worker: member.number, pid: member.pid, why, afterMs });
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       this.#restarts += 1;
@@ -221,7 +221,7 @@ export class Team {
     this.urls = await member.ready;
     const startedMs = Math.round(performance.now() - startMs);
     const { number, pid } = member;
-    this.#options.log.info("a worker serves", { worker: number, pid, startedMs });
+    this.#options.log.info("worker_serves", { worker: number, pid, startedMs });
   }
 
   #pauseMs(): number {

@@ -121,7 +121,7 @@ class Service {
 
   #onCrash(error: unknown): void {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-    this.#log?.error("unexpected failure", { name, why: message, stack });
+    this.#log?.error("unexpected_failure", { name, why: message, stack });
     void this.#channel.tell({ failing: message });
     if (!this.#stopping) void this.#stop(FAILED, CRASH_DRAIN_MS);
   }
@@ -136,7 +136,7 @@ class Service {
     const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());
     await this.#starting;
     await Promise.race([this.#one?.stop(), late]).catch((error: unknown) => {
-      this.#log?.error("stop failed", { why: error instanceof Error ? error.message : error });
+      this.#log?.error("stop_failed", { why: error instanceof Error ? error.message : error });
     });
     await this.#leave(status);
   }
@@ -152,10 +152,10 @@ class Service {
 /** Adds the number of the process to its messages; a request line is the gateway's. */
 function numbered(log: Log, worker: number): Log {
   return {
-    debug: (message, details) => log.debug(message, { ...details, worker }),
-    info: (message, details) => log.info(message, { ...details, worker }),
-    warn: (message, details) => log.warn(message, { ...details, worker }),
-    error: (message, details) => log.error(message, { ...details, worker }),
+    debug: (event, details) => log.debug(event, { ...details, worker } as typeof details),
+    info: (event, details) => log.info(event, { ...details, worker } as typeof details),
+    warn: (event, details) => log.warn(event, { ...details, worker } as typeof details),
+    error: (event, details) => log.error(event, { ...details, worker } as typeof details),
     request: (line) => log.request(line),
     setLevel: (level) => log.setLevel(level),
   };

@@ -34,12 +34,12 @@ export async function openKeysCopy(
       wanted = undefined;
       try {
         await writeOne(file, records, lockWaitMs);
-        if (trouble) report("info", "The copy of the keys is written again", { file });
+        if (trouble) report("info", "keys_copy_written", { file });
         trouble = false;
       } catch (cause) {
         if (!trouble) {
-          const why = fileTrouble(cause);
-          report("error", `Cannot write the copy of the keys to ${file}: ${why}`, { file });
+          const why = `Cannot write the copy of the keys to ${file}: ${fileTrouble(cause)}`;
+          report("error", "keys_copy_unwritten", { file, why });
         }
         trouble = true;
       }

@@ -152,11 +152,12 @@ class KeysFile implements KeyStore {
     try {
       await this.#read();
       this.#trouble = undefined;
-      if (before !== undefined) report("info", "The keys file is in use again", { path });
+      if (before !== undefined) report("info", "keys_readable", { path });
     } catch (cause) {
       this.#trouble = (cause as Error).message;
       if (this.#trouble === before) return;
-      report("error", `${this.#trouble}. The keys read before stay in use`, { path });
+      const why = `${this.#trouble}. The keys read before stay in use`;
+      report("error", "keys_unreadable", { path, why });
     }
   }
 }

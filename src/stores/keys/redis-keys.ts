@@ -184,8 +184,8 @@ class KeysRedis implements KeyStore {
     const after = { version: versionAfter(lost), records };
     const restored = await this.#remote.put({ version, records: [] }, after);
     if (!restored) return;
-    const message = "Redis lost key records: they were written back from the copy here";
-    this.#report("error", message, { keys: records.length });
+    const why = "Redis lost key records: they were written back from the copy here";
+    this.#report("error", "keys_restored", { keys: records.length, why });
   }
 
   #adopt(found: Snapshot): void {
@@ -198,7 +198,7 @@ class KeysRedis implements KeyStore {
 
   #settle(): void {
     this.#trouble = undefined;
-    if (this.#told !== undefined) this.#report("info", "The key records in Redis are in use again");
+    if (this.#told !== undefined) this.#report("info", "keys_readable");
     this.#told = undefined;
   }
 
@@ -223,7 +223,8 @@ class KeysRedis implements KeyStore {
       this.#trouble = wordsOf(cause);
       if (!(cause instanceof DamagedRecordsError) || this.#told === cause.message) return;
       this.#told = cause.message;
-      this.#report("error", `${cause.message}. The keys read before stay in use`);
+      const why = `${cause.message}. The keys read before stay in use`;
+      this.#report("error", "keys_unreadable", { why });
     }
   }
 

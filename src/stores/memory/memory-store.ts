@@ -79,8 +79,7 @@ class MemoryStore implements QuotaStore {
     this.#release = release;
     let overflowed = false;
     this.#accounts = new AccountTable(accountsMax, () => {
-      if (!overflowed)
-        report("warn", "Too many accounts: idle ones are forgotten", { accountsMax });
+      if (!overflowed) report("warn", "accounts_full", { accountsMax });
       overflowed = true;
     });
     // A new file is there within a second, whether or not anybody asks.
@@ -182,12 +181,13 @@ class MemoryStore implements QuotaStore {
       this.#changed = true;
       const trouble = `Cannot write the state file ${stateFile}: ${fileTrouble(cause)}`;
       const meaning = "Serving goes on, but a restart would forget what came since";
-      if (this.#trouble === undefined) report("error", `${trouble}. ${meaning}`, { stateFile });
+      if (this.#trouble === undefined) {
+        report("error", "state_file_unwritten", { stateFile, why: `${trouble}. ${meaning}` });
+      }
       this.#trouble = trouble;
       return;
     }
-    if (this.#trouble !== undefined)
-      report("info", "The state file is written again", { stateFile });
+    if (this.#trouble !== undefined) report("info", "state_file_written", { stateFile });
     this.#trouble = undefined;
   }
 
@@ -198,7 +198,6 @@ class MemoryStore implements QuotaStore {
   }
 
   #tellRepair({ environment, account }: AccountName): void {
-    const message = "A window or ban from an impossible future was moved to the present";
-    this.#options.report("warn", message, { environment, account });
+    this.#options.report("warn", "counter_repaired", { environment, account });
   }
 }

@@ -68,7 +68,7 @@ describe("a running gateway", () => {
     await serving(gateway);
     const count = (fits: (line: Record<string, unknown>) => boolean) =>
       gateway.lines().filter(fits).length;
-    const reloads = () => count(({ msg }) => msg === "configuration reloaded");
+    const reloads = () => count(({ msg }) => msg === "config_reloaded");
 
     gateway.child.kill("SIGHUP");
     await eventually(() => assert.equal(reloads(), 1));
@@ -79,8 +79,9 @@ describe("a running gateway", () => {
     await eventually(() => assert.equal(reloads(), 3));
 
     await writeFile(file, `${configText()}bogus: 1\n`);
-    const { msg } = await gateway.line((line) => line.level === "error");
-    assert.match(String(msg), /tollgate\.yaml:\d+:1: .*bogus/);
+    const { msg, why } = await gateway.line((line) => line.level === "error");
+    assert.equal(msg, "config_refused");
+    assert.match(String(why), /tollgate\.yaml:\d+:1: .*bogus/);
     assert.equal(reloads(), 3);
     const { code, stdout, stderr } = await gateway.stop();
     assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });

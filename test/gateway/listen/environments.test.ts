@@ -166,5 +166,5 @@ test("a reload with a mistake keeps the old configuration, and says the line", a
   assert.equal(reloaded.ok, false);
   assert.equal(rateOf(await ask(house.port, { key })).limit, 60);
   const [said] = house.said.filter(({ level }) => level === "error");
-  assert.match(String(said?.msg), /tollgate\.yaml:\d+:\d+: /);
+  assert.match(String(said?.why), /tollgate\.yaml:\d+:\d+: /);
 });

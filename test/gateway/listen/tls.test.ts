@@ -140,7 +140,7 @@ describe("the certificate of a listener", () => {
     await using house = await openTlsHouse();
     const first = await serial(house.port);
     const other = authority.issue(["DNS:a.test"]);
-    const complaints = () => house.said.filter(({ msg }) => /old one stays/.test(String(msg)));
+    const complaints = () => house.said.filter(({ msg }) => msg === "certificate_refused");
     await replace(house, { "edge.pem": other.cert });
     await eventually(() => complaints().length === 1, { withinMs: 10_000 });
     assert.equal(await serial(house.port), first);

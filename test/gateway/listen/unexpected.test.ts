@@ -20,7 +20,7 @@ describe("a request that fails in a way that nobody foresaw", () => {
     const body = (await answer.json()) as { code: string };
     assert.equal(body.code, "internal_error");
     assert.ok(!JSON.stringify(body).includes("clock"), "the cause is not the client's");
-    const said = house.said.find(({ msg }) => msg === "a request failed unexpectedly");
+    const said = house.said.find(({ msg }) => msg === "request_failed");
     assert.match(String(said?.error), /the clock is broken/);
     assert.equal((await house.ask(key)).status, 200);
     await house.law();

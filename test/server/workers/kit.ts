@@ -122,8 +122,8 @@ export async function openCrew(
 function pidsOf(gateway: Running): number[] {
   const pids = new Set<number>();
   for (const { msg, pid } of gateway.lines()) {
-    if (msg === "a worker serves") pids.add(Number(pid));
-    if (msg === "a worker is lost") pids.delete(Number(pid));
+    if (msg === "worker_serves") pids.add(Number(pid));
+    if (msg === "worker_lost") pids.delete(Number(pid));
   }
   return [...pids];
 }

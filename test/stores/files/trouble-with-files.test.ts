@@ -18,6 +18,11 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
+/** The reason that a line tells, or its name where it tells none. */
+function whyOf(event: string, details?: { readonly why?: unknown }): string {
+  return String(details?.why ?? event);
+}
+
 describe("a file that cannot be replaced", () => {
   it("is left as it was, with no temporary file beside it", async () => {
     await mkdir(join(folder, "keys.json", "in-the-way"), { recursive: true });
@@ -71,7 +76,11 @@ describe("trouble with a file", () => {
     const held = await takeLock(file, 0);
     assert.ok(held);
     const told: string[] = [];
-    const copy = await openKeysCopy(file, (_level, message) => told.push(message), 100);
+    const copy = await openKeysCopy(
+      file,
+      (_level, event, details) => told.push(whyOf(event, details)),
+      100,
+    );
     copy.write([record("one")]);
     await eventually(() => assert.equal(told.length, 1), { withinMs: 20_000, everyMs: 50 });
     assert.match(
@@ -82,7 +91,7 @@ describe("trouble with a file", () => {
     const records = [record("one"), record("two")];
     copy.write(records);
     await copy.close();
-    assert.deepEqual(told.slice(1), ["The copy of the keys is written again"]);
+    assert.deepEqual(told.slice(1), ["keys_copy_written"]);
     assert.equal(await readFile(file, "utf8"), [...keysText(records)].join(""));
   });
 });
@@ -96,7 +105,7 @@ describe("a key file that is damaged under a gateway", () => {
     const store = await openKeysFile({
       path,
       watch: true,
-      report: (_level, message) => told.push(message),
+      report: (_level, event, details) => told.push(whyOf(event, details)),
     });
     try {
       const damaged = good.replace('{"id":"two"', '{"id":"two');

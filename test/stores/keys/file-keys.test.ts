@@ -41,7 +41,9 @@ afterEach(async () => {
 });
 
 async function open(watch = true): Promise<KeyStore> {
-  const report = (level: string, message: string) => told.push(`${level}: ${message}`);
+  const report = (level: string, event: string, details?: { readonly why?: unknown }) => {
+    told.push(`${level}: ${details?.why ?? event}`);
+  };
   const store = await openKeysFile({ path, report, watch });
   opened.push(store);
   return store;

@@ -37,7 +37,9 @@ describe("Keys in Redis", () => {
   });
 
   async function open(copyFile?: string, watch = true): Promise<KeyStore> {
-    const report = (level: string, message: string) => told.push(`${level}: ${message}`);
+    const report = (level: string, event: string, details?: { readonly why?: unknown }) => {
+      told.push(`${level}: ${details?.why ?? event}`);
+    };
     const store = await openKeysRedis({
       address: server.address,
       prefix: "tg",
@@ -127,7 +129,7 @@ describe("Keys in Redis", () => {
       assert.equal(told.length, 2);
     });
     assert.match(told[0] ?? "", /^error: Cannot write the copy of the keys to /);
-    assert.equal(told[1], "info: The copy of the keys is written again");
+    assert.equal(told[1], "info: keys_copy_written");
     await close(store);
     assert.match(await readFile(file, "utf8"), /"k_3"/);
   });

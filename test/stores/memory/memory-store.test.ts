@@ -43,7 +43,9 @@ afterEach(async () => {
 });
 
 async function open(more: Partial<MemoryStoreOptions> = {}): Promise<QuotaStore> {
-  const report = (level: string, message: string) => told.push(`${level}: ${message}`);
+  const report = (level: string, event: string, details?: { readonly why?: unknown }) => {
+    told.push(`${level}: ${details?.why ?? event}`);
+  };
   const store = await createMemoryStore({ stateFile, now: () => nowMs, report, ...more });
   opened.push(store);
   return store;
@@ -161,7 +163,7 @@ describe("The memory store over a restart", () => {
     const later = await open();
     spend(later, "a", ASK);
     assert.deepEqual(await used(later, "a"), [2, 2]);
-    assert.match(told.join(), /warn: A window or ban from an impossible future/);
+    assert.match(told.join(), /warn: counter_repaired/);
   });
 
   it("goes on with the old file whole when it cannot write, told once, and heals", async () => {
@@ -179,7 +181,7 @@ describe("The memory store over a restart", () => {
     assert.equal(await readFile(stateFile, "utf8"), before);
     await rm(`${stateFile}.tmp`, { recursive: true });
     await eventually(() => assert.deepEqual(store.health(), { ok: true }));
-    assert.deepEqual(told.slice(1), ["info: The state file is written again"]);
+    assert.deepEqual(told.slice(1), ["info: state_file_written"]);
     assert.notEqual(await readFile(stateFile, "utf8"), before);
   });
 });
@@ -230,6 +232,6 @@ describe("The memory of the memory store", () => {
     for (let i = 0; i < 500; i++) known += isKnown(store, `idle_${i}`) ? 1 : 0;
     assert.equal(known, 98);
     assert.ok(isKnown(store, "banned") && isKnown(store, "busy"));
-    assert.deepEqual(told, ["warn: Too many accounts: idle ones are forgotten"]);
+    assert.deepEqual(told, ["warn: accounts_full"]);
   });
 });

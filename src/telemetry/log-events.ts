@@ -1,0 +1,220 @@
+type LogEventRow = {
+  readonly level: "debug" | "info" | "warn" | "error";
+  /** Members of the line beyond `level`, `time` and `msg`; `why` is always words for people. */
+  readonly members: readonly string[];
+  readonly meaning: string;
+};
+
+/**
+ * Every line of the log but that of a request, by its `msg`: docs/reference/events.md is made from
+ * these rows. The names are stable, so that an alarm can wait for one.
+ */
+export const LOG_EVENTS = {
+  serving: {
+    level: "info",
+    members: ["urls", "admin", "config"],
+    meaning: "All listeners are open; `config` is the hash of the configuration",
+  },
+  draining: {
+    level: "info",
+    members: ["signal"],
+    meaning: "A signal ends the process: requests under way are served",
+  },
+  reloading: {
+    level: "info",
+    members: ["because"],
+    meaning: "The configuration is read again",
+  },
+  config_reloaded: {
+    level: "info",
+    members: ["hash"],
+    meaning: "A new configuration is in force",
+  },
+  config_refused: {
+    level: "error",
+    members: ["why"],
+    meaning: "A reload changed nothing; one line for each reason",
+  },
+  config_incomplete: {
+    level: "error",
+    members: ["why"],
+    meaning: "A new configuration is in force, but not in every process yet",
+  },
+  config_warning: {
+    level: "warn",
+    members: ["file", "line", "column", "why"],
+    meaning: "The configuration is sound, and this in it is hardly meant",
+  },
+  certificate_reloaded: {
+    level: "info",
+    members: ["env"],
+    meaning: "A renewed certificate is in use",
+  },
+  certificate_refused: {
+    level: "error",
+    members: ["env", "why"],
+    meaning: "A changed certificate is no good: the old one stays",
+  },
+  tls_handshake_failed: {
+    level: "debug",
+    members: ["why"],
+    meaning: "A client and the gateway found no way to speak TLS",
+  },
+  connections_limited: {
+    level: "info",
+    members: ["connections", "wanted", "why"],
+    meaning: "A listener takes fewer connections than configured, for want of open files",
+  },
+  memory_short: {
+    level: "error",
+    members: ["percentOfLimit"],
+    meaning: "Over 80 % of the memory: each connection ends with its answer",
+  },
+  memory_full: {
+    level: "error",
+    members: ["percentOfLimit"],
+    meaning: "Over 90 % of the memory: no new connections",
+  },
+  memory_enough: {
+    level: "info",
+    members: ["percentOfLimit"],
+    meaning: "Below 80 % of the memory again",
+  },
+  request_failed: {
+    level: "error",
+    members: ["id", "error"],
+    meaning: "A request met a fault of the gateway and was answered `internal_error`",
+  },
+  unexpected_failure: {
+    level: "error",
+    members: ["name", "why", "stack"],
+    meaning: "A fault of the gateway outside any request: the process drains and ends",
+  },
+  stop_failed: {
+    level: "error",
+    members: ["why"],
+    meaning: "Something could not be closed on the way out",
+  },
+  store_away: {
+    level: "error",
+    members: ["code", "why", "mode", "buckets"],
+    meaning: "The store is [away](store.md#away): `mode` decides",
+  },
+  store_back: {
+    level: "info",
+    members: ["accountsCharged", "buckets"],
+    meaning: "The store decides again, and has what was admitted meanwhile",
+  },
+  store_evicts: {
+    level: "warn",
+    members: ["store", "maxmemoryPolicy", "why"],
+    meaning: "Redis may throw counters away when its memory is short",
+  },
+  store_evicts_no_more: {
+    level: "info",
+    members: ["store", "maxmemoryPolicy"],
+    meaning: "Its policy is `noeviction` now",
+  },
+  store_eviction_unknown: {
+    level: "debug",
+    members: ["store", "why"],
+    meaning: "The policy of Redis could not be read",
+  },
+  counter_repaired: {
+    level: "warn",
+    members: ["environment", "account", "store"],
+    meaning: "A [damaged](store.md#damage) window or ban was moved to the present",
+  },
+  counter_regression: {
+    level: "error",
+    members: ["store", "environment", "account", "window", "used", "was", "why"],
+    meaning: "The store has forgotten charges of a window that is not over; once a minute at most",
+  },
+  accounts_full: {
+    level: "warn",
+    members: ["accountsMax"],
+    meaning: "The memory store holds as many accounts as it may: idle ones are forgotten",
+  },
+  state_file_unwritten: {
+    level: "error",
+    members: ["stateFile", "why"],
+    meaning: "The state file cannot be written: serving goes on, a restart would forget",
+  },
+  state_file_written: {
+    level: "info",
+    members: ["stateFile"],
+    meaning: "The state file can be written again",
+  },
+  keys_unreadable: {
+    level: "error",
+    members: ["path", "why"],
+    meaning: "The key records cannot be read: those read before stay in use",
+  },
+  keys_readable: {
+    level: "info",
+    members: ["path"],
+    meaning: "The key records are in use again",
+  },
+  keys_restored: {
+    level: "error",
+    members: ["keys", "why"],
+    meaning: "Redis had lost key records, and the copy of this gateway mattered",
+  },
+  keys_copy_unwritten: {
+    level: "error",
+    members: ["file", "why"],
+    meaning: "The copy of the key records on disk cannot be written",
+  },
+  keys_copy_written: {
+    level: "info",
+    members: ["file"],
+    meaning: "The copy of the key records is written again",
+  },
+  key_issued: {
+    level: "info",
+    members: ["key", "account", "env", "plan"],
+    meaning: "The admin API issued a key; `key` is its id",
+  },
+  key_rotated: {
+    level: "info",
+    members: ["key", "successor"],
+    meaning: "The admin API put a new key in the place of one; both are ids",
+  },
+  key_revoked: { level: "info", members: ["key"], meaning: "The admin API revoked a key" },
+  keys_unchanged: {
+    level: "error",
+    members: ["why"],
+    meaning: "The admin API could not change the key records",
+  },
+  ban_lifted: { level: "info", members: ["account", "env"], meaning: "The admin API lifted a ban" },
+  store_no_answer: {
+    level: "error",
+    members: ["why"],
+    meaning: "The admin API had no answer from the store",
+  },
+  admin_request_failed: {
+    level: "error",
+    members: ["why"],
+    meaning: "A request to the admin listener met a fault of the gateway",
+  },
+  admin_listener_failed: {
+    level: "error",
+    members: ["why"],
+    meaning: "The system refused a connection to the admin listener",
+  },
+  worker_serves: {
+    level: "info",
+    members: ["worker", "pid", "startedMs"],
+    meaning: "A process serves; `startedMs` is how long its start took",
+  },
+  worker_lost: {
+    level: "error",
+    members: ["worker", "pid", "why", "afterMs"],
+    meaning: "A process has ended; another takes its place after `afterMs`",
+  },
+} as const satisfies Record<string, LogEventRow>;
+
+export type LogEvent = keyof typeof LOG_EVENTS;
+export type LogLine<E extends LogEvent> = {
+  readonly [K in (typeof LOG_EVENTS)[E]["members"][number]]?: unknown;
+};
