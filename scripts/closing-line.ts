@@ -10,7 +10,8 @@ type Tally = { passed: number; failed: number; skipped: number };
  * Ends every run with the figures that its tests told by `annotate`, the slowest tests, and as the
  * very last line `N passed, N failed`, with `, N skipped` where some were. What is no test and went
  * wrong counts as failed: a hook, a file that cannot be loaded or holds no test, an error outside
- * tests, a run that was interrupted or never began, and FAILED_CHECKS, a number in the environment.
+ * tests, a run that was interrupted or never began, low coverage, and FAILED_CHECKS, a number in the
+ * environment.
  */
 export class ClosingLine implements Reporter {
   #root = "";
@@ -19,7 +20,8 @@ export class ClosingLine implements Reporter {
   onInit({ config, state }: Vitest): void {
     this.#root = `${config.root}/`;
     // Vitest tells of a failed set-up, and of coverage, after the run has ended.
-    if (!config.watch) process.once("exit", () => this.#close(state.getTestModules()));
+    if (config.watch) return;
+    process.once("exit", (status) => this.#close(state.getTestModules(), status));
   }
 
   onTestRunEnd(
@@ -36,11 +38,13 @@ export class ClosingLine implements Reporter {
     if (this.#tally !== undefined) console.log(lineOf(this.#tally));
   }
 
-  #close(modules: readonly TestModule[]): void {
+  #close(modules: readonly TestModule[], status: number): void {
     const tally = this.#tally ?? tallyOf(modules, [], "interrupted");
     const failedChecks = Number(process.env.FAILED_CHECKS ?? 0);
     if (failedChecks > 0) console.log(`failed checks, counted below: ${failedChecks}`);
     tally.failed += failedChecks;
+    // The line and the exit status never disagree: coverage under its gates fails without a test.
+    if (tally.failed === 0 && status !== 0) tally.failed = 1;
     if (tally.failed > 0) process.exitCode ||= 1;
     // Alone on its line, whatever was written before it without an end of line.
     console.log(`\n${lineOf(tally)}`);

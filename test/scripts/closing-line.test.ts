@@ -123,6 +123,17 @@ it("waits", () => new Promise(() => process.stdout.write("waiting")), 60_000);`,
     assert.deepEqual([code, last], [1, "1 passed, 2 failed"]);
   });
 
+  it("fails where the tests reach less than the gates of coverage ask for", async () => {
+    await mkdir(join(folder, "src/core"), { recursive: true });
+    await writeFile(
+      join(folder, "src/core/a.ts"),
+      "export const a = (b: boolean) => (b ? 1 : 2);\n",
+    );
+    const { code, last, said } = await runTests(["figures", "--coverage"]);
+    assert.deepEqual([code, last], [1, "1 passed, 1 failed"], said);
+    assert.match(said, /branches.*does not meet/);
+  });
+
   it("fails in one line, and runs nothing, where a program that it needs cannot be had", async () => {
     const { code, last, said } = await runTests(["figures"], { PATH: folder });
     assert.deepEqual([code, last], [1, "0 passed, 1 failed"]);
