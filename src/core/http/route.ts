@@ -43,7 +43,11 @@ export function findRoute(table: RouteTable, method: string, path: string): Foun
   const { basePath, operations } = table;
   if (!isUnder(basePath, path)) return NOTHING;
   if (operations === undefined) {
-    return { operation: undefined, template: `${basePath}/*`, allow: METHODS };
+    return {
+      operation: undefined,
+      template: `${basePath === "/" ? "" : basePath}/*`,
+      allow: METHODS,
+    };
   }
   const { literal, templated } = indexOf(operations);
   const found = literal.get(path) ?? fitting(templated, path);

@@ -5,19 +5,24 @@ export type Target = { readonly whole: string; readonly path: string };
 
 type Asked = { readonly method: string; readonly url: string; readonly host: string };
 
+/** The schemes of listeners, and the port that each leaves out. */
+const PORTS = { http: /:(?:80)?$/, https: /:(?:443)?$/ } as const;
+export type Scheme = keyof typeof PORTS;
+
 const PRINTABLE = /^[\x21\x22\x24-\x7e]+$/;
-const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:\/|$)|%(?:2e|2f|5c|25|00)/i;
+const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:[/;]|$)|%(?:2e|2f|5c|25|00)/i;
 
 /**
  * Judges a request target (docs/reference/edge.md#target): origin-form, or absolute-form for
- * http:// and the same authority as Host. Printable ASCII without "#". In the path nothing that
+ * the listener's
+ * scheme and the same authority as Host. Printable ASCII without "#". In the path nothing that
  * another parser could read differently: dot segments, double or encoded slashes, backslashes,
  * doubled or broken escapes. `OPTIONS *` asks about the server itself.
  */
-export function judgeTarget({ method, url, host }: Asked): Judged<Target> {
+export function judgeTarget({ method, url, host }: Asked, scheme: Scheme): Judged<Target> {
   if (url === "*" && method === "OPTIONS") return accept({ whole: url, path: url });
   if (!PRINTABLE.test(url)) return refuse("bad_request", "target is not printable ASCII");
-  const whole = originForm(url, host);
+  const whole = originForm(url, host, scheme);
   if (whole === undefined) return refuse("bad_request", "not this host's target");
   const question = whole.indexOf("?");
   const path = question === -1 ? whole : whole.slice(0, question);
@@ -27,17 +32,20 @@ export function judgeTarget({ method, url, host }: Asked): Judged<Target> {
   return accept({ whole, path });
 }
 
-function originForm(url: string, host: string): string | undefined {
+const ABSOLUTE = /^(https?):\/\/([^/?]+)(.*)/i;
+
+function originForm(url: string, host: string, scheme: Scheme): string | undefined {
   if (url.startsWith("/")) return url;
-  const match = /^http:\/\/([^/?]+)(.*)/i.exec(url);
+  const match = ABSOLUTE.exec(url);
   if (match === null) return undefined;
-  const [authority, rest] = match.slice(1) as [string, string];
-  if (withoutDefaultPort(authority) !== withoutDefaultPort(host)) return undefined;
+  const [named, authority, rest] = match.slice(1) as [string, string, string];
+  if (named.toLowerCase() !== scheme) return undefined;
+  if (withoutDefaultPort(authority, scheme) !== withoutDefaultPort(host, scheme)) return undefined;
   return rest.startsWith("/") ? rest : `/${rest}`;
 }
 
-function withoutDefaultPort(authority: string): string {
-  return authority.replace(/:(?:80)?$/, "").toLowerCase();
+function withoutDefaultPort(authority: string, scheme: Scheme): string {
+  return authority.replace(PORTS[scheme], "").toLowerCase();
 }
 
 /** Escapes that are malformed, or do not decode to UTF-8. */

@@ -1,4 +1,4 @@
-import { hash } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import type { Standing } from "../../core/quota/standing.ts";
 import { type Limit, windowEnd, windowStart } from "../../core/quota/windows.ts";
@@ -6,6 +6,12 @@ import { addressGroup } from "./client-address.ts";
 
 /** The library holds a timer for each key, so addresses share this many slots: it stays bounded. */
 const SLOTS = 65_536;
+
+/**
+ * Another one in each process: without it anybody could reckon which address shares the slot of a
+ * victim, and use up the allowance of both.
+ */
+const SALT = randomUUID();
 
 /** The library sets a timer for each, and Node's end at 2^31 ms: it forgets after 24 days. */
 const SECONDS_MAX = 24 * 86_400;
@@ -26,7 +32,10 @@ export type FailureAllowance = {
  * Its window is aligned to UTC like all others; each window has counters of its own, which go when
  * it ends.
  */
-export function createFailureAllowance({ window, limit }: Limit): FailureAllowance {
+export function createFailureAllowance(
+  { window, limit }: Limit,
+  salt: string = SALT,
+): FailureAllowance {
   const limiter = new RateLimiterMemory({ points: limit, duration: SECONDS_MAX });
 
   /** The counter of an address in the window of now, and where it stands with so many failures. */
@@ -34,7 +43,7 @@ export function createFailureAllowance({ window, limit }: Limit): FailureAllowan
     const startMs = windowStart(window, nowMs);
     const resetMs = windowEnd(window, startMs);
     return {
-      name: `${slot(address)}@${startMs}`,
+      name: `${slot(address, salt)}@${startMs}`,
       customDuration: Math.min(Math.ceil((resetMs - nowMs) / 1_000), SECONDS_MAX),
       standing: (used: number) => ({ limit, remaining: Math.max(0, limit - used), resetMs }),
     };
@@ -58,7 +67,7 @@ export function createFailureAllowance({ window, limit }: Limit): FailureAllowan
   };
 }
 
-function slot(address: string): string {
-  const digest = hash("sha1", addressGroup(address), "hex");
+function slot(address: string, salt: string): string {
+  const digest = hash("sha1", salt + addressGroup(address), "hex");
   return String(Number.parseInt(digest.slice(0, 8), 16) % SLOTS);
 }

@@ -53,6 +53,11 @@ export type Gateway = {
   memory?: Memory;
 };
 
+/** The scheme that clients of this environment speak. */
+export function schemeOf({ certificate }: Served): "http" | "https" {
+  return certificate === undefined ? "http" : "https";
+}
+
 const known = new WeakMap<readonly Served[], EdgeLimits>();
 
 /**

@@ -3,7 +3,7 @@ import { requestFields } from "../../core/http/fields.ts";
 import type { Head } from "../../core/http/head.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Gateway, Served } from "../exchange/served.ts";
+import { type Gateway, type Served, schemeOf } from "../exchange/served.ts";
 
 /** An exchange that got this far: its head was judged, its key accepted, its quota charged. */
 export type Admitted = {
@@ -31,7 +31,7 @@ export function outgoingFields({ gateway, exchange, served, head, account, plan 
     random: traceDigits(),
     peer: exchange.arrival.peer,
     peerIsTrusted: gateway.isTrusted(exchange.arrival.peer),
-    scheme: served.certificate === undefined ? "http" : "https",
+    scheme: schemeOf(served),
   });
   if (served.upstreamHost === "client") fields.push("Host", head.host);
   if (head.contentLength !== undefined) fields.push("Content-Length", String(head.contentLength));

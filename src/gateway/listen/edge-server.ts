@@ -1,14 +1,17 @@
 import { createServer, type Server, type ServerOptions } from "node:http";
 import { createServer as createTlsServer } from "node:https";
+import type { Socket } from "node:net";
 import type { Server as TlsServer } from "node:tls";
 import type { Gateway, Served } from "../exchange/served.ts";
 import { loosestLimits } from "../exchange/served.ts";
 import type { Certificate } from "../node/certificate.ts";
+import { DISCARD_BYTES_MAX, endThenDiscard } from "../node/linger.ts";
+import { rawResponse } from "./parser-error.ts";
 
 /**
  * A server for an address: HTTPS where its environments have certificates, which they all do or none
  * (the configuration was checked). HTTP/1.1 is all that is offered, by ALPN too; TLS 1.2 and later,
- * the ciphers are Node's. A name in the handshake (SNI) chooses the certificate of the environment
+ * the ciphers are those of certificate.ts. A name in the handshake (SNI) chooses the certificate of the environment
  * that has this host.
  */
 export function createEdgeServer(
@@ -25,11 +28,42 @@ export function createEdgeServer(
     handshakeTimeout: loosestLimits(serves()).headersTimeoutMs,
     SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
   });
+  takePlainHttp(server, () => loosestLimits(serves()).headersTimeoutMs);
   server.on("tlsClientError", (error: NodeJS.ErrnoException) => {
     gateway.log.debug("tls_handshake_failed", { why: error.code });
   });
   // Node gives its HTTPS server all that an HTTP server has; its types do not say so.
   return server as unknown as Server;
+}
+
+/** The first byte of a TLS handshake (RFC 8446 5.1). */
+const HANDSHAKE = 0x16;
+const PLAIN =
+  '{"code":"bad_request","message":"This port speaks HTTPS: use https://","status":400}';
+
+/**
+ * Looks at the first byte of each connection: plain HTTP gets one answer that says what to do, where
+ * a TLS library would hang up without a word (docs/reference/edge.md#tls).
+ */
+function takePlainHttp(server: TlsServer, firstByteMs: () => number): void {
+  const [secure] = server.listeners("connection") as ((socket: Socket) => void)[];
+  server.removeAllListeners("connection");
+  server.on("connection", (socket: Socket) => {
+    const drop = () => socket.destroy();
+    socket.on("error", drop);
+    socket.setTimeout(firstByteMs(), drop);
+    socket.once("data", (first: Buffer) => {
+      socket.pause();
+      socket.setTimeout(0, drop);
+      if (first[0] === HANDSHAKE) {
+        socket.off("error", drop);
+        socket.unshift(first);
+        secure?.call(server, socket);
+      } else {
+        endThenDiscard(socket, rawResponse(400, PLAIN), DISCARD_BYTES_MAX);
+      }
+    });
+  });
 }
 
 /** Shows clients without SNI the certificate that holds now. */

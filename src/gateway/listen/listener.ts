@@ -5,8 +5,7 @@ import { type Address, formatAddress } from "../../core/http/address.ts";
 import { judgeHandshake } from "../../core/http/websocket.ts";
 import { plainAddress } from "../client/client-address.ts";
 import { Exchange, type Upgrade } from "../exchange/exchange.ts";
-import type { Gateway, Served } from "../exchange/served.ts";
-import { loosestLimits } from "../exchange/served.ts";
+import { type Gateway, loosestLimits, type Served, schemeOf } from "../exchange/served.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
 import { Tunnels } from "../tunnel/open-tunnels.ts";
@@ -216,7 +215,7 @@ function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void 
 }
 
 function urlOf(server: Server, { host }: Address, [first]: readonly Served[]): string {
-  const scheme = first?.certificate === undefined ? "http" : "https";
+  const scheme = first === undefined ? "http" : schemeOf(first);
   const { port } = server.address() as AddressInfo;
   return `${scheme}://${formatAddress({ host, port })}`;
 }

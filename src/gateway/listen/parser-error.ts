@@ -67,7 +67,10 @@ function lineAt({ rawPacket, bytesParsed = 0 }: ParserError): string {
 }
 
 function rawAnswer(code: RefusalCode): string {
-  const status = statusOf(code);
-  const body = errorBody({ code });
+  return rawResponse(statusOf(code), errorBody({ code }));
+}
+
+/** A whole response with an Error body, for a socket that has no response object. */
+export function rawResponse(status: number, body: string): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${body}`;
 }

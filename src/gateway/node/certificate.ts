@@ -1,4 +1,4 @@
-import { createPrivateKey, X509Certificate } from "node:crypto";
+import { constants, createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
 import type { CertificateFiles } from "../../config/config.ts";
@@ -56,6 +56,21 @@ export class Certificate {
   }
 }
 
+/**
+ * TLS 1.2 and later, with AEAD ciphers and forward secrecy alone, and no renegotiation
+ * (docs/reference/edge.md#tls).
+ */
+const SECURE: SecureContextOptions = {
+  minVersion: "TLSv1.2",
+  secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+  ciphers: [
+    ...["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"],
+    ...["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"],
+    ...["ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384"],
+    ...["ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305"],
+  ].join(":"),
+};
+
 function readPair({ cert, key }: CertificateFiles): Pair {
   const texts = { cert: readText(cert), key: readText(key) };
   const x509 = attempt(() => new X509Certificate(texts.cert), `no certificate as PEM in ${cert}`);
@@ -63,7 +78,7 @@ function readPair({ cert, key }: CertificateFiles): Pair {
   if (!x509.checkPrivateKey(privateKey)) {
     throw new Error(`the key in ${key} does not belong to the certificate in ${cert}`);
   }
-  const options: SecureContextOptions = { ...texts, minVersion: "TLSv1.2" };
+  const options: SecureContextOptions = { ...texts, ...SECURE };
   const context = attempt(() => createSecureContext(options), `${cert} and ${key} make no TLS`);
   return { options, context };
 }

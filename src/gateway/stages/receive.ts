@@ -5,8 +5,7 @@ import { judgeTarget, type Target } from "../../core/http/target.ts";
 import { asksForWebSocket, judgeHandshake } from "../../core/http/websocket.ts";
 import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Gateway, Served } from "../exchange/served.ts";
-import { loosestLimits } from "../exchange/served.ts";
+import { type Gateway, loosestLimits, type Served, schemeOf } from "../exchange/served.ts";
 
 export type Received = {
   readonly served: Served;
@@ -24,6 +23,12 @@ export function receive(
   serves: readonly Served[],
   exchange: Exchange,
 ): Judged<Received> {
+  const received = judge(gateway, serves, exchange);
+  if (!received.ok && exchange.found === undefined) findAnyway(serves, exchange);
+  return received;
+}
+
+function judge(gateway: Gateway, serves: readonly Served[], exchange: Exchange): Judged<Received> {
   // If there is only one environment, even a head that cannot be read is answered for it.
   if (serves.length === 1) exchange.answerFor(undefined, serves[0]?.cors);
   if (gateway.draining === "closed") return refuse("draining");
@@ -49,7 +54,7 @@ export function receive(
   const sized = serves.length > 1 ? judgeSize(raw, served.limits) : judged;
   if (!sized.ok) return sized;
 
-  const target = judgeTarget(head);
+  const target = judgeTarget(head, schemeOf(served));
   if (!target.ok) return target;
   const found = findRoute(served.routes, head.method, target.value.path);
   exchange.find(target.value.path, found);
@@ -74,6 +79,24 @@ function judgeUpgrade(head: Head, { arrival: { upgrade } }: Exchange): Judged<un
   return handshake.ok
     ? refuse("bad_request", "an upgrade behind an unanswered request")
     : handshake;
+}
+
+/**
+ * Finds the route of a request that was refused before its turn, where the host and the target can
+ * be read at all: its refusal announces the end of the operation and lists the methods of the
+ * target like any other (docs/reference/http.md#deprecation).
+ */
+function findAnyway(serves: readonly Served[], exchange: Exchange): void {
+  const { method = "", url = "", rawHeaders } = exchange.request;
+  const hosts = rawHeaders.filter((_, i) => rawHeaders[i - 1]?.toLowerCase() === "host" && i % 2);
+  const [host = ""] = hosts;
+  const served = hosts.length > 1 ? undefined : servedAt(serves, hostName(host));
+  if (served === undefined) return;
+  const target = judgeTarget({ method, url, host }, schemeOf(served));
+  if (!target.ok) return;
+  const { path } = target.value;
+  exchange.answerFor(served, served.cors);
+  exchange.find(path, findRoute(served.routes, method, path));
 }
 
 /**

@@ -4,7 +4,7 @@ import { describe, it } from "vitest";
 import { judgeTarget } from "../../../src/core/http/target.ts";
 
 const judge = (url: string, { method = "GET", host = "api.test" } = {}) => {
-  const judged = judgeTarget({ method, url, host });
+  const judged = judgeTarget({ method, url, host }, "http");
   return judged.ok ? judged.value : `${judged.refusal.code}: ${judged.refusal.why}`;
 };
 const UNPRINTABLE = "bad_request: target is not printable ASCII";
@@ -22,7 +22,20 @@ describe("A target in origin-form", () => {
   }
 
   const slashes = ["//", "//a", "/a//", "/a//b", "/\\", "/a\\b"];
-  const dots = ["/.", "/..", "/./", "/../", "/a/.", "/a/..", "/a/./b", "/a/../b", "/./a"];
+  const dots = [
+    "/.",
+    "/..",
+    "/./",
+    "/../",
+    "/a/.",
+    "/a/..",
+    "/a/./b",
+    "/a/../b",
+    "/./a",
+    "/..;/a",
+    "/.;x",
+    "/a/..;x=1/b",
+  ];
   const encoded = ["/%2e", "/%2E", "/a%2f", "/%2F", "/%5c", "/%5C", "/%25", "/%2541", "/%00"];
   const broken = ["/%", "/%4", "/%g1", "/%1g", "/a%", "/%%41", "/%4%31", "/a%zz"];
   const utf8 = ["/%c3", "/%ff", "/%80", "/%c0%af", "/%e2%82", "/%ed%a0%80", "/%c3%29"];

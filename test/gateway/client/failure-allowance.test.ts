@@ -238,3 +238,22 @@ describe("100,000 wrong keys of any shape", () => {
     return refused;
   }
 });
+
+describe("whose failures count together", () => {
+  it("cannot be reckoned from outside: the slots of two processes differ", async () => {
+    const window = { window: "minute", limit: 1 } as const;
+    const sharesSlot = async (salt: string, victim: string, other: string) => {
+      const allowance = createFailureAllowance(window, salt);
+      await allowance.failed(victim, NOON);
+      return (await allowance.peek(other, NOON)).remaining === 0;
+    };
+    const victim = "192.0.2.1";
+    const known = createFailureAllowance(window, "known");
+    await known.failed(victim, NOON);
+    let twin = 0;
+    while ((await known.peek(`10.0.${twin >> 8}.${twin & 255}`, NOON)).remaining === 1) twin += 1;
+    const other = `10.0.${twin >> 8}.${twin & 255}`;
+    assert.equal(await sharesSlot("known", victim, other), true);
+    assert.equal(await sharesSlot("another", victim, other), false);
+  });
+});

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { rename, writeFile } from "node:fs/promises";
+import { connect as connectPlain } from "node:net";
 import { join } from "node:path";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, it } from "vitest";
@@ -8,7 +9,6 @@ import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { type Authority, openAuthority } from "../../support/wire/certificates.ts";
-import { sendRaw } from "../../support/wire/raw.ts";
 
 let authority: Authority;
 beforeAll(() => {
@@ -16,14 +16,19 @@ beforeAll(() => {
 });
 afterAll(() => authority[Symbol.dispose]());
 
-function openTlsHouse(names = ["DNS:a.test", "IP:127.0.0.1"]): Promise<House> {
-  const { cert, key } = authority.issue(names);
+function openTlsHouse(more: Readonly<Record<string, unknown>> = {}): Promise<House> {
+  const { cert, key } = authority.issue(["DNS:a.test", "IP:127.0.0.1"]);
   return openHouse({
-    environment: { tls: { cert: "./edge.pem", key: "./edge.key" } },
+    environment: {
+      ...more,
+      tls: { cert: "./edge.pem", key: "./edge.key" },
+    },
     files: { "edge.pem": cert, "edge.key": key },
     keys: { [KEY]: {} },
   });
 }
+
+const resolveNothing = () => undefined;
 
 /** Rejects when there is no handshake, or the certificate is not for the name. */
 function shake(port: number, more: ConnectionOptions = {}): Promise<TLSSocket> {
@@ -91,17 +96,55 @@ describe("a public listener with tls", () => {
     }
   });
 
-  it("answers plain HTTP with no response at all, and lives", async () => {
+  it("answers plain HTTP with one 400 that says so, however it is cut, and lives", async () => {
     await using house = await openTlsHouse();
-    const { bytes } = await sendRaw(house.port, "GET /v1/pets HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    assert.doesNotMatch(bytes.toString("latin1"), /^HTTP/);
+    const plain = "GET /v1/pets HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    for (const pieces of [[plain], [...plain]]) {
+      const socket = connectPlain(house.port, "127.0.0.1");
+      socket.on("error", () => undefined);
+      for (const piece of pieces) socket.write(piece);
+      let text = "";
+      for await (const chunk of socket) text += String(chunk);
+      assert.match(text, /^HTTP\/1\.1 400 Bad Request\r\n/);
+      assert.equal(text.split("HTTP/1.1").length, 2);
+      assert.match(text, /This port speaks HTTPS/);
+    }
     assert.match(await get(house.port), /^HTTP\/1\.1 200/);
   });
 
-  it("takes the absolute form for http:// alone, as on any listener", async () => {
+  it("closes a connection on which no handshake begins in headersTimeout", async () => {
+    await using house = await openTlsHouse({ limits: { headersTimeout: "300ms" } });
+    const socket = connectPlain(house.port, "127.0.0.1");
+    const startedMs = performance.now();
+    for await (const _ of socket) assert.fail("nothing is said");
+    assert.ok(performance.now() - startedMs < 3_000);
+  });
+
+  it("takes AEAD ciphers with forward secrecy alone, and no renegotiation", async () => {
     await using house = await openTlsHouse();
-    assert.match(await get(house.port, {}, "https://a.test/v1/pets"), /^HTTP\/1\.1 400/);
-    assert.match(await get(house.port, {}, "http://a.test/v1/pets"), /^HTTP\/1\.1 200/);
+    const over12 = (ciphers: string) =>
+      shake(house.port, { maxVersion: "TLSv1.2", ciphers: `${ciphers}:@SECLEVEL=0` });
+    const good = await over12("ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256");
+    const refused = new Promise((resolve) => good.once("error", resolve).once("close", resolve));
+    good.renegotiate({}, resolveNothing);
+    await refused;
+    for (const weak of [
+      "ECDHE-RSA-AES128-SHA:ECDHE-ECDSA-AES128-SHA",
+      "ECDHE-RSA-AES256-SHA384:ECDHE-ECDSA-AES256-SHA384",
+      "AES128-GCM-SHA256",
+    ]) {
+      await assert.rejects(over12(weak), weak);
+    }
+  });
+
+  it("takes the absolute form for https:// alone: the listener's own scheme", async () => {
+    await using house = await openTlsHouse();
+    for (const target of ["https://a.test/v1/pets", "HTTPS://a.test:443/v1/pets"]) {
+      assert.match(await get(house.port, {}, target), /^HTTP\/1\.1 200/);
+    }
+    for (const target of ["http://a.test/v1/pets", "https://a.test:80/v1/pets"]) {
+      assert.match(await get(house.port, {}, target), /^HTTP\/1\.1 400/);
+    }
   });
 
   it("lets a refusal arrive although the body is still on its way", async () => {
