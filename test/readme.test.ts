@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "vitest";
 import { parse } from "yaml";
 import { loadFiles, told } from "./config/folder.ts";
+import { openHouse } from "./support/gateway/house.ts";
 import { startTollgate } from "./support/gateway/processes.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
@@ -93,4 +94,27 @@ test("every command in CONTRIBUTING.md names a script, a file or a folder that i
   const paths = [...text.matchAll(/\bvitest (?:run )?(test\/\S+)/g)].map(([, path = ""]) => path);
   assert.ok(paths.length >= 3);
   for (const path of paths) assert.ok(existsSync(join(ROOT, path)), path);
+});
+
+test("the 61st request of a Free key is answered as the README shows", async () => {
+  const sample = /```\n(HTTP\/1\.1 429 .*?)\n\n(.*?)\n```/s.exec(readme);
+  const [status = "", ...fields] = (sample?.[1] ?? "").split("\n");
+  assert.ok(fields.length >= 5);
+  const told = new Headers(fields.map((field) => field.split(": ") as [string, string]));
+  const resetSeconds = Number(told.get("x-ratelimit-reset"));
+  const nowMs = (resetSeconds - Number(told.get("retry-after"))) * 1_000;
+  await using house = await openHouse({ now: () => nowMs });
+  const { key } = await house.issue({ plan: "free" });
+  const statuses: number[] = [];
+  for (let i = 0; i < 60; i++) {
+    const answer = await house.ask(key);
+    await answer.arrayBuffer();
+    statuses.push(answer.status);
+  }
+  assert.deepEqual([...new Set(statuses)], [200]);
+  const last = await house.ask(key);
+  assert.equal(`HTTP/1.1 ${last.status} ${last.statusText}`, status);
+  for (const [name, value] of told) assert.equal(last.headers.get(name), value, name);
+  assert.equal(await last.text(), sample?.[2]);
+  await house.law();
 });
