@@ -3,11 +3,13 @@ import type { CorsPolicy } from "../core/http/cors.ts";
 import type { EdgeLimits } from "../core/http/edge-limits.ts";
 import type { Operation } from "../core/http/route.ts";
 import type { BanPolicy } from "../core/quota/decide.ts";
-import { type Limit, WINDOWS, type WindowName } from "../core/quota/windows.ts";
+import type { PlanBounds } from "../core/quota/plan.ts";
+import type { Limit } from "../core/quota/windows.ts";
 import type { CertificateFiles, Config, Environment } from "./config.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { Authorities } from "./pem.ts";
 import type { LimitOverrides } from "./schema/limits.ts";
+import { inOrder } from "./schema/plans.ts";
 
 type Rest = {
   /** Absolute. */
@@ -33,7 +35,7 @@ export function complete(draft: Draft, { file, hash, operations, authorities }: 
       folder,
     });
   });
-  const [unauthenticated] = limitsOf(sound(draft.unauthenticated));
+  const [unauthenticated] = inOrder(sound(draft.unauthenticated));
   return {
     file,
     hash,
@@ -47,8 +49,11 @@ export function complete(draft: Draft, { file, hash, operations, authorities }: 
     environments,
     plans: new Map(
       Object.entries(sound(draft.plans)).map(([name, plan]) => {
-        return [name, plan === "custom" ? plan : limitsOf(plan)];
+        return [name, windowsOf(plan)];
       }),
+    ),
+    planBounds: new Map(
+      Object.entries(sound(draft.plans)).map(([name, plan]) => [name, boundsOf(plan)]),
     ),
     bans: banPolicyOf(draft.bans),
     unauthenticated: sound(unauthenticated),
@@ -132,15 +137,19 @@ function banPolicyOf(bans: Draft["bans"]): BanPolicy | undefined {
     factor: bans.factor,
     maxMs: bans.max,
     forgetAfterMs: bans.forgetAfter,
+    ...(bans.observe ? { observe: true } : {}),
   };
 }
 
-/** From the shortest window to the longest, whatever the order in the file. */
-function limitsOf(windows: { readonly [W in WindowName]?: number | undefined }): Limit[] {
-  return WINDOWS.flatMap((window) => {
-    const limit = windows[window];
-    return limit === undefined ? [] : [{ window, limit }];
-  });
+type PlanDraft = NonNullable<Draft["plans"]>[string];
+
+function windowsOf(plan: PlanDraft): readonly Limit[] | "custom" {
+  return plan === "custom" || plan.custom === true ? "custom" : inOrder(plan);
+}
+
+function boundsOf(plan: PlanDraft): PlanBounds {
+  if (plan === "custom") return { concurrent: undefined, observe: [] };
+  return { concurrent: plan.concurrent, observe: inOrder(plan.observe) };
 }
 
 function sound<T>(value: T | undefined): T {

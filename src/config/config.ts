@@ -3,6 +3,7 @@ import type { CorsPolicy } from "../core/http/cors.ts";
 import type { EdgeLimits } from "../core/http/edge-limits.ts";
 import type { RouteTable } from "../core/http/route.ts";
 import type { BanPolicy } from "../core/quota/decide.ts";
+import type { PlanBounds } from "../core/quota/plan.ts";
 import type { Limit, WindowName } from "../core/quota/windows.ts";
 import type { Mistake } from "./file/place.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
@@ -22,6 +23,8 @@ export type Config = {
   readonly workers: number | "auto";
   readonly environments: readonly Environment[];
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
+  /** By plan: all those of `plans`. */
+  readonly planBounds: ReadonlyMap<string, PlanBounds>;
   readonly bans: BanPolicy | undefined;
   readonly unauthenticated: { readonly window: WindowName; readonly limit: number };
   readonly keyPrefix: string;

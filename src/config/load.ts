@@ -12,6 +12,7 @@ import type { Variables } from "./file/substitute.ts";
 import { type ReadText, readTextFile } from "./file/text-file.ts";
 import { readTree, type Tree } from "./file/tree.ts";
 import { readPems } from "./pem.ts";
+import { warnOfUnhonoured } from "./unhonoured.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
 const CONFIG_VALUES_MAX = 100_000;
@@ -35,6 +36,7 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
   const findings = new Findings(file, tree);
   const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
   checkAcross(draft, findings);
+  warnOfUnhonoured(findings);
   const described = await readDescriptions(draft, findings);
   const authorities = await readPems(draft, findings, dirname(resolve(file)));
 

@@ -1,4 +1,5 @@
 import { formatAddress } from "../core/http/address.ts";
+import type { Limit } from "../core/quota/windows.ts";
 import type { Config, Environment } from "./config.ts";
 
 /**
@@ -12,12 +13,8 @@ export function shownConfig(config: Config): unknown {
     store: store.kind === "memory" ? "memory" : store.shown,
     keys: keys.in === "redis" ? "redis" : keys.path,
     environments: Object.fromEntries(environments.map((one) => [one.name, shownEnvironment(one)])),
-    plans: Object.fromEntries(
-      [...plans].map(([name, plan]) => {
-        if (plan === "custom") return [name, plan];
-        return [name, Object.fromEntries(plan.map(({ window, limit }) => [window, limit]))];
-      }),
-    ),
+    plans: Object.fromEntries([...plans.keys()].map((name) => [name, shownPlan(config, name)])),
+    planBounds: undefined,
     bans: bans ?? "off",
     unauthenticated: { [unauthenticated.window]: unauthenticated.limit },
     admin:
@@ -25,6 +22,21 @@ export function shownConfig(config: Config): unknown {
         ? "off"
         : { listen: formatAddress(admin.listen), token: admin.token === "" ? "" : "***" },
   };
+}
+
+function shownPlan({ plans, planBounds }: Config, name: string): unknown {
+  const windows: readonly Limit[] | "custom" = plans.get(name) ?? [];
+  const { concurrent, observe = [] } = planBounds.get(name) ?? {};
+  const beside = {
+    ...(concurrent === undefined ? {} : { concurrent }),
+    ...(observe.length === 0 ? {} : { observe: shownLimits(observe) }),
+  };
+  if (windows !== "custom") return { ...shownLimits(windows), ...beside };
+  return Object.keys(beside).length === 0 ? windows : { custom: true, ...beside };
+}
+
+function shownLimits(limits: readonly Limit[]): object {
+  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
 }
 
 function shownEnvironment({ name: _, listen, routes, ...rest }: Environment): unknown {

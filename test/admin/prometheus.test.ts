@@ -211,6 +211,10 @@ function configWith(hash: string, deprecated: boolean): Pick<Config, "hash" | "e
     segments: ["", "v1", "pets", undefined],
     hasRequestBody: false,
     requiresScope: false,
+    scopes: [],
+    isPublic: false,
+    cost: 1,
+    limits: undefined,
     lifecycle: { deprecated },
   };
   const routes = { basePath: "/v1", operations: [operation] };

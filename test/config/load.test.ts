@@ -48,6 +48,7 @@ describe("loadConfig fills in", () => {
         maxMs: DAY,
         forgetAfterMs: DAY,
       },
+      planBounds: new Map([["free", { concurrent: undefined, observe: [] }]]),
       unauthenticated: { window: "minute", limit: 60 },
       keyPrefix: "pets",
       rateLimitFields: "off",

@@ -1,9 +1,12 @@
-import type { Operation } from "../../core/http/route.ts";
+import { isUnder, type Operation } from "../../core/http/route.ts";
 import { Findings } from "../file/findings.ts";
 import type { Mistake } from "../file/place.ts";
 import { dotted, type Fields, isMap, type Path } from "../file/place.ts";
 import { readTree } from "../file/tree.ts";
-import { readLifecycle } from "./lifecycle.ts";
+import { ANY_KEY, readAccess } from "./access.ts";
+import type { Charging } from "./charge.ts";
+import { type Matched, type OfDescription, readOperation } from "./operation.ts";
+import { lookUp, pointerOf } from "./reference.ts";
 
 export type Description = {
   readonly operations: readonly Operation[];
@@ -14,8 +17,15 @@ export type Description = {
 type Around = {
   /** The name of the file in mistakes. */
   readonly file: string;
+  /** The start of a client's path, ahead of the template. */
   readonly basePath: string;
+  /** The path of the backend that the description is of: its operations must not lie elsewhere. */
+  readonly under?: string;
+  readonly charging?: Charging;
+  readonly hasPublicPlan?: boolean;
 };
+
+const ALONE: Charging = { environment: "", names: new Map(), leastLimits: new Map() };
 
 const VALUES_MAX = 500_000;
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"];
@@ -25,11 +35,12 @@ const BESIDE = ["$ref", "summary", "description", "servers", "parameters"];
  * Reads an OpenAPI 3 description (YAML or JSON) into the operations under `basePath`. Only what the
  * gateway acts on is judged; the rest of the description is for others.
  */
-export function readDescription(text: string, { file, basePath }: Around): Description {
+export function readDescription(text: string, around: Around): Description {
+  const { file } = around;
   const read = readTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
   if (read.tree === undefined) return { operations: [], mistakes: read.mistakes, warnings: [] };
   const findings = new Findings(file, read.tree);
-  const operations = readPaths(findings, basePath);
+  const operations = readPaths(findings, around);
   return {
     operations,
     mistakes: [...read.mistakes, ...findings.mistakes],
@@ -37,7 +48,8 @@ export function readDescription(text: string, { file, basePath }: Around): Descr
   };
 }
 
-function readPaths(findings: Findings, basePath: string): Operation[] {
+function readPaths(findings: Findings, around: Around): Operation[] {
+  const { basePath, under, charging = ALONE, hasPublicPlan = false } = around;
   const root = findings.tree.value;
   if (!isMap(root)) {
     findings.misread([], "an OpenAPI 3 description");
@@ -52,6 +64,11 @@ function readPaths(findings: Findings, basePath: string): Operation[] {
   }
   checkServers(root.servers, basePath, findings);
 
+  const access =
+    root.security === undefined
+      ? ANY_KEY
+      : readAccess(root.security, ["security"], { findings, hasPublicPlan });
+  const of: OfDescription = { charging, hasPublicPlan, access };
   const operations: Operation[] = [];
   const seen = new Map<string, string>();
   for (const [template, item] of Object.entries(root.paths)) {
@@ -63,6 +80,13 @@ function readPaths(findings: Findings, basePath: string): Operation[] {
       continue;
     }
     const whole = (basePath === "/" ? "" : basePath) + template;
+    if (under !== undefined && !isUnder(under, whole)) {
+      findings.mistakeAtKey(
+        path,
+        `Cannot use the path ${JSON.stringify(template)}: as ${whole} it lies outside of its backend's path ${under}; check stripPrefix`,
+      );
+      continue;
+    }
     const segments = whole.split("/").map((part) => (part.startsWith("{") ? undefined : part));
     const matched = segments.map((part) => part ?? "{}").join("/");
     const earlier = seen.get(matched);
@@ -74,15 +98,18 @@ function readPaths(findings: Findings, basePath: string): Operation[] {
       continue;
     }
     seen.set(matched, template);
-    operations.push(...readItem(item, path, { template: whole, segments }, findings));
+    operations.push(...readItem(item, path, { template: whole, segments }, { findings, of }));
   }
   checkOperationIds(operations, findings);
   return operations;
 }
 
-type Matched = Pick<Operation, "template" | "segments">;
-
-function readItem(value: unknown, start: Path, matched: Matched, findings: Findings): Operation[] {
+function readItem(
+  value: unknown,
+  start: Path,
+  matched: Matched,
+  { findings, of }: { readonly findings: Findings; readonly of: OfDescription },
+): Operation[] {
   const { item, path } = followed(value, start, findings);
   if (item === undefined) return [];
   const operations: Operation[] = [];
@@ -91,7 +118,7 @@ function readItem(value: unknown, start: Path, matched: Matched, findings: Findi
     if (METHODS.includes(key)) {
       if (isMap(operation))
         operations.push(
-          readOperation(operation, at, { ...matched, method: key.toUpperCase() }, findings),
+          readOperation(operation, at, { ...matched, method: key.toUpperCase() }, findings, of),
         );
       else findings.misread(at, "an operation");
     } else if (key === "trace") {
@@ -101,37 +128,6 @@ function readItem(value: unknown, start: Path, matched: Matched, findings: Findi
     }
   }
   return operations;
-}
-
-function readOperation(
-  operation: Fields,
-  path: Path,
-  matched: Matched & Pick<Operation, "method">,
-  findings: Findings,
-): Operation {
-  const { operationId } = operation;
-  if (operationId !== undefined && typeof operationId !== "string") {
-    findings.misread([...path, "operationId"], "a name");
-  }
-  const needsScope = operation["x-requires-scope"] ?? false;
-  if (typeof needsScope !== "boolean") {
-    findings.misread([...path, "x-requires-scope"], "true or false");
-  }
-  const lifecycle = readLifecycle(operation, path, findings);
-  if (needsScope === true && lifecycle.stability === undefined) {
-    findings.warning(
-      [...path, "x-requires-scope"],
-      "x-requires-scope has no effect: the operation is neither experimental nor beta",
-    );
-  }
-  return {
-    ...matched,
-    operationId:
-      typeof operationId === "string" ? operationId : `${matched.method} ${matched.template}`,
-    hasRequestBody: operation.requestBody !== undefined,
-    requiresScope: needsScope === true,
-    lifecycle,
-  };
 }
 
 /** A path item, through references inside of the file. */
@@ -163,25 +159,6 @@ function followed(
   if (isMap(item)) return { item, path };
   findings.misread(path, "a map of operations");
   return { item: undefined, path };
-}
-
-/** A JSON Pointer in a fragment (RFC 6901, 6). */
-function pointerOf(reference: string): string[] | undefined {
-  if (!/^#\/[^%]+$/.test(reference.replace(/%[0-9A-Fa-f]{2}/g, ""))) return undefined;
-  try {
-    const parts = decodeURIComponent(reference.slice(2)).split("/");
-    return parts.map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
-  } catch {
-    return undefined;
-  }
-}
-
-function lookUp(value: unknown, path: Path): unknown {
-  let inner = value;
-  for (const part of path) {
-    inner = isMap(inner) && Object.hasOwn(inner, part) ? inner[part] : undefined;
-  }
-  return inner;
 }
 
 /**

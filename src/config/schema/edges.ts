@@ -58,7 +58,7 @@ export const cors = z.strictObject(
       "Fields of the backend that pages may read, besides those of the gateway.",
     ),
     credentials: optional(
-      z.boolean("true or false").meta({ title: "true or false" }),
+      kind.boolean,
       false,
       'Whether browsers may add cookies; never with origins `"*"`. Keys need none.',
     ),

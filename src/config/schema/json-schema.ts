@@ -1,9 +1,16 @@
 import { z } from "zod";
+import { QUOTED_BOOLEAN, QUOTED_NUMBER } from "./kinds.ts";
 import { shape } from "./shape.ts";
 
 export type JsonSchema = { [key: string]: unknown };
 
 const REFERENCE = { $ref: "#/$defs/reference" };
+/** Between braces a reference stands in quotes, and so may the number that it would become. */
+const QUOTED: Readonly<Record<string, JsonSchema>> = {
+  integer: { $ref: "#/$defs/number" },
+  number: { $ref: "#/$defs/number" },
+  boolean: { $ref: "#/$defs/boolean" },
+};
 
 /** The shape as zod tells it: JSON Schema 2020-12 of what one writes, not of what is made of it. */
 export function shapeSchema(): JsonSchema {
@@ -22,6 +29,16 @@ export function configSchema(): JsonSchema {
         description: `Text with \${NAME} or \${NAME:-default}, replaced from the environment.`,
         type: "string",
         pattern: "\\$\\{",
+      },
+      number: {
+        description: "A number in quotes, as it becomes of a reference in quotes.",
+        type: "string",
+        pattern: QUOTED_NUMBER.source,
+      },
+      boolean: {
+        description: "true or false in quotes, as it becomes of a reference in quotes.",
+        type: "string",
+        pattern: QUOTED_BOOLEAN.source,
       },
     },
   };
@@ -51,7 +68,9 @@ function withReferences(schema: JsonSchema): JsonSchema {
   }
   if (!describesMap(rules)) {
     const isFreeText = rules.type === "string" && !("pattern" in rules) && !("enum" in rules);
-    return isFreeText ? schema : { ...words, anyOf: [rules, REFERENCE] };
+    if (isFreeText) return schema;
+    const quoted = QUOTED[String(rules.type)];
+    return { ...words, anyOf: [rules, REFERENCE, ...(quoted === undefined ? [] : [quoted])] };
   }
   const { properties, additionalProperties } = rules;
   return {

@@ -20,12 +20,22 @@ export function factor({ from, to }: Range<number>) {
 }
 
 /**
- * Between braces YAML wants a reference in quotes, "${LIMIT}"; the text that replaces it still
- * counts as a number.
+ * Between braces YAML wants a reference in quotes, "${LIMIT}": what it becomes is a number still.
+ * The JSON Schema accepts the same text.
  */
 function digits(value: unknown): unknown {
-  return typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
+  return typeof value === "string" && QUOTED_NUMBER.test(value) ? Number(value) : value;
 }
+
+export const QUOTED_NUMBER = /^\d{1,15}(?:\.\d{1,15})?$/;
+export const QUOTED_BOOLEAN = /^(?:true|false)$/;
+
+export const boolean = z
+  .preprocess(
+    (value) => (value === "true" ? true : value === "false" ? false : value),
+    z.boolean("true or false"),
+  )
+  .meta({ title: "true or false" });
 
 /** Read into milliseconds. */
 export function duration({ from, to }: Range<string>) {
@@ -133,6 +143,12 @@ export const basePath = text(
   "a path that starts with / and does not end in one, of plain segments (or / alone)",
   /^\/$|^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
 );
+
+export const COST_MAX = 1_000_000;
+export const cost = whole({ from: 0, to: COST_MAX });
+
+export const SCOPE = "a scope: 1 to 64 of a-z, 0-9 and . _ : / -";
+export const scope = text(SCOPE, /^[a-z0-9._:/-]{1,64}$/);
 
 const TOKEN = "a token of at most 512 printable characters without spaces";
 

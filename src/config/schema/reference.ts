@@ -70,6 +70,9 @@ const DESCRIPTION_NOTES = `## The API description
 | \`x-successor\` | \`Link: <…>; rel="successor-version"\`: a URI reference |
 | \`x-stability-level\`, \`x-stability\` | \`experimental\` or \`beta\` is sent as \`X-API-Stability\`; \`stable\` sends nothing; others are a warning |
 | \`x-requires-scope: true\` | with a stability: only keys with that scope |
+| \`security\`, of the operation or the file | the [scopes](reference/plans.md#scopes) that a key needs; \`[]\` or \`{}\`: [public](reference/plans.md#public-operations) |
+| \`x-cost\` | the units of one request, from 0 to 1000000, 1 without it: [cost](reference/plans.md#cost) |
+| \`x-limits\` | windows of each account [for this operation](reference/plans.md#limits-of-an-operation), as in \`{ minute: 10 }\`; needs an \`operationId\` |
 
 Dates are \`2030-12-05\`, which means 00:00:00Z, or \`2030-12-05T00:00:00Z\`. On an operation that is not
 \`deprecated: true\` they are a warning and have no effect. A \`$ref\` of a path item is followed inside
@@ -81,27 +84,39 @@ type Row = { readonly key: string; readonly schema: JsonSchema; readonly isRequi
 /** The text of docs/configuration.md: every key, what it takes, its default and its meaning. */
 export function configurationReference(): string {
   const root = shapeSchema();
-  const environment = propertiesOf(root).environments?.additionalProperties as JsonSchema;
-  const plans = propertiesOf(root).plans?.additionalProperties as JsonSchema;
   const top = rowsOf(root).filter(({ schema }) => mapIn(schema) === undefined);
+  const inner = rowsOf(root).filter(({ schema }) => mapIn(schema) !== undefined);
+  // What every configuration has comes first.
+  inner.sort((one, other) => Number(other.isRequired) - Number(one.isRequired));
   const sections = [
     section("The file", "", top),
-    section("environments.NAME", describe(propertiesOf(root).environments), rowsOf(environment)),
-    ...rowsOf(environment).flatMap(({ key, schema }) => {
-      const map = key === "limits" ? undefined : mapIn(schema);
-      const title = `environments.NAME.${key}`;
-      return map === undefined ? [] : [section(title, describe(schema), rowsOf(map))];
-    }),
-    section("plans.NAME", describe(propertiesOf(root).plans), rowsOf(mapIn(plans) ?? {})),
-    ...rowsOf(root)
-      .filter(({ key }) => key !== "environments" && key !== "plans")
-      .flatMap(({ key, schema }) => {
-        const map = mapIn(schema);
-        const isOff = Array.isArray(schema.anyOf) ? " `off` switches it off." : "";
-        return map === undefined ? [] : [section(key, describe(schema) + isOff, rowsOf(map))];
-      }),
+    ...inner.flatMap(({ key, schema }) => sectionsOf(key, schema)),
   ];
   return `${INTRODUCTION}\n${sections.join("\n")}\n${DESCRIPTION_NOTES}`;
+}
+
+/** The section of a map, or of the maps in a list or by name, and those of the maps inside of it. */
+function sectionsOf(title: string, schema: JsonSchema): string[] {
+  const map = mapIn(schema);
+  if (map === undefined) return [];
+  const named = map.additionalProperties as JsonSchema | undefined;
+  if (named !== undefined && named !== null && typeof named === "object") {
+    return sectionsOf(`${title}.NAME`, { ...named, description: schema.description });
+  }
+  const isSwitch = Array.isArray(schema.anyOf) && schema.anyOf.some(isOff);
+  const words = describe(schema) + (isSwitch ? " `off` switches it off." : "");
+  const inner = rowsOf(map).filter(({ key }) => key !== "limits");
+  return [
+    section(title, words, rowsOf(map)),
+    ...inner.flatMap((row) => {
+      const isList = row.schema.type === "array";
+      return sectionsOf(`${title}.${row.key}${isList ? "[]" : ""}`, row.schema);
+    }),
+  ];
+}
+
+function isOff(schema: JsonSchema): boolean {
+  return Array.isArray(schema.enum) && schema.enum.includes("off");
 }
 
 function section(title: string, text: string, rows: readonly Row[]): string {
@@ -123,11 +138,12 @@ function propertiesOf(map: JsonSchema): Record<string, JsonSchema> {
   return (map.properties ?? {}) as Record<string, JsonSchema>;
 }
 
-/** The map that a value is, or may be. */
+/** The map that a value is, or may be, or that each value of a list is. */
 function mapIn(schema: JsonSchema): JsonSchema | undefined {
   if (schema.type === "object") return schema;
+  if (schema.type === "array") return mapIn(schema.items as JsonSchema);
   const options = Array.isArray(schema.anyOf) ? (schema.anyOf as JsonSchema[]) : [];
-  return options.find((option) => option.type === "object");
+  return options.map(mapIn).find((map) => map !== undefined);
 }
 
 function takes(schema: JsonSchema): string {

@@ -1,44 +1,11 @@
 import { z } from "zod";
-import { WINDOWS } from "../../core/quota/windows.ts";
 import { cors, healthCheck, tls, upstreamTls } from "./edges.ts";
 import * as kind from "./kinds.ts";
 import { optional, required } from "./kinds.ts";
 import { limits, overrides } from "./limits.ts";
+import { plan, windowsOf } from "./plans.ts";
 
 const BAN_TIME = { from: "1ms", to: "366d" };
-
-/**
- * Windows are aligned to UTC (docs/reference/http.md#windows). `counted` names for people the
- * things that the window counts.
- */
-function windowsOf(counted: string) {
-  const each = (window: string) => {
-    return kind.requests.optional().meta({ description: `${counted} in each ${window}.` });
-  };
-  return z.strictObject(
-    {
-      second: each("second"),
-      minute: each("minute, from second 0"),
-      hour: each("hour, from minute 0"),
-      day: each("day, from 00:00 UTC"),
-      month: each("calendar month, from its first day, UTC"),
-    },
-    `a map of ${WINDOWS.join(", ")} to limits`,
-  );
-}
-
-const PLAN = `custom, or a map with at least one of ${WINDOWS.join(", ")}`;
-const plan = z
-  .union(
-    [
-      z.literal("custom"),
-      windowsOf("Requests")
-        .refine((value) => Object.keys(value).length > 0, PLAN)
-        .meta({ minProperties: 1 }),
-    ],
-    PLAN,
-  )
-  .meta({ title: PLAN });
 
 export const environmentShape = z.strictObject(
   {
@@ -114,6 +81,11 @@ const bans = z.strictObject(
       kind.duration(BAN_TIME),
       "24h",
       "Offences are forgotten together, this long after the end of the last ban.",
+    ),
+    observe: optional(
+      kind.boolean,
+      false,
+      "true: an earned ban is logged and counted, clears the strikes, and is not kept.",
     ),
   },
   "off, or a map",
@@ -203,7 +175,7 @@ export const shape = z.strictObject(
     ),
     plans: required(
       z.record(kind.name, plan, "a map of plans by name").meta({ minProperties: 1 }),
-      "Requests per window, by plan: any of second, minute, hour, day and month. `custom` is agreed per key.",
+      "Units per window, by plan: any of second, minute, hour, day and month. `custom` is agreed per account.",
     ),
     bans: optional(
       z.union([kind.off, bans], "off, or a map"),

@@ -1,3 +1,4 @@
+import type { OperationLimits } from "../quota/plan.ts";
 import { accept, type Judged, refuse } from "../refusal.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { METHODS } from "./methods.ts";
@@ -12,6 +13,14 @@ export type Operation = {
   readonly segments: readonly (string | undefined)[];
   readonly hasRequestBody: boolean;
   readonly requiresScope: boolean;
+  /** The key needs all scopes of one of these lists; without any list it needs none. */
+  readonly scopes: readonly (readonly string[])[];
+  /** No credentials are needed, where the environment has a plan for such requests. */
+  readonly isPublic: boolean;
+  /** Units of one request, from 0. */
+  readonly cost: number;
+  /** Windows of each account for this operation, beside those of its plan. */
+  readonly limits: OperationLimits | undefined;
   readonly lifecycle: Lifecycle;
 };
 
@@ -126,7 +135,8 @@ export function judgeRoute(
   return accept(found);
 }
 
-function isUnder(basePath: string, path: string): boolean {
+/** Whether the path is the base path or lies below it, by whole segments. */
+export function isUnder(basePath: string, path: string): boolean {
   if (basePath === "/") return true;
   return (
     path.startsWith(basePath) && (path.length === basePath.length || path[basePath.length] === "/")

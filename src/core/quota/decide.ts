@@ -12,6 +12,8 @@ export type BanPolicy = {
   readonly factor: number;
   readonly maxMs: number;
   readonly forgetAfterMs: number;
+  /** An earned ban is told and counted, clears the strikes, and is not kept. */
+  readonly observe?: true;
 };
 
 /**

@@ -28,6 +28,10 @@ describe("readDescription makes routes", () => {
         operationId: "getPet",
         hasRequestBody: false,
         requiresScope: false,
+        scopes: [],
+        isPublic: false,
+        cost: 1,
+        limits: undefined,
         lifecycle: { deprecated: false },
       },
     ]);

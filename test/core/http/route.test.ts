@@ -19,6 +19,10 @@ function operation(method: string, template: string, more: Partial<Operation> = 
     segments,
     hasRequestBody: false,
     requiresScope: false,
+    scopes: [],
+    isPublic: false,
+    cost: 1,
+    limits: undefined,
     lifecycle: { deprecated: false },
     ...more,
   };

@@ -1,0 +1,118 @@
+import type { Findings } from "../file/findings.ts";
+import { type Fields, isMap, type Path } from "../file/place.ts";
+import { SCOPE, scope } from "../schema/kinds.ts";
+import { lookUp, pointerOf } from "./reference.ts";
+
+/** Who may call an operation (docs/reference/plans.md#scopes). */
+export type Access = {
+  /** A key needs all scopes of one of them; empty: it needs none. */
+  readonly scopes: readonly (readonly string[])[];
+  /** May be called without credentials, where the environment has a plan for that. */
+  readonly isPublic: boolean;
+};
+
+export const ANY_KEY: Access = { scopes: [], isPublic: false };
+
+type Around = {
+  readonly findings: Findings;
+  /** Whether the environment has a plan for requests without a key. */
+  readonly hasPublicPlan: boolean;
+};
+
+/**
+ * Reads the `security` at `path`, of an operation or of the whole description: alternatives, of
+ * which one has to be met. A bearer key meets the schemes http bearer, oauth2 and openIdConnect,
+ * with the scopes that they name; an alternative with any other scheme is never met.
+ */
+export function readAccess(
+  value: unknown,
+  path: Path,
+  { findings, hasPublicPlan }: Around,
+): Access {
+  if (!Array.isArray(value)) {
+    findings.misread(path, "a list of security requirements");
+    return ANY_KEY;
+  }
+  const read = value.map((one, i) => readAlternative(one, [...path, i], findings));
+  const isPublic = value.length === 0 || read.some((one) => one === "public");
+  if (isPublic && !hasPublicPlan) {
+    findings.warning(
+      path,
+      "Operations without security need a key all the same: the environment has public: off; name a plan there",
+    );
+  }
+  const scopes = read.filter((one) => typeof one === "object");
+  if (!isPublic && scopes.length === 0 && !read.includes("unknown")) {
+    findings.mistake(
+      path,
+      "Cannot serve this security: none of its alternatives can be met by a bearer key; add one with an http bearer, oauth2 or openIdConnect scheme",
+    );
+  }
+  const isOpen = isPublic || scopes.some((one) => one.length === 0);
+  return { scopes: isOpen ? [] : scopes, isPublic };
+}
+
+/** Scopes; "public" where nothing is needed; "never" and "unknown" where it is not to be met. */
+type Alternative = readonly string[] | "public" | "never" | "unknown";
+
+function readAlternative(value: unknown, path: Path, findings: Findings): Alternative {
+  if (!isMap(value)) {
+    findings.misread(path, "a map of security schemes to scopes");
+    return "unknown";
+  }
+  const names = Object.keys(value);
+  if (names.length === 0) return "public";
+  const scopes: string[] = [];
+  let result: Alternative = scopes;
+  for (const name of names) {
+    const scheme = schemeOf(name, findings);
+    const at = [...path, name];
+    if (scheme === undefined) {
+      findings.mistakeAtKey(
+        at,
+        `Cannot use the security scheme ${JSON.stringify(name.slice(0, 100))}: components.securitySchemes has none of this name`,
+      );
+      result = "unknown";
+    } else if (!isMetByKey(scheme)) {
+      findings.warning(
+        at,
+        `This alternative is never met: ${JSON.stringify(name.slice(0, 100))} is no http bearer, oauth2 or openIdConnect scheme`,
+      );
+      if (result !== "unknown") result = "never";
+    }
+    if (!readScopes(value[name], at, findings, scopes)) result = "unknown";
+  }
+  return result;
+}
+
+function readScopes(value: unknown, path: Path, findings: Findings, into: string[]): boolean {
+  if (!Array.isArray(value)) {
+    findings.misread(path, "a list of scopes");
+    return false;
+  }
+  let isSound = true;
+  value.forEach((one, i) => {
+    if (scope.safeParse(one).success) {
+      if (!into.includes(one)) into.push(one);
+      return;
+    }
+    isSound = false;
+    findings.misread([...path, i], SCOPE, "a key can have no other scopes");
+  });
+  return isSound;
+}
+
+function schemeOf(name: string, findings: Findings): Fields | undefined {
+  const root = findings.tree.value;
+  let scheme = lookUp(root, ["components", "securitySchemes", name]);
+  for (let hops = 0; isMap(scheme) && typeof scheme.$ref === "string" && hops < 16; hops++) {
+    const target = pointerOf(scheme.$ref);
+    scheme = target === undefined ? undefined : lookUp(root, target);
+  }
+  return isMap(scheme) ? scheme : undefined;
+}
+
+function isMetByKey({ type, scheme }: Fields): boolean {
+  if (type === "http") return typeof scheme === "string" && scheme.toLowerCase() === "bearer";
+  return type === "oauth2" || type === "openIdConnect";
+}

@@ -1,0 +1,78 @@
+import type { Operation } from "../../core/http/route.ts";
+import type { Findings } from "../file/findings.ts";
+import type { Fields, Path } from "../file/place.ts";
+import { type Access, readAccess } from "./access.ts";
+import { type Charging, readCharge } from "./charge.ts";
+import { readLifecycle } from "./lifecycle.ts";
+
+/** The path that an operation belongs to, and what holds for all operations of its description. */
+export type Matched = Pick<Operation, "template" | "segments">;
+export type OfDescription = {
+  readonly charging: Charging;
+  readonly hasPublicPlan: boolean;
+  /** The description's own `security`. */
+  readonly access: Access;
+};
+
+/**
+ * Read, and without effect yet. Whoever makes one work removes it here: nobody may rely on a limit
+ * that does not hold.
+ */
+const UNHONOURED: readonly string[] = ["x-cost", "x-limits"];
+
+/** Reads what the gateway acts on of one operation; the rest is for others. */
+export function readOperation(
+  operation: Fields,
+  path: Path,
+  matched: Matched & Pick<Operation, "method">,
+  findings: Findings,
+  { charging, hasPublicPlan, access: inherited }: OfDescription,
+): Operation {
+  const { operationId, security } = operation;
+  if (operationId !== undefined && typeof operationId !== "string") {
+    findings.misread([...path, "operationId"], "a name");
+  }
+  for (const name of UNHONOURED.filter((one) => operation[one] !== undefined)) {
+    findings.warning([...path, name], `${name} has no effect in this version: nothing enforces it`);
+  }
+  const access =
+    security === undefined
+      ? inherited
+      : readAccess(security, [...path, "security"], { findings, hasPublicPlan });
+  const lifecycle = readLifecycle(operation, path, findings);
+  return {
+    ...matched,
+    operationId:
+      typeof operationId === "string" ? operationId : `${matched.method} ${matched.template}`,
+    hasRequestBody: operation.requestBody !== undefined,
+    requiresScope: readRequiresScope(operation, path, findings, { access, lifecycle }),
+    ...access,
+    ...readCharge(operation, path, findings, charging),
+    lifecycle,
+  };
+}
+
+function readRequiresScope(
+  operation: Fields,
+  path: Path,
+  findings: Findings,
+  { access, lifecycle }: { readonly access: Access } & Pick<Operation, "lifecycle">,
+): boolean {
+  const value = operation["x-requires-scope"] ?? false;
+  const at = [...path, "x-requires-scope"];
+  if (typeof value !== "boolean") findings.misread(at, "true or false");
+  if (value !== true) return false;
+  if (access.isPublic) {
+    findings.mistake(
+      at,
+      "Cannot use x-requires-scope where security lets requests in without a key: there is no key to have the scope; remove one",
+    );
+  }
+  if (lifecycle.stability === undefined) {
+    findings.warning(
+      at,
+      "x-requires-scope has no effect: the operation is neither experimental nor beta",
+    );
+  }
+  return true;
+}

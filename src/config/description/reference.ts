@@ -1,0 +1,21 @@
+import { isMap, type Path } from "../file/place.ts";
+
+/** The path that a JSON Pointer in a fragment leads to (RFC 6901, 6); undefined for others. */
+export function pointerOf(reference: string): string[] | undefined {
+  if (!/^#\/[^%]+$/.test(reference.replace(/%[0-9A-Fa-f]{2}/g, ""))) return undefined;
+  try {
+    const parts = decodeURIComponent(reference.slice(2)).split("/");
+    return parts.map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** What stands there in a file; undefined where nothing does. */
+export function lookUp(value: unknown, path: Path): unknown {
+  let inner = value;
+  for (const part of path) {
+    inner = isMap(inner) && Object.hasOwn(inner, part) ? inner[part] : undefined;
+  }
+  return inner;
+}

@@ -1,0 +1,71 @@
+import { z } from "zod";
+import { type Limit, WINDOWS, type WindowName } from "../../core/quota/windows.ts";
+import * as kind from "./kinds.ts";
+import { optional } from "./kinds.ts";
+
+const NAMES = WINDOWS.join(", ");
+
+/** Windows are aligned to UTC (docs/reference/http.md#windows). */
+function eachWindow(counted: string) {
+  const each = (window: string) => {
+    return kind.requests.optional().meta({ description: `${counted} in each ${window}.` });
+  };
+  return {
+    second: each("second"),
+    minute: each("minute, from second 0"),
+    hour: each("hour, from minute 0"),
+    day: each("day, from 00:00 UTC"),
+    month: each("calendar month, from its first day, UTC"),
+  };
+}
+
+/** `counted` names for people the things that the window counts. */
+export function windowsOf(counted: string) {
+  return z.strictObject(eachWindow(counted), `a map of ${NAMES} to limits`);
+}
+
+const PLAN = `custom, or a map with at least one of ${NAMES}`;
+
+/** `{ custom: true }` is `custom`, with what else a plan may have beside it. */
+export const plan = z
+  .union(
+    [
+      z.literal("custom"),
+      z
+        .strictObject(
+          {
+            ...eachWindow("Units"),
+            custom: z.literal(true, "true").optional().meta({
+              title: "true",
+              description: "The windows are agreed per account; there are none here.",
+            }),
+            concurrent: kind.whole({ from: 1, to: 1_000_000 }).optional().meta({
+              description:
+                "Requests of an account under way at once, in each process; a tunnel is under way until it closes. More are 429 `too_concurrent`.",
+            }),
+            observe: optional(
+              windowsOf("Units"),
+              {},
+              "Second limits that refuse nothing: what they would refuse is logged and counted, so that a limit can be tried before it holds.",
+            ),
+          },
+          PLAN,
+        )
+        .refine(hasEitherWindowsOrCustom, PLAN)
+        .meta({ minProperties: 1 }),
+    ],
+    PLAN,
+  )
+  .meta({ title: PLAN });
+
+function hasEitherWindowsOrCustom(value: object): boolean {
+  return WINDOWS.some((window) => window in value) !== "custom" in value;
+}
+
+/** From the shortest window to the longest, whatever the order in the file. */
+export function inOrder(windows: { readonly [W in WindowName]?: number | undefined }): Limit[] {
+  return WINDOWS.flatMap((window) => {
+    const limit = windows[window];
+    return limit === undefined ? [] : [{ window, limit }];
+  });
+}
