@@ -2,9 +2,9 @@ import { parseArgs } from "node:util";
 import { measureStore, type Row } from "./store/measure.ts";
 
 /**
- * What a request costs the store: commands, and CPU of gateway and Redis. `--json` prints the figures
- * alone; `--seconds N` measures each kind of traffic for so long. Exit status 1 says that a target was
- * missed.
+ * Measures the cost of a request: commands to the store, and CPU of gateway and Redis. `--json`
+ * prints the figures alone; `--seconds N` measures each kind of traffic for so long. Exit status 1
+ * says that a target was missed.
  */
 const { values } = parseArgs({
   options: { json: { type: "boolean", default: false }, seconds: { type: "string", default: "4" } },

@@ -8,9 +8,9 @@ type Tally = { passed: number; failed: number; skipped: number };
 
 /**
  * Ends every run with the figures that its tests told by `annotate`, the slowest tests, and as the
- * very last line `N passed, N failed`, with `, N skipped` where some were. What is no test and went
- * wrong counts as failed: a hook, a file that cannot be loaded or holds no test, an error outside
- * tests, a run that was interrupted or never began, low coverage, and FAILED_CHECKS, a number in the
+ * very last line `N passed, N failed`, with `, N skipped` where some were. Failures outside tests
+ * count as failed: a hook, a file that cannot be loaded or holds no test, an error outside tests, a
+ * run that was interrupted or never began, low coverage, and FAILED_CHECKS, a number in the
  * environment.
  */
 export class ClosingLine implements Reporter {

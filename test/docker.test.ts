@@ -22,7 +22,7 @@ function stepsOf(text: string): Step[] {
   });
 }
 
-/** What a build does, done in folders: each stage is a root of its own. Gives the last one's. */
+/** Does the steps of a build in folders: each stage is a root of its own. Gives the last one's. */
 async function build(steps: readonly Step[], folder: string): Promise<string> {
   const stages = new Map<string, string>();
   let root = folder;

@@ -70,7 +70,7 @@ describe("the rows", () => {
         levels.set(event, (levels.get(event) ?? new Set()).add(called ?? reported ?? ""));
       }
     }
-    // Of the three states of memory the name and the level are put together in listen/upkeep.ts.
+    // The names and levels of the three states of memory are put together in listen/upkeep.ts.
     const rows = Object.entries(LOG_EVENTS).filter(([event]) => !event.startsWith("memory_"));
     for (const [event, { level }] of rows) {
       assert.deepEqual([...(levels.get(event) ?? [])], [level], event);

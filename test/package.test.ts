@@ -10,7 +10,7 @@ import { startNode } from "./support/gateway/processes.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const run = promisify(execFile);
-/** What npm tells its scripts of this run is not for the one that a user starts. */
+/** Variables that npm sets for its scripts must not reach the npm that a user starts. */
 const env = Object.fromEntries(
   Object.entries({
     ...process.env,

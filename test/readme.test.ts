@@ -13,7 +13,10 @@ const ROOT = new URL("..", import.meta.url).pathname;
 const readme = await readFile(join(ROOT, "README.md"), "utf8");
 const scripts = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")).scripts;
 
-/** Run elsewhere: by CI, and by test/cli/verbs/demo.test.ts. Those of docker: test/docker.test.ts. */
+/**
+ * Run elsewhere: by CI, and by test/cli/verbs/demo.test.ts. The lines with docker are run by
+ * test/docker.test.ts.
+ */
 const ELSEWHERE = ["npm ci && npm start", "npm ci && npm test"];
 const VERB = /^(?:(REDIS_URL)=(\S+) )?npm run -s tollgate -- (.*)$/;
 

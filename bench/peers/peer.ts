@@ -6,7 +6,7 @@ import { eventually } from "../../test/support/poll.ts";
 /** One of the gateways that are compared. */
 export type Peer = {
   readonly url: string;
-  /** Of the process that serves: its CPU is counted. */
+  /** The process that serves: its CPU is counted. */
   readonly pid: number;
   stop(): Promise<void>;
 };

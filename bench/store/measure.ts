@@ -5,7 +5,7 @@ import { freePort, startRedis } from "../../test/support/redis/redis.ts";
 import { type Flooded, flood, openFixedBackend } from "./flood.ts";
 import { type Gateway, startGateway } from "./gateway.ts";
 
-/** What one kind of traffic costs. Times are microseconds of CPU a request. */
+/** The cost of one kind of traffic. Times are microseconds of CPU a request. */
 export type Row = {
   readonly what: string;
   readonly requests: number;

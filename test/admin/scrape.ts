@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-/** What a scrape brings, by name and labels. */
+/** The samples of a scrape, by name and labels. */
 export async function scrape({
   render,
 }: {

@@ -21,7 +21,10 @@ afterAll(async () => {
   await server.close();
 });
 
-/** Of all commands but the ones that tick by themselves: heartbeats, polls, what a connection says. */
+/**
+ * Counts all commands but those that run by themselves: heartbeats, polls, and the commands of a
+ * new connection.
+ */
 async function decisions(): Promise<number> {
   let sum = 0;
   for (const command of ["evalsha", "eval", "hgetall", "hget", "hmget", "mget"]) {
@@ -48,7 +51,7 @@ test(`${GUESSES} well-formed keys that nobody has cost Redis no command`, async 
   const cost = (await decisions()) - before;
   const seconds = (performance.now() - startMs) / 1_000;
   t.annotate(`${sent} guesses in ${seconds.toFixed(1)} s, ${cost} commands`);
-  // What ticks once a second may be a read too.
+  // Some reads run once a second by themselves.
   assert.ok(cost <= 3 * (seconds + 2), `${cost} commands for ${sent} guesses`);
 });
 

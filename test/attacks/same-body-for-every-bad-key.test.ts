@@ -32,7 +32,10 @@ const BAD: Readonly<Record<string, string>> = {
   malformed: "a b c",
 };
 
-/** What differs between any two answers: the id, and the allowance that goes down. */
+/**
+ * Leaves out the parts that differ between any two answers: the id, and the allowance that goes
+ * down.
+ */
 function constant({ status, reason, fields, body }: RawResponse): string {
   const same = fields.filter(([name]) => !["X-Request-Id", "Date"].includes(name));
   const shown = same.map(([name, value]) => {

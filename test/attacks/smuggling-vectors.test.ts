@@ -92,7 +92,10 @@ const NEVER = [
   ...["x-ratelimit-limit", "trailer", "keep-alive"],
 ];
 
-/** What reached the backend carries our fields, none that a client may not set, and one framing. */
+/**
+ * A request that reached the backend carries our fields, none that a client may not set, and one
+ * framing.
+ */
 function assertClean({ name }: SmugglingVector, { rawHeaders, target, body }: Seen): void {
   const values = (wanted: string) =>
     rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === wanted);

@@ -20,7 +20,7 @@ test("every package that is installed is locked to one version and to its bytes"
   assert.ok(installed.length > 50);
   for (const [path, { version, integrity, optional }] of installed) {
     assert.match(version ?? "", /^\d+\.\d+\.\d+/, path);
-    // Of other platforms' programs the lock has the version alone.
+    // The lock has only the version of programs of other platforms.
     if (!optional) assert.match(integrity ?? "", /^sha512-[A-Za-z0-9+/]{86}==$/, path);
   }
 });

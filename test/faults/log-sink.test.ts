@@ -11,7 +11,7 @@ async function dropped({ adminUrl }: Served): Promise<number> {
   return new Map(samplesOf(text)).get("tollgate_log_dropped_total") ?? Number.NaN;
 }
 
-/** Of twenty requests, one after the other. */
+/** The median of twenty requests, one after the other. */
 async function medianMs({ port }: Served): Promise<number> {
   const tookMs: number[] = [];
   for (let i = 0; i < 20; i++) {
@@ -52,7 +52,7 @@ test("2.4 Log pipe stuck: a log that nobody reads: 8 MiB wait, the rest is dropp
   });
   assert.ok(lost < lines, "what fits is kept");
   const stuckMs: number[] = [];
-  // What the machine does beside it is not in each of five.
+  // Other work of the machine is not in each of five runs.
   do stuckMs.push(await medianMs(served));
   while (stuckMs.length < 5 && (stuckMs.at(-1) ?? 0) > 1.1 * usualMs + 1);
   t.annotate(

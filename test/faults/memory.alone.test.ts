@@ -132,7 +132,7 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and p99 is the same t
     }
     const each = (rssBytes(served) - before) / COUNT;
     const besideMs: number[] = [];
-    // What the machine does beside it is not in each of five.
+    // Other work of the machine is not in each of five runs.
     do besideMs.push(await p99Ms(served));
     while (besideMs.length < 5 && (besideMs.at(-1) ?? 0) > 1.1 * usualMs + 0.5);
     t.annotate(
@@ -155,7 +155,7 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and p99 is the same t
   }
 });
 
-/** Of 300 requests one after the other, over one connection. */
+/** The p99 of 300 requests one after the other, over one connection. */
 async function p99Ms({ port }: Served): Promise<number> {
   await using client = await openClient(port);
   const tookMs: number[] = [];

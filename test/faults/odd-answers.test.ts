@@ -67,7 +67,7 @@ test("2.2 Extra bytes after a response, 0 to 30 ms late: 0 of 24 reach anyone, a
     await using client = await openClient(house.port);
     const answer = await client.ask({ key });
     assert.deepEqual([answer.status, answer.body.toString()], [200, "good"]);
-    // Whoever asks next, on this connection or another, finds it closed.
+    // The next request, on this connection or another, finds it closed.
     const { socket } = backend.received[i] ?? assert.fail("one connection for each");
     await eventually(() => socket.destroyed || socket.readableEnded);
     assert.equal(client.waiting().length, 0);

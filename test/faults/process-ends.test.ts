@@ -40,7 +40,7 @@ for (const [second, status] of [
       served.lines.map(({ status: told, charged, forwards }) => [told, charged, forwards]),
       [[499, 1, 1]],
     );
-    // What was charged since the last second is in the state file.
+    // The charges of the last second are in the state file.
     const state = readFileSync(join(served.directory, "state.json"), "utf8");
     assert.match(state, /vectors/);
   });

@@ -123,7 +123,7 @@ describe("2.1 Dies mid-traffic: a store that is away", () => {
     server.stop();
     try {
       for (let i = 0; i < 4; i++) told.push((await askTimed(house, key)).status);
-      // What the heartbeat took is what the gateway does not know of the store's clock.
+      // The gateway does not know the store's clock more closely than the heartbeat took.
       await sleep(40);
     } finally {
       server.cont();

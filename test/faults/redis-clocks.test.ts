@@ -77,7 +77,7 @@ describe("2.1 CLIENT PAUSE / BUSY script", () => {
     {
       how: "a pause",
       hold: () => redis.client("PAUSE", HELD_MS),
-      /** What was sent runs late, all of it: each request is charged once. */
+      /** Every call that was sent runs late: each request is charged once. */
       uncharged: 0,
     },
     {
@@ -90,7 +90,10 @@ describe("2.1 CLIENT PAUSE / BUSY script", () => {
           while now() < ends do end`;
         await redis.eval(text, 0);
       },
-      /** What came too late and was then told BUSY was decided here, and is charged to nobody. */
+      /**
+       * A call that came too late and was then told BUSY was decided here, and is charged to
+       * nobody.
+       */
       uncharged: 100,
     },
   ];

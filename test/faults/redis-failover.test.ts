@@ -39,7 +39,7 @@ async function openPair() {
       await primary.kill();
       await link.close();
     },
-    /** What the replica had counted for an account when it was promoted. */
+    /** The count of an account in the replica when it was promoted. */
     promote: async (account: string) => {
       const [key = ""] = await admin.keys(`tg:*:production:${account}`);
       const used = Number((await admin.hget(key, "d"))?.split(" ")[1] ?? 0);

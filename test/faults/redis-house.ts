@@ -100,7 +100,7 @@ export function startLoad(house: House, keys: readonly string[], perSecond: numb
   };
 }
 
-/** What the log said of the store going and coming, in order. */
+/** The lines of the log about the store going and coming, in order. */
 export function changes({ said }: Pick<House, "said">): string[] {
   return said.map(({ msg }) => String(msg)).filter((each) => /^store_(away|back)$/.test(each));
 }

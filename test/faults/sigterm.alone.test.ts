@@ -54,7 +54,7 @@ async function stopUnderLoad(number: number): Promise<Run> {
   const failed = (at: string) => went.filter((one) => "failed" in one && one.failed === at);
   assert.deepEqual(failed("cut"), [], "every answer that began is complete");
   assert.ok(went.every((one) => "failed" in one || [200, 503].includes(one.status)));
-  // What was accepted was answered: an unanswered connection is one whose request nobody took.
+  // Every accepted request was answered: an unanswered connection is one whose request nobody took.
   assert.equal(backend.seen.length, of(200), `${failed("unanswered").length} unanswered`);
   const forwards = served.lines.reduce((sum, line) => sum + line.forwards, 0);
   const charged = served.lines.reduce((sum, line) => sum + line.charged, 0);

@@ -71,7 +71,8 @@ describe.concurrent("A client that is slow", () => {
 
   it("2.3 Slow reader: cut after idleTimeout without taking a byte", async (t) => {
     const cut = () => house.lines.filter(({ path }) => path === "/v1/large").length;
-    // What the system takes for a client before it is full counts as taken: the clock starts late.
+    // Bytes that the system takes for a client before it is full count as taken: the clock starts
+    // late.
     await inTime(t, { wantedMs: 800, lateMs: 1_000 }, async () => {
       const before = cut();
       await using client = await openClient(house.port);

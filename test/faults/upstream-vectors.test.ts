@@ -15,7 +15,7 @@ import { type UpstreamVector, upstreamVectors } from "../support/wire/vectors.ts
 
 const GOOD = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
 const limits = { responseTimeout: "300ms", idleTimeout: "300ms" };
-/** What the client may see of the body, and which fields; by name. */
+/** The part of the body that the client may see, and the fields; by name. */
 const BODY: Readonly<Record<string, string>> = { "204-with-body": "" };
 
 /** A backend that answers each connection's first request with the vector, the others well. */

@@ -23,7 +23,7 @@ export type Fuzzed = {
 };
 
 const BATCH = 500;
-/** Of one kind, further ones are counted but not looked into. */
+/** Further findings of one kind are counted but not looked into. */
 const LOOKED_INTO_MAX = 3;
 
 /**

@@ -2,7 +2,7 @@ import { KEY } from "../support/gateway/served.ts";
 import { smugglingVectors } from "../support/wire/vectors.ts";
 import { type Dice, diceOf } from "./random.ts";
 
-/** What is sent for one case: pieces, each its own write, and whether our side is ended behind them. */
+/** The bytes of one case: pieces, each its own write, and whether our side is ended behind them. */
 export type Case = {
   readonly number: number;
   readonly pieces: readonly Buffer[];

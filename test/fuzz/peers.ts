@@ -50,7 +50,7 @@ listen all
   },
 ];
 
-/** What one side made of a case: the request lines at its backend. */
+/** The result of one side for a case: the request lines at its backend. */
 type Passed = readonly string[];
 
 /**

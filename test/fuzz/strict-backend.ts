@@ -6,7 +6,7 @@ export type StrictBackend = AsyncDisposable & {
   readonly port: number;
   /** Complete requests, oldest first. */
   readonly seen: readonly RawRequest[];
-  /** What came that is no HTTP/1.1 to the letter. */
+  /** Bytes that are not HTTP/1.1 to the letter. */
   readonly problems: readonly string[];
 };
 

@@ -1,4 +1,4 @@
-/** What Stryker reports of one file (the mutation testing report schema, as far as it is read here). */
+/** Stryker's report of one file (the mutation testing report schema, as far as it is read here). */
 export type Mutated = { readonly source: string; readonly mutants: readonly Mutant[] };
 
 type Place = { readonly line: number; readonly column: number };

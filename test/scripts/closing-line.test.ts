@@ -8,7 +8,7 @@ import { startNode } from "../support/gateway/processes.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const HEAD = 'import { beforeAll, describe, it } from "vitest";\n';
 
-/** What each file holds, whether the run fails, and what the run says of it. */
+/** The content of each file, whether the run fails, and its last line. */
 const FILES: readonly [name: string, text: string, status: number, last: string, says: RegExp][] = [
   [
     "figures",

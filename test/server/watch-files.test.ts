@@ -23,7 +23,7 @@ describe("watching files", () => {
       file,
       other,
       watch,
-      /** What was there at each call. */
+      /** The texts that were there at each call. */
       texts,
       saves: () => texts.length,
       [Symbol.asyncDispose]: async () => {

@@ -7,12 +7,15 @@ const LINKED = /\]\((?![a-z]+:)([^)#\s]*)(?:#([\w-]+))?\)/g;
 
 export type Citation = { readonly page: string; readonly anchor: string | undefined };
 
-/** What code cites, by path from the root. */
+/** The pages that code cites, by path from the root. */
 export function citationsIn(text: string): Citation[] {
   return [...text.matchAll(CITED)].map(([, page = "", anchor]) => ({ page, anchor }));
 }
 
-/** What a page at `path` links to, by path from the root; a link that leaves the root is kept as it is. */
+/**
+ * The links of a page at `path`, by path from the root; a link that leaves the root is kept as it
+ * is.
+ */
 export function linksIn(path: string, text: string): Citation[] {
   return [...withoutCode(text).matchAll(LINKED)].map(([, target = "", anchor]) => {
     const page = target === "" ? path : new URL(target, `file:///${path}`).pathname.slice(1);

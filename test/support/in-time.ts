@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 
 const RUNS_MAX = 3;
 
-/** What the runner hands to a test: a place for figures. */
+/** The runner's object for a test: a place for figures. */
 type Annotated = { annotate(text: string): PromiseLike<unknown> };
 
 /**
- * Whether something takes as long as it should: never less, and at most `lateMs` more in one of three
- * runs. What is late by itself is late each time; what else the machine does makes it late now and then.
+ * Whether something takes as long as it should: never less, and at most `lateMs` more in one of
+ * three runs. Code that is late by itself is late each time; other work of the machine makes it
+ * late now and then.
  */
 export async function inTime(
   t: Annotated,

@@ -27,7 +27,10 @@ const MAIN_IMPORTS = /^(?:cli\/|server\/process\/process-door\.ts$)/;
 /** Rooms that stand for themselves: they import nothing of the others. */
 const GUESTS: ReadonlySet<string> = new Set(["wire", "pets"]);
 
-/** What only the room around it, and those named, may import: the rest goes through its door. */
+/**
+ * Files that only the room around them, and those named, may import: the rest goes through its
+ * door.
+ */
 const CLOSED: readonly (readonly [inside: RegExp, importers: RegExp])[] = [
   [/^stores\/(?!interface\/|open\.ts)/, /^stores\//],
   [/^stores\/open\.ts$/, /^(?:server\/|cli\/stores\/|cli\/verbs\/demo\.ts)/],
@@ -50,7 +53,7 @@ const LIBRARIES: Readonly<Record<string, RegExp>> = {
   fastify: /^pets\//,
 };
 
-/** What core/ and wire/ may use of Node itself; everybody else may use all of it. */
+/** The parts of Node that core/ and wire/ may use; everybody else may use all of it. */
 const NODE_PARTS: Readonly<Record<string, readonly string[]>> = {
   core: ["node:crypto", "node:net", "node:zlib"],
   wire: ["node:net", "node:tls", "node:buffer"],

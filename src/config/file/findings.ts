@@ -104,7 +104,7 @@ export function noteIssues(
 
 /**
  * The mistakes of the form that was meant, where a value may have several: the form that takes a
- * value of this type at all. Where none does, the union's own words list the forms.
+ * value of this type at all. If none does, the union's own words list the forms.
  */
 function meant(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
   if (issue.code !== "invalid_union") return [issue];

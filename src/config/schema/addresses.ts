@@ -72,7 +72,7 @@ export function readStore(text: string): Read<StoreAddress> {
   return { value: { kind, url: text, shown: shown.replace(/\/$/, "") } };
 }
 
-/** Where a Redis is and how one logs in there; user name and password are decoded. */
+/** The address of a Redis and the login there; user name and password are decoded. */
 export type RedisUrl = {
   readonly kind: "redis" | "sentinel" | "cluster";
   readonly tls: boolean;
@@ -82,7 +82,7 @@ export type RedisUrl = {
   readonly password: string | undefined;
   /** The number of a database; 0 on a Cluster, which has no others. */
   readonly database: number;
-  /** What the Sentinels call the master; "" without them. */
+  /** The Sentinels' name for the master; "" without them. */
   readonly master: string;
 };
 

@@ -37,9 +37,9 @@ export function isPreflight({ method, names }: Asked): boolean {
 }
 
 /**
- * The CORS fields of any response to a page, refusals included, flat. Where the answer depends on
- * the origin, Vary says so, also to those who get no other field (Fetch, 3.2.5). `exposed` are the
- * gateway's own fields that pages may read.
+ * The CORS fields of any response to a page, refusals included, as a flat list. If the answer
+ * depends on the origin, Vary says so, also to origins that get no other field (Fetch, 3.2.5).
+ * `exposed` are the gateway's own fields that pages may read.
  */
 export function corsFields(
   policy: CorsPolicy,

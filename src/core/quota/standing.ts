@@ -1,7 +1,7 @@
 import type { Verdict, WindowStanding } from "./decide.ts";
 import { type Limit, windowEnd, windowStart } from "./windows.ts";
 
-/** What the X-RateLimit fields say: one window, or the end of what refuses. */
+/** The content of the rate limit fields: one window, or the end of the refusal. */
 export type Standing = {
   /** The window's name, or `ban`; absent with a failure allowance, which is no account's. */
   readonly window?: string;

@@ -22,7 +22,7 @@ export type Failures = { readonly standing: Standing; readonly over: boolean };
 export type FailureAllowance = {
   /** Counts one failed authentication of the address. */
   failed(address: string, nowMs: number): Promise<Failures>;
-  /** Where the address stands; counts nothing. */
+  /** The standing of the address. Counts nothing. */
   peek(address: string, nowMs: number): Promise<Standing>;
 };
 

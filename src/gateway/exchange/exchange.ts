@@ -299,7 +299,7 @@ export class Exchange {
   }
 
   /**
-   * Of a response that is all written: cuts a client that has taken no byte of it for `idleMs`. Node
+   * Cuts, after a response is all written, a client that has taken no byte of it for `idleMs`. Node
    * has no limit for that.
    */
   cutSlowReader(idleMs: number, nowMs: number): void {

@@ -22,7 +22,7 @@ export type Failed = {
 
 type Again = "aged" | "unreached" | undefined;
 
-/** Where a request has been tried, and what that means for the next try. */
+/** The tries of one request so far, and their consequences for the next one. */
 export class Attempts implements Preference {
   fresh = false;
   shunned: Upstream | undefined;

@@ -94,7 +94,7 @@ export async function sendPreflight(gateway: Gateway, exchange: Exchange): Promi
 
 /**
  * Where no key was accepted, the standing is that of the address's failure allowance, which 401s
- * alone are charged to (docs/reference/http.md#failure-allowance). True where that is used up.
+ * alone are charged to (docs/reference/http.md#failure-allowance). True when it is used up.
  */
 async function learnStanding(gateway: Gateway, exchange: Exchange, failed: boolean) {
   if (exchange.standing !== undefined) return false;

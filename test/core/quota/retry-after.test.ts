@@ -81,7 +81,7 @@ test("5 obeying Retry-After is enough and one second less is not, in every combi
   assert.ok(kinds.has("minute day ban"));
 });
 
-/** What refused: of the minute, the day and the ban, those in force. */
+/** The refusals in force, of the minute, the day and the ban. */
 function kindOf({ windows: told, ban }: ReturnType<typeof decide>["verdict"], nowMs: number) {
   const full = told.filter(({ used, limit }) => used >= limit).map(({ window }) => window);
   const reasons: string[] = full.filter((window) => window === "minute" || window === "day");

@@ -14,7 +14,7 @@ const house = await openHouse();
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
-/** What the client gets of bytes that the backend writes as they are. */
+/** The client's response for bytes that the backend writes as they are. */
 async function answered(bytes: string, method = "GET"): Promise<RawResponse> {
   house.backend.answer((_seen, response) => {
     response.socket?.end(Buffer.from(bytes, "latin1"));

@@ -11,7 +11,7 @@ import { openHouse } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 
-/** What a page sees of its calls: status and fields, or that the browser kept the answer from it. */
+/** A page's view of its calls: status and fields, or that the browser kept the answer from it. */
 type Sight = {
   readonly status?: number;
   readonly remaining?: string | null;

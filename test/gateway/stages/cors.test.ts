@@ -39,7 +39,7 @@ const preflight = (origin: string, path = "/v1/pets"): Wanted => ({
   ],
 });
 
-/** What a page needs to read the answer and its standing. */
+/** Asserts that a page can read the answer and its standing. */
 function readable(response: RawResponse): void {
   assert.equal(onlyValue(response, ORIGIN), PAGE);
   const exposed = onlyValue(response, "Access-Control-Expose-Headers").split(", ");

@@ -34,7 +34,7 @@ for (const { name, status, code, ...wanted } of CHARGED) {
   });
 }
 
-/** What steps 1 and 2 refuse: the failure allowance of the client's address. */
+/** Refusals of steps 1 and 2 tell the failure allowance of the client's address. */
 const UNCHARGED: readonly Case[] = [
   { name: "400 from the handler", path: "/v1/pets/../x", status: 400, code: "bad_request" },
   { name: "413", method: "POST", body: "x".repeat(1025), status: 413, code: "body_too_large" },

@@ -10,7 +10,7 @@ import { errorOf, openClient, rateOf } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
 import { handshakeOf, openSocket } from "../../support/wire/websocket.ts";
 
-/** What the backend does with the next connection, once the handshake's head has come. */
+/** The backend's handler of the next connection, once the handshake's head has come. */
 let serve: (socket: Socket, nonce: string) => void = () => undefined;
 const backend = await openByteBackend((socket) => {
   const bytes = backend.received.at(-1)?.bytes().toString("latin1") ?? "";

@@ -91,7 +91,7 @@ describe("a request for which there is no connection left", () => {
   });
 });
 
-/** What the backend holds: the one with this path. */
+/** The request with this path, of those that the backend holds. */
 function heldAs(held: readonly Held[], path: string): Promise<Held> {
   return eventually(() => {
     const found = held.find((each) => each.path === path);
@@ -114,7 +114,7 @@ async function served(house: House, held: readonly Held[], key: string): Promise
   const after = house.ask(key, "/v1/after");
   const isIt = ({ path }: Held) => path === "/v1/after";
   await eventually(() => {
-    // What should not be there is answered too, or this one would wait for it.
+    // A request that should not be there is answered too, or this one would wait for it.
     for (const each of held) if (!isIt(each)) each.answer();
     return held.some(isIt);
   });

@@ -14,7 +14,7 @@ export type Crew = AsyncDisposable & {
   readonly url: string;
   readonly adminUrl: string;
   readonly file: string;
-  /** Of the workers that were told to serve so far and have not been lost. */
+  /** The process ids of workers that were told to serve and have not been lost. */
   pids(): number[];
   /** Rewrites the configuration; a text replaces it whole. */
   rewrite(change: Change | string): Promise<void>;

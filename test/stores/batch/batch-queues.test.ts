@@ -13,7 +13,9 @@ const limits = [{ window: "day", limit: 1 }] as const;
 const ask: Ask = { limits, bans: DEFAULT_BANS, units: 1 };
 const AWAY = new StoreFailure("unreachable", "away", "no");
 
-/** What the store says of an account whose day is spent: from now on each refusal may be a strike. */
+/**
+ * The store's answer about an account whose day is spent: from now on each refusal may be a strike.
+ */
 function spent(): Verdict {
   return {
     nowMs: NOON,

@@ -38,7 +38,7 @@ describe("requests that wait", () => {
       answers.map(({ admitted }) => admitted),
       answers.map((_, i) => i < 120),
     );
-    // What each was told to remain counts down, as if they had come one by one.
+    // The remaining units that each was told count down, as if they had come one by one.
     const remaining = answers
       .filter(({ admitted }) => admitted)
       .map(({ verdict, unspent }) => 120 - (verdict.windows[0]?.used ?? 0) + unspent);

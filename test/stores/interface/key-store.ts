@@ -9,7 +9,9 @@ import { add, record } from "../keys/record.ts";
 export type KeyPlace = {
   open(watch: boolean): Promise<KeyStore>;
   clear(): Promise<void>;
-  /** What test/stores/keys-writer.ts needs to open the same place from another process. */
+  /**
+   * The arguments with which test/stores/keys/writer.ts opens the same place from another process.
+   */
   writerArgs(): readonly string[];
 };
 

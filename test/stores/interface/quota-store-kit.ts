@@ -27,7 +27,10 @@ export const MINUTE_2_DAY_5 = [
 ] as const;
 export const DAY_1 = [{ window: "day", limit: 1 }] as const;
 
-/** What the claims of one engine share: the clock, and stores that are closed after each test. */
+/**
+ * The parts that the claims about one engine share: the clock, and stores that are closed after
+ * each test.
+ */
 export class Bench {
   nowMs = START;
   readonly #open: OpenQuotaStore;

@@ -75,7 +75,7 @@ export const BOTH: Ask = {
   units: 1,
 };
 
-/** What the store has counted, by field of the account's hash. */
+/** The counts in the store, by field of the account's hash. */
 export async function counted(redis: Redis, id = "a"): Promise<Record<string, number>> {
   const fields = await redis.hgetall(accountKey("tg", account(id)));
   return Object.fromEntries(

@@ -168,7 +168,8 @@ describe("a second absence in one window", () => {
     assert.equal(await admit(house.store, 1, ask), 1);
     await redis.config("SET", "maxmemory", "0");
     assert.equal(await admit(house.store, 58, ask), 58);
-    // What was admitted without the store is charged behind an answer; the look comes after that.
+    // Units that were admitted without the store are charged behind an answer; the look comes after
+    // that.
     await eventually(async () => assert.deepEqual(await counted(redis), { d: 59 }));
     await house.store.peek(name, ask);
     await leave(proxy, house.store);

@@ -12,7 +12,7 @@ export function asking(...limits: Limit[]): Ask {
   return { limits, bans: undefined, units: 1 };
 }
 
-/** What the store last told, when `used` units had been charged to all windows at `nowMs`. */
+/** The last answer of the store, when `used` units had been charged to all windows at `nowMs`. */
 export function toldBy(ask: Ask, used: number, nowMs: number): Verdict {
   return decide(NEW_ACCOUNT, { ...ask, units: used }, nowMs).verdict;
 }

@@ -15,7 +15,7 @@ describe("Redis Cluster", () => {
   });
   afterAll(() => cluster.close());
 
-  /** What the store counted for an account, wherever its key is now. */
+  /** The count of an account in the store, wherever its key is now. */
   async function counted(name: string): Promise<number> {
     const key = accountKey("tg", account(name));
     let sum = 0;

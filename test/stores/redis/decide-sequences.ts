@@ -6,7 +6,7 @@ export const DAY = 86_400_000;
 const YEAR = 366 * DAY;
 export const ACCOUNTS = 3;
 
-/** What a sequence may do next; an account is 0, 1 or 2. */
+/** One step of a sequence; an account is 0, 1 or 2. */
 type Step =
   | { readonly kind: "ask"; readonly asks: readonly { account: number; units: number }[] }
   | { readonly kind: "terms"; readonly account: number; readonly limits: readonly Limit[] }

@@ -9,7 +9,9 @@ export type Round = {
   readonly limit: number;
 };
 
-/** Of each admitted request: its account, its number in the window, and when it was sent and answered. */
+/**
+ * One admitted request: its account, its number in the window, and when it was sent and answered.
+ */
 export type Admitted = readonly [
   account: number,
   number: number,

@@ -10,7 +10,7 @@ import { account, open, perDay, spend } from "./redis-kit.ts";
 const PASSWORD = "p@ss:w/rd";
 const QUOTED = encodeURIComponent(PASSWORD);
 
-/** What counting needs, and nothing else: a part of what docs/operations.md lists. */
+/** The rights that counting needs, and nothing else: a part of those in docs/operations.md. */
 const LEAST = [
   "~tg:*",
   "&tg:events",

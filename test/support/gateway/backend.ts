@@ -131,7 +131,7 @@ async function handle(
 export type ByteBackend = AsyncDisposable & {
   readonly port: number;
   readonly origin: string;
-  /** What came over each connection, oldest first. */
+  /** The bytes that came over each connection, oldest first. */
   readonly received: readonly { readonly bytes: () => Buffer; readonly socket: Socket }[];
   close(): Promise<void>;
 };

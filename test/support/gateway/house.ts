@@ -12,10 +12,10 @@ import { createLog, type RequestLine } from "../../../src/telemetry/log.ts";
 import { eventually } from "../poll.ts";
 import { type Backend, openBackend } from "./backend.ts";
 
-/** What a test wants otherwise than the configuration below; objects are merged, member by member. */
+/** The differences from the configuration below; objects are merged, member by member. */
 export type HouseOptions = {
   readonly config?: Readonly<Record<string, unknown>>;
-  /** Of the environment `production`; `api: null` serves without a description. */
+  /** Keys of the environment `production`; `api: null` serves without a description. */
   readonly environment?: Readonly<Record<string, unknown>>;
   /** Default: the pets description of the repository. */
   readonly api?: string;
@@ -29,7 +29,7 @@ export type HouseOptions = {
   readonly now?: () => number;
 };
 
-/** What a gateway forwards to: `seen` grows by one with each request. */
+/** The server that a gateway forwards to: `seen` grows by one with each request. */
 export type Upstream = {
   readonly origin: string;
   readonly seen: readonly unknown[];

@@ -54,7 +54,7 @@ export function startLoad(url: string, key: string, perSecond: number): Load {
   let running = true;
   const runs = (async () => {
     for (let sent = 0; running; await sleep(4)) {
-      // What a stalled machine owes is not all asked at once.
+      // Requests that a stalled machine owes are not all sent at once.
       const due = Math.min(sent + 50, ((performance.now() - startMs) / 1_000) * perSecond);
       for (; sent < due; sent++) {
         asked.push(askOnce(url, key, agent).then((one) => went.push(one)));

@@ -21,7 +21,10 @@ export type ServedOptions = {
   readonly limits?: Readonly<Record<string, unknown>>;
   /** In place of the pets description; `null` serves without one. */
   readonly api?: string | null;
-  /** What runs node: a shell that sets limits first, say. It gets the whole command as arguments. */
+  /**
+   * The program that runs node: a shell that sets limits first, say. It gets the whole command as
+   * arguments.
+   */
   readonly under?: readonly string[];
   /** A folder that is there already, in place of one that is removed afterwards. */
   readonly directory?: string;
@@ -41,7 +44,7 @@ export type Served = AsyncDisposable & {
   readonly said: readonly Record<string, unknown>[];
   /** Rewrites the configuration file, which the process notices. */
   rewrite(over: Readonly<Record<string, unknown>>): Promise<void>;
-  /** What the store has counted for the account in its longest window. */
+  /** The count of the account in the store, in its longest window. */
   counted(account?: string): Promise<number>;
 };
 

@@ -161,7 +161,7 @@ async function allMet(clients: readonly Redis[]): Promise<void> {
 type Move = {
   readonly source: Redis;
   readonly target: Redis;
-  /** Of the target. */
+  /** The port of the target. */
   readonly port: number;
   readonly between: () => Promise<void>;
 };

@@ -10,8 +10,8 @@ export type RedisOfFile = {
 };
 
 /**
- * A server for the tests of one file: emptied after each test, closed after the last. What a test
- * file must undo or close before that goes into an `afterEach` of its own, ahead of this call.
+ * A server for the tests of one file: emptied after each test, closed after the last. Work that a
+ * test file must undo or close before that goes into an `afterEach` of its own, ahead of this call.
  */
 export async function redisOfFile(): Promise<RedisOfFile> {
   const server = await startRedis();

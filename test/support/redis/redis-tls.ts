@@ -4,7 +4,7 @@ import type { Authority } from "../wire/certificates.ts";
 
 /** TLS for a redis-server of a test: for clients, replicas, Sentinels and the nodes of a Cluster. */
 export type RedisTls = {
-  /** What a client trusts. */
+  /** The authority that a client trusts. */
   readonly ca: string;
   /** Options of a server that speaks TLS at this port, and nothing else. */
   args(port: number): readonly string[];

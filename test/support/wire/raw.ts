@@ -14,7 +14,9 @@ export type SendOptions = {
   readonly methods?: readonly string[];
 };
 
-/** What came back, and why reading stopped. `answered`: `methods` have their responses. */
+/**
+ * The bytes that came back, and why reading stopped. `answered`: `methods` have their responses.
+ */
 export type Received = {
   readonly bytes: Buffer;
   readonly ended: "answered" | "closed" | "reset" | "timeout";

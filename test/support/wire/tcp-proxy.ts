@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** What happens to the bytes of every connection, the open ones too. */
+/** The damage to the bytes of every connection, the open ones too. */
 export type Damage = {
   /** Each piece arrives so much later, either way. */
   readonly latencyMs?: number;
   /** Connections open, and nothing passes: what came waits for the end of this damage. */
   readonly blackHole?: boolean;
-  /** What is asked arrives, what is answered is lost. Reset afterwards: the stream has a hole. */
+  /** Questions arrive, answers are lost. Reset afterwards: the stream has a hole. */
   readonly swallowReplies?: boolean;
   /** After so many bytes of answers, counted from here, the connection is reset on both sides. */
   readonly cutAfterBytes?: number;

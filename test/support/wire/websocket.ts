@@ -68,7 +68,7 @@ export async function openSocketBackend(options: Options = {}): Promise<SocketBa
   };
 }
 
-/** What a client got: the messages so far, and how the socket ended. */
+/** The messages that a client got so far, and how the socket ended. */
 export type SocketClient = AsyncDisposable & {
   readonly socket: WebSocket;
   readonly messages: { readonly data: Buffer; readonly isBinary: boolean }[];
