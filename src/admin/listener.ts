@@ -17,12 +17,14 @@ import {
 } from "./http/answer.ts";
 import { isJson, LINGER_BYTES_MAX, readMembers } from "./http/body.ts";
 import { type Guarded, readHead, refuseStranger } from "./http/guard.ts";
+import { keepRoom } from "./http/keep-room.ts";
 import { answerBrokenRequests } from "./http/parser-error.ts";
 import { PAGE } from "./page.ts";
 import { createMetrics, METRICS_TYPE, type Metrics, type Watched } from "./prometheus.ts";
 
 export type AdminDeps = ApiDeps & {
-  readonly checks: () => Checks;
+  /** Those of one environment where it is named. */
+  readonly checks: (environment?: string) => Checks;
   readonly metrics: Pick<Metrics, "render">;
 };
 
@@ -78,7 +80,7 @@ export async function startAdmin(
     },
     serve,
   );
-  server.maxConnections = limits.connections;
+  keepRoom(server, limits.connections);
   server.timeout = limits.answerTimeoutMs;
   server.on("checkExpectation", (request, response) => {
     send(request, response, problem("expectation_failed", "Only 100-continue is supported"));
@@ -127,9 +129,15 @@ async function answerOpen(deps: AdminDeps, method: string, path: string): Promis
     "/readyz": () => readiness(deps.checks()),
     "/metrics": async () => text(METRICS_TYPE, await deps.metrics.render()),
   };
-  const row = Object.hasOwn(rows, path) ? rows[path] : undefined;
+  const row = Object.hasOwn(rows, path) ? rows[path] : readinessOf(deps, path);
   if (row === undefined) return problem("not_found", "There is nothing here: see / for what is");
   return method === "GET" || method === "HEAD" ? row() : refuseMethod(["GET", "HEAD"]);
+}
+
+/** `/readyz/ENV` for an environment that there is. */
+function readinessOf(deps: AdminDeps, path: string): (() => Answer) | undefined {
+  const found = deps.config().environments.find(({ name }) => path === `/readyz/${name}`);
+  return found && (() => readiness(deps.checks(found.name)));
 }
 
 function text(type: string, body: string): Answer {

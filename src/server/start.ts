@@ -1,8 +1,7 @@
 import { availableParallelism } from "node:os";
 import type { Config } from "../config/config.ts";
-import { startOne } from "./process/gateway-process.ts";
+import { startProcess } from "./process/gateway-process.ts";
 import type { Started, StartOptions } from "./process/started.ts";
-import { VERSION } from "./process/version.ts";
 
 /**
  * Builds a gateway from a configuration; main.ts and the tests use this same door. Rejects with an
@@ -10,7 +9,7 @@ import { VERSION } from "./process/version.ts";
  */
 export async function start(config: Config, options: StartOptions): Promise<Started> {
   const count = config.workers === "auto" ? availableParallelism() : config.workers;
-  if (count === 1) return startOne(config, options);
+  if (count === 1) return startProcess(config, options);
   const { startWorkers } = await import("./workers/supervisor.ts");
-  return startWorkers(config, count, { ...options, version: VERSION });
+  return startWorkers(config, count, options);
 }

@@ -8,35 +8,69 @@ export type Checks = Readonly<
 };
 
 export type Observed = {
-  /** Why the last reload was refused; undefined after one that worked. */
+  /** Where the last reload failed, without a word of the file; undefined after one that worked. */
   readonly reloadFailed: string | undefined;
   readonly store: Check;
+  /** `why` is not told: it may quote a record. */
   readonly keys: Check;
-  readonly upstreams: Iterable<Backend>;
+  readonly upstreams: Iterable<Upstream>;
   readonly draining: boolean;
+  readonly workers?: Check;
 };
 
-type Backend = { readonly environment: string; readonly origin: string; readonly up: boolean };
+type Upstream = {
+  readonly environment: string;
+  /** The path of the backend that it belongs to; absent for the environment's own. */
+  readonly backend?: string;
+  readonly origin: string;
+  readonly up: boolean;
+};
 
-/** A configuration that was not reloaded is told, and no reason to send requests elsewhere. */
-export function checksOf({ reloadFailed, store, keys, upstreams, draining }: Observed): Checks {
+/**
+ * The checks of /readyz, or of /readyz/ENV where an environment is named
+ * (docs/reference/admin.md#health). A configuration that was not reloaded is told, and no reason to
+ * send requests elsewhere.
+ */
+export function checksOf(observed: Observed, environment?: string): Checks {
+  const { reloadFailed, store, keys, draining, workers } = observed;
+  const upstreams = [...observed.upstreams];
   return {
-    config: reloadFailed === undefined ? OK : { ok: true, why: `not reloaded: ${reloadFailed}` },
+    config:
+      reloadFailed === undefined
+        ? OK
+        : { ok: true, why: `not reloaded: ${reloadFailed}; the log says why` },
     store,
-    keys,
-    upstreams: checkOf([...upstreams]),
+    keys: keys.ok ? OK : UNREADABLE_KEYS,
+    upstreams: environment === undefined ? ofAll(upstreams) : ofOne(upstreams, environment),
     draining: draining ? { ok: false, why: "shutting down" } : OK,
+    ...(workers && { workers }),
   };
 }
 
 const OK: Check = { ok: true };
+const UNREADABLE_KEYS: Check = { ok: false, why: "no usable key records: the log says why" };
 
-/** Well while every environment has a backend left; those that are down are told all the same. */
-function checkOf(backends: readonly Backend[]): Check {
-  const down = backends.filter(({ up }) => !up);
-  if (down.length === 0) return OK;
-  const ok = down.every(({ environment }) =>
-    backends.some((one) => one.up && one.environment === environment),
+/** Well while any environment has an upstream left; those that are down are told all the same. */
+function ofAll(upstreams: readonly Upstream[]): Check {
+  return judged(upstreams, upstreams.length === 0 || upstreams.some(({ up }) => up));
+}
+
+/** Well while each backend of the environment has an upstream left. */
+function ofOne(all: readonly Upstream[], environment: string): Check {
+  const upstreams = all.filter((one) => one.environment === environment);
+  const backends = Map.groupBy(upstreams, ({ backend }) => backend);
+  return judged(
+    upstreams,
+    [...backends.values()].every((backend) => backend.some(({ up }) => up)),
   );
-  return { ok, why: `down: ${down.map(({ origin }) => origin).join(", ")}` };
+}
+
+/** `why` names what is down by its environment: "down: production http://127.0.0.1:9001". */
+function judged(upstreams: readonly Upstream[], ok: boolean): Check {
+  const down = upstreams.filter(({ up }) => !up);
+  if (down.length === 0) return OK;
+  const named = down.map(({ environment, backend, origin }) => {
+    return [environment, backend, new URL(origin).origin].filter(Boolean).join(" ");
+  });
+  return { ok, why: `down: ${named.join(", ")}` };
 }

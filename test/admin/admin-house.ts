@@ -59,6 +59,7 @@ export type AdminHouse = AsyncDisposable & {
   /** Moves the clock of the listener and of the store. */
   clock: { nowMs: number };
   checks: Checks;
+  checksOf: (environment?: string) => Checks;
   reloaded: () => Promise<Reloaded>;
   ask(method: string, path: string, asked?: Asked): Promise<Answered>;
 };
@@ -89,6 +90,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   const state = {
     clock,
     checks: ALL_WELL,
+    checksOf: (_environment?: string): Checks => state.checks,
     reloaded: async (): Promise<Reloaded> => ({ ok: true, hash: config.hash }),
   };
   const closeStores = async () => {
@@ -103,7 +105,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     config: () => config,
     keys,
     quotas,
-    checks: () => state.checks,
+    checks: (environment) => state.checksOf(environment),
     reload: () => state.reloaded(),
     metrics,
     log: { info: note, error: note },

@@ -66,6 +66,24 @@ describe("the open endpoints", () => {
     }
   });
 
+  it("/readyz/ENV tells of one environment, and is 404 for one that there is not", async () => {
+    await using house = await openAdminHouse();
+    house.checksOf = (environment) => ({
+      ...ALL_WELL,
+      upstreams: { ok: environment !== "staging" },
+    });
+    for (const [path, status] of Object.entries({
+      "/readyz": 200,
+      "/readyz/production": 200,
+      "/readyz/staging": 503,
+      "/readyz/other": 404,
+      "/readyz/production/": 404,
+    })) {
+      assert.equal((await house.ask("GET", path, { token: "" })).status, status, path);
+    }
+    assert.equal((await house.ask("POST", "/readyz/staging")).status, 405);
+  });
+
   it("the page names every path that there is, and loads nothing", async () => {
     await using house = await openAdminHouse();
     const { text } = await house.ask("GET", "/");

@@ -2,7 +2,7 @@ import { request } from "node:http";
 import type { Config } from "../../config/config.ts";
 import type { BanReport, UsageReport } from "../../core/keys/report.ts";
 import { originOf } from "../frame/curl.ts";
-import type { Accounts, Lifted, Told } from "./accounts.ts";
+import type { AccountAnswer, Accounts, Lifted } from "./accounts.ts";
 
 const ANSWER_MS_MAX = 10_000;
 const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
@@ -20,7 +20,7 @@ export function askAdmin(config: Config): Accounts {
   };
 }
 
-async function ask<T>(config: Config, method: string, path: string): Promise<Told<T>> {
+async function ask<T>(config: Config, method: string, path: string): Promise<AccountAnswer<T>> {
   const { admin } = config;
   const reason = "with store: memory the running gateway knows";
   if (admin === undefined) {
@@ -83,6 +83,6 @@ function messageOf(body: unknown): string {
   return typeof message === "string" ? message : "The gateway refused";
 }
 
-function refused(message: string): Told<never> {
+function refused(message: string): AccountAnswer<never> {
   return { ok: false, message };
 }

@@ -5,7 +5,7 @@ import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import type { Terminal } from "../frame/terminal.ts";
-import type { Accounts, Told } from "./accounts.ts";
+import type { AccountAnswer, Accounts } from "./accounts.ts";
 
 /** Talks to the shared store itself: no gateway need run. Close it when done. */
 export async function openStoredAccounts(
@@ -29,7 +29,7 @@ export async function openStoredAccounts(
 
 function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Accounts {
   return {
-    bans: () => answered(config, async () => told(bansReport(await quotas.bans()))),
+    bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
     usage: (id) =>
       answered(config, async () => {
         const holder = findHolder(keys.list(), id);
@@ -42,7 +42,7 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
         }
         const limits = limitsOf(plan, holder.limits);
         const verdict = await quotas.peek(holder, { limits, bans: config.bans });
-        return told(usageReport(holder, verdict));
+        return given(usageReport(holder, verdict));
       }),
     liftBan: (id) =>
       answered(config, async () => {
@@ -53,14 +53,17 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
         const { account, environment } = name;
         const lifted = await quotas.liftBan({ account, environment });
         return lifted
-          ? told({ account, environment })
+          ? given({ account, environment })
           : refused(`Account ${account} is not banned`);
       }),
   };
 }
 
 /** A store that is away is said in words, without its password. */
-async function answered<T>(config: Config, ask: () => Promise<Told<T>>): Promise<Told<T>> {
+async function answered<T>(
+  config: Config,
+  ask: () => Promise<AccountAnswer<T>>,
+): Promise<AccountAnswer<T>> {
   try {
     return await ask();
   } catch (error) {
@@ -70,14 +73,14 @@ async function answered<T>(config: Config, ask: () => Promise<Told<T>>): Promise
   }
 }
 
-function told<T>(value: T): Told<T> {
+function given<T>(value: T): AccountAnswer<T> {
   return { ok: true, value };
 }
 
-function unknown(id: string): Told<never> {
+function unknown(id: string): AccountAnswer<never> {
   return refused(`Cannot find ${JSON.stringify(id)}: no key or account has this ID`);
 }
 
-function refused(message: string): Told<never> {
+function refused(message: string): AccountAnswer<never> {
   return { ok: false, message };
 }

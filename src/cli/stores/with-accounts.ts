@@ -3,7 +3,7 @@ import { FAILED, fail } from "../../server/process/process-door.ts";
 import { readConfig } from "../frame/config-file.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import type { Call } from "../frame/verb.ts";
-import type { Accounts, Told } from "./accounts.ts";
+import type { AccountAnswer, Accounts } from "./accounts.ts";
 import { askAdmin } from "./ask-admin.ts";
 
 /**
@@ -14,21 +14,21 @@ export async function withAccounts<T>(
   call: Call,
   terminal: Terminal,
   work: {
-    readonly ask: (accounts: Accounts) => Promise<Told<T>>;
+    readonly ask: (accounts: Accounts) => Promise<AccountAnswer<T>>;
     readonly say: (value: T) => number;
   },
 ): Promise<number> {
   const config = await readConfig(call, terminal);
   if (typeof config === "number") return config;
-  const told = await askWhereTheyAre(config, terminal, work.ask);
-  return told.ok ? work.say(told.value) : fail(terminal, FAILED, told.message);
+  const answer = await askWhereTheyAre(config, terminal, work.ask);
+  return answer.ok ? work.say(answer.value) : fail(terminal, FAILED, answer.message);
 }
 
 async function askWhereTheyAre<T>(
   config: Config,
   terminal: Terminal,
-  ask: (accounts: Accounts) => Promise<Told<T>>,
-): Promise<Told<T>> {
+  ask: (accounts: Accounts) => Promise<AccountAnswer<T>>,
+): Promise<AccountAnswer<T>> {
   if (config.store.kind === "memory") return ask(askAdmin(config));
   const { openStoredAccounts } = await import("./ask-store.ts");
   const { accounts, close } = await openStoredAccounts(config, terminal);

@@ -3,22 +3,12 @@ import type { Serving } from "../../gateway/listen/listeners.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Counted } from "../../telemetry/counting.ts";
 import type { Check, Checks } from "../../telemetry/health.ts";
-import type { Started } from "./started.ts";
 
-/**
- * The report of one process to the one that watches over it: counts since the last report, and its
- * state.
- */
-export type Told = {
+/** The counts of one process since it told them last, and how it is: for the one that supervises it. */
+export type ProcessStatus = {
   readonly counted: Counted;
   readonly gauges: Gauges;
   readonly checks: Checks;
-};
-
-/** A gateway that is one process of several. */
-export type One = Started & {
-  /** Counts are taken out: each is told once. */
-  tell(): Told;
 };
 
 export type Gauges = {
@@ -48,7 +38,7 @@ export function watch(
   };
 }
 
-export function readGauges(watched: Watched): Gauges {
+export function readGauges(watched: Omit<Watched, "version">): Gauges {
   return {
     inFlight: watched.inFlight(),
     tunnels: watched.tunnels(),

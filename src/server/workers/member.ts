@@ -1,13 +1,13 @@
 import type { Worker } from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { Reloaded } from "../../config/reload.ts";
-import type { Told } from "../process/status.ts";
+import type { ProcessStatus } from "../process/status.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
 import { WholeLines } from "./whole-lines.ts";
 
 /** A member's messages about itself. */
 export type Heard = {
-  told(told: Told): void;
+  onStatus(status: ProcessStatus): void;
   /** It will serve no longer: once for each, whatever follows. */
   lost(member: Member, why: string): void;
   /** Whole lines of its log. */
@@ -29,7 +29,8 @@ export class Member {
   #lost = false;
   #serving = false;
   #stopped = false;
-  told: Told | undefined;
+  /** As it told it last. */
+  status: ProcessStatus | undefined;
   /** Resolves with the URLs when it serves; rejects, in words, when it cannot. */
   readonly ready: Promise<Readonly<Record<string, string>>>;
   /** It has ended, and all that it wrote is read. */
@@ -85,9 +86,9 @@ export class Member {
     throw new Error("it answered something else");
   }
 
-  /** Brings `told` up to date; gives up after `withinMs`. Never rejects. */
+  /** Brings `status` up to date; gives up after `withinMs`. Never rejects. */
   async ask(withinMs: number): Promise<void> {
-    if (this.serving) await this.#ask((tell) => ({ tell }), withinMs).catch(() => {});
+    if (this.serving) await this.#ask((report) => ({ report }), withinMs).catch(() => {});
   }
 
   /** It drains and ends by itself. */
@@ -112,9 +113,9 @@ export class Member {
     } else if ("failing" in message) {
       this.#isLost(`it failed: ${message.failing}`);
     } else {
-      if ("told" in message) {
-        this.told = message.told;
-        this.#heard.told(message.told);
+      if ("status" in message) {
+        this.status = message.status;
+        this.#heard.onStatus(message.status);
       }
       const { id } = message;
       if (id === undefined) return;

@@ -1,7 +1,7 @@
 import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { Reloaded } from "../../config/reload.ts";
-import type { Told } from "../process/status.ts";
+import type { ProcessStatus } from "../process/status.ts";
 
 /**
  * Between the process that watches and one that serves. A configuration goes over whole, as it was
@@ -10,7 +10,7 @@ import type { Told } from "../process/status.ts";
 export type ToWorker =
   | { readonly start: Config }
   | { readonly reload: Config; readonly id: number }
-  | { readonly tell: number }
+  | { readonly report: number }
   | { readonly stop: true };
 
 export type FromWorker =
@@ -23,7 +23,7 @@ export type FromWorker =
   | { readonly failing: string }
   | { readonly reloaded: Reloaded; readonly id: number }
   /** `id` is that of the question; undefined in a message that nobody asked for. */
-  | { readonly told: Told; readonly id?: number };
+  | { readonly status: ProcessStatus; readonly id?: number };
 
 /** The way to the process that watches over this one. */
 export type Channel = {

@@ -4,7 +4,8 @@ import type { Config } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import type { Check, Checks } from "../../telemetry/health.ts";
 import type { Log } from "../../telemetry/log.ts";
-import { type Gauges, sumGauges, type Told } from "../process/status.ts";
+import type { Spread } from "../process/running-gateway.ts";
+import { type Gauges, type ProcessStatus, sumGauges } from "../process/status.ts";
 import { Member } from "./member.ts";
 
 /** The program itself: TypeScript in a checkout, JavaScript in the package. */
@@ -21,17 +22,11 @@ const BACKOFF_MS_MAX = 30_000;
 export type TeamOptions = {
   readonly count: number;
   readonly log: Log;
-  readonly told: (told: Told) => void;
+  readonly onStatus: (status: ProcessStatus) => void;
   readonly lines: (lines: string) => void;
   /** Added to the environment of each process. */
   readonly variables: Readonly<Record<string, string>>;
 };
-
-/**
- * The spread of a configuration. Not `taken`: nothing has changed, for these reasons. Taken: it is
- * in force, but for the processes that the reasons name.
- */
-export type Spread = { readonly taken: boolean; readonly reasons: readonly string[] };
 
 /** The processes that serve: as many as are wanted, each one that ends replaced. */
 export class Team {
@@ -85,11 +80,11 @@ export class Team {
 
   /** The last checks of every process that serves. */
   get checks(): readonly Checks[] {
-    return this.#told().map(({ checks }) => checks);
+    return this.#statuses().map(({ checks }) => checks);
   }
 
   get gauges(): Gauges {
-    const now = sumGauges(this.#told().map(({ gauges }) => gauges));
+    const now = sumGauges(this.#statuses().map(({ gauges }) => gauges));
     const lost = [...this.#members].reduce((sum, member) => sum + member.lost, 0);
     return {
       ...now,
@@ -174,8 +169,8 @@ export class Team {
     setTimeout(() => member.kill(), drainTimes(config).wholeMs + LAST_WORDS_MS).unref();
   }
 
-  #told(): readonly Told[] {
-    return [...this.#members].flatMap(({ serving, told }) => (serving && told ? [told] : []));
+  #statuses(): readonly ProcessStatus[] {
+    return [...this.#members].flatMap(({ serving, status }) => (serving && status ? [status] : []));
   }
 
   #launch(): Member {
@@ -185,9 +180,13 @@ export class Team {
       serialization: "advanced",
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
-    const { told, lines, variables } = this.#options;
+    const { onStatus, lines, variables } = this.#options;
     const lost = (member: Member, why: string) => this.#lose(member, why);
-    const member: Member = new Member(cluster.fork(variables), this.#config, { told, lines, lost });
+    const member: Member = new Member(cluster.fork(variables), this.#config, {
+      onStatus,
+      lines,
+      lost,
+    });
     this.#members.add(member);
     void member.closed.then(() => this.#leaving.delete(member));
     return member;
@@ -196,7 +195,7 @@ export class Team {
   #lose(member: Member, why: string): void {
     if (!this.#members.delete(member)) return;
     this.#leaving.add(member);
-    const { storeCommands = 0, logDropped = 0 } = member.told?.gauges ?? {};
+    const { storeCommands = 0, logDropped = 0 } = member.status?.gauges ?? {};
     this.#past.storeCommands += storeCommands;
     this.#past.logDropped += logDropped + member.lost;
     if (this.#stopping || !this.#opened) return;

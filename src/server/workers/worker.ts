@@ -2,7 +2,7 @@ import { flushCompileCache } from "node:module";
 import type { Config, Loaded } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import { createLog, type Log } from "../../telemetry/log.ts";
-import { startOne } from "../process/gateway-process.ts";
+import { startProcess, type WorkerGateway } from "../process/gateway-process.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
 import {
   DONE,
@@ -11,7 +11,6 @@ import {
   type ProcessSurroundings,
   WRONG_USAGE,
 } from "../process/process-door.ts";
-import type { One } from "../process/status.ts";
 import { removeCompileCache } from "./compile-cache.ts";
 import type { ToWorker } from "./messages.ts";
 import { type Channel, openChannel } from "./messages.ts";
@@ -41,7 +40,7 @@ class Service {
   #end: (status: number) => void = () => {};
   #log: Log | undefined;
   #config: Config | undefined;
-  #one: One | undefined;
+  #gateway: WorkerGateway | undefined;
   #starting: Promise<void> | undefined;
   #stopping = false;
 
@@ -70,8 +69,8 @@ class Service {
       this.#starting = this.#start(message.start);
     } else if ("reload" in message) {
       void this.#reload(message.reload, message.id);
-    } else if ("tell" in message) {
-      void this.#tell(message.tell);
+    } else if ("report" in message) {
+      void this.#tell(message.report);
     } else {
       void this.#stop(DONE);
     }
@@ -86,7 +85,7 @@ class Service {
     };
     try {
       // The admin listener is one for all, in the process that watches.
-      this.#one = await startOne(
+      this.#gateway = await startProcess(
         { ...config, admin: undefined },
         { log, load, logDropped: () => this.#pipe.dropped() },
       );
@@ -97,19 +96,19 @@ class Service {
     // For those that are started later: a process that is killed would leave nothing.
     flushCompileCache();
     await this.#tell();
-    await this.#channel.tell({ serving: this.#one.urls });
+    await this.#channel.tell({ serving: this.#gateway.urls });
     setInterval(() => void this.#tell(), TELL_MS).unref();
   }
 
   async #reload(config: Config, id: number): Promise<void> {
     this.#config = { ...config, admin: undefined };
-    const reloaded = await this.#one?.reload();
+    const reloaded = await this.#gateway?.reload();
     if (reloaded !== undefined) await this.#channel.tell({ reloaded, id });
   }
 
   async #tell(id?: number): Promise<void> {
-    if (this.#one === undefined) return;
-    await this.#channel.tell({ told: this.#one.tell(), ...(id !== undefined && { id }) });
+    if (this.#gateway === undefined) return;
+    await this.#channel.tell({ status: this.#gateway.status(), ...(id !== undefined && { id }) });
   }
 
   /** The process that watches is gone: ends as if told to, at once where it had been told so. */
@@ -135,7 +134,7 @@ class Service {
     setTimeout(() => this.#surroundings.process.kill(), endMs + LAST_LINES_MS).unref();
     const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());
     await this.#starting;
-    await Promise.race([this.#one?.stop(), late]).catch((error: unknown) => {
+    await Promise.race([this.#gateway?.stop(), late]).catch((error: unknown) => {
       this.#log?.error("stop_failed", { why: error instanceof Error ? error.message : error });
     });
     await this.#leave(status);

@@ -1,0 +1,188 @@
+import type { Admin } from "../../admin/listener.ts";
+import type { Watched } from "../../admin/prometheus.ts";
+import type { Config } from "../../config/config.ts";
+import type { Mistake } from "../../config/file/place.ts";
+import { type Change, judgeReload, type Reloaded, whyNot } from "../../config/reload.ts";
+import { formatAddress } from "../../core/http/address.ts";
+import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
+import { cannotListen } from "../../gateway/listen/listeners.ts";
+import type { KeyStore } from "../../stores/interface/key-store.ts";
+import type { QuotaStore } from "../../stores/interface/quota-store.ts";
+import { type Counting, takeCounted } from "../../telemetry/counting.ts";
+import { type Checks, checksOf, type Observed } from "../../telemetry/health.ts";
+import type { Started, StartOptions } from "./started.ts";
+import { type ProcessStatus, readGauges } from "./status.ts";
+import { VERSION } from "./version.ts";
+
+/**
+ * The spread of a configuration. Not `taken`: nothing has changed, for these reasons. Taken: it is
+ * in force, but for the processes that the reasons name.
+ */
+export type Spread = { readonly taken: boolean; readonly reasons: readonly string[] };
+
+/** The part of a gateway that serves: listeners of this process, or other processes. */
+export type Engine = {
+  readonly urls: Readonly<Record<string, string>>;
+  readonly watched: Omit<Watched, "version">;
+  /** Brings the counts of other processes up to date, ahead of a scrape. */
+  readonly gather?: () => Promise<void>;
+  observe(): Pick<Observed, "store" | "keys" | "upstreams" | "workers">;
+  /** Puts a configuration that was judged in force. Never rejects. */
+  adopt(change: Change): Promise<Spread>;
+  /** Serves what is under way, closes, and resolves when all of it is over; `hurry` cuts that short. */
+  drain(times: DrainTimes, hurry: AbortSignal): Promise<void>;
+  /** Cuts what is under way, in a drain or without one. */
+  cut(): void;
+};
+
+export type Stores = {
+  readonly keys: KeyStore;
+  readonly quotas: QuotaStore;
+  readonly counting: Counting;
+};
+
+/**
+ * A gateway as the rest sees it, whether one process serves or several: reloads one after another,
+ * one shutdown, one set of checks, one admin listener.
+ */
+export class RunningGateway implements Started {
+  #config: Config;
+  readonly #options: StartOptions;
+  readonly #stores: Stores;
+  readonly #engine: Engine;
+  readonly #now: () => number;
+  #admin: Admin | undefined;
+  #stopping: Promise<void> | undefined;
+  readonly #hurry = new AbortController();
+  #reloading: Promise<unknown> = Promise.resolve();
+  #reloadFailed: string | undefined;
+
+  constructor(config: Config, options: StartOptions, stores: Stores, engine: Engine) {
+    this.#config = config;
+    this.#options = options;
+    this.#stores = stores;
+    this.#engine = engine;
+    this.#now = options.now ?? Date.now;
+    stores.counting.configured(config, this.#now());
+  }
+
+  get urls(): Readonly<Record<string, string>> {
+    return this.#engine.urls;
+  }
+
+  get adminUrl(): string | undefined {
+    return this.#admin?.url;
+  }
+
+  /** Opens the admin listener where the configuration has one. Rejects in words, naming the setting. */
+  async openAdmin(): Promise<void> {
+    const { admin } = this.#config;
+    if (admin === undefined) return;
+    const { openAdmin } = await import("../../admin/listener.ts");
+    const { watched, gather } = this.#engine;
+    this.#admin = await openAdmin(admin, {
+      ...this.#stores,
+      config: () => this.#config,
+      checks: (environment) => this.checks(environment),
+      reload: () => this.reload(),
+      watched: { ...watched, version: VERSION },
+      ...(gather && { gather }),
+      log: this.#options.log,
+      now: this.#now,
+    }).catch((error: unknown) => {
+      throw cannotListen(error, formatAddress(admin.listen), "admin.listen");
+    });
+  }
+
+  /** Those of one environment where it is named: `upstreams` alone differs. */
+  checks(environment?: string): Checks {
+    const observed = {
+      ...this.#engine.observe(),
+      reloadFailed: this.#reloadFailed,
+      draining: this.#stopping !== undefined,
+    };
+    return checksOf(observed, environment);
+  }
+
+  /** Counts are taken out: each is told once. */
+  status(): ProcessStatus {
+    return {
+      counted: takeCounted(this.#stores.counting),
+      gauges: readGauges(this.#engine.watched),
+      checks: this.checks(),
+    };
+  }
+
+  reload(): Promise<Reloaded> {
+    const next = this.#reloading.then(() => this.#reloadOnce());
+    this.#reloading = next.catch(() => {});
+    return next;
+  }
+
+  stop({ atOnce } = { atOnce: false }): Promise<void> {
+    if (atOnce) this.#hurry.abort();
+    this.#stopping ??= this.#stopOnce();
+    if (atOnce) this.#engine.cut();
+    return this.#stopping;
+  }
+
+  async #reloadOnce(): Promise<Reloaded> {
+    const loaded = await this.#options.load();
+    const from = this.#config;
+    const inForce = { from, records: this.#stores.keys.list(), nowMs: this.#now() };
+    const next = judgeReload(loaded, inForce);
+    if (!next.ok) {
+      this.#kept(whyNot(next), next.mistakes[0]);
+      return next;
+    }
+    const { config } = next;
+    const { taken, reasons } = await this.#engine.adopt({ from, to: config });
+    if (!taken) {
+      this.#kept(reasons);
+      return { ok: false, mistakes: [], reasons };
+    }
+    this.#adopted(config);
+    return this.#told(config, reasons);
+  }
+
+  /**
+   * Any mistake keeps the old configuration, is logged with its file and line, and counts
+   * (docs/reference/edge.md#reload).
+   */
+  #kept(reasons: readonly string[], first?: Mistake): void {
+    for (const why of reasons) this.#options.log.error("config_refused", { why });
+    this.#stores.counting.reloaded("failure");
+    // Anybody may read this: a mistake may quote the file, and a reason names keys.
+    this.#reloadFailed =
+      first === undefined ? "it needs a restart" : `${first.file}:${first.line}:${first.column}`;
+  }
+
+  #adopted(config: Config): void {
+    this.#config = config;
+    this.#options.log.setLevel(config.log.level);
+    this.#stores.quotas.forget();
+    this.#stores.counting.configured(config, this.#now());
+    this.#reloadFailed = undefined;
+  }
+
+  /** `reasons` name the processes that do not have it yet. */
+  #told({ hash }: Config, reasons: readonly string[]): Reloaded {
+    const { log } = this.#options;
+    const { counting } = this.#stores;
+    if (reasons.length > 0) {
+      for (const why of reasons) log.error("config_incomplete", { why });
+      counting.reloaded("failure");
+      return { ok: false, mistakes: [], reasons, partly: true };
+    }
+    counting.reloaded("success");
+    log.info("config_reloaded", { hash });
+    return { ok: true, hash };
+  }
+
+  async #stopOnce(): Promise<void> {
+    await this.#engine.drain(drainTimes(this.#config), this.#hurry.signal);
+    await this.#admin?.close();
+    await this.#stores.quotas.close();
+    await this.#stores.keys.close();
+  }
+}

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { Agent, get } from "node:http";
+import { connect, type Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import { describe, it } from "vitest";
+import { openAdminHouse } from "../admin-house.ts";
+
+async function openMany(port: number, count: number, bytes: string): Promise<Socket[]> {
+  return Promise.all(
+    Array.from({ length: count }, async () => {
+      const socket = connect(port, "127.0.0.1").on("error", () => {});
+      await once(socket, "connect");
+      socket.write(bytes);
+      return socket;
+    }),
+  );
+}
+
+describe("256 connections that finish nothing", () => {
+  const told = {
+    "say nothing": "",
+    "stop in the middle of a head": "GET /livez HTTP/1.1\r\nHost: x\r\n",
+    "stop in the middle of a body": `POST /api/reload HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
+  };
+  for (const [name, bytes] of Object.entries(told)) {
+    it(`and ${name} do not keep /livez from its answer`, async () => {
+      await using house = await openAdminHouse();
+      const silent = await openMany(house.port, 256, bytes);
+      for (let i = 0; i < 5; i++) {
+        const startMs = performance.now();
+        assert.equal((await house.ask("GET", "/livez")).status, 200);
+        assert.ok(performance.now() - startMs < 2_000, "at once, not after a timeout");
+      }
+      for (const socket of silent) socket.destroy();
+    });
+  }
+});
+
+it("a connection that asks again and again outlives the deadline of its answers", async () => {
+  await using house = await openAdminHouse({ limits: { answerTimeoutMs: 300 } });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const sockets = new Set<unknown>();
+  for (let i = 0; i < 8; i++) {
+    const request = get({ port: house.port, path: "/livez", agent });
+    const [response] = await once(request, "response");
+    assert.equal(response.statusCode, 200);
+    sockets.add(request.socket);
+    response.resume();
+    await once(response, "end");
+    await delay(100);
+  }
+  assert.equal(sockets.size, 1);
+  agent.destroy();
+});

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { checksOf, type Observed } from "../../src/telemetry/health.ts";
+
+const WELL = { ok: true };
+
+function observed(more: Partial<Observed>): Observed {
+  return {
+    reloadFailed: undefined,
+    store: WELL,
+    keys: WELL,
+    upstreams: [],
+    draining: false,
+    ...more,
+  };
+}
+
+/** "production:up" and "staging/v1/orders:down": an environment, a path, and how it is. */
+function upstreams(...told: readonly string[]) {
+  return told.map((text, i) => {
+    const [, environment = "", backend, how] = /^(\w+)(\/[^:]+)?:(\w+)$/.exec(text) ?? [];
+    const named = backend === undefined ? {} : { backend };
+    return { environment, ...named, origin: `http://10.0.0.${i}:8000`, up: how === "up" };
+  });
+}
+
+describe("the check of upstreams", () => {
+  it("fails when every upstream of every environment is down, and not before", () => {
+    const check = (...told: string[]) =>
+      checksOf(observed({ upstreams: upstreams(...told) })).upstreams;
+    assert.deepEqual(check("production:up", "staging:up"), { ok: true });
+    assert.equal(check("production:up", "staging:down").ok, true, "a dead staging backend");
+    assert.equal(check("production:down", "production/v1/a:down", "staging:up").ok, true);
+    assert.equal(check("production:down", "staging:down").ok, false);
+    assert.equal(check().ok, true);
+  });
+
+  it("of one environment fails when any backend of it has none up, whatever the others have", () => {
+    const all = ["production:up", "production:down", "production/v1/a:down", "staging:down"];
+    const check = (environment: string, told: readonly string[]) =>
+      checksOf(observed({ upstreams: upstreams(...told) }), environment).upstreams.ok;
+    assert.equal(check("production", all), false, "/v1/a has none");
+    assert.equal(check("production", [...all, "production/v1/a:up"]), true);
+    assert.equal(check("production", ["production:down", "staging:up"]), false);
+    assert.equal(check("staging", ["production:down", "staging:up"]), true);
+  });
+
+  it("names each that is down by its environment, its path and its origin alone", () => {
+    const [first] = upstreams("production/v1/a:down");
+    const secret = {
+      ...first,
+      environment: "x",
+      origin: "http://user:secret@10.0.0.9:8000",
+      up: false,
+    };
+    const { why } = checksOf(observed({ upstreams: [first, secret] as never })).upstreams;
+    assert.equal(why, "down: production /v1/a http://10.0.0.0:8000, x /v1/a http://10.0.0.9:8000");
+  });
+});
+
+describe("the other checks", () => {
+  it("repeat nothing of a record, and a place of the file only", () => {
+    const why = "record 3 is damaged: pets_live_canary";
+    const { keys, config } = checksOf(
+      observed({ keys: { ok: false, why }, reloadFailed: "tollgate.yaml:3:4" }),
+    );
+    assert.deepEqual(keys, { ok: false, why: "no usable key records: the log says why" });
+    assert.deepEqual(config, {
+      ok: true,
+      why: "not reloaded: tollgate.yaml:3:4; the log says why",
+    });
+  });
+
+  it("fail while it drains, and tell the workers only where there are some", () => {
+    assert.equal(checksOf(observed({ draining: true })).draining.ok, false);
+    assert.equal("workers" in checksOf(observed({})), false);
+    const workers = { ok: false, why: "none serves" };
+    assert.deepEqual(checksOf(observed({ workers })).workers, workers);
+  });
+});
