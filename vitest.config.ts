@@ -63,6 +63,7 @@ export default defineConfig({
     coverage: {
       include: ["src/**/*.ts"],
       reporter: ["text-summary", "html"],
+      reportOnFailure: true,
       thresholds: { "src/core/**": { branches: 100 } },
     },
   },
