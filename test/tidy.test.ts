@@ -77,6 +77,16 @@ describe("the house", () => {
     assert.deepEqual(bad, []);
   });
 
+  it("begins no comment with a subject that the reader has to guess", () => {
+    const guess =
+      /(?:\/\*\*|^\s*\/\/|\n\s*\/\/)[\s*]*(?:What|Whatever|Who|Whoever|Whose|Of|That of|Those of)\b.*/g;
+    const bad = [...SOURCES].flatMap(([path, text]) => {
+      if (path === "test/tidy.test.ts") return [];
+      return [...text.matchAll(guess)].map(([comment]) => `${path}: ${comment.trim()}`);
+    });
+    assert.deepEqual(bad, [], "name the subject: not What, Who or Of");
+  });
+
   it("names no registry and no place on one machine, in any text", () => {
     const texts = globSync(["*.{json,md,yaml}", "{docs,config}/**/*.{json,md,yaml}", ".ci/*"], {
       cwd: ROOT,

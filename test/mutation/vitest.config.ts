@@ -1,6 +1,9 @@
 import { defineConfig } from "vitest/config";
 
-/** What Stryker runs against each mutant: `related` leaves of it the files that reach the mutant. */
+/**
+ * The tests that Stryker runs against each mutant: `related` leaves of them the files that reach
+ * the mutant.
+ */
 export default defineConfig({
   test: {
     include: ["test/core/**/*.test.ts"],

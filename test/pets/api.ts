@@ -6,7 +6,7 @@ export type Answer = {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** Of `text`; numbers above 2^53 are not exact here. */
+  /** Parses `text`; numbers above 2^53 are not exact here. */
   readonly json: unknown;
 };
 

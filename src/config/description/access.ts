@@ -3,7 +3,7 @@ import { type Fields, isMap, type Path } from "../file/place.ts";
 import { SCOPE, scope } from "../schema/kinds.ts";
 import { lookUp, pointerOf } from "./reference.ts";
 
-/** Who may call an operation (docs/reference/plans.md#scopes). */
+/** The conditions to call an operation (docs/reference/plans.md#scopes). */
 export type Access = {
   /** A key needs all scopes of one of them; empty: it needs none. */
   readonly scopes: readonly (readonly string[])[];

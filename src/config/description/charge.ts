@@ -66,7 +66,7 @@ function readWindows(value: unknown, path: Path, findings: Findings): readonly L
 
 const OPERATION_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** What the counts of the operation are kept under; undefined where it has no usable name. */
+/** The name under which the operation is counted; undefined where it has no usable name. */
 function claimName(
   operation: Fields,
   path: Path,

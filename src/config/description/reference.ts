@@ -11,7 +11,7 @@ export function pointerOf(reference: string): string[] | undefined {
   }
 }
 
-/** What stands there in a file; undefined where nothing does. */
+/** The value at a place of a file; undefined where there is none. */
 export function lookUp(value: unknown, path: Path): unknown {
   let inner = value;
   for (const part of path) {

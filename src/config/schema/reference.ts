@@ -86,7 +86,7 @@ export function configurationReference(): string {
   const root = shapeSchema();
   const top = rowsOf(root).filter(({ schema }) => mapIn(schema) === undefined);
   const inner = rowsOf(root).filter(({ schema }) => mapIn(schema) !== undefined);
-  // What every configuration has comes first.
+  // The keys that every configuration has come first.
   inner.sort((one, other) => Number(other.isRequired) - Number(one.isRequired));
   const sections = [
     section("The file", "", top),

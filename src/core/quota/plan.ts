@@ -1,6 +1,6 @@
 import type { Limit } from "./windows.ts";
 
-/** What a plan has beside its windows (docs/reference/plans.md). */
+/** The parts of a plan beside its windows (docs/reference/plans.md). */
 export type PlanBounds = {
   /** Requests of an account under way at once, in one process; undefined: any number. */
   readonly concurrent: number | undefined;
@@ -10,7 +10,7 @@ export type PlanBounds = {
 
 /** The windows of an account for one operation, beside those of its plan. */
 export type OperationLimits = {
-  /** What their counts are kept under: five characters of `0-9a-z` at most. */
+  /** The name under which their counts are kept: five characters of `0-9a-z` at most. */
   readonly id: string;
   /** Shortest first; never empty. */
   readonly windows: readonly Limit[];
