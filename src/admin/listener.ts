@@ -23,7 +23,7 @@ import { PAGE } from "./page.ts";
 import { createMetrics, METRICS_TYPE, type Metrics, type Watched } from "./prometheus.ts";
 
 export type AdminDeps = ApiDeps & {
-  /** Those of one environment where it is named. */
+  /** The checks; of one environment where it is named. */
   readonly checks: (environment?: string) => Checks;
   readonly metrics: Pick<Metrics, "render">;
 };

@@ -118,7 +118,7 @@ type Parts = Stores & {
   readonly mode: () => Config["onStoreFailure"];
 };
 
-/** What all listeners of this process share. */
+/** The parts that all listeners of this process share. */
 function gatewayOf(
   config: Config,
   { log, now }: StartOptions & { now: () => number },

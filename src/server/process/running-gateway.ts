@@ -94,7 +94,7 @@ export class RunningGateway implements Started {
     });
   }
 
-  /** Those of one environment where it is named: `upstreams` alone differs. */
+  /** The checks; of one environment where it is named: `upstreams` alone differs. */
   checks(environment?: string): Checks {
     const observed = {
       ...this.#engine.observe(),
