@@ -12,7 +12,7 @@ import type { StoreAddress } from "./schema/addresses.ts";
 export type Config = {
   /** Absolute path of the file. */
   readonly file: string;
-  /** SHA-256 of what is in force, in hex: file, substitutions and descriptions. */
+  /** SHA-256 in hex of the file as it stands, its descriptions and authorities; no variable is in it. */
   readonly hash: string;
   readonly store: StoreAddress;
   readonly storePrefix: string;

@@ -10,7 +10,7 @@ import { Findings } from "./file/findings.ts";
 import type { Mistake } from "./file/place.ts";
 import type { Variables } from "./file/substitute.ts";
 import { type ReadText, readTextFile } from "./file/text-file.ts";
-import { readTree, type Tree } from "./file/tree.ts";
+import { readTree } from "./file/tree.ts";
 import { readPems } from "./pem.ts";
 import { warnOfUnhonoured } from "./unhonoured.ts";
 
@@ -45,7 +45,7 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
   const pems = [...authorities.values()];
   const config = complete(draft, {
     file: resolve(file),
-    hash: hashOf(source.text, tree, [...described.texts, ...pems.map(({ text }) => text)]),
+    hash: hashOf(source.text, [...described.texts, ...pems.map(({ text }) => text)]),
     operations: described.operations,
     authorities,
   });
@@ -108,11 +108,14 @@ async function readDescriptions(draft: Draft, findings: Findings): Promise<Descr
   return { operations, texts, files, mistakes, warnings };
 }
 
-/** In force is the same exactly when file, substitutions, descriptions and authorities are. */
-function hashOf(text: string, { substitutions }: Tree, beside: readonly string[]): string {
-  const replaced = [...substitutions].sort(([a], [b]) => (a < b ? -1 : 1));
-  const parts = JSON.stringify([text, replaced, beside]);
-  return createHash("sha256").update(parts).digest("hex");
+/**
+ * The same exactly when file, descriptions and authorities are. What was substituted is left out:
+ * the hash stands on the open /metrics, and would let a weak secret be guessed.
+ */
+function hashOf(text: string, beside: readonly string[]): string {
+  return createHash("sha256")
+    .update(JSON.stringify([text, beside]))
+    .digest("hex");
 }
 
 /** The file itself first, each from top to bottom, and nothing twice. */

@@ -34,7 +34,7 @@ export const LOG_FIELDS: Readonly<Record<keyof RequestLine | "level" | "time" | 
     level: { meaning: "`info`" },
     time: { meaning: "Unix milliseconds at which the line was written" },
     id: { meaning: "The id of the request, as in `X-Request-Id`" },
-    env: { meaning: "The environment", absent: "its host was not known, or the head unreadable" },
+    env: { meaning: "The environment", absent: "its host was not known to a listener of several" },
     account: { meaning: "The account that was charged or refused", absent: "no key was accepted" },
     key: { meaning: "The id of the key, never the key", absent: "no key was accepted" },
     plan: { meaning: "The plan of the account", absent: "no key was accepted" },

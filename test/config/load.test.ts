@@ -106,6 +106,16 @@ environments:
   });
 });
 
+describe("the hash of a configuration", () => {
+  it("lets no secret be guessed that a variable holds, and tells one file from another", async () => {
+    const lines = 'admin: { listen: 127.0.0.1:9090, token: "${TOKEN:-}" }';
+    const weak = await loadLines(lines, { TOKEN: "letmein" });
+    const other = await loadLines(lines, { TOKEN: "hunter2" });
+    assert.equal(weak.hash, other.hash);
+    assert.notEqual((await loadLines(`${lines}\nkeyPrefix: other`)).hash, weak.hash);
+  });
+});
+
 describe("loadConfig reads", () => {
   it("off in every way that YAML has it, for bans, admin and rateLimitFields", async () => {
     for (const off of ["off", '"off"', "false"]) {

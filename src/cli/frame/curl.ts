@@ -1,25 +1,35 @@
 import type { Environment } from "../../config/config.ts";
 import { type Address, formatAddress } from "../../core/http/address.ts";
 
+type Shown = Pick<Environment, "listen" | "hosts" | "routes"> & { readonly tls?: unknown };
+
 /** A command that tries the key and works when pasted into a shell. */
 export function curlLine(
-  { listen, hosts, routes }: Environment,
+  { listen, hosts, routes, tls }: Shown,
   key: string,
-  origin: string = originOf(listen),
+  origin: string = originOf(listen, tls === undefined ? "http" : "https"),
 ): string {
-  const [host] = hosts;
-  const named = host === undefined ? "" : ` -H "Host: ${host}"`;
   // The first operation that needs nothing but a GET; the base path where none is described.
   const plain = routes.operations?.find(
     ({ method, segments, lifecycle }) =>
       method === "GET" && !segments.includes(undefined) && !lifecycle.deprecated,
   );
   const path = plain?.template ?? `${routes.basePath.replace(/\/$/, "")}/`;
-  return `curl -i${named} -H "Authorization: Bearer ${key}" "${origin}${path}"`;
+  const { named, reached } = byName(origin, hosts[0]);
+  return `curl -i${named} -H "Authorization: Bearer ${key}" "${reached}${path}"`;
+}
+
+/** A certificate is checked for the name in the URL; without TLS the Host field says the name. */
+function byName(origin: string, host: string | undefined) {
+  if (host === undefined) return { named: "", reached: origin };
+  const { protocol, hostname, port } = new URL(origin);
+  if (protocol === "http:") return { named: ` -H "Host: ${host}"`, reached: origin };
+  const at = port === "" ? "443" : port;
+  return { named: ` --resolve "${host}:${at}:${hostname}"`, reached: `https://${host}:${at}` };
 }
 
 /** The origin under which a listener is reached: one on every address is reached on loopback. */
-export function originOf({ host, port }: Address): string {
+export function originOf({ host, port }: Address, scheme: "http" | "https" = "http"): string {
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  return `http://${formatAddress({ host: reached, port })}`;
+  return `${scheme}://${formatAddress({ host: reached, port })}`;
 }

@@ -24,8 +24,6 @@ export type Tree = {
   isSubstituted(path: Path): boolean;
   /** Whether a part of the value could not be read, so that the value is unknown. */
   isBroken(path: Path): boolean;
-  /** Every variable that was replaced, and by what. */
-  readonly substitutions: ReadonlyMap<string, string>;
 };
 
 export type TreeOptions = {
@@ -48,7 +46,6 @@ type Reading = Parsed & {
   readonly keys: Map<string, number>;
   readonly substituted: Set<string>;
   readonly broken: Set<string>;
-  readonly substitutions: Map<string, string>;
   count: number;
   exceeded: boolean;
 };
@@ -71,7 +68,6 @@ export function readTree(
     keys: new Map(),
     substituted: new Set(),
     broken: new Set(),
-    substitutions: new Map(),
     count: 0,
     exceeded: false,
   };
@@ -142,7 +138,6 @@ function plainScalar(reading: Reading, node: Scalar, path: Path): unknown {
     const offset = reading.values.get(pathKey(path)) ?? 0;
     note(reading, offset, `Cannot replace the references in ${dotted(path)}: ${mistake}`);
   }
-  for (const name of used) reading.substitutions.set(name, variables[name] ?? "");
   if (used.length > 0) reading.substituted.add(pathKey(path));
   if (mistakes.length > 0) {
     reading.broken.add(pathKey(path));
@@ -177,7 +172,7 @@ function note({ mistakes, options, placeAt }: Reading, offset: number, message: 
 }
 
 function treeOf(reading: Reading, value: unknown): Tree {
-  const { values, keys, placeAt, substituted, broken, substitutions } = reading;
+  const { values, keys, placeAt, substituted, broken } = reading;
   const placeOf = (path: Path): Place => {
     const exact = values.get(pathKey(path));
     if (exact !== undefined && path.length > 0) return placeAt(exact);
@@ -197,6 +192,5 @@ function treeOf(reading: Reading, value: unknown): Tree {
     },
     isSubstituted: (path) => substituted.has(pathKey(path)),
     isBroken: (path) => [...broken].some((one) => isWithin(one, pathKey(path))),
-    substitutions,
   };
 }

@@ -72,6 +72,8 @@ export type Arrival = {
   readonly id: string;
   readonly startedMs: number;
   readonly peer: string;
+  /** The one environment of the listener, where it has one: that of every request to it. */
+  readonly environment: string | undefined;
   /** The client wants `100 Continue` before it sends the body. */
   readonly asksToContinue: boolean;
   /** Set where the socket was handed over for an upgrade: then this request is its last. */
@@ -334,7 +336,7 @@ export class Exchange {
     const { served, key, arrival } = this;
     return {
       id: this.id,
-      env: served?.name,
+      env: served?.name ?? arrival.environment,
       account: key?.account,
       key: key?.id,
       plan: key?.plan,

@@ -154,6 +154,7 @@ export class Listener {
       id: randomUUID(),
       startedMs: this.#gateway.elapsed(),
       peer: plainAddress(request.socket.remoteAddress),
+      environment: this.#serves.length === 1 ? this.#serves[0]?.name : undefined,
       asksToContinue,
       upgrade,
       last: memory !== "enough" || this.#declined.has(request),

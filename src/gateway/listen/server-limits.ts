@@ -21,13 +21,17 @@ function parserBytesMax({ headerBytes, urlBytes }: EdgeLimits): number {
   return headerBytes + urlBytes + 1_024;
 }
 
-/** Says so where the configuration allows more connections than there may be open files. */
-export function tellLimit(server: Server, serves: readonly Served[], { log }: Gateway): void {
+/** Gateways that have told: all of their listeners share the open files, and one line says so. */
+const told = new WeakSet<Gateway>();
+
+/** Says once where the configuration allows more connections than there may be open files. */
+export function tellLimit(server: Server, serves: readonly Served[], gateway: Gateway): void {
   const { connections: wanted } = loosestLimits(serves);
   const { maxConnections: connections, listening } = server;
-  if (connections >= wanted || !listening) return;
+  if (connections >= wanted || !listening || told.has(gateway)) return;
+  told.add(gateway);
   const why = "open files: raise their limit (ulimit -n), or lower limits.connections";
-  log.info("connections_limited", { connections, wanted, why });
+  gateway.log.info("connections_limited", { connections, wanted, why });
 }
 
 /** The rest of the open files is for backends, the store, the log and files proper. */
