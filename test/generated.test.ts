@@ -33,6 +33,16 @@ describe("the rows", () => {
     charged: 0,
     forwards: 0,
     durationMs: 5,
+    client: "192.0.2.1",
+    upstream: "http://127.0.0.1:9001",
+    backend: "/v1/orders",
+    traceId: "0af7651916cd43dd8448eb211c80319c",
+    decidedAt: 1,
+    cost: 1,
+    strikes: 0,
+    config: "01234567",
+    windows: [["minute", 60, 60, 2]],
+    by: "memory",
     why: "used up",
   };
   const written = (line: RequestLine): Record<string, unknown> => {

@@ -1,7 +1,8 @@
 import { isPreflight } from "../core/http/cors.ts";
 import { judgeRoute } from "../core/http/route.ts";
+import { forwardedTarget } from "../core/http/target.ts";
 import type { Exchange } from "./exchange/exchange.ts";
-import type { Gateway, Served } from "./exchange/served.ts";
+import type { Backend, Gateway, Served } from "./exchange/served.ts";
 import { forward } from "./forward/forward.ts";
 import { authenticate } from "./stages/authenticate.ts";
 import { receive } from "./stages/receive.ts";
@@ -22,7 +23,7 @@ export async function handle(
 ): Promise<void> {
   const received = receive(gateway, serves, exchange);
   if (!received.ok) return sendRefusal(gateway, exchange, received.refusal);
-  const { served, head, target, found } = received.value;
+  const { served, head, target, found, backend } = received.value;
   if (target.whole === "*") return sendServerOptions(gateway, exchange);
   if (served.cors !== undefined && isPreflight(head)) return sendPreflight(gateway, exchange);
 
@@ -42,7 +43,10 @@ export async function handle(
 
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
   const told = { standing: standing.value, account, plan };
-  const admitted = { gateway, exchange, served, head, target: target.whole, ...told };
+  // A route was found, so a service has it.
+  const at = backend as Backend;
+  const sent = { backend: at, target: forwardedTarget(target.whole, at) };
+  const admitted = { gateway, exchange, served, head, ...sent, ...told };
   const { upgrade } = exchange.arrival;
   if (upgrade === undefined) return forward(admitted);
   return openTunnel(admitted, consumer.value.key, upgrade);

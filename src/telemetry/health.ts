@@ -21,7 +21,7 @@ export type Observed = {
 type Upstream = {
   readonly environment: string;
   /** The path of the backend that it belongs to; absent for the environment's own. */
-  readonly backend?: string;
+  readonly backend?: string | undefined;
   readonly origin: string;
   readonly up: boolean;
 };

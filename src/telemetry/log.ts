@@ -21,6 +21,18 @@ export type RequestLine = {
   readonly charged: number;
   readonly forwards: 0 | 1 | 2;
   readonly durationMs: number;
+  /** The client's address, after `trustedProxies`. */
+  readonly client: string;
+  readonly upstream?: string | undefined;
+  readonly backend?: string | undefined;
+  readonly traceId?: string | undefined;
+  /** Unix milliseconds of the store's clock. */
+  readonly decidedAt?: number | undefined;
+  readonly cost?: number | undefined;
+  readonly strikes?: number | undefined;
+  readonly config?: string | undefined;
+  readonly windows?: readonly WindowMember[] | undefined;
+  readonly by?: "store" | "memory" | "local" | undefined;
   /** Why, for people: never shown to the client. */
   readonly why: string | undefined;
 };
@@ -53,9 +65,31 @@ export const LOG_FIELDS: Readonly<Record<keyof RequestLine | "level" | "time" | 
     charged: { meaning: "Units charged" },
     forwards: { meaning: "How often the request was sent to a backend: 0, 1, or 2 with a retry" },
     durationMs: { meaning: "From the first byte of the head to the end of the answer" },
+    client: { meaning: "The address of the client, after `trustedProxies`" },
+    upstream: { meaning: "The origin that was asked last", absent: "none was" },
+    backend: { meaning: "The path of the backend in the configuration", absent: "it has none" },
+    traceId: { meaning: "The id of the client's trace", absent: "it sent no valid traceparent" },
+    decidedAt: {
+      meaning: "Unix milliseconds of the store's clock at the decision",
+      absent: "nothing was decided",
+    },
+    cost: { meaning: "Units that the request costs", absent: "nothing was decided" },
+    strikes: { meaning: "Strikes of the account after it", absent: "nothing was decided" },
+    config: { meaning: "The first 8 digits of the configuration's hash", absent: "as `env`" },
+    windows: {
+      meaning: "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds",
+      absent: "no window and no ban refused it",
+    },
+    by: {
+      meaning: "`memory`, `local` or `store`: where the refusal was decided",
+      absent: "as `windows`",
+    },
     why: { meaning: "The reason, for people; never shown to the client", absent: "there is none" },
     msg: { meaning: "`request`" },
   };
+
+/** A window as it was decided: name, units used, limit, and its end in Unix seconds. */
+type WindowMember = readonly [name: string, used: number, limit: number, reset: number];
 
 /** `absent` says when a line lacks the member; without it every line has it. */
 type LogField = { readonly meaning: string; readonly absent?: string };
@@ -113,6 +147,17 @@ function requestText(line: RequestLine): string {
   if (code !== undefined) text += `,"code":"${code}"`;
   text += `,"source":"${line.source}","decision":"${line.decision}","charged":${line.charged}`;
   text += `,"forwards":${line.forwards},"durationMs":${line.durationMs}`;
+  text += `,"client":"${line.client}"`;
+  if (line.upstream !== undefined) text += `,"upstream":"${line.upstream}"`;
+  if (line.backend !== undefined) text += `,"backend":${JSON.stringify(line.backend)}`;
+  if (line.traceId !== undefined) text += `,"traceId":"${line.traceId}"`;
+  if (line.decidedAt !== undefined) {
+    text += `,"decidedAt":${line.decidedAt},"cost":${line.cost},"strikes":${line.strikes}`;
+  }
+  if (line.config !== undefined) text += `,"config":"${line.config}"`;
+  if (line.windows !== undefined) {
+    text += `,"windows":${JSON.stringify(line.windows)},"by":"${line.by}"`;
+  }
   if (why !== undefined) text += `,"why":${JSON.stringify(why)}`;
   return `${text},"msg":"request"}\n`;
 }

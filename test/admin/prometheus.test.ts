@@ -37,6 +37,7 @@ const LINE: RequestLine = {
   charged: 1,
   forwards: 1,
   durationMs: 5,
+  client: "192.0.2.1",
   why: undefined,
 };
 

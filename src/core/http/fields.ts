@@ -1,6 +1,6 @@
 import type { Limit } from "../quota/windows.ts";
 import type { Head } from "./head.ts";
-import { continueTrace } from "./trace.ts";
+import { passTrace } from "./trace.ts";
 
 /**
  * Fields of one connection, never of the message: RFC 9110 7.6.1, and HTTP/2's upgrade field. Close
@@ -41,16 +41,17 @@ const NOT_FORWARDED = new Set([
 const FROM_PROXIES = new Set(["forwarded", "x-real-ip"]);
 
 /**
- * The gateway's own statements about a request, for the backend. `random` is 48 hexadecimal digits.
+ * The gateway's own statements about a request, for the backend.
  */
 export type Identity = {
   readonly requestId: string;
   readonly account: string;
   readonly plan: string;
-  readonly random: string;
   readonly peer: string;
   readonly peerIsTrusted: boolean;
   readonly scheme: "http" | "https";
+  /** The prefix of the path that the backend does not see, or "". */
+  readonly prefix: string;
 };
 
 /** The gateway's name in Via: RFC 9110 7.6.3 allows a pseudonym. */
@@ -123,6 +124,7 @@ export function requestFields(head: Head, identity: Identity): string[] {
       if (name === "x-forwarded-for") forwardedFor.push(value);
       else if (name === "x-forwarded-host") host = value;
       else if (name === "x-forwarded-proto") scheme = value;
+      else if (name === "x-forwarded-prefix") continue;
       else fields.push(rawHeaders[2 * i] as string, value);
     } else {
       fields.push(rawHeaders[2 * i] as string, value);
@@ -130,7 +132,7 @@ export function requestFields(head: Head, identity: Identity): string[] {
   }
 
   const received = { parents: traceparents, states: tracestates };
-  const { traceparent, tracestate } = continueTrace(received, identity.random);
+  const trace = passTrace(received);
   fields.push("X-Consumer-Id", identity.account, "X-Consumer-Plan", identity.plan);
   fields.push("X-Request-Id", identity.requestId);
   if (clientRequestId !== undefined && isPlain(clientRequestId)) {
@@ -139,9 +141,11 @@ export function requestFields(head: Head, identity: Identity): string[] {
   forwardedFor.push(identity.peer);
   fields.push("X-Forwarded-For", forwardedFor.join(", "));
   fields.push("X-Forwarded-Proto", scheme, "X-Forwarded-Host", host);
+  if (identity.prefix !== "") fields.push("X-Forwarded-Prefix", identity.prefix);
   vias.push(`${head.version} ${PSEUDONYM}`);
-  fields.push("Via", vias.join(", "), "traceparent", traceparent);
-  if (tracestate !== undefined) fields.push("tracestate", tracestate);
+  fields.push("Via", vias.join(", "));
+  if (trace !== undefined) fields.push("traceparent", trace.traceparent);
+  if (trace?.tracestate !== undefined) fields.push("tracestate", trace.tracestate);
   return fields;
 }
 

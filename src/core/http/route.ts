@@ -42,7 +42,8 @@ export type Found = {
   readonly allow: readonly string[] | undefined;
 };
 
-const NOTHING: Found = { operation: undefined, template: undefined, allow: undefined };
+/** There is no such path. */
+export const NOTHING: Found = { operation: undefined, template: undefined, allow: undefined };
 
 /**
  * Finds a route by the raw path. The string matched is, byte for byte, the string that is forwarded

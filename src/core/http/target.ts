@@ -32,6 +32,19 @@ export function judgeTarget({ method, url, host }: Asked, scheme: Scheme): Judge
   return accept({ whole, path });
 }
 
+/**
+ * The target for the backend: what follows the prefix that is stripped goes on byte for byte behind
+ * the one that is added; a path of which nothing is left becomes "/".
+ */
+export function forwardedTarget(
+  whole: string,
+  { stripPrefix, addPrefix }: { readonly stripPrefix: string; readonly addPrefix: string },
+): string {
+  if (stripPrefix === "" && addPrefix === "") return whole;
+  const rest = whole.slice(stripPrefix.length);
+  return `${addPrefix}${rest.startsWith("/") ? "" : "/"}${rest}`;
+}
+
 const ABSOLUTE = /^(https?):\/\/([^/?]+)(.*)/i;
 
 function originForm(url: string, host: string, scheme: Scheme): string | undefined {

@@ -3,11 +3,13 @@ import type { Socket } from "node:net";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { Head } from "../../core/http/head.ts";
 import type { Found } from "../../core/http/route.ts";
+import { traceIdOf } from "../../core/http/trace.ts";
 import { type KeyRecord, maskKeys } from "../../core/keys/key.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Refusal, RefusalCode } from "../../core/refusal.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
-import type { Served } from "./served.ts";
+import type { Upgrade } from "./open-tunnel.ts";
+import type { Backend, Served } from "./served.ts";
 
 /**
  * The life of a request. It goes down this list and never back; a refusal, a cut or a client that
@@ -54,19 +56,6 @@ export type Forwarding = {
   onTick?(nowMs: number): void;
 };
 
-/**
- * The client asks for a WebSocket as it should (docs/reference/edge.md#upgrade). `nonce` is its
- * Sec-WebSocket-Key.
- */
-export type Upgrade = { readonly nonce: string; readonly tunnels: TunnelRegister };
-
-/** Counts the tunnels of each key: implemented by the open tunnels of a listener. */
-export type TunnelRegister = {
-  /** Counts a tunnel in; false where its key has as many as it may. */
-  enter(tunnel: OpenTunnel): boolean;
-  leave(tunnel: OpenTunnel): void;
-};
-
 /** Known when the head has come. `last`: nothing that follows on the connection is a request. */
 export type Arrival = {
   readonly id: string;
@@ -74,6 +63,8 @@ export type Arrival = {
   readonly peer: string;
   /** The one environment of the listener, where it has one: that of every request to it. */
   readonly environment: string | undefined;
+  /** The client's address: the peer's, or as a trusted proxy tells it. */
+  readonly client: string;
   /** The client wants `100 Continue` before it sends the body. */
   readonly asksToContinue: boolean;
   /** Set where the socket was handed over for an upgrade: then this request is its last. */
@@ -87,7 +78,12 @@ type Decision = {
   readonly charged: number;
   readonly standing: Standing;
   readonly decidedMs: number;
+  readonly strikes: number;
+  readonly refusal?: RefusalFacts;
 };
+
+/** The state that a refusal was decided by: enough to decide it again. */
+type RefusalFacts = Pick<RequestLine, "windows" | "by">;
 
 /**
  * One request and its response, from the head to the last byte: all that is known of it, the
@@ -107,6 +103,7 @@ export class Exchange {
   path: string;
   served: Served | undefined;
   found: Found | undefined;
+  backend: Backend | undefined;
   cors: CorsPolicy | undefined;
   key: KeyRecord | undefined;
   standing: Standing | undefined;
@@ -120,6 +117,8 @@ export class Exchange {
   code: RefusalCode | undefined;
   why: string | undefined;
   source: "gateway" | "backend" = "gateway";
+  /** The origin that it was last sent to, or tried at. */
+  upstream: string | undefined;
   forwards: 0 | 1 | 2 = 0;
   /** The response says `Connection: close`. */
   last: boolean;
@@ -139,6 +138,8 @@ export class Exchange {
   forwarding: Forwarding | undefined;
   /** Its place in the list of the listener's timeouts; -1 while it is not in it. */
   timeoutsPlace = -1;
+  #strikes: number | undefined;
+  #refusal: RefusalFacts | undefined;
   #deciding: Promise<unknown> | undefined;
   /** Bytes of an ended response that the client had not taken at the last look. */
   #unread = -1;
@@ -181,9 +182,10 @@ export class Exchange {
   }
 
   /** The route is found, and judged later. */
-  find(path: string, found: Found): void {
+  find(path: string, found: Found, backend: Backend | undefined): void {
     this.path = path;
     this.found = found;
+    this.backend = backend;
   }
 
   /** The key is accepted. */
@@ -214,11 +216,13 @@ export class Exchange {
     return decision;
   }
 
-  decide({ decision, charged, standing, decidedMs }: Decision): void {
+  decide({ decision, charged, standing, decidedMs, strikes, refusal }: Decision): void {
     this.decision = decision;
     this.charged = charged;
     this.standing = standing;
     this.decidedMs = decidedMs;
+    this.#strikes = strikes;
+    this.#refusal = refusal;
   }
 
   /** The gateway says no: the code, and the reason for the log unless there was one before. */
@@ -243,6 +247,11 @@ export class Exchange {
   forward(forwarding: Forwarding): void {
     this.stage = "forwarding";
     this.forwarding = forwarding;
+  }
+
+  /** The request is on its way to this backend, or waits for a connection to it. */
+  tryAt(origin: string): void {
+    this.upstream = origin;
   }
 
   /** The first byte of the request goes out to a backend: at most twice (docs/reference/http.md#law). */
@@ -350,6 +359,16 @@ export class Exchange {
       charged: this.charged,
       forwards: this.forwards,
       durationMs: Math.round((endedMs - arrival.startedMs) * 1000) / 1000,
+      client: arrival.client,
+      upstream: this.upstream,
+      backend: this.backend?.path,
+      traceId: this.head === undefined ? undefined : traceIdOf(this.head),
+      decidedAt: this.decidedMs,
+      cost: this.decision === "none" ? undefined : this.cost,
+      strikes: this.#strikes,
+      config: served?.config,
+      windows: this.#refusal?.windows,
+      by: this.#refusal?.by,
       why: this.why,
     };
   }
@@ -362,11 +381,3 @@ function pathOf(url: string): string {
   const question = url.indexOf("?");
   return question === -1 ? url : url.slice(0, question);
 }
-
-/** An open tunnel, or one that waits for the backend's 101. */
-export type OpenTunnel = {
-  readonly key: KeyRecord;
-  readonly served: Served;
-  /** Ends it from our side: 1001, the gateway goes or nothing moves; 1008, the key may no longer. */
-  close(status: 1001 | 1008, why: string): void;
-};

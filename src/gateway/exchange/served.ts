@@ -1,6 +1,6 @@
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
-import type { RouteTable } from "../../core/http/route.ts";
+import { isUnder, type RouteTable } from "../../core/http/route.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
@@ -12,15 +12,32 @@ import type { Certificate } from "../node/certificate.ts";
 import type { Memory } from "../node/memory-pressure.ts";
 import type { Upstreams } from "../upstreams/upstreams.ts";
 
+/**
+ * A service of an environment: the paths under `path`, by whole segments, with a description and
+ * backends of its own (docs/reference/edge.md#services). The one without `path` has what no other has.
+ */
+export type Backend = {
+  readonly path: string | undefined;
+  readonly routes: RouteTable;
+  readonly upstreams: Upstreams;
+  /** The environment's limits, with the backend's own in their place. */
+  readonly limits: EdgeLimits;
+  /** Taken off the front of a target on its way to the backend, and what is put there instead. */
+  readonly stripPrefix: string;
+  readonly addPrefix: string;
+};
+
 /** One environment as it is served now. Replaced whole by a reload; an exchange keeps its own. */
 export type Served = {
   readonly name: string;
   readonly hosts: readonly string[];
   readonly keyPrefix: string;
   readonly keyTag: string;
-  readonly routes: RouteTable;
+  /** The longest path first, the one without a path last. */
+  readonly backends: readonly Backend[];
   readonly limits: EdgeLimits;
-  readonly upstreams: Upstreams;
+  /** The first digits of the hash of the configuration, for the request line. */
+  readonly config: string;
   readonly upstreamHost: "upstream" | "client";
   readonly cors: CorsPolicy | undefined;
   /** Set when the listener speaks TLS. */
@@ -52,6 +69,11 @@ export type Gateway = {
   /** As the upkeep found it last; absent until then. */
   memory?: Memory;
 };
+
+/** The service that has the path; undefined where none has. */
+export function backendAt({ backends }: Served, path: string): Backend | undefined {
+  return backends.find((backend) => backend.path === undefined || isUnder(backend.path, path));
+}
 
 /** The scheme that clients of this environment speak. */
 export function schemeOf({ certificate }: Served): "http" | "https" {

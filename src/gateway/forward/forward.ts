@@ -10,7 +10,7 @@ import { lingerOnClose } from "../node/linger.ts";
 import { failExchange } from "../stages/reply.ts";
 import type { BackendConnection } from "../upstreams/backend-connection.ts";
 import { type Admitted, outgoingFields } from "./backend-request.ts";
-import * as backend from "./backend-response.ts";
+import * as answered from "./backend-response.ts";
 import { EarlyHints } from "./backend-response.ts";
 import { RequestBody } from "./request-body.ts";
 import { Attempts } from "./retry.ts";
@@ -46,22 +46,23 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   start(): void {
-    const { exchange, served, head } = this.#admitted;
+    const { exchange, backend, head } = this.#admitted;
     exchange.forward(this);
     if (hasBody(head)) {
-      this.#body = new RequestBody(exchange, served.limits.bodyBytes);
+      this.#body = new RequestBody(exchange, backend.limits.bodyBytes);
       if (exchange.arrival.asksToContinue) exchange.response.writeContinue();
     }
     this.#takeConnection();
   }
 
   #takeConnection(): void {
-    const { gateway, exchange, served } = this.#admitted;
+    const { gateway, exchange, account, backend } = this.#admitted;
     exchange.wait("connection", gateway.elapsed());
     // Drop the previous try's controller. `#fail` would abort that finished try, and this one would
     // wait in the queue for ever.
     this.#controller = undefined;
-    this.#stopWaiting = served.upstreams.take(
+    this.#stopWaiting = backend.upstreams.take(
+      account,
       (connection) => this.#dispatch(connection),
       this.#attempts,
     );
@@ -69,8 +70,9 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
 
   #dispatch(connection: BackendConnection): void {
     this.#connection = connection;
-    const { head, target } = this.#admitted;
+    const { exchange, head, target } = this.#admitted;
     this.#sent = false;
+    exchange.tryAt(connection.upstream.origin);
     const headers = outgoingFields(this.#admitted);
     const method = head.method as Dispatcher.HttpMethod;
     connection.send({ path: target, method, headers, body: this.#body ?? null }, this);
@@ -102,8 +104,8 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
-    const raw = backend.textOf(controller.rawHeaders);
-    const wrong = backend.judgeResponse(status, raw);
+    const raw = answered.textOf(controller.rawHeaders);
+    const wrong = answered.judgeResponse(status, raw);
     if (status < 200) this.#hints.pass(this.#admitted, status, raw);
     else if (wrong === undefined) this.#sendHead(status, raw);
     else this.#fail({ code: "upstream_invalid", why: wrong });
@@ -132,7 +134,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     if (this.#connection !== undefined) {
       this.#connection.answered += 1;
-      this.#admitted.served.upstreams.succeeded(this.#connection);
+      this.#admitted.backend.upstreams.succeeded(this.#connection);
     }
     this.#settle();
     this.#releaseConnection();
@@ -142,13 +144,13 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   onResponseError(_controller: unknown, error: Error): void {
     const again = this.#again(error);
     const started = this.#controller !== undefined;
-    const failure = this.#failure ?? backend.refusalFor(error, started, this.#answering);
+    const failure = this.#failure ?? answered.refusalFor(error, started, this.#answering);
     // A connection that died of old age, or behind a client that reads nothing, says nothing of the
     // backend.
     const reading = this.#admitted.exchange.waiting !== "reader";
     const isBackends = failure.code.startsWith("upstream") && again !== "aged" && reading;
     if (this.#connection !== undefined && isBackends)
-      this.#admitted.served.upstreams.failed(this.#connection);
+      this.#admitted.backend.upstreams.failed(this.#connection);
     this.#releaseConnection();
     if (again === undefined) this.#end(failure);
     else this.#takeConnection();
@@ -191,7 +193,7 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     if (this.#settled) return;
     this.#settle();
     const { gateway, exchange } = this.#admitted;
-    failExchange(gateway, exchange, { ...failure, why: backend.whyEnded(failure, exchange) });
+    failExchange(gateway, exchange, { ...failure, why: answered.whyEnded(failure, exchange) });
   }
 
   #settle(): void {
@@ -203,14 +205,14 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   #releaseConnection(): void {
     const connection = this.#connection;
     this.#connection = undefined;
-    if (connection !== undefined) this.#admitted.served.upstreams.release(connection);
+    if (connection !== undefined) this.#admitted.backend.upstreams.release(connection);
   }
 
   #again(error: Error) {
     const connection = this.#connection;
-    const { served, head } = this.#admitted;
+    const { backend, head } = this.#admitted;
     if (connection === undefined || this.#settled || this.#failure !== undefined) return;
-    return this.#attempts.again(served.upstreams, {
+    return this.#attempts.again(backend.upstreams, {
       error,
       connection,
       method: head.method,
@@ -235,8 +237,8 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     if (gateway.draining !== "no" || !request.complete) exchange.closeAfter();
     const theirs = responseFields(raw, { replaced: replacedFields(exchange), status });
     if (exchange.last) lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
-    exchange.answer(backend.promisedLength(raw), gateway.elapsed());
-    if (backend.isSmall(exchange.promisedBytes)) this.#wholeBytes = exchange.promisedBytes;
+    exchange.answer(answered.promisedLength(raw), gateway.elapsed());
+    if (answered.isSmall(exchange.promisedBytes)) this.#wholeBytes = exchange.promisedBytes;
     response.writeHead(status, [...theirs, ...ownFields(exchange)]);
     // A body at hand takes the head along; one yet to come must not hold it back. flushHeaders()
     // would write the bytes of fields as UTF-8.

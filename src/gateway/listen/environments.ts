@@ -1,6 +1,6 @@
 import type { Config, Environment } from "../../config/config.ts";
 import { type Address, formatAddress } from "../../core/http/address.ts";
-import type { Served } from "../exchange/served.ts";
+import type { Backend, Served } from "../exchange/served.ts";
 import { Certificate } from "../node/certificate.ts";
 import { Upstreams } from "../upstreams/upstreams.ts";
 
@@ -44,26 +44,15 @@ function servedOf(
   elapsed: () => number,
   before: Served | undefined,
 ): Served {
-  const { limits, upstreams: origins } = environment;
-  const options = {
-    origins,
-    connectionsMax: limits.upstreamConnections,
-    connectTimeoutMs: limits.connectTimeoutMs,
-    headerBytesMax: limits.headerBytes,
-    ca: environment.upstreamTls.ca?.text,
-    serverName: environment.upstreamTls.serverName,
-    healthCheck: environment.healthCheck,
-    elapsed,
-  };
-  const same = before !== undefined && sameOptions(before.upstreams, options);
+  const { limits } = environment;
   return {
     name: environment.name,
     hosts: environment.hosts,
     keyPrefix: config.keyPrefix,
     keyTag: environment.keyTag,
-    routes: environment.routes,
+    backends: [backendOf(environment, elapsed, before)],
     limits,
-    upstreams: same ? before.upstreams : new Upstreams(options),
+    config: config.hash.slice(0, HASH_DIGITS),
     upstreamHost: environment.upstreamHost,
     cors: environment.cors,
     certificate: certificateOf(environment, before),
@@ -71,6 +60,32 @@ function servedOf(
     bans: config.bans,
     rateLimitFields: config.rateLimitFields,
   };
+}
+
+/** Each request line tells so many digits of the configuration's hash. */
+const HASH_DIGITS = 8;
+
+/** The service that has what no other has. */
+function backendOf(
+  { routes, limits, upstreams: origins, upstreamTls, healthCheck }: Environment,
+  elapsed: () => number,
+  before: Served | undefined,
+): Backend {
+  const options = {
+    origins,
+    connectionsMax: limits.upstreamConnections,
+    connectTimeoutMs: limits.connectTimeoutMs,
+    headerBytesMax: limits.headerBytes,
+    ca: upstreamTls.ca?.text,
+    serverName: upstreamTls.serverName,
+    healthCheck,
+    elapsed,
+  };
+  const path = undefined;
+  const kept = before?.backends.find((backend) => backend.path === path)?.upstreams;
+  const upstreams =
+    kept !== undefined && sameOptions(kept, options) ? kept : new Upstreams(options);
+  return { path, routes, upstreams, limits, stripPrefix: "", addPrefix: "" };
 }
 
 function certificateOf({ name, tls }: Environment, before: Served | undefined) {
@@ -90,7 +105,11 @@ function sameOptions({ options }: Upstreams, next: Upstreams["options"]): boolea
 
 /** The backends that were served and are no longer. */
 export function retired(previous: readonly Listening[], next: readonly Listening[]): Upstreams[] {
-  const kept = new Set(next.flatMap(({ serves }) => serves).map(({ upstreams }) => upstreams));
-  const all = previous.flatMap(({ serves }) => serves).map(({ upstreams }) => upstreams);
-  return all.filter((upstreams) => !kept.has(upstreams));
+  const kept = new Set(upstreamsOf(next));
+  return upstreamsOf(previous).filter((upstreams) => !kept.has(upstreams));
+}
+
+function upstreamsOf(listening: readonly Listening[]): Upstreams[] {
+  const backends = listening.flatMap(({ serves }) => serves.flatMap((served) => served.backends));
+  return backends.map(({ upstreams }) => upstreams);
 }

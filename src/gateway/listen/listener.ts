@@ -3,8 +3,9 @@ import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "nod
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import { type Address, formatAddress } from "../../core/http/address.ts";
 import { judgeHandshake } from "../../core/http/websocket.ts";
-import { plainAddress } from "../client/client-address.ts";
-import { Exchange, type Upgrade } from "../exchange/exchange.ts";
+import { clientAddress, plainAddress, type TrustedProxies } from "../client/client-address.ts";
+import { Exchange } from "../exchange/exchange.ts";
+import type { Upgrade } from "../exchange/open-tunnel.ts";
 import { type Gateway, loosestLimits, type Served, schemeOf } from "../exchange/served.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
@@ -150,11 +151,13 @@ export class Listener {
     upgrade?: Upgrade,
   ): void {
     const { memory = "enough" } = this.#gateway;
+    const peer = plainAddress(request.socket.remoteAddress);
     const exchange = new Exchange(request, response, {
       id: randomUUID(),
       startedMs: this.#gateway.elapsed(),
-      peer: plainAddress(request.socket.remoteAddress),
       environment: this.#serves.length === 1 ? this.#serves[0]?.name : undefined,
+      peer,
+      client: clientOf(request, peer, this.#gateway.isTrusted),
       asksToContinue,
       upgrade,
       last: memory !== "enough" || this.#declined.has(request),
@@ -207,6 +210,12 @@ function nonceOf(request: IncomingMessage): string | undefined {
  */
 function stopListening(server: Server): void {
   if (server.listening) NetServer.prototype.close.call(server);
+}
+
+function clientOf(request: IncomingMessage, peer: string, isTrusted: TrustedProxies): string {
+  // Reading `headers` builds them: only where a proxy is believed at all.
+  if (!isTrusted(peer)) return peer;
+  return clientAddress(peer, request.headers["x-forwarded-for"]?.toString(), isTrusted);
 }
 
 function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void {

@@ -37,8 +37,12 @@ export class Serving {
 
   /** Every backend of every environment, and whether it is in service. */
   *upstreams() {
-    for (const { name, upstreams } of this.#listening.flatMap(({ serves }) => serves)) {
-      for (const { origin, up } of upstreams.health()) yield { environment: name, origin, up };
+    for (const { name, backends } of this.#listening.flatMap(({ serves }) => serves)) {
+      for (const { path: backend, upstreams } of backends) {
+        for (const { origin, up } of upstreams.health()) {
+          yield { environment: name, backend, origin, up };
+        }
+      }
     }
   }
 
@@ -65,7 +69,8 @@ export class Serving {
     await Promise.all([...this.#listeners.values()].map((one) => one.close(deadlineMs)));
     this.#upkeep.stop();
     const served = this.#listening.flatMap(({ serves }) => serves);
-    await Promise.allSettled(served.map(({ upstreams }) => upstreams.close()));
+    const backends = served.flatMap((environment) => environment.backends);
+    await Promise.allSettled(backends.map(({ upstreams }) => upstreams.close()));
   }
 
   /** Ends all that is under way: nothing is waited for any more. */

@@ -71,7 +71,7 @@ export class Timeouts {
     const nowMs = this.#gateway.elapsed();
     // From the end: an exchange that leaves meanwhile is replaced by one that was looked at.
     for (const exchange of this.#exchanges.toReversed()) {
-      const limits = exchange.served?.limits;
+      const limits = (exchange.backend ?? exchange.served)?.limits;
       if (limits === undefined) continue;
       exchange.forwarding?.onTick?.(nowMs);
       if (exchange.response.writableEnded) exchange.cutSlowReader(limits.idleTimeoutMs, nowMs);

@@ -22,7 +22,9 @@ export class Upkeep {
   start(): void {
     if (this.#timers.length > 0) return;
     const probe = () => {
-      for (const { upstreams } of this.#served()) upstreams.probe();
+      for (const { backends } of this.#served()) {
+        for (const { upstreams } of backends) upstreams.probe();
+      }
     };
     this.#timers.push(
       setInterval(probe, PROBES_MS).unref(),

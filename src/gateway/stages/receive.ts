@@ -1,17 +1,26 @@
 import { isLoop } from "../../core/http/fields.ts";
 import { type Head, hostName, judgeBody, judgeHead, judgeSize } from "../../core/http/head.ts";
-import { type Found, findRoute } from "../../core/http/route.ts";
+import { type Found, findRoute, NOTHING } from "../../core/http/route.ts";
 import { judgeTarget, type Target } from "../../core/http/target.ts";
 import { asksForWebSocket, judgeHandshake } from "../../core/http/websocket.ts";
 import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import { type Gateway, loosestLimits, type Served, schemeOf } from "../exchange/served.ts";
+import {
+  type Backend,
+  backendAt,
+  type Gateway,
+  loosestLimits,
+  type Served,
+  schemeOf,
+} from "../exchange/served.ts";
 
 export type Received = {
   readonly served: Served;
   readonly head: Head;
   readonly target: Target;
   readonly found: Found;
+  /** The service that has the path, where one has. */
+  readonly backend: Backend | undefined;
 };
 
 /**
@@ -56,16 +65,15 @@ function judge(gateway: Gateway, serves: readonly Served[], exchange: Exchange):
 
   const target = judgeTarget(head, schemeOf(served));
   if (!target.ok) return target;
-  const found = findRoute(served.routes, head.method, target.value.path);
-  exchange.find(target.value.path, found);
+  const { backend, found } = find(served, head.method, target.value.path);
+  exchange.find(target.value.path, found, backend);
 
-  const deleteBody = served.routes.operations === undefined || found.operation?.hasRequestBody;
-  const body = judgeBody(head, {
-    bodyBytes: served.limits.bodyBytes,
-    deleteBody: deleteBody === true,
-  });
+  const undescribed = backend?.routes.operations === undefined;
+  const { bodyBytes } = (backend ?? served).limits;
+  const deleteBody = undescribed || found.operation?.hasRequestBody === true;
+  const body = judgeBody(head, { bodyBytes, deleteBody });
   if (!body.ok) return body;
-  return accept({ served, head, target: target.value, found });
+  return accept({ served, head, target: target.value, found, backend });
 }
 
 /**
@@ -79,6 +87,13 @@ function judgeUpgrade(head: Head, { arrival: { upgrade } }: Exchange): Judged<un
   return handshake.ok
     ? refuse("bad_request", "an upgrade behind an unanswered request")
     : handshake;
+}
+
+/** The service that has the path, and the route in its description. */
+function find(served: Served, method: string, path: string) {
+  const backend = backendAt(served, path);
+  const found = backend === undefined ? NOTHING : findRoute(backend.routes, method, path);
+  return { backend, found };
 }
 
 /**
@@ -96,7 +111,8 @@ function findAnyway(serves: readonly Served[], exchange: Exchange): void {
   if (!target.ok) return;
   const { path } = target.value;
   exchange.answerFor(served, served.cors);
-  exchange.find(path, findRoute(served.routes, method, path));
+  const { backend, found } = find(served, method, path);
+  exchange.find(path, found, backend);
 }
 
 /**

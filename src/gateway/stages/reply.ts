@@ -13,7 +13,6 @@ import {
   type RefusalField,
   statusOf,
 } from "../../core/refusal.ts";
-import { clientAddress } from "../client/client-address.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway } from "../exchange/served.ts";
 import { DISCARD_BYTES_MAX, lingerOnClose } from "../node/linger.ts";
@@ -99,8 +98,7 @@ export async function sendPreflight(gateway: Gateway, exchange: Exchange): Promi
 async function learnStanding(gateway: Gateway, exchange: Exchange, failed: boolean) {
   if (exchange.standing !== undefined) return false;
   const nowMs = gateway.now();
-  const forwardedFor = exchange.request.headers["x-forwarded-for"]?.toString();
-  const client = clientAddress(exchange.arrival.peer, forwardedFor, gateway.isTrusted);
+  const { client } = exchange.arrival;
   if (!failed) {
     exchange.stand(await gateway.failures.peek(client, nowMs));
     return false;

@@ -46,15 +46,24 @@ export function spend(
 }
 
 function judgeAnswer(answer: Answer, exchange: Exchange): Judged<Standing> {
-  const { verdict, admitted, unspent } = answer;
+  const { verdict, admitted, unspent, by } = answer;
+  const { strikes } = verdict;
   const decidedMs = verdict.nowMs;
   if (admitted) {
     const standing = admittedStanding(verdict, unspent);
-    exchange.decide({ decision: "admitted", charged: exchange.cost, standing, decidedMs });
+    const { cost: charged } = exchange;
+    exchange.decide({ decision: "admitted", charged, standing, decidedMs, strikes });
     return accept(standing);
   }
   const refusal = refusalAt(verdict, decidedMs) as StandingRefusal;
-  exchange.decide({ decision: "refused", charged: 0, standing: refusal.standing, decidedMs });
+  const { standing } = refusal;
+  const windows = verdict.windows.map(({ window, used, limit, resetMs }) => {
+    return [window, used, limit, Math.ceil(resetMs / 1_000)] as const;
+  });
+  exchange.decide({
+    ...{ decision: "refused", charged: 0, standing, decidedMs, strikes },
+    refusal: { windows, by },
+  });
   if (refusal.code === "key_banned") return refuse(refusal.code);
   return refuse(refusal.code, undefined, { message: usedUpMessage(refusal.standing) });
 }

@@ -1,5 +1,5 @@
 import { judgeRecord, limitsOf } from "../../core/keys/key.ts";
-import type { OpenTunnel } from "../exchange/exchange.ts";
+import type { OpenTunnel } from "../exchange/open-tunnel.ts";
 import type { Gateway } from "../exchange/served.ts";
 
 /**

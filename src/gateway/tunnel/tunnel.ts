@@ -4,10 +4,11 @@ import { createProxyServer } from "http-proxy-3";
 import { closeFrame, wrongSwitch } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/key.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import type { Forwarding, OpenTunnel, TunnelRegister, Upgrade } from "../exchange/exchange.ts";
+import type { Forwarding } from "../exchange/exchange.ts";
+import type { OpenTunnel, TunnelRegister, Upgrade } from "../exchange/open-tunnel.ts";
 import type { Served } from "../exchange/served.ts";
 import type { Admitted } from "../forward/backend-request.ts";
-import * as backend from "../forward/backend-response.ts";
+import * as answered from "../forward/backend-response.ts";
 import { EarlyHints } from "../forward/backend-response.ts";
 import { endThenDiscard } from "../node/linger.ts";
 import { failExchange, sendRefusal } from "../stages/reply.ts";
@@ -58,15 +59,16 @@ class Tunnel implements Forwarding, OpenTunnel {
   }
 
   start(): void {
-    const { gateway, exchange, served, target } = this.#admitted;
+    const { gateway, exchange, backend, target } = this.#admitted;
     const { request, socket } = exchange;
-    const { options } = served.upstreams;
-    const upstream = served.upstreams.pick();
+    const { options } = backend.upstreams;
+    const upstream = backend.upstreams.pick();
     const client = new ClientEnd(socket, () => socket.destroy());
     this.#upstream = upstream;
     this.#client = client;
     started.set(client, this);
     exchange.forward(this);
+    exchange.tryAt(upstream.origin);
     exchange.wait("connection", gateway.elapsed());
     request.url = target;
     request.headers = handshakeFields(this.#admitted, upstream.origin, this.#nonce);
@@ -111,7 +113,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     this.#backend = socket;
     this.#answering = true;
     const { rawHeaders } = answer;
-    const wrong = backend.judgeResponse(101, rawHeaders) ?? wrongSwitch(rawHeaders, this.#nonce);
+    const wrong = answered.judgeResponse(101, rawHeaders) ?? wrongSwitch(rawHeaders, this.#nonce);
     if (wrong !== undefined) this.#fail({ code: "upstream_invalid", why: wrong });
     if (this.#settled) {
       socket.destroy();
@@ -130,14 +132,14 @@ class Tunnel implements Forwarding, OpenTunnel {
     this.#answering = true;
     const { gateway, exchange } = this.#admitted;
     const { statusCode: status = 0, rawHeaders } = answer;
-    const wrong = status < 200 ? `status ${status}` : backend.judgeResponse(status, rawHeaders);
+    const wrong = status < 200 ? `status ${status}` : answered.judgeResponse(status, rawHeaders);
     if (wrong !== undefined) {
       this.#fail({ code: "upstream_invalid", why: wrong });
       return;
     }
     this.#reports("succeeded");
     this.#tunnels.leave(this);
-    exchange.answer(backend.promisedLength(rawHeaders), gateway.elapsed());
+    exchange.answer(answered.promisedLength(rawHeaders), gateway.elapsed());
     const { response } = exchange;
     response.writeHead(status, answerFields(this.#admitted, rawHeaders, status));
     // Flushes the head as the bytes that it is: flushHeaders() would make UTF-8 of it.
@@ -162,7 +164,7 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   #failed(error: Error): void {
     const { exchange } = this.#admitted;
-    const failure = backend.refusalFor(error, exchange.forwards > 0, this.#answering);
+    const failure = answered.refusalFor(error, exchange.forwards > 0, this.#answering);
     if (exchange.stage !== "tunnelling") this.#fail(failure);
     else exchange.explain(`the backend's connection: ${failure.why}`);
   }
@@ -218,16 +220,16 @@ class Tunnel implements Forwarding, OpenTunnel {
   }
 
   #settle(): void {
-    const { exchange, served } = this.#admitted;
+    const { exchange, backend } = this.#admitted;
     this.#settled = true;
     exchange.settle();
     this.#tunnels.leave(this);
-    if (this.#upstream !== undefined) served.upstreams.done(this.#upstream);
+    if (this.#upstream !== undefined) backend.upstreams.done(this.#upstream);
     this.#client?.destroy();
   }
 
   #reports(outcome: "succeeded" | "failed"): void {
     const upstream = this.#upstream;
-    if (upstream !== undefined) this.served.upstreams[outcome]({ upstream });
+    if (upstream !== undefined) this.#admitted.backend.upstreams[outcome]({ upstream });
   }
 }

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { buildConnector, Client, type Dispatcher } from "undici";
+import { FairShare } from "./fair-share.ts";
 
 export type UpstreamsOptions = {
   readonly origins: readonly string[];
@@ -19,18 +20,12 @@ export type UpstreamsOptions = {
 /** Below the idle time of common backends (5 s and up), so that we are the first to close. */
 const KEEP_ALIVE_MS = 4_000;
 
-type Waiter = {
-  readonly onConnection: (connection: BackendConnection) => void;
-  readonly fresh: boolean;
-};
-
-/** One backend: its connections, who waits for one, and what is known of its health. */
+/** One backend: its connections, the requests that wait for one, and its health. */
 export class Upstream {
   readonly origin: string;
   readonly connect: buildConnector.connector;
   readonly idle: BackendConnection[] = [];
-  readonly waiters = new Set<Waiter>();
-  connections = 0;
+  readonly share: FairShare<BackendConnection>;
   pending = 0;
   /** No requests go there, but for probes. */
   out = false;
@@ -46,6 +41,7 @@ export class Upstream {
   constructor(origin: string, options: UpstreamsOptions) {
     this.origin = origin;
     this.connect = connectorFor(origin, options);
+    this.share = new FairShare(options.connectionsMax);
   }
 }
 
@@ -87,6 +83,8 @@ export class BackendConnection {
   readonly upstream: Upstream;
   readonly #options: UpstreamsOptions;
   #client: Client;
+  /** The account whose request it carries. */
+  account = "";
   /** Responses on the present connection: 0 means that it is new, or not there yet. */
   answered = 0;
 

@@ -1,4 +1,5 @@
 import { BackendConnection, Upstream, type UpstreamsOptions } from "./backend-connection.ts";
+import type { Waiter } from "./fair-share.ts";
 import { probeDue } from "./health-check.ts";
 
 const FAILURES_MAX = 5;
@@ -26,6 +27,8 @@ export class Upstreams {
   readonly options: UpstreamsOptions;
   readonly all: readonly Upstream[];
   #closed = false;
+  /** Where the search for the least pending backend begins. */
+  #turn = 0;
 
   constructor(options: UpstreamsOptions) {
     this.options = options;
@@ -35,25 +38,25 @@ export class Upstreams {
   }
 
   /**
-   * Gives a connection of the least pending backend, at once or when one is free. The returned function
-   * gives up waiting; it does nothing once there is a connection.
+   * Gives a connection of the least pending backend, at once or when the account may have one. The
+   * returned function gives up waiting; it does nothing once there is a connection.
    */
   take(
+    account: string,
     onConnection: (connection: BackendConnection) => void,
     preference: Preference = ANY,
   ): () => void {
     const upstream = this.#leastPending(preference) ?? (this.all[0] as Upstream);
+    const { share } = upstream;
     upstream.pending += 1;
-    const connection = upstream.idle.pop() ?? this.#newConnection(upstream);
-    if (connection !== undefined) {
-      if (preference.fresh) connection.renew();
-      onConnection(connection);
+    const waiter = { account, onFree: onConnection, fresh: preference.fresh };
+    if (share.mayTake(account)) {
+      this.#give(upstream, waiter);
       return nothing;
     }
-    const waiter = { onConnection, fresh: preference.fresh };
-    upstream.waiters.add(waiter);
+    share.wait(waiter);
     return () => {
-      if (upstream.waiters.delete(waiter)) upstream.pending -= 1;
+      if (share.giveUp(waiter)) upstream.pending -= 1;
     };
   }
 
@@ -64,18 +67,24 @@ export class Upstreams {
 
   /** Gives a connection back, after its response ended or failed. */
   release(connection: BackendConnection): void {
-    const { upstream } = connection;
+    const { upstream, account } = connection;
     upstream.pending -= 1;
-    const [waiter] = upstream.waiters;
-    if (waiter !== undefined) {
-      upstream.waiters.delete(waiter);
-      if (waiter.fresh) connection.renew();
-      waiter.onConnection(connection);
-    } else if (this.#closed) {
-      void connection.close();
-    } else {
-      upstream.idle.push(connection);
+    upstream.share.returned(account);
+    if (this.#closed) void connection.close();
+    else upstream.idle.push(connection);
+    for (;;) {
+      const waiter = upstream.share.next();
+      if (waiter === undefined) return;
+      this.#give(upstream, waiter);
     }
+  }
+
+  #give(upstream: Upstream, { account, fresh, onFree }: Waiter<BackendConnection>): void {
+    const connection = upstream.idle.pop() ?? new BackendConnection(upstream, this.options);
+    upstream.share.taken(account);
+    connection.account = account;
+    if (fresh) connection.renew();
+    onFree(connection);
   }
 
   /** The backend for a tunnel, which opens a connection of its own; pending until `done`. */
@@ -150,20 +159,22 @@ export class Upstreams {
     if (inService.length > 1) upstream.out = true;
   }
 
+  /** Backends with as few pending requests as each other are asked in turn. */
   #leastPending({ unreached, shunned }: Preference): Upstream | undefined {
+    const count = this.all.length;
     let least: Upstream | undefined;
-    for (const upstream of this.all) {
+    let place = this.#turn;
+    for (let i = 0; i < count; i++) {
+      const at = (this.#turn + i) % count;
+      const upstream = this.all[at] as Upstream;
       if (upstream.out || unreached.has(upstream)) continue;
       const isBetter = upstream !== shunned && upstream.pending < (least?.pending ?? 0);
-      if (least === undefined || least === shunned || isBetter) least = upstream;
+      if (least !== undefined && least !== shunned && !isBetter) continue;
+      least = upstream;
+      place = at;
     }
+    this.#turn = (place + 1) % count;
     return least;
-  }
-
-  #newConnection(upstream: Upstream): BackendConnection | undefined {
-    if (upstream.connections >= this.options.connectionsMax) return undefined;
-    upstream.connections += 1;
-    return new BackendConnection(upstream, this.options);
   }
 }
 

@@ -133,7 +133,7 @@ export class Batch {
 
   #refused(known: LastAnswer): Answer {
     const verdict = verdictSince(known, this.#sinceReceived(known));
-    return { verdict, unspent: 0, admitted: false, by: "store" };
+    return { verdict, unspent: 0, admitted: false, by: "memory" };
   }
 
   /** One strike of an account is under way at a time, and as many accounts wait as fit in a call. */

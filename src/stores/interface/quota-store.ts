@@ -21,7 +21,7 @@ export function accountOf(id: string): AccountName {
 
 /**
  * An answer of the store. `by` says how it came about: `store`, decided by the store that all
- * gateways share; `local`, decided here while that store is away, from this gateway's share of the
+ * gateways share; `memory`, a refusal that its last answer still holds for; `local`, decided here while that store is away, from this gateway's share of the
  * limit (docs/reference/store.md#shares).
  */
 export type Answer = {
@@ -29,7 +29,7 @@ export type Answer = {
   /** Which unit of a merged ask this is: units of the same verdict admitted after this one. */
   readonly unspent: number;
   readonly admitted: boolean;
-  readonly by: "store" | "local";
+  readonly by: "store" | "memory" | "local";
 };
 
 /** Why there is no answer: the store is away and `onStoreFailure` is `deny`. */

@@ -101,7 +101,7 @@ describe("secrets", () => {
       ...{ id: "r", env: "production", account: "acme", key: issued.id, plan: "free" },
       ...{ method: issued.key, route: undefined, path: `/v1/pets?key=${issued.key}`, status: 401 },
       ...{ code: "key_invalid", source: "gateway", decision: "none", charged: 0, forwards: 0 },
-      ...{ durationMs: 1, why: issued.key },
+      ...{ durationMs: 1, client: "192.0.2.1", why: issued.key },
     });
     const secrets = [TOKEN, issued.key, rotated.key];
     secrets.push(...house.keys.list().map(({ digest }) => digest));

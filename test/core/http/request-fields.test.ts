@@ -3,15 +3,14 @@ import { describe, it } from "vitest";
 import { type Identity, isLoop, requestFields } from "../../../src/core/http/fields.ts";
 import type { Head } from "../../../src/core/http/head.ts";
 
-const RANDOM = "0123456789abcdef0123456789abcdef0011223344556677";
 const IDENTITY: Identity = {
   requestId: "r1",
   account: "acme",
   plan: "free",
-  random: RANDOM,
   peer: "192.0.2.7",
   peerIsTrusted: false,
   scheme: "http",
+  prefix: "",
 };
 const TRUSTED: Identity = { ...IDENTITY, peerIsTrusted: true };
 
@@ -40,7 +39,6 @@ const OURS: Readonly<Record<string, string>> = {
   "X-Forwarded-Proto": "http",
   "X-Forwarded-Host": "api.test",
   Via: "1.1 tollgate",
-  traceparent: "00-0123456789abcdef0123456789abcdef-0011223344556677-00",
 };
 
 /** Ours, with some of them otherwise. */
@@ -118,19 +116,29 @@ describe("The fields of a request to the backend", () => {
     assert.deepEqual(forwarded([], TRUSTED), ours());
   });
 
+  it("name the prefix that the backend does not see, and never a client's", () => {
+    const stripped = { ...TRUSTED, prefix: "/v1" };
+    const theirs = ["X-Forwarded-Prefix", "/admin"];
+    const name = "X-Forwarded-Prefix";
+    const told = (fields: readonly string[]) =>
+      fields.filter((_, i) => fields[i - 1] === name && i % 2 === 1);
+    assert.deepEqual(told(forwarded(theirs, stripped)), ["/v1"]);
+    assert.deepEqual(told(forwarded(theirs, TRUSTED)), []);
+    assert.deepEqual(told(forwarded(theirs)), []);
+  });
+
   it("have a Via that grows", () => {
     assert.deepEqual(forwarded(["Via", "1.1 a, 1.0 b", "via", "2 c"]), [
       ...ours({ Via: "1.1 a, 1.0 b, 2 c, 1.1 tollgate" }),
     ]);
   });
 
-  it("continue the client's trace, with its state behind it", () => {
+  it("pass on the client's trace, and begin none, with its state behind it", () => {
     const parent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
-    const traceparent = `00-${"a".repeat(32)}-0011223344556677-01`;
     assert.deepEqual(forwarded(["TraceParent", parent, "TraceState", "a=1", "tracestate", "b=2"]), [
-      ...ours({ traceparent, tracestate: "a=1,b=2" }),
+      ...ours({ traceparent: parent, tracestate: "a=1,b=2" }),
     ]);
-    assert.deepEqual(forwarded(["traceparent", parent]), ours({ traceparent }));
+    assert.deepEqual(forwarded(["traceparent", parent]), ours({ traceparent: parent }));
     assert.deepEqual(forwarded(["tracestate", "a=1"]), ours());
     assert.deepEqual(forwarded(["traceparent", parent, "traceparent", parent]), ours());
   });

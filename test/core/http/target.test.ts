@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { judgeTarget } from "../../../src/core/http/target.ts";
+import { forwardedTarget, judgeTarget } from "../../../src/core/http/target.ts";
 
 const judge = (url: string, { method = "GET", host = "api.test" } = {}) => {
   const judged = judgeTarget({ method, url, host }, "http");
@@ -114,4 +114,21 @@ describe("OPTIONS *", () => {
     assert.deepEqual(judge("/a", { method: "OPTIONS" }), { whole: "/a", path: "/a" });
     assert.equal(judge("**", { method: "OPTIONS" }), FOREIGN);
   });
+});
+
+describe("A target for a backend", () => {
+  const cases = [
+    ["/v1/pets?a=//b", "", "", "/v1/pets?a=//b"],
+    ["/v1/orders/7?a=%2f", "/v1", "", "/orders/7?a=%2f"],
+    ["/v1/orders/7", "/v1/orders", "/internal", "/internal/7"],
+    ["/v1/orders", "/v1/orders", "", "/"],
+    ["/v1/orders?a", "/v1/orders", "", "/?a"],
+    ["/v1/orders", "/v1/orders", "/internal", "/internal/"],
+    ["/v1/orders", "", "/internal", "/internal/v1/orders"],
+  ] as const;
+  for (const [whole, stripPrefix, addPrefix, wanted] of cases) {
+    it(`${whole} without ${stripPrefix || "nothing"}, behind ${addPrefix || "nothing"}, is ${wanted}`, () => {
+      assert.equal(forwardedTarget(whole, { stripPrefix, addPrefix }), wanted);
+    });
+  }
 });

@@ -40,6 +40,12 @@ test("an admitted request: exactly these members, with these values", async () =
     decision: "admitted",
     charged: 1,
     forwards: 1,
+    client: "127.0.0.1",
+    upstream: house.backend.origin,
+    decidedAt: rest.decidedAt,
+    cost: 1,
+    strikes: 0,
+    config: rest.config,
     msg: "request",
   });
   assert.equal(level, "info");
@@ -62,6 +68,26 @@ test("a refusal says its code, by whom, and what was decided and charged", async
     const found = [line.status, line.code, line.source, line.decision, line.charged, line.forwards];
     assert.deepEqual(found, [status, code, source, decision, charged, forwards]);
   }
+});
+
+test("a refusal tells every window as it was decided, and where; a trace has its id", async () => {
+  const one = await house.issue({ limits: { minute: 1, day: 5 } });
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const fields = [["traceparent", traceparent]] as const;
+  const admitted = await lineOf({ key: one.key, fields });
+  assert.equal(admitted.line.windows, undefined);
+  assert.equal(admitted.line.traceId, traceparent.slice(3, 35));
+  const { line } = await lineOf({ key: one.key, fields });
+  const windows = line.windows as [string, number, number, number][];
+  const told = windows.map(([name, used, limit]) => [name, used, limit]);
+  assert.deepEqual(told, [
+    ["minute", 1, 1],
+    ["day", 1, 5],
+  ]);
+  for (const [, , , reset] of windows) assert.ok(reset * 1_000 > Number(line.decidedAt));
+  assert.deepEqual([line.by, line.cost, line.upstream], ["store", 1, undefined]);
+  assert.equal(line.traceId, traceparent.slice(3, 35));
+  assert.match(String(line.config), /^[0-9a-f]{8}$/);
 });
 
 test("why a key is invalid, the log knows", async () => {

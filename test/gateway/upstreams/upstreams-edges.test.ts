@@ -25,6 +25,7 @@ describe("backends", () => {
     assert.ok(out.out);
     let taken: unknown;
     upstreams.take(
+      "acme",
       (connection) => {
         taken = connection.upstream;
       },
@@ -65,7 +66,7 @@ describe("backends", () => {
     });
     t.onTestFinished(() => upstreams.close());
     let error: Error | undefined;
-    upstreams.take((connection) => {
+    upstreams.take("acme", (connection) => {
       const handler = {
         onRequestStart() {},
         onResponseStart() {},

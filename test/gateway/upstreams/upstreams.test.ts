@@ -27,7 +27,7 @@ function poolOf(origins: readonly string[], more: Partial<UpstreamsOptions> = {}
 
 function take(upstreams: Upstreams): BackendConnection {
   let taken: BackendConnection | undefined;
-  upstreams.take((connection) => {
+  upstreams.take("acme", (connection) => {
     taken = connection;
   });
   assert.ok(taken);
@@ -218,5 +218,14 @@ describe("healthCheck", () => {
     pool.clock.ms = 10_000;
     await probeOnce(pool);
     assert.equal(pool.upstreams.health()[0]?.up, true);
+  });
+});
+
+describe("upstreams with as few pending requests as each other", () => {
+  it("are asked in turn: one client after the other does not wear out the first", async () => {
+    const C = "http://127.0.0.1:3";
+    await using pool = poolOf([A, B, C]);
+    const asked = Array.from({ length: 6 }, () => originsOf(pool.upstreams, 1)[0]);
+    assert.deepEqual(asked, [A, B, C, A, B, C]);
   });
 });

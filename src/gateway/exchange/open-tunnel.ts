@@ -1,0 +1,23 @@
+import type { KeyRecord } from "../../core/keys/key.ts";
+import type { Served } from "./served.ts";
+
+/**
+ * The client asks for a WebSocket as it should (docs/reference/edge.md#upgrade). `nonce` is its
+ * Sec-WebSocket-Key.
+ */
+export type Upgrade = { readonly nonce: string; readonly tunnels: TunnelRegister };
+
+/** Counts the tunnels of each key: implemented by the open tunnels of a listener. */
+export type TunnelRegister = {
+  /** Counts a tunnel in; false where its key has as many as it may. */
+  enter(tunnel: OpenTunnel): boolean;
+  leave(tunnel: OpenTunnel): void;
+};
+
+/** An open tunnel, or one that waits for the backend's 101. */
+export type OpenTunnel = {
+  readonly key: KeyRecord;
+  readonly served: Served;
+  /** Ends it from our side: 1001, the gateway goes or nothing moves; 1008, the key may no longer. */
+  close(status: 1001 | 1008, why: string): void;
+};
