@@ -14,6 +14,7 @@ const ADMIN_TOKEN_MIN = 32;
 export function checkAcross(draft: Draft, findings: Findings): void {
   checkStore(draft, findings);
   checkAdmin(draft, findings);
+  checkKeys(draft, findings);
   checkListeners(draft, findings);
   checkTls(draft, findings);
   checkKeyTags(draft.environments, findings);
@@ -26,6 +27,23 @@ export function checkAcross(draft: Draft, findings: Findings): void {
     findings.misread(["plans"], "a map of at least one plan");
   }
   checkBans(draft, findings);
+}
+
+/** Where a key stands, and how one of another shape is told from ours. */
+function checkKeys({ keyHeaders, foreignKeys, keyPrefix }: Draft, findings: Findings): void {
+  checkRepeats(keyHeaders, ["keyHeaders"], findings);
+  const prefixes = foreignKeys?.map(({ prefix }) => prefix) ?? [];
+  prefixes.forEach((prefix, i) => {
+    const ours = keyPrefix === undefined ? [] : [`${keyPrefix}_`];
+    const other = [...ours, ...prefixes.slice(0, i)].find((one) => {
+      return one.startsWith(prefix) || prefix.startsWith(one);
+    });
+    if (other === undefined) return;
+    findings.mistake(
+      ["foreignKeys", i, "prefix"],
+      `Cannot use the prefix ${prefix}: a key could start with it and with ${other}; choose prefixes that tell keys apart`,
+    );
+  });
 }
 
 function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findings): void {

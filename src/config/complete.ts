@@ -1,39 +1,34 @@
 import { dirname, resolve } from "node:path";
 import type { CorsPolicy } from "../core/http/cors.ts";
 import type { EdgeLimits } from "../core/http/edge-limits.ts";
-import type { Operation } from "../core/http/route.ts";
+import type { Operation, RouteRule, RouteTable } from "../core/http/route.ts";
 import type { BanPolicy } from "../core/quota/decide.ts";
 import type { PlanBounds } from "../core/quota/plan.ts";
 import type { Limit } from "../core/quota/windows.ts";
-import type { CertificateFiles, Config, Environment } from "./config.ts";
+import type { Backend, CertificateFiles, Config, Environment } from "./config.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { Authorities } from "./pem.ts";
 import type { LimitOverrides } from "./schema/limits.ts";
 import { inOrder } from "./schema/plans.ts";
+import { type BackendDraft, serviceKey } from "./services.ts";
 
 type Rest = {
   /** Absolute. */
   readonly file: string;
   readonly hash: string;
-  /** By environment; none for those without a description. */
+  /** By the key of the service; none for those without a description. */
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
   readonly authorities: ReadonlyMap<string, Authorities>;
 };
 
 /** A draft without mistakes as the configuration: units in names, paths absolute, all filled in. */
-export function complete(draft: Draft, { file, hash, operations, authorities }: Rest): Config {
+export function complete(draft: Draft, rest: Rest): Config {
+  const { file, hash } = rest;
   const folder = dirname(file);
   const keys = sound(draft.keys);
-  const limits = sound(draft.limits);
   const environments = [...draft.environments].map(([name, environment]) => {
-    const overridden = { ...limits, ...sound(environment.limits) } as typeof limits;
-    return environmentOf(environment, {
-      name,
-      limits: overridden,
-      operations: operations.get(name),
-      authorities: authorities.get(name),
-      folder,
-    });
+    const limits = { ...sound(draft.limits), ...sound(environment.limits) };
+    return environmentOf(environment, { name, limits: limits as Limits, rest, folder });
   });
   const [unauthenticated] = inOrder(sound(draft.unauthenticated));
   return {
@@ -62,33 +57,91 @@ export function complete(draft: Draft, { file, hash, operations, authorities }: 
     trustedProxies: sound(draft.trustedProxies),
     admin: draft.admin,
     log: sound(draft.log),
+    historyMs: draft.history,
+    keyHeaders: sound(draft.keyHeaders),
+    foreignKeys: draft.foreignKeys ?? [],
+    events: draft.events,
+    telemetry: draft.telemetry,
   };
 }
 
+type Limits = Required<LimitOverrides>;
+
 type Around = {
   readonly name: string;
-  readonly limits: Required<LimitOverrides>;
-  readonly operations: readonly Operation[] | undefined;
-  readonly authorities: Authorities | undefined;
+  readonly limits: Limits;
+  readonly rest: Rest;
   readonly folder: string;
 };
 
 function environmentOf(draft: EnvironmentDraft, around: Around): Environment {
-  const { operations, limits } = around;
+  const { name, rest, limits } = around;
+  const key = serviceKey(name);
+  const maintenance = draft.maintenance;
   return {
-    name: around.name,
+    name,
     listen: sound(draft.listen),
     hosts: sound(draft.hosts),
     keyTag: sound(draft.keyTag),
-    routes: { basePath: sound(draft.basePath), operations },
-    upstreams: sound(draft.upstreams),
+    routes: routesOf(draft, sound(draft.basePath), rest.operations.get(key)),
+    upstreams: draft.upstreams ?? [],
+    backends: sound(draft.backends)
+      .map((backend, i) => backendOf(draft, backend, i, around))
+      .sort((one, other) => other.path.length - one.path.length),
     upstreamHost: sound(draft.upstreamHost),
-    upstreamTls: { ca: around.authorities, serverName: sound(draft.upstreamTls).serverName },
+    upstreamTls: {
+      ca: rest.authorities.get(key),
+      serverName: sound(draft.upstreamTls).serverName,
+    },
     healthCheck: healthCheckOf(draft.healthCheck),
     tls: certificateOf(draft.tls, around.folder),
     cors: corsPolicyOf(draft.cors),
     limits: edgeLimitsOf(limits),
+    publicPlan: draft.public,
+    standing: draft.standing,
+    maintenance: maintenance === undefined ? undefined : { retryAfterMs: maintenance.retryAfter },
+    allow: sound(draft.allow),
+    deny: sound(draft.deny),
   };
+}
+
+function backendOf(
+  environment: EnvironmentDraft,
+  backend: BackendDraft,
+  index: number,
+  { name, limits, rest }: Around,
+): Backend {
+  const key = serviceKey(name, index);
+  return {
+    path: backend.path,
+    stripPrefix: backend.stripPrefix ?? "",
+    addPrefix: backend.addPrefix ?? "",
+    routes: routesOf(environment, backend.path, rest.operations.get(key)),
+    upstreams: backend.upstreams,
+    upstreamTls: { ca: rest.authorities.get(key), serverName: backend.upstreamTls.serverName },
+    healthCheck: healthCheckOf(backend.healthCheck),
+    limits: edgeLimitsOf({ ...limits, ...backend.limits } as Limits),
+  };
+}
+
+/** `costs` and `publicRoutes` are for paths that no description has. */
+function routesOf(
+  { costs = [], publicRoutes = [] }: EnvironmentDraft,
+  basePath: string,
+  operations: readonly Operation[] | undefined,
+): RouteTable {
+  if (operations !== undefined) return { basePath, operations };
+  return {
+    basePath,
+    operations,
+    costs: costs.map(({ match, cost }) => ({ ...ruleOf(match), cost })),
+    publicRoutes: publicRoutes.map(ruleOf),
+  };
+}
+
+function ruleOf({ method, template }: { method: string; template: string }): RouteRule {
+  const segments = template.split("/").map((part) => (part.startsWith("{") ? undefined : part));
+  return { method, segments };
 }
 
 function healthCheckOf(check: EnvironmentDraft["healthCheck"]): Environment["healthCheck"] {

@@ -30,34 +30,74 @@ export type Config = {
   readonly keyPrefix: string;
   readonly rateLimitFields: "off" | "policy";
   readonly trustedProxies: readonly string[];
-  readonly admin: { readonly listen: Address; readonly token: string } | undefined;
-  readonly log: { readonly level: "debug" | "info" | "warn" | "error" | "silent" };
+  readonly admin:
+    | { readonly listen: Address; readonly token: string; readonly hosts: readonly string[] }
+    | undefined;
+  readonly log: {
+    readonly level: "debug" | "info" | "warn" | "error" | "silent";
+    /** Names of account metadata in the line of a request. */
+    readonly meta: readonly string[];
+  };
+  /** For how long usage by day is kept; undefined: it is not. */
+  readonly historyMs: number | undefined;
+  /** Names of the fields that a key may stand in, lower case. */
+  readonly keyHeaders: readonly string[];
+  readonly foreignKeys: readonly { readonly prefix: string; readonly min: number }[];
+  readonly events:
+    | { readonly url: string; readonly secret: string; readonly kinds: readonly string[] }
+    | undefined;
+  readonly telemetry: { readonly otlp: string; readonly sample: number } | undefined;
 };
 
-export type Environment = {
-  readonly name: string;
-  readonly listen: Address;
-  /** Lower-case names without port; empty serves any. */
-  readonly hosts: readonly string[];
-  readonly keyTag: string;
+/** The upstreams that have the requests of some paths, and how they are reached. */
+export type Service = {
   readonly routes: RouteTable;
   /** Origins, no path: "http://127.0.0.1:9001". */
   readonly upstreams: readonly string[];
-  readonly upstreamHost: "upstream" | "client";
   readonly upstreamTls: {
-    /** Trusted in place of the system's authorities: the file, and what it held when it was read. */
+    /** Trusted in place of the system's authorities: the file, and its text when it was read. */
     readonly ca: { readonly path: string; readonly text: string } | undefined;
     readonly serverName: string | undefined;
   };
   /** Asked of each upstream. */
   readonly healthCheck: { readonly path: string; readonly everyMs: number } | undefined;
+  readonly limits: EdgeLimits;
+};
+
+/** A service under a path of its own; the paths of its routes are the client's. */
+export type Backend = Service & {
+  /** "/v1/orders": it has this path and those below it, where no longer one fits. */
+  readonly path: string;
+  /** The start of a client's path that is taken away, and what takes its place; "" for nothing. */
+  readonly stripPrefix: string;
+  readonly addPrefix: string;
+};
+
+/** `routes` and `upstreams` are of what no backend has; there may be no upstreams. */
+export type Environment = Service & {
+  readonly name: string;
+  readonly listen: Address;
+  /** Lower-case names without port; empty serves any. */
+  readonly hosts: readonly string[];
+  readonly keyTag: string;
+  /** The longest path first. */
+  readonly backends: readonly Backend[];
+  readonly upstreamHost: "upstream" | "client";
   /**
    * Absolute paths of PEM files; undefined when the listener is plain. The files are read where
    * they are used.
    */
   readonly tls: CertificateFiles | undefined;
   readonly cors: CorsPolicy | undefined;
-  readonly limits: EdgeLimits;
+  /** The plan of requests without a key to public operations; undefined: there are none such. */
+  readonly publicPlan: string | undefined;
+  /** The path at which a key may ask where its account stands. */
+  readonly standing: string | undefined;
+  /** Set while every request is refused ahead of its key. */
+  readonly maintenance: { readonly retryAfterMs: number } | undefined;
+  /** Networks as `address/bits`. `allow` empty: all but those of `deny`. */
+  readonly allow: readonly string[];
+  readonly deny: readonly string[];
 };
 
 export type CertificateFiles = { readonly cert: string; readonly key: string };

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { type Findings, noteIssues } from "./file/findings.ts";
 import { type Fields, isMap, type Path } from "./file/place.ts";
+import { environmentShape } from "./schema/environment.ts";
 import { NAME, name } from "./schema/kinds.ts";
-import { environmentShape, shape } from "./schema/shape.ts";
+import { shape } from "./schema/shape.ts";
 
 type Shapes = Readonly<Record<string, z.ZodType>>;
 
@@ -100,6 +101,7 @@ function keysOf(schema: z.core.$ZodType, path: Path): readonly string[] {
     return keysOf(schema.unwrap(), path);
   }
   if (schema instanceof z.ZodRecord) return keysOf(schema.valueType, path.slice(1));
+  if (schema instanceof z.ZodArray) return keysOf(schema.element, path.slice(1));
   if (!(schema instanceof z.ZodObject)) return [];
   const [key] = path;
   if (key === undefined) return Object.keys(schema.shape);

@@ -1,22 +1,21 @@
 import { createHash } from "node:crypto";
-import { dirname, isAbsolute, join, resolve } from "node:path";
-import type { Operation } from "../core/http/route.ts";
+import { dirname, resolve } from "node:path";
 import { checkAcross } from "./checks.ts";
+import { checkServices } from "./checks-services.ts";
 import { complete } from "./complete.ts";
 import type { Loaded } from "./config.ts";
-import { readDescription } from "./description/openapi.ts";
+import { readDescriptions } from "./descriptions.ts";
 import { type Draft, readDraft } from "./draft.ts";
 import { Findings } from "./file/findings.ts";
 import type { Mistake } from "./file/place.ts";
 import type { Variables } from "./file/substitute.ts";
-import { type ReadText, readTextFile } from "./file/text-file.ts";
+import { readTextFile } from "./file/text-file.ts";
 import { readTree } from "./file/tree.ts";
 import { readPems } from "./pem.ts";
 import { warnOfUnhonoured } from "./unhonoured.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
 const CONFIG_VALUES_MAX = 100_000;
-const DESCRIPTION_BYTES_MAX = 8 * 1024 ** 2;
 
 /**
  * Reads the configuration and the descriptions it names. `env` is what `${NAME}` stands for. Never
@@ -36,6 +35,7 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
   const findings = new Findings(file, tree);
   const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
   checkAcross(draft, findings);
+  checkServices(draft, findings);
   warnOfUnhonoured(findings);
   const described = await readDescriptions(draft, findings);
   const authorities = await readPems(draft, findings, dirname(resolve(file)));
@@ -69,43 +69,6 @@ function inDataFolder(draft: Draft, root: unknown, folder: string | undefined): 
     ...(named.has("keys") ? {} : { keys: resolve(folder, "keys.json") }),
     ...(named.has("stateFile") ? {} : { stateFile: resolve(folder, "state.json") }),
   };
-}
-
-type Described = {
-  readonly operations: ReadonlyMap<string, readonly Operation[]>;
-  readonly texts: readonly string[];
-  readonly files: readonly string[];
-  readonly mistakes: readonly Mistake[];
-  readonly warnings: readonly Mistake[];
-};
-
-/** The descriptions of all environments; a file that several share is read once. */
-async function readDescriptions(draft: Draft, findings: Findings): Promise<Described> {
-  const operations = new Map<string, readonly Operation[]>();
-  const sources = new Map<string, ReadText>();
-  const mistakes: Mistake[] = [];
-  const warnings: Mistake[] = [];
-  for (const [name, { api, basePath }] of draft.environments) {
-    if (api === undefined) continue;
-    const file = isAbsolute(api) ? api : join(dirname(findings.file), api);
-    const source = sources.get(file) ?? (await readTextFile(file, DESCRIPTION_BYTES_MAX));
-    sources.set(file, source);
-    if (!source.ok) {
-      findings.mistake(
-        ["environments", name, "api"],
-        `Cannot read the API description ${findings.tree.isSubstituted(["environments", name, "api"]) ? "" : `${file} `}for ${name}: ${source.why}`,
-      );
-      continue;
-    }
-    const read = readDescription(source.text, { file, basePath: basePath ?? "/" });
-    operations.set(name, read.operations);
-    mistakes.push(...read.mistakes);
-    // Warnings about routes mean nothing while basePath could not be read.
-    if (basePath !== undefined) warnings.push(...read.warnings);
-  }
-  const texts = [...sources.values()].map((source) => (source.ok ? source.text : ""));
-  const files = [...sources.keys()].map((file) => resolve(file));
-  return { operations, texts, files, mistakes, warnings };
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Draft } from "./draft.ts";
 import type { Findings } from "./file/findings.ts";
 import { dotted, type Path } from "./file/place.ts";
 import { type ReadText, readTextFile } from "./file/text-file.ts";
+import { servicesOf } from "./services.ts";
 
 const BYTES_MAX = 1024 ** 2;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
@@ -11,8 +12,8 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 export type Authorities = { readonly path: string; readonly text: string };
 
 /**
- * Reads the PEM files that the environments name: every one must be there and be what it is for.
- * Gives the authorities of upstreams by environment; a private key is looked at and let go, and
+ * Reads the PEM files that the configuration names: every one must be there and be what it is for.
+ * Gives the authorities of upstreams by service; a private key is looked at and let go, and
  * nothing of it is told.
  */
 export async function readPems(
@@ -21,22 +22,20 @@ export async function readPems(
   folder: string,
 ): Promise<ReadonlyMap<string, Authorities>> {
   const authorities = new Map<string, Authorities>();
-  for (const [name, { tls, upstreamTls }] of environments) {
-    const start = ["environments", name];
-    if (tls !== undefined) {
-      const cert = await readPem([...start, "tls", "cert"], resolve(folder, tls.cert), findings);
-      const key = await readPem([...start, "tls", "key"], resolve(folder, tls.key), findings);
-      checkPair(cert, key, [...start, "tls"], findings);
-    }
-    if (upstreamTls?.ca !== undefined) {
-      const path = resolve(folder, upstreamTls.ca);
-      const text = await readPem([...start, "upstreamTls", "ca"], path, findings);
-      if (
-        text !== undefined &&
-        holdsCertificates(text, [...start, "upstreamTls", "ca"], findings)
-      ) {
-        authorities.set(name, { path, text });
-      }
+  for (const [name, { tls }] of environments) {
+    const start = ["environments", name, "tls"];
+    if (tls === undefined) continue;
+    const cert = await readPem([...start, "cert"], resolve(folder, tls.cert), findings);
+    const key = await readPem([...start, "key"], resolve(folder, tls.key), findings);
+    checkPair(cert, key, start, findings);
+  }
+  for (const { key, path: start, upstreamTls } of servicesOf(environments)) {
+    if (upstreamTls?.ca === undefined) continue;
+    const at = [...start, "upstreamTls", "ca"];
+    const path = resolve(folder, upstreamTls.ca);
+    const text = await readPem(at, path, findings);
+    if (text !== undefined && holdsCertificates(text, at, findings)) {
+      authorities.set(key, { path, text });
     }
   }
   return authorities;

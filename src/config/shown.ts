@@ -1,6 +1,7 @@
 import { formatAddress } from "../core/http/address.ts";
+import type { RouteRule } from "../core/http/route.ts";
 import type { Limit } from "../core/quota/windows.ts";
-import type { Config, Environment } from "./config.ts";
+import type { Config, Environment, Service } from "./config.ts";
 
 /**
  * The configuration in force as plain JSON for the admin's GET /api/config, in the contract's own
@@ -20,7 +21,16 @@ export function shownConfig(config: Config): unknown {
     admin:
       admin === undefined
         ? "off"
-        : { listen: formatAddress(admin.listen), token: admin.token === "" ? "" : "***" },
+        : {
+            ...admin,
+            listen: formatAddress(admin.listen),
+            token: admin.token === "" ? "" : "***",
+          },
+    history: config.historyMs ?? "off",
+    historyMs: undefined,
+    foreignKeys: config.foreignKeys.length === 0 ? "off" : config.foreignKeys,
+    events: config.events === undefined ? "off" : { ...config.events, secret: "***" },
+    telemetry: config.telemetry ?? "off",
   };
 }
 
@@ -39,17 +49,41 @@ function shownLimits(limits: readonly Limit[]): object {
   return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
 }
 
-function shownEnvironment({ name: _, listen, routes, ...rest }: Environment): unknown {
-  const { upstreamTls, tls, cors, healthCheck } = rest;
-  const operations = routes.operations?.map(({ segments: _, ...operation }) => operation);
+function shownEnvironment({ name: _, listen, ...rest }: Environment): unknown {
+  const { tls, cors, maintenance, publicPlan, standing, backends, ...others } = rest;
   return {
     listen: formatAddress(listen),
-    basePath: routes.basePath,
-    ...rest,
-    upstreamTls: { ...upstreamTls, ca: upstreamTls.ca?.path },
-    healthCheck: healthCheck ?? "off",
+    ...others,
+    ...shownService(rest),
+    backends: backends.map(({ path, ...backend }) => ({
+      path,
+      ...backend,
+      ...shownService(backend),
+      basePath: undefined,
+    })),
     tls: tls ?? "off",
     cors: cors ?? "off",
-    operations: operations ?? "all",
+    public: publicPlan ?? "off",
+    standing: standing ?? "off",
+    maintenance: maintenance ?? "off",
   };
+}
+
+function shownService({ routes, upstreamTls, healthCheck }: Service): object {
+  const { basePath, operations, costs = [], publicRoutes = [] } = routes;
+  return {
+    routes: undefined,
+    basePath,
+    upstreamTls: { ...upstreamTls, ca: upstreamTls.ca?.path },
+    healthCheck: healthCheck ?? "off",
+    operations: operations?.map(({ segments: _, ...operation }) => operation) ?? "all",
+    ...(costs.length === 0
+      ? {}
+      : { costs: costs.map((one) => ({ match: matchOf(one), cost: one.cost })) }),
+    ...(publicRoutes.length === 0 ? {} : { publicRoutes: publicRoutes.map(matchOf) }),
+  };
+}
+
+function matchOf({ method, segments }: RouteRule): string {
+  return `${method} ${segments.map((part) => part ?? "{}").join("/")}`;
 }

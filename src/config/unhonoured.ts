@@ -5,7 +5,13 @@ import { isMap, type Path } from "./file/place.ts";
  * Settings that are read and have no effect yet, as paths with `*` for any name. Whoever makes one
  * work removes it here: nobody may rely on a limit that does not hold.
  */
-const UNHONOURED: readonly string[] = ["plans.*.concurrent", "plans.*.observe", "bans.observe"];
+const UNHONOURED: readonly string[] = [
+  ...["plans.*.concurrent", "plans.*.observe", "bans.observe"],
+  ...["environments.*.backends", "environments.*.public", "environments.*.publicRoutes"],
+  ...["environments.*.costs", "environments.*.standing", "environments.*.maintenance"],
+  ...["environments.*.allow", "environments.*.deny", "admin.hosts", "log.meta", "history"],
+  ...["keyHeaders", "foreignKeys", "events", "telemetry"],
+];
 
 /** Warns of each setting in the file that has no effect. */
 export function warnOfUnhonoured(findings: Findings): void {

@@ -68,7 +68,11 @@ describe("the shipped configuration", () => {
       config.stateFile,
       fileURLToPath(new URL("../../data/state.json", import.meta.url)),
     );
-    assert.deepEqual(config.admin, { listen: { host: "127.0.0.1", port: 9090 }, token: "" });
+    assert.deepEqual(config.admin, {
+      listen: { host: "127.0.0.1", port: 9090 },
+      token: "",
+      hosts: [],
+    });
   });
 
   it("has the plans of the pets API", async () => {

@@ -53,17 +53,29 @@ describe("loadConfig fills in", () => {
       keyPrefix: "pets",
       rateLimitFields: "off",
       trustedProxies: [],
-      admin: { listen: { host: "127.0.0.1", port: 9090 }, token: "" },
-      log: { level: "info" },
+      admin: { listen: { host: "127.0.0.1", port: 9090 }, token: "", hosts: [] },
+      log: { level: "info", meta: [] },
+      historyMs: undefined,
+      keyHeaders: ["authorization"],
+      foreignKeys: [],
+      events: undefined,
+      telemetry: undefined,
     });
+    assert.equal(environments.length, 1);
+  });
+
+  it("every default of an environment", async () => {
+    const { environments } = await loadLines("");
     assert.deepEqual(environments, [
       {
         name: "production",
         listen: { host: "127.0.0.1", port: 0 },
         hosts: [],
         keyTag: "live",
-        routes: { basePath: "/v1", operations: undefined },
+        routes: { basePath: "/v1", operations: undefined, costs: [], publicRoutes: [] },
         upstreams: ["http://127.0.0.1:9001"],
+        ...{ backends: [], publicPlan: undefined, standing: undefined, maintenance: undefined },
+        ...{ allow: [], deny: [] },
         upstreamHost: "upstream",
         upstreamTls: { ca: undefined, serverName: undefined },
         ...{ healthCheck: undefined, tls: undefined, cors: undefined },

@@ -120,7 +120,7 @@ function isOfAnotherKind({ code, path }: z.core.$ZodIssue): boolean {
 
 function isSecret(path: Path): boolean {
   const place = dotted(path);
-  return place === "store" || place === "admin.token";
+  return ["store", "admin.token", "events.secret"].includes(place);
 }
 
 function valueAt(value: unknown, path: Path): unknown {

@@ -40,6 +40,17 @@ export function readOrigin(text: string): Read<string> {
   return { value: url.origin };
 }
 
+/** Where something is sent: http or https, a host, perhaps a port, path and query. */
+export function readUrl(text: string): Read<string> {
+  const url = /^https?:\/\/[^/\\\s]/i.test(text) && !/\s/.test(text) ? URL.parse(text) : null;
+  if (url === null || url.hash !== "")
+    return { why: "write http://HOST:PORT/PATH or https://HOST/PATH" };
+  if (url.username !== "" || url.password !== "") {
+    return { why: "it takes no user name or password" };
+  }
+  return { value: url.href };
+}
+
 /** A network as `address/bits`; a bare address is a network of one. */
 export function readNetwork(text: string): Read<string> {
   const match = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(text);

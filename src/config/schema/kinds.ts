@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { LIMIT_MAX } from "../../core/quota/windows.ts";
-import { type Read, readListen, readNetwork, readOrigin, readStore } from "./addresses.ts";
+import { type Read, readListen, readNetwork, readOrigin, readStore, readUrl } from "./addresses.ts";
 import { DURATION, readDuration, readSize, SIZE } from "./units.ts";
 
 /**
@@ -105,6 +105,11 @@ export const origin = read("an origin, http:// or https:// with a host and no pa
   read: readOrigin,
 });
 
+export const url = read("an address, http:// or https://", {
+  pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+/,
+  read: readUrl,
+});
+
 export const network = read("a network, such as 10.0.0.0/8 or 2001:db8::/32", {
   pattern: /^[0-9A-Fa-f:.]+(?:\/\d{1,3})?$/,
   read: readNetwork,
@@ -149,6 +154,38 @@ export const cost = whole({ from: 0, to: COST_MAX });
 
 export const SCOPE = "a scope: 1 to 64 of a-z, 0-9 and . _ : / -";
 export const scope = text(SCOPE, /^[a-z0-9._:/-]{1,64}$/);
+
+/** Plain segments, as they arrive; never "/" alone, which has nothing to take away or to put there. */
+export const path = text(
+  "a path of plain segments that starts with / and does not end in one",
+  /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
+);
+
+const ROUTE =
+  /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) ((?:\/(?!\.{1,2}(?:\/|$))(?:[A-Za-z0-9._~!$&'()*+,;=:@-]+|\{[^{}/]+\}))+|\/)$/;
+
+/** A method and a whole path, in which `{name}` stands for any segment. */
+export const route = read("a method and a path, such as GET /v1/status or GET /v1/jobs/{id}", {
+  pattern: ROUTE,
+  read: (text): Read<{ readonly method: string; readonly template: string }> => {
+    const [, method = "", template] = ROUTE.exec(text) ?? [];
+    return template === undefined
+      ? { why: "write one method in capitals, a space, and a path of plain segments" }
+      : { value: { method, template } };
+  },
+});
+
+export const networks = z
+  .array(network, "a list of networks")
+  .max(1_000, "a list of at most 1000 networks");
+
+export const planName = text("the name of a plan", NAME);
+
+/** Undefined for off. */
+export function offOr<T extends z.ZodType>(schema: T) {
+  const title = `off, or ${schema.meta()?.title}`;
+  return z.union([off, schema], title).meta({ title });
+}
 
 const TOKEN = "a token of at most 512 printable characters without spaces";
 

@@ -90,13 +90,28 @@ export type LimitOverrides = {
   readonly [K in keyof z.output<typeof limits>]?: z.output<typeof limits>[K];
 };
 
-/** The same keys without defaults: absent ones are taken from the limits of all environments. */
-export const overrides = z.strictObject(
-  Object.fromEntries(
-    Object.entries(limits.shape).map(([key, field]) => {
-      const { description } = field.meta() ?? {};
-      return [key, field.unwrap().optional().meta({ description })];
-    }),
-  ),
-  "a map of limits",
-) as z.ZodType<LimitOverrides, LimitOverrides>;
+/** The same keys without defaults: what is absent here is taken from the limits of all. */
+export const overrides = overridesOf(Object.keys(limits.shape));
+
+/** The limits of a backend: limits that hold before a backend is chosen cannot differ among them. */
+export const backendLimits = overridesOf([
+  "bodyBytes",
+  "upstreamConnections",
+  "connectTimeout",
+  "responseTimeout",
+  "idleTimeout",
+  "tunnelIdle",
+]);
+
+function overridesOf(names: readonly string[]) {
+  const fields = Object.entries(limits.shape).filter(([key]) => names.includes(key));
+  return z.strictObject(
+    Object.fromEntries(
+      fields.map(([key, field]) => {
+        const { description } = field.meta() ?? {};
+        return [key, field.unwrap().optional().meta({ description })];
+      }),
+    ),
+    "a map of limits",
+  ) as z.ZodType<LimitOverrides, LimitOverrides>;
+}

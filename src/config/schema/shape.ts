@@ -1,65 +1,13 @@
 import { z } from "zod";
-import { cors, healthCheck, tls, upstreamTls } from "./edges.ts";
+import { environmentShape } from "./environment.ts";
+import { foreignKeys, keyHeaders } from "./keys.ts";
 import * as kind from "./kinds.ts";
 import { optional, required } from "./kinds.ts";
-import { limits, overrides } from "./limits.ts";
+import { limits } from "./limits.ts";
 import { plan, windowsOf } from "./plans.ts";
+import { events, log, telemetry } from "./signs.ts";
 
 const BAN_TIME = { from: "1ms", to: "366d" };
-
-export const environmentShape = z.strictObject(
-  {
-    listen: required(
-      kind.listen,
-      "Where clients connect. Environments may share an address if they differ by `hosts`. Port 0 takes any free port.",
-    ),
-    hosts: optional(
-      z.array(kind.hostName, "a list of host names").max(1_000, "at most 1000 host names"),
-      [],
-      "Names this environment answers to; empty: any. Another Host is 421.",
-    ),
-    basePath: optional(
-      kind.basePath,
-      "/v1",
-      "What all paths of the API start with; outside of it is 404.",
-    ),
-    keyTag: required(
-      kind.keyPart,
-      "The middle part of this environment's keys, as in pets_live_…; unique.",
-    ),
-    api: kind.file.optional().meta({
-      description:
-        "The OpenAPI 3 description: routes, deprecation, stability. Without it all of `basePath` is forwarded.",
-    }),
-    upstreams: required(
-      z
-        .array(kind.origin, "a list of origins")
-        .min(1, "a list of at least one origin")
-        .max(1_000, "a list of at most 1000 origins"),
-      "The backends, as origins: http:// or https://, without path. Least pending requests goes first.",
-    ),
-    upstreamHost: optional(
-      kind.oneOf(["upstream", "client"]),
-      "upstream",
-      "Which Host the backend sees: its own, or the one the client sent.",
-    ),
-    upstreamTls: optional(upstreamTls, {}, "How https upstreams are verified."),
-    healthCheck: healthCheck.optional().meta({
-      description:
-        "Asks every upstream for a path: two failures in a row take it out, one success brings it back, and the last one in service stays. Without it nothing is asked.",
-    }),
-    tls: tls.optional().meta({
-      description:
-        "Makes the listener HTTPS, 1.1 only; all environments of one listener have it or none. The files are read again when they change.",
-    }),
-    cors: cors.optional().meta({
-      description:
-        "Lets pages of other origins call: preflights are answered here, uncharged. Without it the backend's own fields pass.",
-    }),
-    limits: optional(overrides, {}, "What differs here from the `limits` of all environments."),
-  },
-  "a map that describes an environment",
-);
 
 const bans = z.strictObject(
   {
@@ -103,19 +51,13 @@ const admin = z.strictObject(
       "",
       "The bearer token of /api/…; empty: none. Off loopback at least 32 characters. Take it from the environment.",
     ),
-  },
-  "off, or a map",
-);
-
-const log = z.strictObject(
-  {
-    level: optional(
-      kind.oneOf(["debug", "info", "warn", "error", "silent"]),
-      "info",
-      "The least that is logged. Requests are logged at info.",
+    hosts: optional(
+      z.array(kind.hostName, "a list of host names").max(100, "at most 100 host names"),
+      [],
+      "Further names that it answers to, besides IP addresses and localhost.",
     ),
   },
-  "a map",
+  "off, or a map",
 );
 
 /**
@@ -197,11 +139,7 @@ export const shape = z.strictObject(
       "off",
       "policy: send the RateLimit-Policy of the IETF draft beside X-RateLimit-*.",
     ),
-    trustedProxies: optional(
-      z.array(kind.network, "a list of networks").max(1_000, "a list of at most 1000 networks"),
-      [],
-      "Networks whose X-Forwarded-For is believed.",
-    ),
+    trustedProxies: optional(kind.networks, [], "Networks whose X-Forwarded-For is believed."),
     limits: optional(limits, {}, "Limits at the edge, of every environment."),
     admin: optional(
       z.union([kind.off, admin], "off, or a map"),
@@ -209,6 +147,31 @@ export const shape = z.strictObject(
       "The listener for people who run the gateway.",
     ),
     log: optional(log, {}, "The log, JSON lines on stdout."),
+    history: optional(
+      kind.offOr(kind.duration({ from: "1d", to: "3660d" })),
+      "off",
+      "For how long the usage of each account is kept by UTC day.",
+    ),
+    keyHeaders: optional(
+      keyHeaders,
+      ["authorization"],
+      "Where a key may stand: `authorization`, as a bearer token, or fields such as x-api-key, bare.",
+    ),
+    foreignKeys: optional(
+      foreignKeys,
+      "off",
+      "Shapes of imported keys that are not of our own form.",
+    ),
+    events: optional(
+      z.union([kind.off, events], "off, or a map"),
+      "off",
+      "Sends events to a webhook; the log has them either way.",
+    ),
+    telemetry: optional(
+      z.union([kind.off, telemetry], "off, or a map"),
+      "off",
+      "Sends traces and metrics to an OpenTelemetry collector.",
+    ),
   },
   "a map of settings",
 );

@@ -28,6 +28,16 @@ export type Operation = {
 export type RouteTable = {
   readonly basePath: string;
   readonly operations: readonly Operation[] | undefined;
+  /** Without a description: units of the requests that one of them matches, the first that does. */
+  readonly costs?: readonly (RouteRule & { readonly cost: number })[];
+  /** Without a description: what needs no credentials. */
+  readonly publicRoutes?: readonly RouteRule[];
+};
+
+/** Requests of a method to a path; undefined stands for any non-empty segment. */
+export type RouteRule = {
+  readonly method: string;
+  readonly segments: readonly (string | undefined)[];
 };
 
 /**

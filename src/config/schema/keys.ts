@@ -1,0 +1,45 @@
+import { z } from "zod";
+import * as kind from "./kinds.ts";
+import { optional, required } from "./kinds.ts";
+
+/** The fields that the gateway itself sends or believes: a key may not stand in one of them. */
+const OURS =
+  /^x-(?:ratelimit-.*|request-id|client-request-id|consumer-.*|forwarded-.*|api-stability)$/;
+
+const keyHeader = kind
+  .text(
+    "authorization, or the lower-case name of a field such as x-api-key",
+    /^(?:authorization|x-[a-z0-9-]{1,62})$/,
+  )
+  .refine((name) => !OURS.test(name), "a field that is not the gateway's own, such as x-api-key");
+
+export const keyHeaders = z
+  .array(keyHeader, "a list of field names")
+  .min(1, "a list of at least one field name")
+  .max(16, "a list of at most 16 field names");
+
+const foreignKey = z.strictObject(
+  {
+    prefix: required(
+      kind.text("2 to 16 visible characters", /^[\x21-\x7e]{2,16}$/),
+      "What such a key starts with.",
+    ),
+    min: optional(
+      kind.whole({ from: 16, to: 256 }),
+      22,
+      "So many characters of A-Z, a-z, 0-9, _ and - at least come after it.",
+    ),
+  },
+  "a map with prefix and min",
+);
+
+export const foreignKeys = z.union(
+  [
+    kind.off,
+    z
+      .array(foreignKey, "a list of prefixes")
+      .min(1, "a list of at least one prefix")
+      .max(16, "a list of at most 16 prefixes"),
+  ],
+  "off, or a list of prefixes",
+);
