@@ -141,8 +141,8 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
       });
       const resetMs = Date.UTC(2026, 6, 15, 12, 31);
       assert.deepEqual(told, [
-        { limit: 2, remaining: 1, resetMs },
-        { limit: 2, remaining: 0, resetMs },
+        { window: "minute", limit: 2, remaining: 1, resetMs },
+        { window: "minute", limit: 2, remaining: 0, resetMs },
       ]);
     });
 
