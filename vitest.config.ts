@@ -64,7 +64,12 @@ export default defineConfig({
       include: ["src/**/*.ts"],
       reporter: ["text-summary", "html"],
       reportOnFailure: true,
-      thresholds: { "src/core/**": { branches: 100 } },
+      // The aim is 100 for each; a gate is what has been reached, and only ever rises.
+      thresholds: {
+        "src/core/**": { branches: 100 },
+        "src/stores/**": { branches: 93 },
+        "src/gateway/**": { branches: 88 },
+      },
     },
   },
 });
