@@ -30,7 +30,7 @@ const SOON_BANNED = "{ strikes: 1, within: 1h, grace: 1s, duration: 1h, max: 1h 
 const DEFAULT = "{ strikes: 20 }";
 /** Commands that only scripts of ours send to Redis: those are of the call that runs the script. */
 const INSIDE =
-  /^(?:hget|hset|hdel|hmget|del|type|time|incr|pexpire|pttl|publish|zadd|zcard|zrem|zremrangebyscore|zscore)$/;
+  /^(?:hget|hgetall|hlen|hset|hdel|hmget|del|type|time|incr|pexpire|pttl|publish|zadd|zcard|zrem|zremrangebyscore|zscore)$/;
 
 /**
  * Real gateways over real sockets on a Redis of their own, one kind of traffic after the other, each

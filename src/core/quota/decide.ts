@@ -1,4 +1,11 @@
-import { type Limit, type WindowName, windowEnd, windowStart } from "./windows.ts";
+import {
+  counterOf,
+  type Limit,
+  type WindowName,
+  windowEnd,
+  windowOf,
+  windowStart,
+} from "./windows.ts";
 
 /**
  * The rules of a ban (docs/reference/http.md#bans). Times are in milliseconds; `factor` is a number
@@ -13,7 +20,7 @@ export type BanPolicy = {
   readonly maxMs: number;
   readonly forgetAfterMs: number;
   /** An earned ban is told and counted, clears the strikes, and is not kept. */
-  readonly observe?: true;
+  readonly observe?: boolean;
 };
 
 /**
@@ -26,49 +33,59 @@ export type Usage = {
   readonly refusedMs: number;
 };
 
-/** `window` is the one whose refusals made the strikes. `offences` counts this ban too. */
+/**
+ * `window` is the one whose refusals made the strikes, of the operation with the number
+ * `operation` where there is one. `offences` counts this ban too.
+ */
 export type Ban = {
   readonly untilMs: number;
   readonly lengthMs: number;
   readonly window: WindowName;
+  readonly operation?: string;
   readonly offences: number;
 };
 
-/** All that is remembered of an account. A ban is kept after its end, until it is forgotten. */
+/**
+ * All that is remembered of an account; its usage by counter (`counterOf`). A ban is kept after its
+ * end, until it is forgotten.
+ */
 export type Account = {
-  readonly usage: Readonly<Partial<Record<WindowName, Usage>>>;
+  readonly usage: Readonly<Partial<Record<string, Usage>>>;
   readonly strikesMs: readonly number[];
   readonly ban: Ban | undefined;
 };
 
 export const NEW_ACCOUNT: Account = { usage: {}, strikesMs: [], ban: undefined };
 
-/** `units` requests at once; 0 looks and changes nothing that is not damaged. */
+/**
+ * `units` requests at once, each of which costs `cost` (default 1; 0 to COST_MAX). No request at all
+ * peeks, and changes nothing that is not damaged. A cost of 0 asks for the ban alone. `limits` are
+ * those of `askedLimits`.
+ */
 export type Ask = {
   readonly limits: readonly Limit[];
   readonly bans: BanPolicy | undefined;
   readonly units: number;
+  readonly cost?: number;
 };
+export const COST_MAX = 1e6;
 
-/** The state of one window after the decision. `resetMs` is its end. */
-export type WindowStanding = {
-  readonly window: WindowName;
-  readonly limit: number;
-  readonly used: number;
-  readonly resetMs: number;
-};
+/** Where one window stands after the decision, in units. `resetMs` is its end. */
+export type WindowStanding = Limit & { readonly used: number; readonly resetMs: number };
 
 /**
- * The answer to an ask: the first `granted` of its units were charged to every window, the others
- * to none. `ban` is set only while one is in force. `strikes` counts those that still matter.
- * `strikeDueMs` is the earliest instant at which a further refusal could be a strike: refusals
- * before it need not be reported. All instants are of the store's clock, whose now is `nowMs`.
+ * The answer to an ask: the first `granted` of its requests were charged to every window, the others
+ * to none. `ban` is set only while one is in force; `earned` is the ban that this very decision
+ * made, in force or observed. `strikes` counts those that still matter. `strikeDueMs` is the
+ * earliest instant at which a further refusal of the same cost could be a strike: refusals before it
+ * need not be reported. All instants are of the store's clock, whose now is `nowMs`.
  */
 export type Verdict = {
   readonly nowMs: number;
   readonly granted: number;
   readonly windows: readonly WindowStanding[];
   readonly ban: Ban | undefined;
+  readonly earned?: Ban;
   readonly strikes: number;
   readonly strikeDueMs: number;
   /** A window or a ban from an impossible future was moved to the present: worth a log line. */
@@ -77,31 +94,45 @@ export type Verdict = {
 
 export type Decision = { readonly account: Account; readonly verdict: Verdict };
 
+/** Whether a request fits below a limit; what costs nothing always does. */
+export function fits(used: number, cost: number, limit: number): boolean {
+  return cost === 0 || used + cost <= limit;
+}
+
 /**
  * The truth about bans and quotas (docs/reference/http.md#quotas): ban first, then every window,
- * charged all or none, with strikes and bans inside. Asking for n units equals asking n times for
- * one at the same instant. The memory store runs this; decide.lua says the same to Redis, and a
+ * charged all or none, with strikes and bans inside. Asking for n requests equals asking n times for
+ * one of the same cost at the same instant. The memory store runs this; decide.lua says the same to Redis, and a
  * differential test holds the two together.
  */
 export function decide(account: Account, ask: Ask, nowMs: number): Decision {
-  const { limits, bans, units } = ask;
+  const { limits, bans, units, cost = 1 } = ask;
   const past = present(account, ask, nowMs);
   const { usage, ban } = past;
 
   const banned = ban !== undefined && bans !== undefined && ban.untilMs > nowMs;
-  const room = Math.min(...limits.map(({ window, limit }) => limit - held(usage, window).count));
-  const granted = banned ? 0 : Math.max(0, Math.min(units, room));
-  charge(usage, limits, granted);
+  const granted = banned ? 0 : Math.max(0, Math.min(units, roomFor(cost, usage, limits)));
+  charge(usage, limits, granted * cost);
 
   const refused = units - granted;
-  const window = refused > 0 && !banned ? lastExhausted(usage, limits) : undefined;
+  const window = refused > 0 && !banned ? lastExhausted(usage, ask) : undefined;
   const struck = window === undefined ? past : strike(past, ask, nowMs, refused, window);
   const next: Account = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
-  return { account: next, verdict: verdictOf(next, ask, nowMs, granted, past.repaired) };
+  const verdict = verdictOf(next, ask, nowMs, granted, past.repaired);
+  const earned = "earned" in struck ? struck.earned : undefined;
+  return { account: next, verdict: earned === undefined ? verdict : { ...verdict, earned } };
+}
+
+/** How many requests of that cost fit into every window. */
+function roomFor(cost: number, usage: Account["usage"], limits: readonly Limit[]): number {
+  if (cost === 0) return Number.POSITIVE_INFINITY;
+  return Math.min(
+    ...limits.map((limit) => Math.floor((limit.limit - held(usage, limit).count) / cost)),
+  );
 }
 
 type Present = {
-  readonly usage: Partial<Record<WindowName, Usage>>;
+  readonly usage: Partial<Record<string, Usage>>;
   readonly strikesMs: readonly number[];
   readonly ban: Ban | undefined;
   readonly repaired: boolean;
@@ -113,16 +144,17 @@ type Present = {
  * (docs/reference/http.md#windows). A ban that would begin in the future, and strikes further ahead
  * than they could matter, are damage too.
  */
-function present(account: Account, { limits, bans }: Ask, nowMs: number): Present {
-  const usage: Partial<Record<WindowName, Usage>> = { ...account.usage };
+function present(account: Account, { limits, bans, units }: Ask, nowMs: number): Present {
+  const usage = units > 0 ? running(account.usage, nowMs) : { ...account.usage };
   let repaired = false;
-  for (const { window } of limits) {
+  for (const limit of limits) {
+    const { window } = limit;
     const startMs = windowStart(window, nowMs);
-    const stored = held(usage, window);
+    const stored = held(usage, limit);
     if (stored.startMs < startMs) {
-      usage[window] = { startMs, count: 0, refusedMs: 0 };
+      usage[counterOf(limit)] = { startMs, count: 0, refusedMs: 0 };
     } else if (stored.startMs - nowMs > windowEnd(window, stored.startMs) - stored.startMs) {
-      usage[window] = { startMs, count: stored.count, refusedMs: 0 };
+      usage[counterOf(limit)] = { startMs, count: stored.count, refusedMs: 0 };
       repaired = true;
     }
   }
@@ -139,6 +171,17 @@ function present(account: Account, { limits, bans }: Ask, nowMs: number): Presen
   return { usage, strikesMs, ban, repaired };
 }
 
+/** A copy without the windows that are over. */
+function running(usage: Account["usage"], nowMs: number): Partial<Record<string, Usage>> {
+  const left: Partial<Record<string, Usage>> = {};
+  for (const [counter, stored] of Object.entries(usage)) {
+    if (stored !== undefined && windowEnd(windowOf(counter), stored.startMs) > nowMs) {
+      left[counter] = stored;
+    }
+  }
+  return left;
+}
+
 /** The same list while nothing leaves it: most accounts have no strike, and share one empty list. */
 function kept(strikesMs: readonly number[], nowMs: number, keepMs: number): readonly number[] {
   if (strikesMs.every((atMs) => Math.abs(nowMs - atMs) < keepMs)) return strikesMs;
@@ -147,54 +190,58 @@ function kept(strikesMs: readonly number[], nowMs: number, keepMs: number): read
 
 const NEVER: Usage = { startMs: Number.NEGATIVE_INFINITY, count: 0, refusedMs: 0 };
 
-function held(usage: Account["usage"], window: WindowName): Usage {
-  return usage[window] ?? NEVER;
+function held(usage: Account["usage"], limit: Limit): Usage {
+  return usage[counterOf(limit)] ?? NEVER;
 }
 
 function charge(
-  usage: Partial<Record<WindowName, Usage>>,
+  usage: Partial<Record<string, Usage>>,
   limits: readonly Limit[],
   units: number,
 ): void {
-  for (const { window } of limits) {
-    const stored = held(usage, window);
-    usage[window] = { ...stored, count: stored.count + units };
+  for (const limit of limits) {
+    const stored = held(usage, limit);
+    usage[counterOf(limit)] = { ...stored, count: stored.count + units };
   }
 }
+
+type Struck = Pick<Account, "strikesMs" | "ban"> & { readonly earned?: Ban };
 
 /**
  * A refused request is a strike when it comes more than `grace` after the first refusal of its
  * window (of several exhausted ones, that which resets last) and at least `grace` after the
  * previous strike; `strikes` of them within `within` are a ban (docs/reference/http.md#strikes).
+ * A ban that is only observed leaves the account as it is, and its next strike is as far away as
+ * from any other strike.
  */
-function strike(
-  past: Present,
-  { bans }: Ask,
-  nowMs: number,
-  refused: number,
-  window: WindowName,
-): Pick<Account, "strikesMs" | "ban"> {
+function strike(past: Present, { bans }: Ask, nowMs: number, refused: number, at: Limit): Struck {
   const { usage } = past;
-  const stored = held(usage, window);
-  if (stored.refusedMs === 0) usage[window] = { ...stored, refusedMs: nowMs };
+  const counter = counterOf(at);
+  const stored = held(usage, at);
+  if (stored.refusedMs === 0) usage[counter] = { ...stored, refusedMs: nowMs };
   if (bans === undefined) return past;
 
   let left = refused;
-  let { ban } = past;
-  let strikesMs = [...past.strikesMs];
-  const { refusedMs } = held(usage, window);
+  const strikesMs = [...past.strikesMs];
+  const { refusedMs } = held(usage, at);
   while (left > 0 && nowMs >= dueMs(refusedMs, strikesMs, bans)) {
     strikesMs.push(nowMs);
     left -= 1;
-    if (recent(strikesMs, bans, nowMs) >= bans.strikes) {
-      const offences = (ban?.offences ?? 0) + 1;
-      const lengthMs = banLength(bans, offences - 1);
-      ban = { untilMs: nowMs + lengthMs, lengthMs, window, offences };
-      strikesMs = [];
-      break;
-    }
+    if (recent(strikesMs, bans, nowMs) < bans.strikes) continue;
+    const earned = earnedBan(past.ban, bans, nowMs, at);
+    if (!bans.observe) return { strikesMs: [], ban: earned, earned };
+    usage[counter] = { ...held(usage, at), refusedMs: nowMs };
+    return { strikesMs: [], ban: past.ban, earned };
   }
-  return { strikesMs, ban };
+  return { strikesMs, ban: past.ban };
+}
+
+function earnedBan(last: Ban | undefined, bans: BanPolicy, nowMs: number, at: Limit): Ban {
+  const { window, operation } = at;
+  const offences = (last?.offences ?? 0) + 1;
+  const lengthMs = banLength(bans, offences - 1);
+  const ban = { untilMs: nowMs + lengthMs, lengthMs, window, offences };
+  return operation === undefined ? ban : { ...ban, operation: operation.id };
 }
 
 /** The earliest instant of the next strike: strictly after the grace of the window, and spaced. */
@@ -213,33 +260,37 @@ export function banLength({ durationMs, factor, maxMs }: BanPolicy, offences: nu
   return Math.min(maxMs, Math.floor(durationMs * factor ** Math.min(offences, 1024)));
 }
 
-/** The exhausted window that resets last; the longer one on a tie. */
-function lastExhausted(usage: Account["usage"], limits: readonly Limit[]): WindowName | undefined {
-  let last: WindowName | undefined;
+/** Of the windows in which the cost does not fit, the one that resets last; the longer one on a tie. */
+function lastExhausted(
+  usage: Account["usage"],
+  { limits, cost = 1 }: Pick<Ask, "limits" | "cost">,
+): Limit | undefined {
+  let last: Limit | undefined;
   let lastMs = 0;
-  for (const { window, limit } of limits) {
-    const stored = held(usage, window);
-    if (stored.count < limit) continue;
-    const endMs = windowEnd(window, stored.startMs);
-    if (endMs >= lastMs) [last, lastMs] = [window, endMs];
+  for (const limit of limits) {
+    const stored = held(usage, limit);
+    if (fits(stored.count, cost, limit.limit)) continue;
+    const endMs = windowEnd(limit.window, stored.startMs);
+    if (endMs >= lastMs) [last, lastMs] = [limit, endMs];
   }
   return last;
 }
 
 function verdictOf(
   account: Account,
-  { limits, bans }: Ask,
+  ask: Ask,
   nowMs: number,
   granted: number,
   repaired: boolean,
 ): Verdict {
-  const windows = limits.map(({ window, limit }) => {
-    const { startMs, count } = held(account.usage, window);
-    return { window, limit, used: count, resetMs: windowEnd(window, startMs) };
+  const { limits, bans } = ask;
+  const windows = limits.map((limit) => {
+    const { startMs, count } = held(account.usage, limit);
+    return { ...limit, used: count, resetMs: windowEnd(limit.window, startMs) };
   });
   const inForce = bans !== undefined && account.ban !== undefined && account.ban.untilMs > nowMs;
-  const window = lastExhausted(account.usage, limits);
-  const refusedMs = window === undefined ? 0 : held(account.usage, window).refusedMs;
+  const last = lastExhausted(account.usage, ask);
+  const refusedMs = last === undefined ? 0 : held(account.usage, last).refusedMs;
   const strikeDueMs =
     bans === undefined || inForce || refusedMs === 0
       ? nowMs

@@ -1,5 +1,5 @@
-import type { Verdict, WindowStanding } from "./decide.ts";
-import { type Limit, windowEnd, windowStart } from "./windows.ts";
+import { fits, type Verdict, type WindowStanding } from "./decide.ts";
+import { type Limit, type WindowName, windowEnd, windowStart } from "./windows.ts";
 
 /** The content of the rate limit fields: one window, or the end of the refusal. */
 export type Standing = {
@@ -23,29 +23,40 @@ export type StandingRefusal = {
  */
 export function admittedStanding({ windows }: Pick<Verdict, "windows">, unspent = 0): Standing {
   let told: Standing | undefined;
-  for (const { window, limit, used, resetMs } of windows) {
+  for (const standing of windows) {
+    const { limit, used, resetMs } = standing;
+    if (standing.observed) continue;
     const remaining = Math.max(0, limit - used + unspent);
     if (
       told === undefined ||
       remaining < told.remaining ||
       (remaining === told.remaining && resetMs > told.resetMs)
     ) {
-      told = { window, limit, remaining, resetMs };
+      told = { window: windowLabel(standing), limit, remaining, resetMs };
     }
   }
   if (told === undefined) throw new RangeError("Cannot tell a standing: a plan has windows");
   return told;
 }
 
+/** The name of a window for people and in `X-RateLimit-Window`: `day`, `createPet.minute`. */
+export function windowLabel({ window, operation }: Pick<Limit, "window" | "operation">): string {
+  return operation === undefined ? window : `${operation.name}.${window}`;
+}
+
 /**
- * The refusal of a request at `nowMs` of the store's clock: by the ban, or by windows without room.
- * Its standing is that of whatever ends last of both (docs/reference/http.md#rate-limit-fields).
- * Undefined once all of it is over.
+ * The refusal at `nowMs` of the store's clock of a request of that cost: by the ban, or by windows
+ * in which the cost does not fit. Its standing is that of whatever ends last of both
+ * (docs/reference/http.md#rate-limit-fields). Undefined once all of it is over.
  */
-export function refusalAt(verdict: Verdict, nowMs: number): StandingRefusal | undefined {
+export function refusalAt(
+  verdict: Pick<Verdict, "windows" | "ban">,
+  nowMs: number,
+  cost = 1,
+): StandingRefusal | undefined {
   let last: WindowStanding | undefined;
   for (const window of verdict.windows) {
-    if (window.used < window.limit || window.resetMs <= nowMs) continue;
+    if (fits(window.used, cost, window.limit) || window.resetMs <= nowMs) continue;
     if (last === undefined || window.resetMs >= last.resetMs) last = window;
   }
   const { ban } = verdict;
@@ -54,12 +65,31 @@ export function refusalAt(verdict: Verdict, nowMs: number): StandingRefusal | un
 
   const code = banned ? "key_banned" : "rate_limited";
   if (banned && (last === undefined || ban.untilMs > last.resetMs)) {
-    const struck = verdict.windows.find(({ window }) => window === ban.window);
-    const { limit } = struck ?? last ?? verdict.windows.at(-1) ?? { limit: 0 };
+    const struck = verdict.windows.find(({ window, operation }) => {
+      return window === ban.window && operation?.id === ban.operation;
+    });
+    const shown = verdict.windows.findLast(({ observed }) => !observed);
+    const { limit } = struck ?? last ?? shown ?? { limit: 0 };
     return { code, standing: { window: "ban", limit, remaining: 0, resetMs: ban.untilMs } };
   }
-  const { window, limit, resetMs } = last as WindowStanding;
-  return { code, standing: { window, limit, remaining: 0, resetMs } };
+  const { limit, used, resetMs } = last as WindowStanding;
+  const window = windowLabel(last as WindowStanding);
+  return { code, standing: { window, limit, remaining: Math.max(0, limit - used), resetMs } };
+}
+
+/**
+ * The observed limits that an admitted request crossed: it would have been refused, had they been
+ * limits of its plan. `unspent` is as for `admittedStanding`.
+ */
+export function crossedLimits(
+  { windows }: Pick<Verdict, "windows">,
+  observe: readonly Limit[],
+  unspent = 0,
+): readonly WindowName[] {
+  return observe.flatMap(({ window, limit }) => {
+    const counted = windows.find((one) => one.window === window && one.operation === undefined);
+    return counted !== undefined && counted.used - unspent > limit ? [window] : [];
+  });
 }
 
 /**
@@ -78,8 +108,9 @@ export function usedUpMessage({ window = "", limit }: Standing): string {
  * will refuse soonest.
  */
 export function untouchedStanding(limits: readonly Limit[], nowMs: number): Standing {
-  const windows = limits.map(({ window, limit }) => {
-    return { window, limit, used: 0, resetMs: windowEnd(window, windowStart(window, nowMs)) };
+  const windows = limits.map((limit) => {
+    const resetMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
+    return { ...limit, used: 0, resetMs };
   });
   return admittedStanding({ windows });
 }

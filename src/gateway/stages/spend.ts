@@ -31,11 +31,11 @@ export function spend(
   const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
     if (!("unavailable" in answer)) {
       if (answer.by === "local") gateway.onWithoutStore("local");
-      if (isNewBan(answer)) gateway.onBan(consumer.environment);
+      if (answer.earned !== undefined) gateway.onBan(consumer.environment);
       return judgeAnswer(answer, exchange);
     }
     gateway.onWithoutStore("unavailable");
-    const last = gateway.quotas.lastKnown(consumer);
+    const last = gateway.quotas.lastKnown(consumer, limits);
     const standing =
       last === undefined ? untouchedStanding(limits, gateway.now()) : admittedStanding(last);
     exchange.stand(standing);
@@ -66,9 +66,4 @@ function judgeAnswer(answer: Answer, exchange: Exchange): Judged<Standing> {
   });
   if (refusal.code === "key_banned") return refuse(refusal.code);
   return refuse(refusal.code, undefined, { message: usedUpMessage(refusal.standing) });
-}
-
-/** The ban began in this very decision. */
-function isNewBan({ verdict: { ban, nowMs } }: Answer): boolean {
-  return ban !== undefined && ban.untilMs - ban.lengthMs === nowMs;
 }

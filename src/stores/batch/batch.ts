@@ -1,4 +1,5 @@
-import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
+import type { Limit } from "../../core/quota/windows.ts";
 import {
   type AccountName,
   type Answer,
@@ -7,14 +8,7 @@ import {
 } from "../interface/quota-store.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
 import { AgingMap } from "./aging-map.ts";
-import {
-  CALL_ACCOUNTS_MAX,
-  type CallQueue,
-  type MergedAsk,
-  sameTerms,
-  take,
-  wait,
-} from "./call-queue.ts";
+import { CALL_ACCOUNTS_MAX, type CallQueue, type MergedAsk, take, wait } from "./call-queue.ts";
 import {
   type CountLost,
   countLost,
@@ -24,6 +18,7 @@ import {
   type Trip,
   verdictSince,
 } from "./last-answers.ts";
+import { sameTerms } from "./terms.ts";
 
 /** One account of a call; `ask.units` are the requests that wait for its verdict. */
 export type NamedAsk = { readonly name: AccountName; readonly ask: Ask };
@@ -87,8 +82,8 @@ export class Batch {
     const { gate } = this.#options;
     const id = accountId(name);
     const known = this.#memory.get(id);
-    const refusal = known !== undefined && sameTerms(known, ask) ? this.#refuses(known) : "no";
-    if (known !== undefined && refusal === "surely") return this.#refused(known);
+    const refusal = known === undefined ? "no" : this.#refuses(known, ask);
+    if (known !== undefined && refusal === "surely") return this.#refused(known, ask);
     if (known !== undefined && refusal === "strike") return this.#strike(id, name, ask, known);
     const queue = this.#queue(name);
     if (gate.isAway(queue.number)) return gate.decide(name, ask, undefined);
@@ -103,9 +98,9 @@ export class Batch {
     return wait(merged);
   }
 
-  lastKnown(name: AccountName): Verdict | undefined {
+  lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined {
     const known = this.#memory.get(accountId(name));
-    return known && verdictSince(known, this.#sinceReceived(known));
+    return known && verdictSince(known, this.#sinceReceived(known), limits);
   }
 
   forget(name?: AccountName): void {
@@ -119,11 +114,11 @@ export class Batch {
   }
 
   /** Counted from when the call was sent: early costs a command, late would break a promise. */
-  #refuses(known: LastAnswer): ReturnType<typeof refuses> {
+  #refuses(known: LastAnswer, ask: Ask): ReturnType<typeof refuses> {
     if (known.whole === undefined) return "no";
     const { clock } = this.#options;
     const nowMs = clock ? clock() : known.trip.nowMs + performance.now() - known.trip.sentMs;
-    return refuses(known, nowMs);
+    return refuses(known, ask, nowMs);
   }
 
   #sinceReceived({ trip: { nowMs, receivedMs } }: LastAnswer): number {
@@ -131,8 +126,8 @@ export class Batch {
     return clock ? clock() - nowMs : performance.now() - receivedMs;
   }
 
-  #refused(known: LastAnswer): Answer {
-    const verdict = verdictSince(known, this.#sinceReceived(known));
+  #refused(known: LastAnswer, ask: Ask): Answer {
+    const verdict = verdictSince(known, this.#sinceReceived(known), ask.limits);
     return { verdict, unspent: 0, admitted: false, by: "memory" };
   }
 
@@ -141,7 +136,7 @@ export class Batch {
     const queue = this.#queue(name);
     const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
     if (known.whole?.striking || full || this.#options.gate.isAway(queue.number))
-      return this.#refused(known);
+      return this.#refused(known, ask);
     if (known.whole !== undefined) known.whole.striking = true;
     const merged: MergedAsk = { id, name, ask, known, waiting: [] };
     queue.strikes.push(merged);
@@ -200,8 +195,8 @@ export class Batch {
       if (queue.asks.length > 0) this.#schedule(queue);
       return;
     }
-    const asks = merged.map(({ name, ask: { limits, bans }, waiting }) => {
-      return { name, ask: { limits, bans, units: waiting.length } };
+    const asks = merged.map(({ name, ask: { limits, bans, cost = 1 }, waiting }) => {
+      return { name, ask: { limits, bans, units: waiting.length, cost } };
     });
     const forgotten = new Set<string>();
     this.#forgotten.add(forgotten);
@@ -236,16 +231,22 @@ export class Batch {
     if (forgotten.has(ALL) || forgotten.has(id)) this.#memory.delete(id);
     else this.#memory.set(id, remember(ask, verdict, trip, before));
     const { granted } = verdict;
+    const { cost = 1 } = ask;
     for (let i = 0; i < waiting.length; i++) {
       const admitted = i < granted;
-      waiting[i]?.({ verdict, unspent: admitted ? granted - 1 - i : 0, admitted, by: "store" });
+      const unspent = admitted ? (granted - 1 - i) * cost : 0;
+      // Told to one of the refused alone: a ban is earned once.
+      const first = i === granted && verdict.earned !== undefined;
+      const answer = { verdict, unspent, admitted, by: "store" } as const;
+      waiting[i]?.(first ? { ...answer, earned: verdict.earned as Ban } : answer);
     }
   }
 
   #fail({ name, ask, known, waiting }: MergedAsk, failure: StoreFailure | undefined): void {
     if (known?.whole) known.whole.striking = false;
     for (const answer of waiting) {
-      if (known !== undefined && this.#refuses(known) !== "no") answer(this.#refused(known));
+      if (known !== undefined && this.#refuses(known, ask) !== "no")
+        answer(this.#refused(known, ask));
       else answer(this.#options.gate.decide(name, ask, failure));
     }
   }

@@ -1,6 +1,7 @@
-import type { Ask, BanPolicy } from "../../core/quota/decide.ts";
+import type { Ask } from "../../core/quota/decide.ts";
 import type { AccountName, Answer, NoAnswer } from "../interface/quota-store.ts";
 import type { LastAnswer } from "./last-answers.ts";
+import { samePolicy } from "./terms.ts";
 
 /** Accounts that one call carries at most, and so the number of plans: see ARGV in decide.lua. */
 export const CALL_ACCOUNTS_MAX = 256;
@@ -20,7 +21,7 @@ export type CallQueue = {
   readonly number: number;
   asks: MergedAsk[];
   strikes: MergedAsk[];
-  /** The taken of the queue that take more waiters, by account. */
+  /** The asks of the queue that take more waiters, by account: of each its last. */
   open: Map<string, MergedAsk>;
   calls: number;
   scheduled: boolean;
@@ -47,26 +48,4 @@ export function take(queue: CallQueue): MergedAsk[] {
   if (queue.asks.length === 0) queue.open = new Map();
   for (const { id } of queue.open.size > 0 ? taken : []) queue.open.delete(id);
   return taken;
-}
-
-type Terms = Pick<Ask, "limits" | "bans">;
-
-/** An ask under other limits or another policy (a reload, a changed key) is another ask. */
-export function sameTerms(a: Terms, b: Terms): boolean {
-  return sameLimits(a.limits, b.limits) && samePolicy(a.bans, b.bans);
-}
-
-function sameLimits(a: Terms["limits"], b: Terms["limits"]): boolean {
-  if (a === b) return true;
-  return (
-    a.length === b.length &&
-    a.every(({ window, limit }, i) => window === b[i]?.window && limit === b[i]?.limit)
-  );
-}
-
-function samePolicy(a: Terms["bans"], b: Terms["bans"]): boolean {
-  if (a === b) return true;
-  if (a === undefined || b === undefined) return false;
-  const names = Object.keys(a) as (keyof BanPolicy)[];
-  return names.every((name) => a[name] === b[name]);
 }

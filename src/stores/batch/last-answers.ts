@@ -1,6 +1,19 @@
-import type { Ask, BanPolicy, Verdict, WindowStanding } from "../../core/quota/decide.ts";
-import { refusalAt } from "../../core/quota/standing.ts";
-import { type Limit, type WindowName, windowEnd, windowStart } from "../../core/quota/windows.ts";
+import {
+  type Ask,
+  type Ban,
+  type BanPolicy,
+  fits,
+  type Verdict,
+  type WindowStanding,
+} from "../../core/quota/decide.ts";
+import {
+  counterOf,
+  type Limit,
+  type WindowName,
+  windowEnd,
+  windowStart,
+} from "../../core/quota/windows.ts";
+import { sameLimits, samePolicy } from "./terms.ts";
 
 /**
  * When a call left and came back, in milliseconds of a monotonic clock, and when that was by the
@@ -13,8 +26,9 @@ export type Trip = {
 };
 
 /**
- * The last answer about one account. The ordinary case is small: counts in the windows of then.
- * `whole` is kept where there is more to remember: an exhausted window, strikes, a ban.
+ * The last answer about one account. The ordinary case is small: `used` counts in the windows of
+ * `limits` as they ran then. `whole` is kept where there is more to know: windows without room, those
+ * of several operations, strikes, a ban.
  */
 export type LastAnswer = {
   readonly limits: readonly Limit[];
@@ -26,33 +40,94 @@ export type LastAnswer = {
 type Ordinary = LastAnswer & { trip: Trip; readonly used: number[] };
 
 export type Whole = {
-  readonly verdict: Verdict;
+  readonly windows: readonly KnownWindow[];
+  readonly ban: Ban | undefined;
+  readonly strikes: number;
   /** A strike of this account is under way: its further refusals are answered from here. */
   striking: boolean;
 };
 
+/** `strikeDueMs` is the earliest instant of a strike by refusals of this window, as far as known. */
+type KnownWindow = WindowStanding & { readonly counter: string; readonly strikeDueMs: number };
+
 /**
- * Remembers an answer, in `before` where that is as ordinary: a new object for each answer would
- * live just long enough for the collector to move it to the old space.
+ * The answer as it is kept, in place of `before`. Where both are ordinary `before` itself is changed:
+ * a new object for each answer would live just long enough for the collector to move it to the old
+ * space.
  */
 export function remember(
-  { limits, bans }: Ask,
+  { limits, bans, cost = 1 }: Ask,
   verdict: Verdict,
   trip: Trip,
   before?: LastAnswer | undefined,
 ): LastAnswer {
-  const { windows } = verdict;
-  if (!isOrdinary(verdict)) {
-    return { limits, bans, trip, used: [], whole: { verdict, striking: false } };
+  const sameWindows =
+    before !== undefined && (before.limits === limits || sameLimits(before.limits, limits));
+  const others = before === undefined || sameWindows ? NONE : windowsOf(before);
+  const kept = before?.whole?.windows ?? others;
+  const { nowMs, windows } = verdict;
+  if (!isOrdinary(verdict, cost) || kept.some((one) => matters(one, nowMs, windows))) {
+    return { limits, bans, trip, used: [], whole: wholeOf(verdict, cost, bans, kept) };
   }
-  if (before?.whole !== undefined || before?.limits !== limits || before.bans !== bans) {
-    const used = windows.map((window) => window.used);
-    return { limits, bans, trip, used, whole: undefined };
+  if (!sameWindows || before.whole !== undefined || before.bans !== bans) {
+    return { limits, bans, trip, used: windows.map(({ used }) => used), whole: undefined };
   }
   const known = before as Ordinary;
   known.trip = trip;
   for (let i = 0; i < windows.length; i++) known.used[i] = (windows[i] as WindowStanding).used;
   return known;
+}
+
+const NONE: readonly KnownWindow[] = [];
+
+/** Whether a window that was known before is to be known on, beside those of the last answer. */
+function matters(known: KnownWindow, nowMs: number, windows: readonly WindowStanding[]): boolean {
+  if (known.resetMs <= nowMs) return false;
+  return known.strikeDueMs > nowMs || !windows.some((one) => counterOf(one) === known.counter);
+}
+
+function wholeOf(
+  verdict: Verdict,
+  cost: number,
+  bans: BanPolicy | undefined,
+  kept: readonly KnownWindow[],
+): Whole {
+  const { nowMs, ban, strikes } = verdict;
+  const refusing = lastRefusing(verdict.windows, cost, nowMs);
+  const windows = verdict.windows.map((standing): KnownWindow => {
+    const counter = counterOf(standing);
+    const earlier = kept.find((one) => one.counter === counter && one.resetMs === standing.resetMs);
+    const toldMs = bans !== undefined && standing === refusing ? verdict.strikeDueMs : nowMs;
+    return { ...standing, counter, strikeDueMs: Math.max(toldMs, earlier?.strikeDueMs ?? 0) };
+  });
+  const others = kept.filter(({ counter, resetMs }) => {
+    return resetMs > nowMs && !windows.some((one) => one.counter === counter);
+  });
+  return { windows: [...windows, ...others], ban, strikes, striking: false };
+}
+
+/** Of the windows without room for the cost, the one that ends last. */
+function lastRefusing<T extends WindowStanding>(
+  windows: readonly T[],
+  cost: number,
+  nowMs: number,
+): T | undefined {
+  let last: T | undefined;
+  for (const window of windows) {
+    if (window.resetMs <= nowMs || fits(window.used, cost, window.limit)) continue;
+    if (last === undefined || window.resetMs >= last.resetMs) last = window;
+  }
+  return last;
+}
+
+/** All windows that are known of an account, as they were when the answer came. */
+function windowsOf({ limits, trip, used, whole }: LastAnswer): readonly KnownWindow[] {
+  if (whole !== undefined) return whole.windows;
+  return limits.map((limit, i) => {
+    const resetMs = windowEnd(limit.window, windowStart(limit.window, trip.nowMs));
+    const standing = { ...limit, used: used[i] as number, resetMs };
+    return { ...standing, counter: counterOf(limit), strikeDueMs: trip.nowMs };
+  });
 }
 
 export type CountLost = {
@@ -70,12 +145,16 @@ export function countLost(
   { limits }: Ask,
   { nowMs, windows, repaired }: Verdict,
 ): CountLost | undefined {
-  if (before === undefined || before.limits !== limits || repaired) return undefined;
+  if (before === undefined || repaired) return undefined;
   // Answers of two calls that were under way together may change places.
   if (nowMs <= before.trip.nowMs) return undefined;
+  const indexed = before.whole === undefined && before.limits === limits;
+  const known = indexed ? NONE : windowsOf(before);
   for (let i = 0; i < windows.length; i++) {
-    const { window, used, resetMs } = windows[i] as WindowStanding;
-    const held = before.whole?.verdict.windows[i];
+    const standing = windows[i] as WindowStanding;
+    const { window, used, resetMs } = standing;
+    const held = indexed ? undefined : known.find(({ counter }) => counter === counterOf(standing));
+    if (!indexed && held === undefined) continue;
     const was = held?.used ?? (before.used[i] as number);
     if (used >= was) continue;
     const thenMs = held?.resetMs ?? windowEnd(window, windowStart(window, before.trip.nowMs));
@@ -85,36 +164,50 @@ export function countLost(
 }
 
 /** Nobody is refused, and nothing is remembered but counts in the windows of now. */
-function isOrdinary({ nowMs, windows, ban, strikes }: Verdict): boolean {
+function isOrdinary({ nowMs, windows, ban, strikes }: Verdict, cost: number): boolean {
   if (ban !== undefined || strikes > 0) return false;
   for (const { window, limit, used, resetMs } of windows) {
-    if (used >= limit || resetMs !== windowEnd(window, windowStart(window, nowMs))) return false;
+    if (used + cost > limit || used >= limit) return false;
+    if (resetMs !== windowEnd(window, windowStart(window, nowMs))) return false;
   }
   return true;
 }
 
 /**
- * The verdict as it stands `sinceMs` after it was received: a window that ended since then is empty,
- * and a ban that ended is over. Counted from the receipt, so that Retry-After is never too short.
+ * The verdict as it stands `sinceMs` after it was received, in the windows of `limits`, or in all
+ * that are known: a window that ended since then is empty, and a ban that ended is over. Counted from
+ * the receipt, so that Retry-After is never too short.
  */
-export function verdictSince({ limits, trip, used, whole }: LastAnswer, sinceMs: number): Verdict {
-  const { nowMs } = trip;
-  const thenMs = Math.floor(nowMs + sinceMs);
-  const windows = limits.map(({ window, limit }, i) => {
-    const nextMs = windowEnd(window, windowStart(window, thenMs));
-    const held = whole?.verdict.windows[i];
-    const resetMs = held?.resetMs ?? windowEnd(window, windowStart(window, nowMs));
-    if (resetMs <= thenMs) return { window, limit, used: 0, resetMs: nextMs };
-    return { window, limit, used: held?.used ?? (used[i] as number), resetMs };
+export function verdictSince(
+  known: LastAnswer,
+  sinceMs: number,
+  limits?: readonly Limit[],
+): Verdict {
+  const nowMs = Math.floor(known.trip.nowMs + sinceMs);
+  const held = windowsOf(known);
+  const windows = (limits ?? held).map((limit): WindowStanding => {
+    const counter = counterOf(limit);
+    const one = held.find((each) => each.counter === counter);
+    const nextMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
+    const running = one !== undefined && one.resetMs > nowMs;
+    const { window, limit: most, operation, observed } = limit;
+    return {
+      window,
+      limit: most,
+      ...(operation === undefined ? {} : { operation }),
+      ...(observed === undefined ? {} : { observed }),
+      used: running ? one.used : 0,
+      resetMs: running ? one.resetMs : nextMs,
+    };
   });
-  const ban = whole?.verdict.ban;
+  const ban = known.whole?.ban;
   return {
-    nowMs: thenMs,
+    nowMs,
     granted: 0,
     windows,
-    ban: ban !== undefined && ban.untilMs > thenMs ? ban : undefined,
-    strikes: whole?.verdict.strikes ?? 0,
-    strikeDueMs: Math.max(thenMs, whole?.verdict.strikeDueMs ?? thenMs),
+    ban: ban !== undefined && ban.untilMs > nowMs ? ban : undefined,
+    strikes: known.whole?.strikes ?? 0,
+    strikeDueMs: nowMs,
     repaired: false,
   };
 }
@@ -122,11 +215,31 @@ export function verdictSince({ limits, trip, used, whole }: LastAnswer, sinceMs:
 /**
  * Whether the last answer refuses a request at `nowMs` of the store's clock: no; surely, from
  * memory; or with a refusal that could be a strike, which the store must hear of
- * (docs/reference/store.md#known-refusals).
+ * (docs/reference/store.md#known-refusals). Known is an account by its windows: its requests may
+ * differ in cost and operation.
  */
-export function refuses({ whole, bans }: LastAnswer, nowMs: number): "no" | "surely" | "strike" {
-  if (whole === undefined || refusalAt(whole.verdict, nowMs) === undefined) return "no";
-  const { ban, strikeDueMs } = whole.verdict;
-  if (bans === undefined || (ban !== undefined && ban.untilMs > nowMs)) return "surely";
-  return nowMs < strikeDueMs ? "surely" : "strike";
+export function refuses(
+  { whole, bans: policy }: LastAnswer,
+  { limits, bans, cost = 1 }: Ask,
+  nowMs: number,
+): "no" | "surely" | "strike" {
+  if (whole === undefined) return "no";
+  if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) return "surely";
+  let last: KnownWindow | undefined;
+  let unknownEndMs = 0;
+  for (const limit of limits) {
+    const counter = counterOf(limit);
+    const known = whole.windows.find((one) => one.counter === counter);
+    if (known === undefined) {
+      const endMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
+      unknownEndMs = Math.max(unknownEndMs, endMs);
+    } else if (known.resetMs > nowMs && !fits(known.used, cost, limit.limit)) {
+      if (last === undefined || known.resetMs >= last.resetMs) last = known;
+    }
+  }
+  // A window of which nothing is known may refuse for longer, and is then the one to tell.
+  if (last === undefined || unknownEndMs > last.resetMs) return "no";
+  if (bans === undefined) return "surely";
+  if (!samePolicy(policy, bans)) return "no";
+  return nowMs < last.strikeDueMs ? "surely" : "strike";
 }

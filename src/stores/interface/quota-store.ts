@@ -1,4 +1,5 @@
 import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
+import type { Limit } from "../../core/quota/windows.ts";
 
 /** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
 export type AccountName = {
@@ -26,7 +27,9 @@ export function accountOf(id: string): AccountName {
  */
 export type Answer = {
   readonly verdict: Verdict;
-  /** Which unit of a merged ask this is: units of the same verdict admitted after this one. */
+  /** The ban that this very request earned, in force or observed. */
+  readonly earned?: Ban;
+  /** Units of the same verdict that were admitted after this one: it was merged with other asks. */
   readonly unspent: number;
   readonly admitted: boolean;
   readonly by: "store" | "memory" | "local";
@@ -42,6 +45,12 @@ export type NoAnswer = { readonly unavailable: true };
 export type FailurePolicy = {
   readonly onStoreFailure: "local" | "deny" | "allow";
   readonly expectedGateways: number;
+};
+
+/** A window that was set to 0, and the units that it had counted until then. */
+export type ResetWindow = {
+  readonly counter: string;
+  readonly units: number;
 };
 
 export type AccountBan = AccountName & { readonly ban: Ban };
@@ -60,8 +69,11 @@ export interface QuotaStore {
   /** Asks for one request of the account. `ask.units` is 1. */
   spend(name: AccountName, ask: Ask): Answer | NoAnswer | Promise<Answer | NoAnswer>;
 
-  /** The last known answer for the account, or undefined; costs nothing and changes nothing. */
-  lastKnown(name: AccountName): Verdict | undefined;
+  /**
+   * What is known of the account from earlier answers, in the windows of `limits` or in all that are
+   * known; undefined for nothing. Costs nothing and changes nothing.
+   */
+  lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined;
 
   /** The account as the store has it now; charges nothing. Rejects when the store is away. */
   peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict>;
@@ -71,6 +83,20 @@ export interface QuotaStore {
 
   /** Ends a ban and forgets its offences and strikes; false when there was none in force. */
   liftBan(name: AccountName): Promise<boolean>;
+
+  /**
+   * Sets the running windows of the account to 0, first refusals too, in one call: all of them, or
+   * those of the counters named (`minute`, `1z141z3.minute`: see `counterOf`). Gives what each had
+   * counted. Bans and strikes stay. Every gateway forgets within a second what it knew of the
+   * account. Rejects when the store is away.
+   */
+  reset(name: AccountName, counters?: readonly string[]): Promise<readonly ResetWindow[]>;
+
+  /**
+   * Makes every gateway forget within a second what it knows of these accounts, as after a raised
+   * limit or a changed plan. Rejects when the store is away.
+   */
+  forgetEverywhere(names: readonly AccountName[]): Promise<void>;
 
   /** Forgets what is known from earlier answers: of one account, or of all (plans changed). */
   forget(name?: AccountName): void;

@@ -1,5 +1,5 @@
 import { type Account, type BanPolicy, NEW_ACCOUNT } from "../../core/quota/decide.ts";
-import { type Limit, WINDOWS, windowEnd } from "../../core/quota/windows.ts";
+import { type Limit, windowEnd, windowOf } from "../../core/quota/windows.ts";
 import type { AccountName } from "../interface/quota-store.ts";
 
 /**
@@ -104,8 +104,9 @@ function isOver(state: Account, policy: BanPolicy | undefined, nowMs: number): b
   if (ban !== undefined && nowMs < ban.untilMs + (policy?.forgetAfterMs ?? 0)) return false;
   const keepMs = policy === undefined ? 0 : Math.max(policy.withinMs, policy.graceMs);
   if (strikesMs.some((atMs) => nowMs - atMs < keepMs)) return false;
-  return WINDOWS.every((window) => {
-    const stored = usage[window];
-    return stored === undefined || windowEnd(window, stored.startMs) <= nowMs;
-  });
+  for (const counter in usage) {
+    const stored = usage[counter];
+    if (stored !== undefined && windowEnd(windowOf(counter), stored.startMs) > nowMs) return false;
+  }
+  return true;
 }

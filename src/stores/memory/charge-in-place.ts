@@ -1,5 +1,5 @@
 import type { Account, Ask, Usage, Verdict, WindowStanding } from "../../core/quota/decide.ts";
-import { windowEnd } from "../../core/quota/windows.ts";
+import { counterOf, windowEnd } from "../../core/quota/windows.ts";
 
 type Counter = { -readonly [member in keyof Usage]: Usage[member] };
 
@@ -12,21 +12,27 @@ type Counter = { -readonly [member in keyof Usage]: Usage[member] };
  * together.
  */
 export function chargeInPlace(account: Account, ask: Ask, nowMs: number): Verdict | undefined {
-  const { limits, units } = ask;
+  const { limits, units, cost = 1 } = ask;
   const { usage, ban, strikesMs } = account;
   if (units !== 1 || ban !== undefined || strikesMs.length > 0) return undefined;
 
   const windows: WindowStanding[] = [];
-  for (const { window, limit } of limits) {
-    const stored = usage[window];
-    if (stored === undefined || stored.count >= limit || stored.refusedMs !== 0) return undefined;
+  for (const each of limits) {
+    const { window, limit } = each;
+    const stored = usage[counterOf(each)];
+    if (stored === undefined || stored.count + cost > limit || stored.refusedMs !== 0) {
+      return undefined;
+    }
     const resetMs = windowEnd(window, stored.startMs);
     if (nowMs < stored.startMs || nowMs >= resetMs) return undefined;
-    windows.push({ window, limit, used: stored.count + 1, resetMs });
+    const used = stored.count + cost;
+    if (each.operation === undefined && !each.observed) {
+      windows.push({ window, limit, used, resetMs });
+    } else windows.push({ ...each, used, resetMs });
   }
-  for (const { window } of limits) {
-    const stored: Counter | undefined = usage[window];
-    if (stored !== undefined) stored.count += 1;
+  for (const limit of limits) {
+    const stored: Counter | undefined = usage[counterOf(limit)];
+    if (stored !== undefined) stored.count += cost;
   }
   return {
     nowMs,

@@ -6,10 +6,17 @@ import {
   NEW_ACCOUNT,
   type Verdict,
 } from "../../core/quota/decide.ts";
+import { type Limit, windowEnd, windowOf } from "../../core/quota/windows.ts";
 import type { Report } from "../../telemetry/log.ts";
 import { takeLock } from "../files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import type { AccountBan, AccountName, Answer, QuotaStore } from "../interface/quota-store.ts";
+import type {
+  AccountBan,
+  AccountName,
+  Answer,
+  QuotaStore,
+  ResetWindow,
+} from "../interface/quota-store.ts";
 import { AccountTable, type Entry, newEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
 import { readState, type SavedAccount, stateText } from "./state-file.ts";
@@ -97,7 +104,8 @@ class MemoryStore implements QuotaStore {
     entry.recent = true;
     this.#policy = ask.bans;
     this.#changed = true;
-    return { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" };
+    const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" } as const;
+    return verdict.earned === undefined ? answer : { ...answer, earned: verdict.earned };
   }
 
   #decide(name: AccountName, entry: Entry, ask: Ask, nowMs: number): Verdict {
@@ -110,10 +118,10 @@ class MemoryStore implements QuotaStore {
   }
 
   /** The truth is at hand, so this is the account as it is now, by the limits of its last ask. */
-  lastKnown(name: AccountName): Verdict | undefined {
+  lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined {
     const entry = this.#accounts.find(name);
     if (entry === undefined || entry.era !== this.#era || this.#policy === "unknown") return;
-    const ask = { limits: entry.limits, bans: this.#policy, units: 0 };
+    const ask = { limits: limits ?? entry.limits, bans: this.#policy, units: 0 };
     return decide(entry, ask, this.#now()).verdict;
   }
 
@@ -142,6 +150,27 @@ class MemoryStore implements QuotaStore {
     entry.ban = undefined;
     this.#changed = true;
     return true;
+  }
+
+  async reset(name: AccountName, counters?: readonly string[]): Promise<ResetWindow[]> {
+    const entry = this.#accounts.find(name);
+    if (entry === undefined) return [];
+    const reset: ResetWindow[] = [];
+    const usage = { ...entry.usage };
+    for (const [counter, stored] of Object.entries(entry.usage)) {
+      if (stored === undefined || counters?.includes(counter) === false) continue;
+      if (windowEnd(windowOf(counter), stored.startMs) <= this.#now()) continue;
+      usage[counter] = { startMs: stored.startMs, count: 0, refusedMs: 0 };
+      reset.push({ counter, units: stored.count });
+    }
+    entry.usage = usage;
+    this.#changed = true;
+    return reset;
+  }
+
+  /** There is no other gateway on this store. */
+  async forgetEverywhere(names: readonly AccountName[]): Promise<void> {
+    for (const name of names) this.forget(name);
   }
 
   forget(name?: AccountName): void {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { ID_PATTERN } from "../../core/keys/key.ts";
 import type { Account, Ban, Usage } from "../../core/quota/decide.ts";
-import { WINDOWS, type WindowName } from "../../core/quota/windows.ts";
+import { OPERATION_ID, WINDOWS } from "../../core/quota/windows.ts";
 import { damaged, MemberReader, parseFile } from "../files/damaged.ts";
 import type { JsonPath } from "../files/json-place.ts";
 import { fileTrouble } from "../files/replace-file.ts";
@@ -32,10 +32,10 @@ export function* stateText(accounts: Iterable<SavedAccount>): Generator<string> 
 
 function line({ environment, account, state }: SavedAccount): string {
   let text = `{"environment":${JSON.stringify(environment)},"account":${JSON.stringify(account)}`;
-  for (const window of WINDOWS) {
-    const usage = state.usage[window];
+  for (const counter in state.usage) {
+    const usage = state.usage[counter];
     if (usage === undefined) continue;
-    text += `,"${window}":[${usage.startMs},${usage.count},${usage.refusedMs}]`;
+    text += `,"${counter}":[${usage.startMs},${usage.count},${usage.refusedMs}]`;
   }
   if (state.strikesMs.length > 0) text += `,"strikesMs":[${state.strikesMs.join()}]`;
   if (state.ban !== undefined) text += `,"ban":${JSON.stringify(state.ban)}`;
@@ -70,6 +70,13 @@ function isKeysCopy(text: string): boolean {
   return /^\{"version":1,"keys":\[/.test(text);
 }
 
+/** `minute`, or `1z141z3.minute`: a window of an operation. */
+function isCounter(name: string): boolean {
+  const dot = name.indexOf(".");
+  if (dot !== -1 && !OPERATION_ID.test(name.slice(0, dot))) return false;
+  return WINDOWS.some((window) => window === name.slice(dot + 1));
+}
+
 class StateReader extends MemberReader {
   file(value: unknown): SavedAccount[] {
     const { version, accounts } = this.object(value, []);
@@ -85,11 +92,10 @@ class StateReader extends MemberReader {
 
   #account(value: unknown, path: JsonPath): SavedAccount {
     const { environment, account, strikesMs, ban, ...windows } = this.object(value, path);
-    const usage: Partial<Record<WindowName, Usage>> = {};
+    const usage: Partial<Record<string, Usage>> = {};
     for (const [name, counted] of Object.entries(windows)) {
-      const window = WINDOWS.find((known) => known === name);
-      if (window === undefined) this.note([...path, name], "it is unknown", counted);
-      else usage[window] = this.#usage(counted, [...path, name]);
+      if (!isCounter(name)) this.note([...path, name], "it is unknown", counted);
+      else usage[name] = this.#usage(counted, [...path, name]);
     }
     const strikes = strikesMs === undefined ? [] : this.list(strikesMs, [...path, "strikesMs"]);
     const state: Account = {
@@ -114,16 +120,19 @@ class StateReader extends MemberReader {
   }
 
   #ban(value: unknown, path: JsonPath): Ban {
-    const { window: name, untilMs, lengthMs, offences } = this.object(value, path);
+    const { window: name, operation, untilMs, lengthMs, offences } = this.object(value, path);
     const window = WINDOWS.find((known) => known === name);
     if (window === undefined) {
       this.note([...path, "window"], `it must be one of ${WINDOWS.join(", ")}`, name);
     }
-    return {
+    const ban = {
       untilMs: this.whole(untilMs, [...path, "untilMs"]),
       lengthMs: this.whole(lengthMs, [...path, "lengthMs"]),
       window: window ?? "minute",
       offences: this.whole(offences, [...path, "offences"]),
     };
+    if (operation === undefined) return ban;
+    const id = this.text(operation, [...path, "operation"], OPERATION_ID, "an operation's number");
+    return { ...ban, operation: id };
   }
 }

@@ -10,9 +10,10 @@ import type {
 import { orLate, type StoreFailure } from "../interface/store-failure.ts";
 import type { SharedStore } from "../redis/decider.ts";
 import { translate } from "../redis/reply-errors.ts";
+import type { Owed } from "./debts.ts";
 import type { Heartbeat } from "./heartbeat.ts";
 import { lateCharge } from "./late-charge.ts";
-import { LocalAccounts, type Owed, type Terms } from "./local-quotas.ts";
+import { LocalAccounts, type Terms } from "./local-quotas.ts";
 
 /** The state that the breakers of one store share. */
 export type BreakerContext = {
@@ -61,17 +62,19 @@ export class Breaker {
     return this.#why;
   }
 
-  decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer {
+  decide(name: AccountName, ask: Ask): Answer | NoAnswer {
     switch (this.#around.policy().onStoreFailure) {
       case "deny":
         return { unavailable: true };
       case "allow": {
-        const verdict = this.#accounts.admit(name, ask, this.#terms(name, failure));
+        const verdict = this.#accounts.admit(name, ask, this.#terms(name));
         return { verdict, unspent: 0, admitted: true, by: "local" };
       }
       case "local": {
-        const verdict = this.#accounts.decide(name, ask, this.#terms(name, failure));
-        return { verdict, unspent: 0, admitted: verdict.granted > 0, by: "local" };
+        const verdict = this.#accounts.decide(name, ask, this.#terms(name));
+        if (verdict === undefined) return { unavailable: true };
+        const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "local" } as const;
+        return verdict.earned === undefined ? answer : { ...answer, earned: verdict.earned };
       }
     }
   }
@@ -83,7 +86,7 @@ export class Breaker {
   called(failure: StoreFailure | undefined): boolean {
     if (failure === undefined) {
       this.#failuresInRow = 0;
-      if (this.#accounts.owes && !this.isTripped) this.settle().catch(() => undefined);
+      if (this.#accounts.debts.any && !this.isTripped) this.settle().catch(() => undefined);
       return false;
     }
     if (this.#failuresInRow === 0 && !this.isTripped) this.#begin(failure);
@@ -125,7 +128,7 @@ export class Breaker {
       try {
         await this.#charge(batch);
       } catch (error) {
-        this.#accounts.restore(batches.slice(i + 1).flat());
+        this.#accounts.debts.restore(batches.slice(i + 1).flat());
         throw error;
       }
     }
@@ -142,7 +145,7 @@ export class Breaker {
 
   /** As many accounts as fit in a call. */
   #takeOwed(): Owed[][] {
-    const owed = this.#accounts.take();
+    const owed = this.#accounts.debts.take();
     const batches: Owed[][] = [];
     for (let i = 0; i < owed.length; i += CALL_ACCOUNTS_MAX) {
       batches.push(owed.slice(i, i + CALL_ACCOUNTS_MAX));
@@ -159,19 +162,18 @@ export class Breaker {
         this.#accounts.charged(owed, counts[i] as (number | undefined)[]);
       }
     } catch (error) {
-      if (translate(error).executed === "no") this.#accounts.restore(batch);
+      if (translate(error).executed === "no") this.#accounts.debts.restore(batch);
       throw error;
     }
   }
 
-  #terms(name: AccountName, failure: StoreFailure | undefined): Terms {
+  #terms(name: AccountName): Terms {
     const { now, policy, store } = this.#around;
     return {
       nowMs: now(),
       wentMs: this.#wentMs,
       gateways: Math.max(policy().expectedGateways, this.#gatewaysThen),
       last: store.lastKnown(name),
-      owed: failure === undefined || failure.executed === "no",
     };
   }
 }

@@ -96,9 +96,9 @@ class Breakers implements Fallback {
     return nowMs === undefined ? undefined : nowMs + this.#shared.lateMs;
   }
 
-  decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer {
+  decide(name: AccountName, ask: Ask): Answer | NoAnswer {
     const bucket = this.#shared.link.clustered ? bucketOf(name) : 0;
-    return this.#breaker(bucket).decide(name, ask, failure);
+    return this.#breaker(bucket).decide(name, ask);
   }
 
   called(bucket: number, failure: StoreFailure | undefined): void {

@@ -1,23 +1,9 @@
-import { readFileSync } from "node:fs";
-import type { WindowName } from "../../core/quota/windows.ts";
 import { runScript, type SharedStore } from "../redis/decider.ts";
-import { script } from "../redis/script.ts";
-import type { Owed } from "./local-quotas.ts";
+import { accountScript } from "../redis/script.ts";
+import { fieldOfCounter } from "../redis/window-fields.ts";
+import type { Owed } from "./debts.ts";
 
-function read(file: string): string {
-  return readFileSync(new URL(file, import.meta.url), "utf8");
-}
-
-const LATE_CHARGE = script(
-  `${read("../redis/lua/account.lua")}\n${read("../redis/lua/late-charge.lua")}`,
-);
-const LETTER: Record<WindowName, string> = {
-  second: "s",
-  minute: "m",
-  hour: "h",
-  day: "d",
-  month: "M",
-};
+const LATE_CHARGE = accountScript("late-charge");
 
 /**
  * Charges what accounts of one call owe, each unit to the window it was admitted in
@@ -32,7 +18,9 @@ export async function lateCharge(
 ): Promise<(number | undefined)[][]> {
   const keys = owed.map(({ name }) => keyOf(name));
   const texts = owed.map(({ units }) => {
-    return units.map((each) => `${LETTER[each.window]} ${each.startMs} ${each.units}`).join(" ");
+    return units
+      .map((each) => `${fieldOfCounter(each.counter)} ${each.startMs} ${each.units}`)
+      .join(" ");
   });
   const args = [keys.length, ...keys, clock ? clock() : -1, ...texts];
   const counts = (await runScript(link, LATE_CHARGE, keys[0] as string, args)) as number[];

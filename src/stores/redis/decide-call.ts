@@ -5,50 +5,29 @@ import {
   banLength,
   type Verdict,
 } from "../../core/quota/decide.ts";
-import {
-  type Limit,
-  WINDOWS,
-  type WindowName,
-  windowEnd,
-  windowStart,
-} from "../../core/quota/windows.ts";
+import { type Limit, type WindowName, windowEnd, windowStart } from "../../core/quota/windows.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import { read, script } from "./script.ts";
+import { accountScript } from "./script.ts";
+import { fieldOf, partsOfField } from "./window-fields.ts";
 
-export const DECIDE = script(`${read("./lua/account.lua")}\n${read("./lua/decide.lua")}`);
-
-/** Ends a ban and forgets offences and strikes. ARGV: the test clock in ms, or -1. 1: there was one. */
-export const LIFT = script(`
-local now = tonumber(ARGV[1])
-if now < 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local ban = redis.pcall('HGET', KEYS[1], 'b')
-local ends = type(ban) == 'string' and tonumber(string.match(ban, '^(%d+) '))
-if not ends or ends <= now then return 0 end
-redis.call('HDEL', KEYS[1], 'b', 'k')
-return 1`);
-
-/** Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text. */
-export const PUBLISH = script(`
-local version = redis.call('INCR', KEYS[1])
-redis.call('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
-return version`);
-const LETTERS = ["s", "m", "h", "d", "M"] as const;
-const LETTER = { second: "s", minute: "m", hour: "h", day: "d", month: "M" } as const;
+export const DECIDE = accountScript("decide", "charge");
 
 /** One account of a call: `ask.units` requests. All of a call share the ban policy. */
 export type KeyedAsk = { readonly key: string; readonly ask: Ask };
 
-const plans = new WeakMap<readonly Limit[], string>();
+const plans = new WeakMap<readonly Limit[], Map<number, string>>();
 
-/** Limits as decide.lua reads them; equal limits give equal text. */
-function planText(limits: readonly Limit[]): string {
-  let text = plans.get(limits);
+/** Cost and limits as decide.lua reads them; equal ones give equal text. */
+function planText(limits: readonly Limit[], cost: number): string {
+  let texts = plans.get(limits);
+  if (texts === undefined) {
+    texts = new Map();
+    plans.set(limits, texts);
+  }
+  let text = texts.get(cost);
   if (text === undefined) {
-    text = limits.map(({ window, limit }) => `${LETTER[window]} ${limit}`).join(" ");
-    plans.set(limits, text);
+    text = [cost, ...limits.map((each) => `${fieldOf(each)} ${each.limit}`)].join(" ");
+    texts.set(cost, text);
   }
   return text;
 }
@@ -65,7 +44,7 @@ function policyText(bans: BanPolicy | undefined): PolicyText {
   if (bans === undefined) return BANS_OFF;
   let text = policies.get(bans);
   if (text === undefined) {
-    const { strikes, withinMs, graceMs, forgetAfterMs } = bans;
+    const { strikes, withinMs, graceMs, forgetAfterMs, observe = false } = bans;
     const lengths = [banLength(bans, 0)];
     for (let offences = 1; offences <= 1024; offences++) {
       const lengthMs = banLength(bans, offences);
@@ -73,7 +52,7 @@ function policyText(bans: BanPolicy | undefined): PolicyText {
       lengths.push(lengthMs);
     }
     text = {
-      terms: [strikes, withinMs, graceMs, forgetAfterMs].join(" "),
+      terms: [strikes, withinMs, graceMs, forgetAfterMs, observe ? 1 : 0].join(" "),
       lengths: lengths.join(" "),
     };
     policies.set(bans, text);
@@ -88,7 +67,7 @@ export function decideArguments(asks: readonly KeyedAsk[], clockMs: number): (st
   const keys: (string | number)[] = [asks.length];
   const units: number[] = [];
   for (const { key, ask } of asks) {
-    const plan = planText(ask.limits);
+    const plan = planText(ask.limits, ask.cost ?? 1);
     let index = indexes.get(plan);
     if (index === undefined) {
       index = indexes.size;
@@ -133,6 +112,10 @@ class Reader {
     if (typeof value === "number") return value;
     throw new TypeError(`Cannot read the store's answer: no number at position ${this.#at}`);
   }
+
+  nextText(): string {
+    return String(this.#reply[this.#at++]);
+  }
 }
 
 function readVerdict(reader: Reader, { limits }: Ask): Verdict {
@@ -140,9 +123,11 @@ function readVerdict(reader: Reader, { limits }: Ask): Verdict {
   const granted = reader.next();
   const used = limits.map(() => reader.next());
   const plain = reader.next() === 0;
-  const windows = limits.map(({ window, limit }, i) => {
+  const windows = limits.map((each, i) => {
+    const { window, limit } = each;
     const resetMs = plain ? reader.endOf(window) : reader.next();
-    return { window, limit, used: used[i] as number, resetMs };
+    const standing = { window, limit, used: used[i] as number, resetMs };
+    return each.operation === undefined && !each.observed ? standing : { ...each, ...standing };
   });
   if (plain) {
     const strikeDueMs = nowMs;
@@ -151,22 +136,39 @@ function readVerdict(reader: Reader, { limits }: Ask): Verdict {
   const repaired = reader.next() === 1;
   const strikes = reader.next();
   const strikeDueMs = reader.next();
-  const ban = reader.next() === 1 ? readBan(reader) : undefined;
-  return { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
+  const how = reader.next();
+  const told = how === NO_BAN ? undefined : readBan(reader);
+  const ban = how === OBSERVED ? undefined : told;
+  const verdict = { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
+  return how === EARNED || how === OBSERVED ? { ...verdict, earned: told as Ban } : verdict;
 }
 
+/** What decide.lua says of a ban: none, one in force, one that was just earned, or only observed. */
+const [NO_BAN, EARNED, OBSERVED] = [0, 2, 3] as const;
+
 function readBan(reader: Reader): Ban {
-  const untilMs = reader.next();
-  const lengthMs = reader.next();
-  const window = WINDOWS[reader.next()] as WindowName;
-  return { untilMs, lengthMs, window, offences: reader.next() };
+  const [untilMs, lengthMs] = [reader.next(), reader.next()];
+  const field = reader.nextText();
+  const ban = banOf(field, untilMs, lengthMs, reader.next());
+  if (ban === undefined) throw new TypeError(`Cannot read the store's answer: no window ${field}`);
+  return ban;
 }
 
 /** The ban in field `b` of an account's hash, or undefined when that is damaged. */
 export function parseBan(text: string): Ban | undefined {
-  const found = /^(\d+) (\d+) ([smhdM]) (\d+)$/.exec(text);
+  const found = /^(\d+) (\d+) (\w+) (\d+)$/.exec(text);
   if (found === null) return undefined;
-  const window = WINDOWS[LETTERS.indexOf(found[3] as (typeof LETTERS)[number])] as WindowName;
-  const [untilMs, lengthMs, offences] = [Number(found[1]), Number(found[2]), Number(found[4])];
-  return { untilMs, lengthMs, window, offences };
+  return banOf(found[3] as string, Number(found[1]), Number(found[2]), Number(found[4]));
+}
+
+function banOf(
+  field: string,
+  untilMs: number,
+  lengthMs: number,
+  offences: number,
+): Ban | undefined {
+  const parts = partsOfField(field);
+  if (parts === undefined) return undefined;
+  const ban = { untilMs, lengthMs, window: parts.window, offences };
+  return parts.operation === undefined ? ban : { ...ban, operation: parts.operation };
 }

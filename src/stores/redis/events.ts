@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { orLate, type StoreFailure } from "../interface/store-failure.ts";
-import { PUBLISH } from "./decide-call.ts";
+import { PUBLISH } from "./account-scripts.ts";
 import type { SharedStore } from "./decider.ts";
 import type { Link } from "./link.ts";
 import { translate } from "./reply-errors.ts";
@@ -11,6 +11,8 @@ export type Forget = (id: string | undefined) => void;
 export type Events = {
   /** Tells all other gateways at once. Rejects when the store cannot be reached. */
   publish(id: string): Promise<void>;
+  /** Tells them of many accounts at once, in as few messages as name them. */
+  publishAll(ids: readonly string[]): Promise<void>;
   /** Tells them soon: at once, or together with others where there are many. */
   tell(id: string): void;
   close(): void;
@@ -30,6 +32,8 @@ const ADMIN_LATE_MS = 2_000;
 const TELL_PAUSE_MS = 500;
 /** One message names so many accounts; where there are more it says "all". */
 const TOLD_MAX = 500;
+/** Where so many accounts changed together, all that is known is forgotten. */
+const ALL_FROM = 10_000;
 
 /**
  * Changes that gateways must hear of: a ban earned or lifted, a changed key. Each has a number,
@@ -46,6 +50,7 @@ export function createEvents(options: EventsOptions): Events {
   const telling = new Telling(options.shared, place);
   return {
     publish: (id) => telling.send(id),
+    publishAll: (ids) => telling.sendAll(ids),
     tell: (id) => telling.soon(id),
     close: () => {
       hearing.close();
@@ -144,6 +149,13 @@ class Telling {
     const { channel, origin, versionKey } = this.#place;
     const run = this.#shared.run(PUBLISH, versionKey, [channel, `${origin} ${what}`]);
     await orLate(run, ADMIN_LATE_MS);
+  }
+
+  async sendAll(ids: readonly string[]): Promise<void> {
+    if (ids.length > ALL_FROM) return this.send("*");
+    for (let i = 0; i < ids.length; i += TOLD_MAX) {
+      await this.send(ids.slice(i, i + TOLD_MAX).join(" "));
+    }
   }
 
   soon(id: string): void {

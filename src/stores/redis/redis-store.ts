@@ -1,5 +1,6 @@
 import type { ConnectionOptions } from "node:tls";
 import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { Limit } from "../../core/quota/windows.ts";
 import type { Report } from "../../telemetry/log.ts";
 import { Batch, type Gate } from "../batch/batch.ts";
 import type { CountLost } from "../batch/last-answers.ts";
@@ -9,16 +10,18 @@ import {
   accountId,
   accountOf,
   type QuotaStore,
+  type ResetWindow,
 } from "../interface/quota-store.ts";
 import { orLate, type StoreFailure } from "../interface/store-failure.ts";
+import { LIFT, RESET } from "./account-scripts.ts";
 import { findBans } from "./bans.ts";
-import { LIFT } from "./decide-call.ts";
 import { createSharedStore, type SharedStore } from "./decider.ts";
 import { createEvents, type Events } from "./events.ts";
 import { bucketOf } from "./keyspace.ts";
 import type { Link } from "./link.ts";
 import { connectRedis, type RedisAddress } from "./single-link.ts";
 import { type Eviction, tellLosses, watchEviction } from "./warnings.ts";
+import { counterOfField, fieldOfCounter } from "./window-fields.ts";
 
 export type RedisStoreOptions = {
   readonly address: RedisAddress;
@@ -137,8 +140,8 @@ class RedisStore implements QuotaStore {
     return this.#batch.spend(name, ask);
   }
 
-  lastKnown(name: AccountName): Verdict | undefined {
-    return this.#batch.lastKnown(name);
+  lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined {
+    return this.#batch.lastKnown(name, limits);
   }
 
   forget(name?: AccountName): void {
@@ -164,6 +167,26 @@ class RedisStore implements QuotaStore {
     this.#batch.forget(name);
     await this.#events.publish(accountId(name));
     return lifted === 1;
+  }
+
+  async reset(name: AccountName, counters?: readonly string[]): Promise<ResetWindow[]> {
+    const fields = counters?.map(fieldOfCounter) ?? [];
+    if (counters?.length === 0) return [];
+    const clockMs = this.#options.now?.() ?? -1;
+    const run = this.#shared.run(RESET, this.#shared.keyOf(name), [clockMs, ...fields]);
+    const reply = (await orLate(run, ADMIN_LATE_MS)) as string[];
+    await this.forgetEverywhere([name]);
+    const reset: ResetWindow[] = [];
+    for (let i = 0; i < reply.length; i += 2) {
+      const counter = counterOfField(reply[i] as string);
+      reset.push({ counter, units: Number(reply[i + 1]) });
+    }
+    return reset;
+  }
+
+  async forgetEverywhere(names: readonly AccountName[]): Promise<void> {
+    for (const name of names) this.#batch.forget(name);
+    await this.#events.publishAll(names.map(accountId));
   }
 
   commands(): number {
@@ -199,11 +222,7 @@ class RedisStore implements QuotaStore {
       report("warn", "counter_repaired", { environment, account, store: address.shown });
     }
     if (lost !== undefined) this.#tellLoss(name, lost);
-    if (earned(verdict)) this.#events.tell(accountId(name));
+    if (verdict.ban !== undefined && verdict.earned !== undefined)
+      this.#events.tell(accountId(name));
   }
-}
-
-/** The verdict of the very request that earned the ban, so that one gateway tells the others. */
-function earned({ ban, nowMs }: Verdict): boolean {
-  return ban !== undefined && ban.untilMs - ban.lengthMs === nowMs;
 }

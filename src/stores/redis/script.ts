@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { WINDOWS_IN_LUA } from "./window-fields.ts";
 
 /** A script and the name that EVALSHA calls it by. */
 export type Script = { readonly text: string; readonly sha: string };
@@ -8,6 +9,10 @@ export function script(text: string): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 }
 
-export function read(file: string): string {
-  return readFileSync(new URL(file, import.meta.url), "utf8");
+/** One script of the files of lua/ that are named, behind what all that read accounts share. */
+export function accountScript(...files: readonly string[]): Script {
+  const texts = ["account", ...files].map((file) => {
+    return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
+  });
+  return script([WINDOWS_IN_LUA, ...texts].join("\n"));
 }

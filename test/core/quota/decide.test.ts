@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import { type Account, decide, NEW_ACCOUNT, type Verdict } from "../../../src/core/quota/decide.ts";
-import type { WindowName } from "../../../src/core/quota/windows.ts";
+import { counterOf } from "../../../src/core/quota/windows.ts";
+import { costs, limitsUpTo } from "./asks.ts";
 import { BANS, DAY, DAY_1, MINUTE, NOON, SECOND, timeline } from "./timeline.ts";
 
 const usedIn = ({ windows }: Verdict) => windows.map(({ used }) => used);
@@ -128,17 +129,12 @@ describe("decide() and a clock that goes back", () => {
   });
 });
 
-const limits = fc.uniqueArray(
-  fc.record({
-    window: fc.constantFrom<WindowName>("second", "minute", "hour", "day", "month"),
-    limit: fc.integer({ min: 1, max: 8 }),
-  }),
-  { minLength: 1, maxLength: 4, selector: ({ window }) => window },
-);
+const limits = limitsUpTo(8);
 const steps = fc.array(
   fc.record({
     byMs: fc.integer({ min: -3_000, max: 30_000 }),
     units: fc.integer({ min: 0, max: 9 }),
+    cost: costs,
   }),
   { maxLength: 40 },
 );
@@ -151,9 +147,15 @@ const policy = fc.option(
     factor: fc.constantFrom(1, 1.5, 4),
     maxMs: fc.constantFrom(SECOND, DAY),
     forgetAfterMs: fc.constantFrom(0, SECOND, DAY),
+    observe: fc.boolean(),
   }),
   { nil: undefined },
 );
+
+/** What a verdict says of the account, whatever this very ask did. */
+function lasting({ repaired: _, granted: __, earned: ___, ...told }: Verdict) {
+  return told;
+}
 
 describe("decide(), over any history,", () => {
   it("gives for n units at once what it gives for n times one at that instant", () => {
@@ -162,23 +164,21 @@ describe("decide(), over any history,", () => {
         let merged: Account = NEW_ACCOUNT;
         let single: Account = NEW_ACCOUNT;
         let nowMs = NOON;
-        for (const { byMs, units } of history) {
+        for (const { byMs, units, cost } of history) {
           nowMs += byMs;
-          const all = decide(merged, { limits: plan, bans, units }, nowMs);
+          const all = decide(merged, { limits: plan, bans, units, cost }, nowMs);
           merged = all.account;
           let granted = 0;
-          let last = decide(single, { limits: plan, bans, units: 0 }, nowMs);
+          let last = decide(single, { limits: plan, bans, units: 0, cost }, nowMs);
           for (let i = 0; i < units; i++) {
-            last = decide(single, { limits: plan, bans, units: 1 }, nowMs);
+            last = decide(single, { limits: plan, bans, units: 1, cost }, nowMs);
             single = last.account;
             granted += last.verdict.granted;
           }
           if (units === 0) single = last.account;
           assert.equal(all.verdict.granted, granted);
           assert.deepEqual(merged, single);
-          const { repaired: _, granted: __, ...told } = all.verdict;
-          const { repaired: ___, granted: ____, ...toldLast } = last.verdict;
-          assert.deepEqual(told, toldLast);
+          assert.deepEqual(lasting(all.verdict), lasting(last.verdict));
         }
       }),
       { numRuns: 500 },
@@ -188,17 +188,19 @@ describe("decide(), over any history,", () => {
   it("never counts over a limit, and counts in every window what it granted there", () => {
     fc.assert(
       fc.property(limits, policy, steps, (plan, bans, history) => {
-        const account = timeline(plan, bans ?? "off");
-        const granted = new Map<string, number>();
+        let account = NEW_ACCOUNT;
+        const charged = new Map<string, number>();
         let nowMs = NOON;
-        for (const { byMs, units } of history) {
+        for (const { byMs, units, cost } of history) {
           nowMs += Math.abs(byMs);
-          const verdict = account.at(nowMs, units);
-          for (const { window, limit, used, resetMs } of verdict.windows) {
-            const id = `${window} ${resetMs}`;
-            granted.set(id, (granted.get(id) ?? 0) + verdict.granted);
+          const decision = decide(account, { limits: plan, bans, units, cost }, nowMs);
+          account = decision.account;
+          for (const standing of decision.verdict.windows) {
+            const { limit, used, resetMs } = standing;
+            const id = `${counterOf(standing)} ${resetMs}`;
+            charged.set(id, (charged.get(id) ?? 0) + decision.verdict.granted * cost);
             assert.ok(used <= limit);
-            assert.equal(used, granted.get(id));
+            assert.equal(used, charged.get(id));
           }
         }
       }),

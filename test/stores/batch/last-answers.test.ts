@@ -59,24 +59,63 @@ describe("what is known of an account", () => {
   });
 
   it("foretells a refusal until the window ends, and not at its end", () => {
-    const known = remember({ ...ASK, bans: undefined }, verdict([60, 60]), TRIP);
-    assert.equal(refuses(known, NOON + 59_999), "surely");
-    assert.equal(refuses(known, NOON + 60_000), "no");
-    assert.equal(refuses(remember(ASK, verdict([59, 60]), TRIP), NOON), "no");
+    const off = { ...ASK, bans: undefined };
+    const known = remember(off, verdict([60, 60]), TRIP);
+    assert.equal(refuses(known, off, NOON + 59_999), "surely");
+    assert.equal(refuses(known, off, NOON + 60_000), "no");
+    assert.equal(refuses(remember(ASK, verdict([59, 60]), TRIP), ASK, NOON), "no");
   });
 
   it("leaves to the store what could be a strike, from the instant that it could be", () => {
     const known = remember(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
-    assert.equal(refuses(known, NOON + 1_000), "surely");
-    assert.equal(refuses(known, NOON + 1_001), "strike");
+    assert.equal(refuses(known, ASK, NOON + 1_000), "surely");
+    assert.equal(refuses(known, ASK, NOON + 1_001), "strike");
+  });
+
+  it("refuses the cost that was refused, and asks the store for one that fits", () => {
+    const dear = { ...ASK, cost: 5 };
+    const refused = verdict([57, 60], { granted: 0, strikeDueMs: NOON + 1_001 });
+    const known = remember(dear, refused, TRIP);
+    assert.equal(refuses(known, dear, NOON + 1_000), "surely");
+    assert.equal(refuses(known, { ...ASK, cost: 4 }, NOON), "surely", "more than is left");
+    assert.equal(refuses(known, { ...ASK, cost: 3 }, NOON), "no");
+    assert.equal(refuses(known, ASK, NOON), "no");
+    assert.equal(refuses(known, { ...ASK, cost: 0 }, NOON), "no");
+    const after = remember(ASK, verdict([58, 61]), { ...TRIP, nowMs: NOON + 1 }, known);
+    assert.equal(refuses(after, { ...ASK, cost: 3 }, NOON + 1_000), "surely", "still known");
+  });
+
+  it("is by window: an operation's refusal leaves the others alone", () => {
+    const create = { id: "a", name: "createPet" };
+    const own = { window: "minute", limit: 2, operation: create } as const;
+    const asked = { ...ASK, limits: [own, ...ASK.limits] };
+    const resetMs = NOON + 60_000;
+    const windows = [{ ...own, used: 2, resetMs }, ...verdict([7, 40]).windows];
+    const full = verdict([7, 40], { granted: 0, windows, strikeDueMs: NOON + 1_001 });
+    const known = remember(asked, full, TRIP, remember(ASK, verdict([6, 39]), TRIP));
+    assert.equal(refuses(known, asked, NOON + 1_000), "surely");
+    assert.equal(refuses(known, ASK, NOON + 1_000), "no");
+    const after = remember(ASK, verdict([8, 41]), { ...TRIP, nowMs: NOON + 1 }, known);
+    assert.equal(refuses(after, asked, NOON + 1_000), "surely", "known on, beside other answers");
+    assert.equal(refuses(after, asked, NOON + 1_001), "strike");
+    assert.equal(refuses(after, asked, NOON + 60_000), "no");
+    const told = verdictSince(after, 0, asked.limits).windows.map(({ used }) => used);
+    assert.deepEqual(told, [2, 8, 41]);
+  });
+
+  it("refuses no operation whose own window, of which nothing is known, ends later", () => {
+    const daily = { window: "day", limit: 2, operation: { id: "a", name: "createPet" } } as const;
+    const off = { ...ASK, bans: undefined };
+    const known = remember(off, verdict([60, 60]), TRIP);
+    assert.equal(refuses(known, { ...off, limits: [...ASK.limits, daily] }, NOON), "no");
   });
 
   it("holds a ban to its end, and then the exhausted window", () => {
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
     const known = remember(ASK, verdict([60, 60], { ban }), TRIP);
-    assert.equal(refuses(known, NOON + 4_999), "surely");
-    assert.equal(refuses(known, NOON + 5_000), "strike");
-    assert.equal(refuses(known, NOON + 60_000), "no");
+    assert.equal(refuses(known, ASK, NOON + 4_999), "surely");
+    assert.equal(refuses(known, ASK, NOON + 5_000), "strike");
+    assert.equal(refuses(known, ASK, NOON + 60_000), "no");
     assert.deepEqual(verdictSince(known, 4_999).ban, ban);
     assert.equal(verdictSince(known, 5_000).ban, undefined);
   });

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import { type Account, type Ask, decide, NEW_ACCOUNT } from "../../../src/core/quota/decide.ts";
-import type { WindowName } from "../../../src/core/quota/windows.ts";
+import { windowEnd, windowOf } from "../../../src/core/quota/windows.ts";
 import { chargeInPlace } from "../../../src/stores/memory/charge-in-place.ts";
+import { costs, limitsUpTo } from "../../core/quota/asks.ts";
 
 const START = Date.UTC(2026, 11, 31, 23, 59, 30);
 const BANS = {
@@ -15,19 +16,22 @@ const BANS = {
   maxMs: 60_000,
   forgetAfterMs: 60_000,
 };
-const limits = fc.uniqueArray(
-  fc.record({
-    window: fc.constantFrom<WindowName>("second", "minute", "hour", "day", "month"),
-    limit: fc.integer({ min: 1, max: 6 }),
-  }),
-  { minLength: 1, maxLength: 3, selector: ({ window }) => window },
-);
+const limits = limitsUpTo(6);
 const step = fc.record({
   byMs: fc.oneof(fc.constant(0), fc.integer({ min: -2_000, max: 40_000 })),
   units: fc.oneof({ weight: 8, arbitrary: fc.constant(1) }, fc.integer({ min: 0, max: 3 })),
   limits: fc.option(limits, { nil: undefined, freq: 6 }),
   bans: fc.boolean(),
+  cost: costs,
 });
+
+/** Windows that are over leave with the next decision that is not in place: nobody can tell. */
+function running({ usage, ...rest }: Account, nowMs: number): Account {
+  const left = Object.entries(usage).filter(([counter, stored]) => {
+    return stored !== undefined && windowEnd(windowOf(counter), stored.startMs) > nowMs;
+  });
+  return { usage: Object.fromEntries(left), ...rest };
+}
 
 describe("chargeInPlace", () => {
   it("answers, and leaves the account, as decide() does, or changes nothing", () => {
@@ -36,10 +40,10 @@ describe("chargeInPlace", () => {
       let account: Account = NEW_ACCOUNT;
       let terms = first;
       let nowMs = START;
-      for (const { byMs, units, limits: next, bans } of steps) {
+      for (const { byMs, units, limits: next, bans, cost } of steps) {
         nowMs += byMs;
         terms = next ?? terms;
-        const ask: Ask = { limits: terms, bans: bans ? BANS : undefined, units };
+        const ask: Ask = { limits: terms, bans: bans ? BANS : undefined, units, cost };
         const expected = decide(structuredClone(account), ask, nowMs);
         const before = structuredClone(account);
         const verdict = chargeInPlace(account, ask, nowMs);
@@ -50,10 +54,10 @@ describe("chargeInPlace", () => {
         }
         charged += 1;
         assert.deepEqual(verdict, expected.verdict);
-        assert.deepEqual(account, expected.account);
+        assert.deepEqual(running(account, nowMs), running(expected.account, nowMs));
       }
     });
     fc.assert(check, { numRuns: 2_000 });
-    assert.ok(charged > 500, `only ${charged} were charged in place`);
+    assert.ok(charged > 300, `only ${charged} were charged in place`);
   });
 });

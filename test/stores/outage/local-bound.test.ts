@@ -28,7 +28,7 @@ describe("the bound while the store is away", () => {
     const last = toldBy(ask, used, NOON);
     const one = (gateway: number) => {
       const given = terms({ gateways, last: knows(gateway) ? last : undefined });
-      return (all[gateway] as LocalAccounts).decide(name, ask, given).granted;
+      return (all[gateway] as LocalAccounts).decide(name, ask, given)?.granted ?? 0;
     };
     let sum = used;
     for (const turn of turns) sum += one(turn % gateways);

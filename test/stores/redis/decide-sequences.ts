@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import type { BanPolicy } from "../../../src/core/quota/decide.ts";
 import type { Limit, WindowName } from "../../../src/core/quota/windows.ts";
+import { costs, limitsUpTo } from "../../core/quota/asks.ts";
 
 export const DAY = 86_400_000;
 const YEAR = 366 * DAY;
@@ -8,7 +9,10 @@ export const ACCOUNTS = 3;
 
 /** One step of a sequence; an account is 0, 1 or 2. */
 type Step =
-  | { readonly kind: "ask"; readonly asks: readonly { account: number; units: number }[] }
+  | {
+      readonly kind: "ask";
+      readonly asks: readonly { account: number; units: number; cost: number }[];
+    }
   | { readonly kind: "terms"; readonly account: number; readonly limits: readonly Limit[] }
   | { readonly kind: "policy"; readonly bans: BanPolicy | undefined }
   | { readonly kind: "clock"; readonly byMs: number }
@@ -21,13 +25,7 @@ export type Damage = {
   readonly text: string;
 };
 
-const limits: fc.Arbitrary<readonly Limit[]> = fc.uniqueArray(
-  fc.record({
-    window: fc.constantFrom<WindowName>("second", "minute", "hour", "day", "month"),
-    limit: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1, max: 12 }) }, fc.constant(1e12)),
-  }),
-  { minLength: 1, maxLength: 5, selector: ({ window }) => window },
-);
+const limits = limitsUpTo(12);
 const policy: fc.Arbitrary<BanPolicy | undefined> = fc.option(
   fc.record({
     strikes: fc.integer({ min: 1, max: 4 }),
@@ -37,6 +35,7 @@ const policy: fc.Arbitrary<BanPolicy | undefined> = fc.option(
     factor: fc.constantFrom(1, 1.1, 1.5, 4, 1e300),
     maxMs: fc.constantFrom(60_000, 3_600_000, 40 * DAY),
     forgetAfterMs: fc.constantFrom(0, 1_000, DAY),
+    observe: fc.boolean(),
   }),
   { nil: undefined, freq: 8 },
 );
@@ -73,7 +72,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 60,
     arbitrary: fc.record({
       kind: fc.constant("ask" as const),
-      asks: fc.array(fc.record({ account, units }), { minLength: 1, maxLength: 4 }),
+      asks: fc.array(fc.record({ account, units, cost: costs }), { minLength: 1, maxLength: 4 }),
     }),
   },
   { weight: 6, arbitrary: fc.record({ kind: fc.constant("terms" as const), account, limits }) },

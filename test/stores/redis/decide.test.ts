@@ -9,7 +9,7 @@ import {
   NEW_ACCOUNT,
   type Verdict,
 } from "../../../src/core/quota/decide.ts";
-import type { Limit, WindowName } from "../../../src/core/quota/windows.ts";
+import { counterOf, type Limit, type WindowName } from "../../../src/core/quota/windows.ts";
 import {
   DECIDE,
   decideArguments,
@@ -42,7 +42,8 @@ function expect(held: Modelled, ask: Ask, nowMs: number): Verdict {
   let { strikesMs, ban } = held.account;
   const damaged = held.damaged.has("key");
   let repaired = damaged;
-  for (const { window } of ask.limits) {
+  for (const limit of ask.limits) {
+    const window = counterOf(limit);
     if (!held.damaged.has(window)) continue;
     delete usage[window];
     repaired = true;
@@ -54,7 +55,7 @@ function expect(held: Modelled, ask: Ask, nowMs: number): Verdict {
   // A look changes nothing that is not damaged.
   if (ask.units > 0 || verdict.repaired) {
     held.account = decision.account;
-    for (const { window } of ask.limits) held.damaged.delete(window);
+    for (const limit of ask.limits) held.damaged.delete(counterOf(limit));
     for (const each of ["strikes", "ban", "key"]) held.damaged.delete(each);
   }
   return verdict;
@@ -102,7 +103,12 @@ async function play(redis: Redis, run: Sequence) {
     if (each.kind !== "ask") continue;
     const asks = each.asks.map((ask) => ({
       key: keys[ask.account] as string,
-      ask: { limits: plans[ask.account] as readonly Limit[], bans, units: ask.units },
+      ask: {
+        limits: plans[ask.account] as readonly Limit[],
+        bans,
+        units: ask.units,
+        cost: ask.cost,
+      },
     }));
     const verdicts = asks.map(({ ask }, i) => {
       return expect(held[each.asks[i]?.account ?? 0] as Modelled, ask, nowMs);

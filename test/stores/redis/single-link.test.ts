@@ -21,6 +21,8 @@ const LEAST = [
   "+hmget",
   "+hset",
   "+hget",
+  "+hgetall",
+  "+hlen",
   "+hdel",
   "+del",
   "+pexpire",

@@ -1,18 +1,33 @@
--- How an account is kept: one hash, with fields s m h d M, a window each, "start count refused"; k,
--- the strikes, "instant instant ..."; b, the ban, "until length window offences". Instants in ms.
--- What cannot be read is damage: the readers return nil. Precedes decide.lua in one script.
+-- How an account is kept: one hash. A field for each window that was used, "start count refused": its
+-- name is the letter of the window, and before it the number of the operation that has the limit,
+-- where that is an operation. k: the strikes, "instant instant ...". b: the ban, "until length window
+-- offences". Instants in ms. Text that cannot be read is damage: the readers return nil.
+--
+-- Follows the rows of all windows, LETTERS and LENGTH, which redis/script.ts writes ahead of it, and
+-- precedes each script that reads accounts.
 
-local MINUTE, HOUR, DAY = 60000, 3600000, 86400000
-local LENGTH = { s = 1000, m = MINUTE, h = HOUR, d = DAY }
-local INDEX = { s = 0, m = 1, h = 2, d = 3, M = 4 }
-local FIELDS = { 's', 'm', 'h', 'd', 'M' }
 local EXACT = 9007199254740992
+local DAY = 86400000
 -- Beyond the last instant that matters, so that a small step of the clock loses nothing.
 local SPARE = 60000
 
 local floor, max, min, abs = math.floor, math.max, math.min, math.abs
-local match, format = string.match, string.format
+local match, format, sub = string.match, string.format, string.sub
 local call, pcall = redis.call, redis.pcall
+
+-- The instant of this call: that of the test clock, or where the argument is negative that of Redis.
+-- Below -1 it is the deadline of the call as well: a call that runs later does nothing.
+local function clock(argument)
+  local now = tonumber(argument)
+  if now >= 0 then return now end
+  local latest = -now
+  local time = call('TIME')
+  now = time[1] * 1000 + floor(time[2] / 1000)
+  if latest > 1 and now > latest then
+    return now, redis.error_reply(format('LATE %.0f', now))
+  end
+  return now
+end
 
 -- The month `ahead` of the one that holds `ms`: its first ms. Civil dates by era of 400 years, the
 -- year starting in March so that a leap day comes last.
@@ -31,9 +46,20 @@ local function month_start(ms, ahead)
   return (era * 146097 + first - 719468) * DAY
 end
 
-local function window_end(window, start)
-  if window == 'M' then return month_start(start, 1) end
-  return start + LENGTH[window]
+-- `field` names a window, with or without the number of an operation before its letter. A window
+-- without a length of its own is the month.
+local function window_start(field, now)
+  local length = LENGTH[sub(field, -1)]
+  return length and now - now % length or month_start(now, 0)
+end
+
+local function window_end(field, start)
+  local length = LENGTH[sub(field, -1)]
+  return length and start + length or month_start(start, 1)
+end
+
+local function is_window(field)
+  return match(field, WINDOW_FIELD) ~= nil
 end
 
 local function read_window(text)
@@ -42,23 +68,4 @@ local function read_window(text)
   start, count, refused = tonumber(start), tonumber(count), tonumber(refused)
   if start > EXACT or count > EXACT or refused > EXACT then return nil end
   return start, count, refused
-end
-
-local function read_strikes(text)
-  if not match(text, '^[%d ]+$') then return nil end
-  local strikes = {}
-  for each in string.gmatch(text, '%d+') do
-    local at = tonumber(each)
-    if at > EXACT then return nil end
-    strikes[#strikes + 1] = at
-  end
-  return strikes
-end
-
-local function read_ban(text)
-  local until_ms, length, window, offences = match(text, '^(%d+) (%d+) ([smhdM]) (%d+)$')
-  if not until_ms then return nil end
-  until_ms, length, offences = tonumber(until_ms), tonumber(length), tonumber(offences)
-  if until_ms > EXACT or length > EXACT or offences > EXACT then return nil end
-  return { until_ms, length, window, offences }
 end

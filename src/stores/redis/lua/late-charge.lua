@@ -3,32 +3,29 @@
 -- answered.
 --
 -- KEYS    one hash per account
--- ARGV 1  the test clock in ms, or -1 for the clock of Redis
---         then one text per key: "window start units window start units ..."
+-- ARGV 1  the clock, see account.lua
+--         then one text per key: "field start units field start units ..."
 -- Returns, for each window of each key in order, its count now, or -1 where it is over.
 
-local now = tonumber(ARGV[1])
-if now < 0 then
-  local time = call('TIME')
-  now = time[1] * 1000 + floor(time[2] / 1000)
-end
+local now, late = clock(ARGV[1])
+if late then return late end
 
 local counts = {}
 for i, key in ipairs(KEYS) do
   local kind = call('TYPE', key).ok
   if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
   local until_ms = 0
-  for window, start, units in string.gmatch(ARGV[i + 1], '(%a) (%d+) (%d+)') do
+  for field, start, units in string.gmatch(ARGV[i + 1], '(%w+) (%d+) (%d+)') do
     start, units = tonumber(start), tonumber(units)
-    local ends = window_end(window, start)
+    local ends = window_end(field, start)
     local stored, count, refused
-    local text = call('HGET', key, window)
+    local text = call('HGET', key, field)
     if text then stored, count, refused = read_window(text) end
     if not stored or stored < start then stored, count, refused = start, 0, 0 end
     -- A window that is over, or that a later one took the place of, counts for nothing any more.
     if stored == start and ends > now then
       count = count + units
-      call('HSET', key, window, format('%.0f %.0f %.0f', start, count, refused))
+      call('HSET', key, field, format('%.0f %.0f %.0f', start, count, refused))
       until_ms = max(until_ms, ends)
       counts[#counts + 1] = count
     else

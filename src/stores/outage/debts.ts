@@ -1,0 +1,121 @@
+import type { WindowStanding } from "../../core/quota/decide.ts";
+import { counterOf, windowStart } from "../../core/quota/windows.ts";
+import { type AccountName, accountId } from "../interface/quota-store.ts";
+
+/** Units that were admitted here, counted by `counter` in the window that starts at `startMs`. */
+export type OwedUnits = { readonly counter: string; readonly startMs: number; units: number };
+
+/** What one account has yet to be charged. */
+export type Owed = { readonly name: AccountName; readonly units: OwedUnits[] };
+
+/** Windows of one counter that an account can owe: the one that ends now, and the one after it. */
+const OWED_OF_A_KIND = 2;
+
+/**
+ * The units that were admitted without the store and are owed to it. Bounded: beyond `accountsMax`
+ * the oldest account's debt goes, and its units count as lost; of windows long over nothing is owed.
+ */
+export class Debts {
+  readonly #owed = new Map<string, Owed>();
+  readonly #accountsMax: number;
+  #lostUnits = 0;
+
+  constructor(accountsMax: number) {
+    this.#accountsMax = accountsMax;
+  }
+
+  get any(): boolean {
+    return this.#owed.size > 0;
+  }
+
+  /** Units that were dropped for want of room, or for good. */
+  get lostUnits(): number {
+    return this.#lostUnits;
+  }
+
+  /** One request was admitted, in each of these windows. */
+  owe(name: AccountName, windows: readonly WindowStanding[], cost: number): void {
+    if (cost === 0) return;
+    for (const standing of windows) {
+      const startMs = windowStart(standing.window, standing.resetMs - 1);
+      this.#add(name, { counter: counterOf(standing), startMs, units: cost });
+    }
+  }
+
+  /**
+   * The store charged `units` to each of these windows after all. Gives how many of them nothing was
+   * owed for, the most of any window: they are counted twice.
+   */
+  release(name: AccountName, windows: readonly WindowStanding[], units: number): number {
+    const id = accountId(name);
+    const owed = this.#owed.get(id);
+    let twice = 0;
+    for (const standing of windows) {
+      const counter = counterOf(standing);
+      const startMs = windowStart(standing.window, standing.resetMs - 1);
+      const found = owed?.units.find((one) => one.counter === counter && one.startMs === startMs);
+      const released = Math.min(units, found?.units ?? 0);
+      if (found !== undefined) found.units -= released;
+      twice = Math.max(twice, units - released);
+    }
+    if (owed?.units.every((one) => one.units === 0)) this.#owed.delete(id);
+    return twice;
+  }
+
+  /** Takes all that is owed, for charging. */
+  take(): Owed[] {
+    const owed = [...this.#owed.values()];
+    this.#owed.clear();
+    return owed;
+  }
+
+  /** Puts back what could not be charged, beside what was admitted since. */
+  restore(owed: readonly Owed[]): void {
+    for (const { name, units } of owed) for (const each of units) this.#add(name, each);
+  }
+
+  /** Counts as lost what is owed and will not be charged any more; gives the units. */
+  drop(): number {
+    let units = 0;
+    for (const owed of this.take()) units += unitsOf(owed);
+    this.#lostUnits += units;
+    return units;
+  }
+
+  #add(name: AccountName, { counter, startMs, units }: OwedUnits): void {
+    const id = accountId(name);
+    let owed = this.#owed.get(id);
+    if (owed === undefined) {
+      owed = { name, units: [] };
+      const gone = keep(this.#owed, id, owed, this.#accountsMax);
+      if (gone !== undefined) this.#lostUnits += unitsOf(gone);
+    }
+    const same = owed.units.filter((each) => each.counter === counter);
+    const found = same.find((each) => each.startMs === startMs);
+    if (found !== undefined) found.units += units;
+    else owed.units.push({ counter, startMs, units });
+    if (found !== undefined || same.length < OWED_OF_A_KIND) return;
+    const oldest = same.reduce((one, other) => (other.startMs < one.startMs ? other : one));
+    owed.units.splice(owed.units.indexOf(oldest), 1);
+  }
+}
+
+/** The units that an account owes: the most of any of its windows, since each counts the same. */
+export function unitsOf({ units }: Owed): number {
+  return units.reduce((most, one) => Math.max(most, one.units), 0);
+}
+
+/** Keeps the value as the newest; beyond `max` the oldest goes, and is given back. */
+export function keep<T>(map: Map<string, T>, id: string, value: T, max: number): T | undefined {
+  map.delete(id);
+  let gone: T | undefined;
+  if (map.size >= max) {
+    const [oldest] = map.keys();
+    if (oldest !== undefined) {
+      gone = map.get(oldest);
+      map.delete(oldest);
+    }
+  }
+  map.set(id, value);
+  return gone;
+}
