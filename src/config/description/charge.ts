@@ -37,9 +37,11 @@ export function readCharge(
   const windows = readWindows(operation["x-limits"], [...path, "x-limits"], findings);
   const id = claimName(operation, path, findings, charging);
   warnOfCost(units, windows, { path, findings, charging });
+  const of = { id: id ?? "", name: String(operation.operationId) };
+  const owned = windows.map((limit) => ({ ...limit, operation: of }));
   return {
     cost: units,
-    limits: windows.length === 0 || id === undefined ? undefined : { id, windows },
+    limits: windows.length === 0 || id === undefined ? undefined : { id, windows: owned },
   };
 }
 

@@ -260,7 +260,7 @@ export function banLength({ durationMs, factor, maxMs }: BanPolicy, offences: nu
   return Math.min(maxMs, Math.floor(durationMs * factor ** Math.min(offences, 1024)));
 }
 
-/** Of the windows in which the cost does not fit, the one that resets last; the longer one on a tie. */
+/** The window that resets last of those in which the cost does not fit; the longer one on a tie. */
 function lastExhausted(
   usage: Account["usage"],
   { limits, cost = 1 }: Pick<Ask, "limits" | "cost">,

@@ -12,6 +12,6 @@ export type PlanBounds = {
 export type OperationLimits = {
   /** The name under which their counts are kept: five characters of `0-9a-z` at most. */
   readonly id: string;
-  /** Shortest first; never empty. */
+  /** Shortest first, each with its `operation`; never empty. */
   readonly windows: readonly Limit[];
 };

@@ -106,7 +106,7 @@ function wholeOf(
   return { windows: [...windows, ...others], ban, strikes, striking: false };
 }
 
-/** Of the windows without room for the cost, the one that ends last. */
+/** The window that ends last of those without room for the cost. */
 function lastRefusing<T extends WindowStanding>(
   windows: readonly T[],
   cost: number,

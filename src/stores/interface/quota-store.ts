@@ -70,7 +70,7 @@ export interface QuotaStore {
   spend(name: AccountName, ask: Ask): Answer | NoAnswer | Promise<Answer | NoAnswer>;
 
   /**
-   * What is known of the account from earlier answers, in the windows of `limits` or in all that are
+   * Gives the account as earlier answers tell it, in the windows of `limits` or in all that are
    * known; undefined for nothing. Costs nothing and changes nothing.
    */
   lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined;

@@ -5,7 +5,7 @@ import { type AccountName, accountId } from "../interface/quota-store.ts";
 /** Units that were admitted here, counted by `counter` in the window that starts at `startMs`. */
 export type OwedUnits = { readonly counter: string; readonly startMs: number; units: number };
 
-/** What one account has yet to be charged. */
+/** The units that one account has yet to be charged. */
 export type Owed = { readonly name: AccountName; readonly units: OwedUnits[] };
 
 /** Windows of one counter that an account can owe: the one that ends now, and the one after it. */

@@ -143,7 +143,7 @@ function readVerdict(reader: Reader, { limits }: Ask): Verdict {
   return how === EARNED || how === OBSERVED ? { ...verdict, earned: told as Ban } : verdict;
 }
 
-/** What decide.lua says of a ban: none, one in force, one that was just earned, or only observed. */
+/** How decide.lua speaks of a ban: none, one in force, one that was just earned, or only observed. */
 const [NO_BAN, EARNED, OBSERVED] = [0, 2, 3] as const;
 
 function readBan(reader: Reader): Ban {

@@ -152,7 +152,7 @@ const policy = fc.option(
   { nil: undefined },
 );
 
-/** What a verdict says of the account, whatever this very ask did. */
+/** The parts of a verdict that are of the account, whatever this very ask did. */
 function lasting({ repaired: _, granted: __, earned: ___, ...told }: Verdict) {
   return told;
 }
