@@ -1,13 +1,18 @@
 import { DONE, FAILED, fail, WRONG_USAGE } from "../server/process/process-door.ts";
-import type { Terminal } from "./frame/terminal.ts";
-import { type Option, parseCall, type Verb } from "./frame/verb.ts";
+import { generalHelp, groupHelp, verbHelp } from "./frame/help.ts";
+import { parseCall } from "./frame/parse.ts";
+import { didYouMean } from "./frame/suggest.ts";
+import { printJson, type Terminal } from "./frame/terminal.ts";
+import type { Verb } from "./frame/verb.ts";
 import { bans } from "./verbs/bans.ts";
 import { check, schema } from "./verbs/check.ts";
+import { completionOf } from "./verbs/completion.ts";
 import { demo } from "./verbs/demo.ts";
 import { keysCreate } from "./verbs/keys-create.ts";
 import { keysList, keysShow } from "./verbs/keys-list.ts";
 import { keysRevoke, keysRotate } from "./verbs/keys-rotate.ts";
 import { pets } from "./verbs/pets.ts";
+import { reload, status } from "./verbs/running.ts";
 import { start } from "./verbs/start.ts";
 import { usage } from "./verbs/usage.ts";
 
@@ -24,6 +29,9 @@ const VERBS: readonly Verb[] = [
   keysRevoke,
   ...bans,
   usage,
+  status,
+  reload,
+  completionOf(() => VERBS),
 ];
 
 /** Not for people: a gateway of several processes starts them so, with a channel to each. */
@@ -43,7 +51,7 @@ export async function run(
   if (first === WORKER && terminal.process.parent !== undefined) {
     return (await import("../server/workers/worker.ts")).runWorker(terminal);
   }
-  if (first === "--version" || first === "version") return say(terminal, `tollgate ${version}\n`);
+  if (first === "--version" || first === "version") return tellVersion(rest, terminal, version);
   if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);
 
   const verb = findVerb(argv);
@@ -56,6 +64,12 @@ export async function run(
   } catch (error) {
     return fail(terminal, FAILED, error instanceof Error ? error.message : String(error));
   }
+}
+
+function tellVersion(rest: readonly string[], terminal: Terminal, version: string): number {
+  return rest.includes("--json")
+    ? printJson(terminal, { version })
+    : say(terminal, `tollgate ${version}\n`);
 }
 
 function help(names: readonly string[], terminal: Terminal): number {
@@ -78,13 +92,23 @@ function groupOf(word: string | undefined): readonly Verb[] {
 function unknownVerb([first = "", second]: readonly string[], terminal: Terminal): number {
   const group = groupOf(first);
   if (group.length === 0) {
-    const names = [...new Set(VERBS.map(({ name }) => name.split(" ")[0]))].join(", ");
-    return wrongUsage(terminal, `Unknown verb ${JSON.stringify(first)}: expected ${names}`);
+    const names = [
+      ...new Set(VERBS.map(({ name }) => name.split(" ")[0] ?? "")),
+      "help",
+      "version",
+    ];
+    const meant = didYouMean(first, names) || `: expected ${names.join(", ")}`;
+    return wrongUsage(terminal, `Unknown verb ${JSON.stringify(first)}${meant}`);
   }
   if (second === "--help" || second === "-h") return say(terminal, groupHelp(group));
-  const names = group.map(({ name }) => name.slice(first.length + 1)).join(", ");
+  const names = group.map(({ name }) => name.slice(first.length + 1));
   const found = second === undefined ? "nothing" : JSON.stringify(second);
-  return wrongUsage(terminal, `Expected ${names} after ${first}: found ${found}`, first);
+  const meant = didYouMean(second ?? "", names);
+  return wrongUsage(
+    terminal,
+    `Expected ${names.join(", ")} after ${first}: found ${found}${meant}`,
+    first,
+  );
 }
 
 function wrongUsage(terminal: Terminal, message: string, name = ""): number {
@@ -95,33 +119,4 @@ function wrongUsage(terminal: Terminal, message: string, name = ""): number {
 function say(terminal: Terminal, text: string): number {
   terminal.out(text);
   return DONE;
-}
-
-function generalHelp(verbs: readonly Verb[]): string {
-  return `Tollgate, an API gateway: bearer keys, exact quotas and bans.
-
-${groupHelp(verbs)}
-  help [VERB]     how to use a verb
-  --version       the version
-
-Exit status: 0 done, 1 failed or unknown ID, 64 wrong usage, 78 wrong configuration.
-`;
-}
-
-function groupHelp(verbs: readonly Verb[]): string {
-  const width = Math.max(...verbs.map(({ name }) => name.length), 14);
-  const lines = verbs.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
-  return `Usage: tollgate VERB …\n\n${lines.join("")}`;
-}
-
-function verbHelp({ name, usage, summary, options }: Verb): string {
-  const spelled = options.map((option) => [spell(option), option.summary] as const);
-  const width = Math.max(...spelled.map(([left]) => left.length), 0);
-  const lines = spelled.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`);
-  const list = lines.length === 0 ? "" : `\n${lines.join("")}`;
-  return `${`Usage: tollgate ${name} ${usage}`.trimEnd()}\n\n${summary}\n${list}`;
-}
-
-function spell({ name, value, repeats = false }: Option): string {
-  return `--${name}${value === undefined ? "" : ` ${value}`}${repeats ? " …" : ""}`;
 }

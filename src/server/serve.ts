@@ -83,6 +83,8 @@ class Service {
   #cutShort = false;
   readonly #signals: EndSignals;
   #signalled = false;
+  #endingMs = 0;
+  #stopped = false;
   #ended: (status: number) => void = () => {};
 
   constructor(serving: Serving, surroundings: ProcessSurroundings, { pipe, log, loaded }: Opened) {
@@ -157,6 +159,7 @@ class Service {
 
   #end(status: number, drainMs: number): void {
     this.#ending = true;
+    this.#endingMs = performance.now();
     this.#watch.close();
     const { process } = this.#surroundings;
     setTimeout(() => process.kill(), drainMs + LAST_LINES_MS).unref();
@@ -165,6 +168,7 @@ class Service {
       this.#log.error("stop_failed", { why: error instanceof Error ? error.message : error });
     });
     void Promise.race([stopped, deadline])
+      .then(() => this.#tellStopped())
       .then(() => this.#pipe.flush(LAST_LINES_MS))
       .then((flushed) => {
         if (this.#cutShort) return;
@@ -173,11 +177,18 @@ class Service {
       });
   }
 
+  #tellStopped(): void {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    this.#log.info("stopped", { afterMs: Math.round(performance.now() - this.#endingMs) });
+  }
+
   /** Without waiting for anything but counts and lines that can be written now. */
   async #exit(status: number): Promise<void> {
     this.#cutShort = true;
     const stopped = this.#started?.stop({ atOnce: true }).catch(() => {});
     await Promise.race([stopped, delay(STOP_AT_ONCE_MS)]);
+    this.#tellStopped();
     const flushed = await this.#pipe.flush(LAST_LINES_AT_ONCE_MS);
     const { process } = this.#surroundings;
     if (flushed || !this.#pipe.holdsExit) process.exit(status);

@@ -20,6 +20,11 @@ export const LOG_EVENTS = {
     members: ["signal"],
     meaning: "A signal ends the process: requests under way are served",
   },
+  stopped: {
+    level: "info",
+    members: ["afterMs"],
+    meaning: "All of it is over, so long after the signal: the last line",
+  },
   reloading: {
     level: "info",
     members: ["because"],

@@ -81,6 +81,10 @@ async function reload({ deps, members }: Call): Promise<Answer> {
     const message = `The old configuration stays in force: ${reasons.join("; ")}`;
     return problem("reload_refused", message, { more: { reasons } });
   }
-  const message = `The old configuration stays in force: the new one has ${mistakes.length} mistakes`;
+  const message = `The old configuration stays in force: the new one has ${counted(mistakes.length)}`;
   return problem("config_invalid", message, { more: { mistakes } });
+}
+
+function counted(mistakes: number): string {
+  return mistakes === 1 ? "1 mistake" : `${mistakes} mistakes`;
 }

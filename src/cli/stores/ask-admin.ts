@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import type { Config } from "../../config/config.ts";
+import { type Mistake, mistakeLine } from "../../config/file/place.ts";
 import type { BanReport, UsageReport } from "../../core/keys/report.ts";
 import { originOf } from "../frame/curl.ts";
 import type { AccountAnswer, Accounts, Lifted } from "./accounts.ts";
@@ -14,31 +15,53 @@ const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
  */
 export function askAdmin(config: Config): Accounts {
   return {
-    bans: () => ask<readonly BanReport[]>(config, "GET", "/api/bans"),
-    usage: (id) => ask<UsageReport>(config, "GET", `/api/usage/${encodeURIComponent(id)}`),
-    liftBan: (id) => ask<Lifted>(config, "DELETE", `/api/bans/${encodeURIComponent(id)}`),
+    bans: () => askGateway<readonly BanReport[]>(config, { path: "/api/bans", only: ONLY }),
+    usage: (id) =>
+      askGateway<UsageReport>(config, {
+        path: `/api/usage/${encodeURIComponent(id)}`,
+        only: ONLY,
+      }),
+    liftBan: (id) =>
+      askGateway<Lifted>(config, {
+        method: "DELETE",
+        path: `/api/bans/${encodeURIComponent(id)}`,
+        only: ONLY,
+      }),
   };
 }
 
-async function ask<T>(config: Config, method: string, path: string): Promise<AccountAnswer<T>> {
+const ONLY = "with store: memory the running gateway knows";
+
+/** `also` are statuses beside 200 whose body is an answer; `only` says why nobody else can tell. */
+export type Question = {
+  readonly method?: string;
+  readonly path: string;
+  readonly also?: readonly number[];
+  readonly only?: string;
+};
+
+/** One question to the running gateway at its admin listener; why there is no answer, in words. */
+export async function askGateway<T>(config: Config, asked: Question): Promise<AccountAnswer<T>> {
+  const { method = "GET", path, also = [], only } = asked;
   const { admin } = config;
-  const reason = "with store: memory the running gateway knows";
+  const reason = only === undefined ? "" : `, and ${only}`;
   if (admin === undefined) {
-    return refused(`Cannot ask the gateway, and ${reason}: admin is off, set admin.listen`);
+    return refused(`Cannot ask the gateway${reason}: admin is off, set admin.listen`);
   }
   const origin = originOf(admin.listen);
   if (admin.listen.port === 0) {
-    return refused(`Cannot ask the gateway, and ${reason}: admin.listen has port 0, name one`);
+    return refused(`Cannot ask the gateway${reason}: admin.listen has port 0, name one`);
   }
   try {
     const { status, text } = await exchange(new URL(path, origin), method, admin.token);
     const body: unknown = JSON.parse(text);
-    if (status === 200) return { ok: true, value: body as T };
-    return refused(`${messageOf(body)} (answered ${status} at admin.listen, ${origin})`);
+    if (status === 200 || also.includes(status)) return { ok: true, value: body as T };
+    const where = status === 401 || status === 403 ? ` (admin.listen, ${origin})` : "";
+    return refused(`${messageOf(body, origin)}${where}`);
   } catch (error) {
     const why = error instanceof Error ? reasonOf(error) : String(error);
     return refused(
-      `Cannot ask the gateway at ${origin} (admin.listen), and ${reason}: ${why}. Is it running?`,
+      `Cannot ask the gateway at ${origin} (admin.listen)${reason}: ${why}. Is it running?`,
     );
   }
 }
@@ -78,9 +101,11 @@ function reasonOf(error: Error & { code?: string }): string {
   return error.message;
 }
 
-function messageOf(body: unknown): string {
-  const message = (body as { message?: unknown } | null)?.message;
-  return typeof message === "string" ? message : "The gateway refused";
+/** The words of the gateway, with what is wrong in its configuration; they need no status. */
+function messageOf(body: unknown, origin: string): string {
+  const { message, mistakes = [] } = (body ?? {}) as { message?: unknown; mistakes?: Mistake[] };
+  if (typeof message !== "string") return `The gateway at ${origin} (admin.listen) refused`;
+  return [message, ...mistakes.map(mistakeLine)].join("\n");
 }
 
 function refused(message: string): AccountAnswer<never> {

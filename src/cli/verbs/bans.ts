@@ -9,6 +9,7 @@ const list: Verb = {
   usage: "[--config FILE] [--json]",
   summary: "list the bans in force",
   options: [CONFIG, JSON_FLAG],
+  example: "bans list --json",
   args: [],
   run: (call, terminal) =>
     withAccounts(call, terminal, {
@@ -30,6 +31,7 @@ const lift: Verb = {
   usage: "ID [--config FILE] [--json]",
   summary: "end a ban and forget its offences; ID is an account or one of its keys",
   options: [CONFIG, JSON_FLAG],
+  example: "bans lift a_8LwVnVUvnqzT",
   args: ["ID"],
   run: (call, terminal) =>
     withAccounts(call, terminal, {

@@ -8,13 +8,15 @@ import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
 /** Every mistake at once, each as FILE:LINE:COL: message; warnings are told and fail nothing. */
 export const check: Verb = {
   name: "check",
-  usage: "[--config FILE] [--json]",
+  usage: "[FILE] [--config FILE] [--json]",
   summary: "say every mistake of the configuration",
   options: [CONFIG, JSON_FLAG],
   args: [],
+  optional: ["FILE"],
+  example: "check config/tollgate.yaml",
   async run(call, terminal) {
     const { loadConfig } = await import("../../config/load.ts");
-    const file = configFileOf(call);
+    const file = call.args[0] ?? configFileOf(call);
     const loaded = await loadConfig(file, terminal.env);
     const mistakes = loaded.ok ? [] : loaded.mistakes;
     const warnings = loaded.ok ? loaded.warnings : [];
@@ -40,6 +42,7 @@ export const schema: Verb = {
   summary: "print the JSON Schema of the configuration",
   options: [CONFIG, JSON_FLAG],
   args: [],
+  example: "schema > tollgate.schema.json",
   async run(_call, terminal) {
     const { schemaText } = await import("../../config/schema/json-schema.ts");
     terminal.out(schemaText());

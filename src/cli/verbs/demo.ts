@@ -23,6 +23,7 @@ export const demo: Verb = {
   usage: "[--config FILE]",
   summary: "run the gateway, sample backends and demo keys, all in one terminal",
   options: [CONFIG],
+  example: "demo --config config/tollgate.yaml",
   args: [],
   async run(call, terminal) {
     const { serve } = await import("../../server/serve.ts");

@@ -18,8 +18,13 @@ export const keysCreate: Verb = {
   usage: "--env ENV --plan PLAN [options]",
   summary: "issue keys; each is printed once and never again",
   options: [
-    { name: "env", value: "ENV", summary: "the environment in which the key works" },
-    { name: "plan", value: "PLAN", summary: "the plan of its account" },
+    {
+      name: "env",
+      value: "ENV",
+      required: true,
+      summary: "the environment in which the key works",
+    },
+    { name: "plan", value: "PLAN", required: true, summary: "the plan of its account" },
     { name: "name", value: "TEXT", summary: "what people call it" },
     { name: "account", value: "ID", summary: "share this account's quota (a new account)" },
     { name: "expires", value: "90d", summary: "stop working after this long (never)" },
@@ -30,6 +35,7 @@ export const keysCreate: Verb = {
     JSON_FLAG,
   ],
   args: [],
+  example: "keys create --env production --plan free --name Anna",
   run(call, terminal) {
     const wanted = readWanted(call);
     if (typeof wanted === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, wanted));
@@ -52,10 +58,8 @@ export const keysCreate: Verb = {
  * configuration is known.
  */
 function readWanted(call: Call): WantedKeys | string {
-  const environment = call.text("env");
-  const plan = call.text("plan");
-  if (environment === undefined) return "Missing --env: name the environment of the key";
-  if (plan === undefined) return "Missing --plan: name the plan of the key";
+  const environment = call.text("env") ?? "";
+  const plan = call.text("plan") ?? "";
   const expires = readPeriod(call, "expires");
   if (typeof expires === "string") return expires;
   const limits = call.texts("limit").map(readLimit);

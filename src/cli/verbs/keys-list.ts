@@ -12,6 +12,7 @@ export const keysList: Verb = {
   usage: "[--config FILE] [--json]",
   summary: "list all keys, oldest first",
   options: [CONFIG, JSON_FLAG],
+  example: "keys list --json",
   args: [],
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys) => {
@@ -28,6 +29,7 @@ export const keysShow: Verb = {
   usage: "ID [--config FILE] [--json]",
   summary: "show a key, or all keys of an account",
   options: [CONFIG, JSON_FLAG],
+  example: "keys show k_DuPp26ojICLZ",
   args: ["ID"],
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys) => {

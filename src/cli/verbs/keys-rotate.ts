@@ -25,6 +25,7 @@ export const keysRotate: Verb = {
     CONFIG,
     JSON_FLAG,
   ],
+  example: "keys rotate k_DuPp26ojICLZ --grace 24h",
   args: ["ID"],
   run(call, terminal) {
     const graceMs = readPeriod(call, "grace") ?? GRACE_MS;
@@ -52,6 +53,7 @@ export const keysRevoke: Verb = {
   usage: "ID [--config FILE] [--json]",
   summary: "end a key at once and for ever",
   options: [CONFIG, JSON_FLAG],
+  example: "keys revoke k_DuPp26ojICLZ",
   args: ["ID"],
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys) => {

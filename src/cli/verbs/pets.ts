@@ -10,15 +10,20 @@ export const pets: Verb = {
   usage: "--listen HOST:PORT [--data FILE] [--seed]",
   summary: "run the sample backend",
   options: [
-    { name: "listen", value: "HOST:PORT", summary: "where; port 0 asks for any free port" },
+    {
+      name: "listen",
+      value: "HOST:PORT",
+      required: true,
+      summary: "where; port 0 asks for any free port",
+    },
     { name: "data", value: "FILE", summary: "keep the animals in this file (in memory)" },
     { name: "seed", summary: "put a handful of animals into a new file" },
   ],
   args: [],
+  example: "pets --listen 127.0.0.1:9001 --data data/pets.db --seed",
   async run(call, terminal) {
     const { readListen } = await import("../../config/schema/addresses.ts");
-    const text = call.text("listen");
-    if (text === undefined) return fail(terminal, WRONG_USAGE, "Missing --listen: give HOST:PORT");
+    const text = call.text("listen") ?? "";
     const listen = readListen(text);
     if ("why" in listen) {
       const found = JSON.stringify(text);

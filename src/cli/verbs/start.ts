@@ -7,6 +7,7 @@ export const start: Verb = {
   usage: "[--config FILE]",
   summary: "run the gateway",
   options: [CONFIG],
+  example: "start --config config/tollgate.yaml",
   args: [],
   async run(call, terminal) {
     const { serve } = await import("../../server/serve.ts");

@@ -10,6 +10,7 @@ export const usage: Verb = {
   usage: "ID [--config FILE] [--json]",
   summary: "show what an account has used; ID is the account or one of its keys",
   options: [CONFIG, JSON_FLAG],
+  example: "usage a_8LwVnVUvnqzT --json",
   args: ["ID"],
   run: (call, terminal) =>
     withAccounts(call, terminal, {

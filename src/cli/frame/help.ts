@@ -1,0 +1,35 @@
+import type { Option, Verb } from "./verb.ts";
+
+/** The help of the whole command line. */
+export function generalHelp(verbs: readonly Verb[]): string {
+  return `Tollgate, an API gateway: bearer keys, exact quotas and bans.
+
+${groupHelp(verbs)}  help [VERB]     how to use a verb, with an example
+  version         the version
+
+Exit status: 0 done, 1 failed or unknown ID, 64 wrong usage, 78 wrong configuration.
+
+Example:
+  tollgate start --config config/tollgate.yaml
+`;
+}
+
+/** The help of the verbs that share a first word. */
+export function groupHelp(verbs: readonly Verb[]): string {
+  const width = Math.max(...verbs.map(({ name }) => name.length), 14);
+  const lines = verbs.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
+  return `Usage: tollgate VERB …\n\n${lines.join("")}`;
+}
+
+export function verbHelp({ name, usage, summary, options, example }: Verb): string {
+  const spelled = options.map((option) => [spell(option), option.summary] as const);
+  const width = Math.max(...spelled.map(([left]) => left.length), 0);
+  const lines = spelled.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`);
+  const list = lines.length === 0 ? "" : `\n${lines.join("")}`;
+  const shown = example === undefined ? "" : `\nExample:\n  tollgate ${example}\n`;
+  return `${`Usage: tollgate ${name} ${usage}`.trimEnd()}\n\n${summary}\n${list}${shown}`;
+}
+
+function spell({ name, value, repeats = false }: Option): string {
+  return `--${name}${value === undefined ? "" : ` ${value}`}${repeats ? " …" : ""}`;
+}

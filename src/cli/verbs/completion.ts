@@ -1,0 +1,115 @@
+import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { didYouMean } from "../frame/suggest.ts";
+import type { Verb } from "../frame/verb.ts";
+
+type Words = {
+  /** The first words of all verbs. */
+  readonly first: readonly string[];
+  /** By first word, the words that may follow it. */
+  readonly second: ReadonlyMap<string, readonly string[]>;
+  /** By whole verb, its options with their dashes. */
+  readonly options: ReadonlyMap<string, readonly string[]>;
+};
+
+const SHELLS: Readonly<Record<string, (words: Words) => string>> = { bash, zsh, fish };
+
+/** `verbs` are all verbs of the command line, this one among them. */
+export function completionOf(verbs: () => readonly Verb[]): Verb {
+  return {
+    name: "completion",
+    usage: "bash|zsh|fish",
+    summary: "print what completes verbs and options in a shell",
+    options: [],
+    args: ["SHELL"],
+    example: "completion bash > /etc/bash_completion.d/tollgate",
+    async run(call, terminal) {
+      const [shell = ""] = call.args;
+      const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
+      if (script === undefined) {
+        const known = Object.keys(SHELLS);
+        const message = `Expected ${known.join(", ")}: found ${JSON.stringify(shell)}${didYouMean(shell, known)}`;
+        return fail(terminal, WRONG_USAGE, message);
+      }
+      terminal.out(script(wordsOf(verbs())));
+      return DONE;
+    },
+  };
+}
+
+function wordsOf(verbs: readonly Verb[]): Words {
+  const second = new Map<string, string[]>();
+  for (const { name } of verbs) {
+    const [first = "", follows] = name.split(" ");
+    const known = second.get(first) ?? [];
+    second.set(first, follows === undefined ? known : [...known, follows]);
+  }
+  second.set("completion", Object.keys(SHELLS));
+  const options = new Map(
+    verbs.map((verb) => [
+      verb.name,
+      [...verb.options.map(({ name }) => `--${name}`), "--help"] as const,
+    ]),
+  );
+  return { first: [...second.keys(), "help", "version"], second, options };
+}
+
+/** One function that both bash and zsh understand: the words that may stand at a place. */
+function candidates({ first, second, options }: Words): string {
+  const seconds = [...second]
+    .filter(([, words]) => words.length > 0)
+    .map(([word, words]) => `    ${word}) words="${words.join(" ")}" ;;\n`);
+  const known = [...options].map(([verb, words]) => {
+    return `    "${verb}"|"${verb} "*) options="${words.join(" ")}" ;;\n`;
+  });
+  return `_tollgate_words() {
+  local words="" options=""
+  if [ "$1" -le 1 ]; then echo "${first.join(" ")}"; return; fi
+  case "$2" in
+${known.join("")}  esac
+  if [ "$1" -eq 2 ]; then
+    case "$3" in
+${seconds.join("")}    esac
+  fi
+  echo "$words $options"
+}
+`;
+}
+
+function bash(words: Words): string {
+  return `${candidates(words)}_tollgate() {
+  local typed="\${COMP_WORDS[*]:1:COMP_CWORD-1}"
+  local current="\${COMP_WORDS[COMP_CWORD]}"
+  COMPREPLY=($(compgen -W "$(_tollgate_words "$COMP_CWORD" "$typed" "\${COMP_WORDS[1]}")" -- "$current"))
+}
+complete -o default -F _tollgate tollgate
+`;
+}
+
+function zsh(words: Words): string {
+  return `#compdef tollgate
+${candidates(words)}_tollgate() {
+  local typed="\${words[2,CURRENT-1]}"
+  compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "$typed" "\${words[2]}")}
+  _files
+}
+compdef _tollgate tollgate
+`;
+}
+
+function fish({ first, second, options }: Words): string {
+  const lines = [`complete -c tollgate -n __fish_use_subcommand -f -a "${first.join(" ")}"`];
+  for (const [word, follows] of second) {
+    if (follows.length === 0) continue;
+    const unless = follows.map((one) => `not __fish_seen_subcommand_from ${one}`).join("; and ");
+    lines.push(
+      `complete -c tollgate -n "__fish_seen_subcommand_from ${word}; and ${unless}" -f -a "${follows.join(" ")}"`,
+    );
+  }
+  for (const [verb, names] of options) {
+    const seen = verb.split(" ").map((word) => `__fish_seen_subcommand_from ${word}`);
+    for (const name of names) {
+      lines.push(`complete -c tollgate -n "${seen.join("; and ")}" -l ${name.slice(2)}`);
+    }
+  }
+  return `${lines.join("\n")}\n`;
+}

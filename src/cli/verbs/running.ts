@@ -1,0 +1,74 @@
+import type { Config } from "../../config/config.ts";
+import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
+import type { Checks } from "../../telemetry/health.ts";
+import { readConfig } from "../frame/config-file.ts";
+import { styleOf } from "../frame/table.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
+import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { askGateway } from "../stores/ask-admin.ts";
+
+type Readiness = { readonly status: string; readonly checks: Checks };
+
+/** Asks the running gateway how it is; 1 where it is not ready, or does not answer. */
+export const status: Verb = {
+  name: "status",
+  usage: "[--config FILE] [--json]",
+  summary: "tell how the running gateway is, with 1 where it is not ready",
+  options: [CONFIG, JSON_FLAG],
+  args: [],
+  example: "status --config config/tollgate.yaml",
+  async run(call, terminal) {
+    const config = await readConfig(call, terminal);
+    if (typeof config === "number") return config;
+    const ready = await askGateway<Readiness>(config, { path: "/readyz", also: [503] });
+    if (!ready.ok) return fail(terminal, FAILED, ready.message);
+    const shown = await askGateway<{ hash: string }>(config, { path: "/api/config" });
+    if (!shown.ok) return fail(terminal, FAILED, shown.message);
+    const { status: told, checks } = ready.value;
+    const { hash } = shown.value;
+    if (call.flag("json")) printJson(terminal, { status: told, checks, config: hash });
+    else terminal.out(statusText({ told, checks, hash, config }, terminal));
+    return told === "ready" ? DONE : FAILED;
+  },
+};
+
+type Shown = {
+  readonly told: string;
+  readonly checks: Checks;
+  readonly hash: string;
+  readonly config: Config;
+};
+
+function statusText({ told, checks, hash, config }: Shown, terminal: Terminal): string {
+  const { bold } = styleOf(terminal);
+  const lines = Object.entries(checks).map(([name, { ok, why }]) => {
+    return `  ${name.padEnd(10)} ${ok ? "ok" : bold("FAILS")}${why === undefined ? "" : `  ${why}`}\n`;
+  });
+  const same = hash === config.hash ? "the file as it is now" : "not the file as it is now";
+  return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${same}\n`;
+}
+
+type Reloading = { readonly hash: string };
+
+/** Has the running gateway read its configuration again. */
+export const reload: Verb = {
+  name: "reload",
+  usage: "[--config FILE] [--json]",
+  summary: "have the running gateway read its configuration again",
+  options: [CONFIG, JSON_FLAG],
+  args: [],
+  example: "reload --config config/tollgate.yaml",
+  async run(call, terminal) {
+    const config = await readConfig(call, terminal);
+    if (typeof config === "number") return config;
+    const reloaded = await askGateway<Reloading>(config, { method: "POST", path: "/api/reload" });
+    if (!reloaded.ok) {
+      const instead = "Saving the file reloads it too, and so does SIGHUP to the process";
+      return fail(terminal, FAILED, `${reloaded.message}\n${instead}`);
+    }
+    const { hash } = reloaded.value;
+    if (call.flag("json")) return printJson(terminal, { hash });
+    terminal.out(`The gateway has read ${config.file}: ${hash.slice(0, 8)} is in force\n`);
+    return DONE;
+  },
+};

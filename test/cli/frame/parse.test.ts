@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { openFolder, runVerb } from "../kit.ts";
+
+async function refusal(...args: string[]): Promise<string> {
+  const { status, out, err } = await runVerb(args);
+  assert.deepEqual({ args, status, out }, { args, status: 64, out: "" });
+  assert.match(err, /^[^\n]+\n$/);
+  return err;
+}
+
+describe("wrong usage", () => {
+  it("is told with what was probably meant", async () => {
+    assert.match(await refusal("strat"), /Unknown verb "strat": did you mean start\?/);
+    assert.match(await refusal("keys", "lsit"), /found "lsit": did you mean list\?/);
+    assert.match(
+      await refusal("check", "--cofnig", "x"),
+      /option --cofnig: did you mean --config\?/,
+    );
+    assert.match(await refusal("completion", "zhs"), /found "zhs": did you mean zsh\?/);
+  });
+
+  it("guesses nothing that is far away", async () => {
+    assert.doesNotMatch(await refusal("frobnicate"), /did you mean/);
+    assert.doesNotMatch(await refusal("start", "--frobnicate"), /did you mean/);
+    assert.doesNotMatch(await refusal("xy"), /did you mean/);
+  });
+
+  it("names all that is missing at once, with the form that it takes", async () => {
+    assert.match(await refusal("keys", "create"), /^Missing --env ENV, --plan PLAN \(see/);
+    assert.match(await refusal("keys", "create", "--env", "x"), /^Missing --plan PLAN \(see/);
+    assert.match(await refusal("pets"), /^Missing --listen HOST:PORT \(see/);
+    assert.match(await refusal("usage"), /^Missing ID \(see/);
+  });
+
+  it("is told in a sentence where an option lacks its value, or has one too many", async () => {
+    assert.match(
+      await refusal("check", "--config"),
+      /^--config needs a value: --config FILE \(see/,
+    );
+    assert.match(await refusal("check", "--config", "--json"), /^--config needs a value/);
+    assert.match(await refusal("check", "--json=1"), /^--json takes no value/);
+    assert.match(await refusal("bans", "list", "x"), /^Unexpected argument "x"/);
+  });
+});
+
+describe("help", () => {
+  it("of every verb has an example of that verb, which parses", async () => {
+    const { out } = await runVerb(["help"]);
+    const listed = /^Usage: tollgate VERB …\n\n((?: {2}\S.*\n)+)/m.exec(out)?.[1] ?? "";
+    const verbs = listed
+      .split("\n")
+      .map((line) => line.trim().split(/ {2,}/)[0] ?? "")
+      .filter((name) => name !== "" && !/^(?:help \[VERB\]|version)$/.test(name));
+    assert.ok(verbs.length >= 15, listed);
+    for (const verb of verbs) {
+      const help = await runVerb([...verb.split(" "), "--help"]);
+      assert.equal(help.status, 0);
+      const example = /\nExample:\n {2}tollgate (.+)\n$/.exec(help.out)?.[1] ?? "";
+      assert.ok(example.startsWith(verb), `${verb}: ${help.out}`);
+    }
+  });
+
+  it("and version are answered on stdout, version as JSON too", async () => {
+    assert.equal((await runVerb(["version"])).out, "tollgate 9.8.7\n");
+    assert.equal((await runVerb(["version", "--json"])).out, '{"version":"9.8.7"}\n');
+  });
+});
+
+describe("completion", () => {
+  it("in bash offers verbs, what follows them, and their options", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "complete.bash");
+    writeFileSync(file, (await runVerb(["completion", "bash"])).out);
+    const complete = (...typed: string[]) => {
+      const words = ["tollgate", ...typed].map((word) => `"${word}"`).join(" ");
+      const script = `source "${file}"; COMP_WORDS=(${words}); COMP_CWORD=${typed.length}; _tollgate; echo "\${COMPREPLY[*]}"`;
+      return execFileSync("bash", ["-c", script], { encoding: "utf8" }).trim().split(" ");
+    };
+    assert.deepEqual(complete("sta"), ["start", "status"]);
+    assert.deepEqual(complete("bans", "l"), ["list", "lift"]);
+    assert.deepEqual(complete("keys", "create", "--e"), ["--env", "--expires"]);
+    assert.deepEqual(complete("completion", ""), ["bash", "zsh", "fish", "--help"]);
+  });
+
+  it("for zsh and fish names every verb", async () => {
+    for (const shell of ["zsh", "fish"]) {
+      const { out, status } = await runVerb(["completion", shell]);
+      assert.equal(status, 0);
+      for (const word of ["start", "keys", "create", "reload", "completion", "grace"]) {
+        assert.match(out, new RegExp(`\\b${word}\\b`), shell);
+      }
+    }
+  });
+});

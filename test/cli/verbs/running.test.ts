@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { appendFile, writeFile } from "node:fs/promises";
+import { describe, it } from "vitest";
+import { startTollgate } from "../../support/gateway/processes.ts";
+import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+describe("status and reload", () => {
+  it("ask the running gateway, and end with 1 where none runs or what it reads is wrong", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const file = await writeConfig(folder, { admin });
+    const ask = (...args: string[]) => runVerb([...args, "--config", file]);
+    const none = await ask("reload");
+    assert.equal(none.status, 1);
+    assert.match(
+      none.err,
+      /nothing listens there\. Is it running\?\nSaving the file reloads it too/,
+    );
+    assert.equal((await ask("status")).status, 1);
+
+    await using gateway = startTollgate(["start", "--config", file]);
+    await gateway.line(({ msg }) => msg === "serving");
+    const status = await ask("status", "--json");
+    assert.equal(status.status, 0);
+    const {
+      status: told,
+      checks,
+      config,
+    } = jsonOf<{ status: string; checks: object; config: string }>(status);
+    assert.deepEqual([told, Object.keys(checks).slice(0, 2)], ["ready", ["config", "store"]]);
+    assert.match(config, /^[0-9a-f]{64}$/);
+    assert.match((await ask("status")).out, /^Tollgate is ready\n {2}config {5}ok\n/);
+
+    const reloaded = await ask("reload", "--json");
+    assert.deepEqual([reloaded.status, jsonOf(reloaded)], [0, { hash: config }]);
+    await gateway.stop();
+    const { code, stdout } = await gateway.exited;
+    assert.equal(code, 0);
+    const last = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
+    assert.deepEqual([last.level, last.msg, typeof last.afterMs], ["info", "stopped", "number"]);
+  });
+
+  it("reload says that admin is off, and what else reloads", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder, { admin: "off" });
+    const { status, err } = await runVerb(["reload", "--config", file]);
+    assert.equal(status, 1);
+    assert.match(err, /admin is off, set admin\.listen\n.*SIGHUP/);
+  });
+});
+
+describe("the gateway's own words", () => {
+  it("count one mistake as one, with its place, and come without a status", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const file = await writeConfig(folder, { admin });
+    await using gateway = startTollgate(["start", "--config", file]);
+    await gateway.line(({ msg }) => msg === "serving");
+    const lifted = await runVerb(["bans", "lift", "nobody", "--config", file]);
+    assert.deepEqual([lifted.status, lifted.err], [1, "No key or account has this ID\n"]);
+    await appendFile(file, "bogus: 1\n");
+    const answer = await fetch(`http://127.0.0.1:${admin}/api/reload`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+    });
+    assert.match(await answer.text(), /the new one has 1 mistake"/);
+    await writeFile(file, "");
+  });
+});
