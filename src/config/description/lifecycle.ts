@@ -1,6 +1,7 @@
 import type { Lifecycle } from "../../core/http/lifecycle.ts";
 import type { Findings } from "../file/findings.ts";
 import type { Fields, Path } from "../file/place.ts";
+import { readDuration } from "../schema/units.ts";
 
 type From = { readonly operation: Fields; readonly path: Path; readonly findings: Findings };
 
@@ -15,7 +16,11 @@ const STABILITY = ["experimental", "beta"] as const;
 export function readLifecycle(operation: Fields, path: Path, findings: Findings): Lifecycle {
   const from = { operation, path, findings };
   const stability = readStability(from);
-  const announced = stability === undefined ? {} : { stability };
+  const brownouts = readBrownouts(from);
+  const announced = {
+    ...(stability === undefined ? {} : { stability }),
+    ...(brownouts.length === 0 ? {} : { brownouts }),
+  };
   const { deprecated = false } = operation;
   if (typeof deprecated !== "boolean") findings.misread([...path, "deprecated"], "true or false");
 
@@ -97,6 +102,31 @@ function readSunset(from: From): { readonly name: string; readonly ms: number } 
     );
   }
   return first;
+}
+
+const BROWNOUT = "a time and a duration, such as 2030-11-05T14:00Z/1h";
+
+/** `x-brownouts`: an instant to the minute or second with its offset, and how long it lasts. */
+function readBrownouts({ operation, path, findings }: From): NonNullable<Lifecycle["brownouts"]> {
+  const value = operation["x-brownouts"];
+  const at = [...path, "x-brownouts"];
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) {
+    findings.misread(at, `a list, each ${BROWNOUT}`);
+    return [];
+  }
+  return value.flatMap((one, i) => {
+    const [, from = "", seconds = ":00", offset = "", lasts = ""] =
+      /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})(:\d{2})?([Zz]|[+-]\d{2}:\d{2})\/(\w+)$/.exec(String(one)) ??
+      [];
+    const fromMs = instantOf(`${from}${seconds}${offset}`);
+    const lengthMs = readDuration(lasts);
+    if (fromMs !== undefined && lengthMs !== undefined && lengthMs > 0) {
+      return [{ fromMs, toMs: fromMs + lengthMs }];
+    }
+    findings.misread([...at, i], BROWNOUT);
+    return [];
+  });
 }
 
 /** RFC 3339: a full-date, which means 00:00:00Z, or a date-time with its offset. */

@@ -6,6 +6,8 @@ export type Lifecycle = {
   /** A URI reference, from `x-successor`. */
   readonly successor?: string;
   readonly stability?: "experimental" | "beta";
+  /** Times at which it answers as if it were gone already; the end does not belong to one. */
+  readonly brownouts?: readonly { readonly fromMs: number; readonly toMs: number }[];
 };
 
 /** Deprecation is a structured Date (RFC 9745 2.1); without a date there is no field. */

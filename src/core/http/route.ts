@@ -126,7 +126,10 @@ function fitting(paths: readonly Path[], path: string): Path | undefined {
   return paths.find((candidate) => fits(candidate.segments, segments));
 }
 
-/** No such path: 404. Known path, other method: 405. Past its sunset: 410. Scope: 403. */
+/**
+ * No such path: 404. Known path, other method: 405. Past its sunset, or in a brownout: 410. Without
+ * the scopes: 403.
+ */
 export function judgeRoute(
   found: Found,
   { method, scopes, nowMs }: { method: string; scopes: readonly string[]; nowMs: number },
@@ -138,12 +141,33 @@ export function judgeRoute(
       ? accept(found)
       : refuse("method_not_allowed");
   }
-  const { sunsetMs, stability } = operation.lifecycle;
+  const { sunsetMs, stability, brownouts } = operation.lifecycle;
   if ((sunsetMs ?? Number.POSITIVE_INFINITY) <= nowMs) return refuse("gone");
-  if (operation.requiresScope && stability !== undefined && !scopes.includes(stability)) {
-    return refuse("scope_required", `needs the scope ${stability}`);
+  const brownout = brownouts?.find(({ fromMs, toMs }) => fromMs <= nowMs && nowMs < toMs);
+  if (brownout !== undefined) {
+    const retryAfterSeconds = Math.ceil((brownout.toMs - nowMs) / 1_000);
+    return refuse("brownout", undefined, { retryAfterSeconds });
   }
-  return accept(found);
+  if (operation.requiresScope && stability !== undefined && !scopes.includes(stability)) {
+    return refuseScopes([[stability]]);
+  }
+  const needed = operation.scopes;
+  const isMet = (all: readonly string[]) => all.every((one) => scopes.includes(one));
+  return needed.length === 0 || needed.some(isMet) ? accept(found) : refuseScopes(needed);
+}
+
+/**
+ * A client learns every way in; the challenge has room for one, the first
+ * (RFC 6750 3, docs/reference/plans.md#scopes).
+ */
+function refuseScopes(needed: Operation["scopes"]): Judged<never> {
+  const named = needed.map((all) => all.join(" and ")).join(", or ");
+  const isOne = needed.length === 1 && needed[0]?.length === 1;
+  const words = `the scope${isOne ? "" : "s"} ${named}`;
+  return refuse("scope_required", `needs ${words}`, {
+    message: `The API key needs ${words} for this operation`,
+    scope: needed[0]?.join(" ") ?? "",
+  });
 }
 
 /** Whether the path is the base path or lies below it, by whole segments. */

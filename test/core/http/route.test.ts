@@ -186,6 +186,38 @@ describe("A route is judged", () => {
     assert.equal(judge(described({}, true), {}), "ok");
   });
 
+  it("one alternative of scopes has to be met whole, and the answer names them all", () => {
+    const one = operation("GET", "/v1/pets", { scopes: [["a", "b"], ["c"]] });
+    const table = { basePath: "/v1", operations: [one] };
+    for (const scopes of [["a", "b"], ["c"], ["c", "x"], ["a", "b", "c"]]) {
+      assert.equal(judge(table, { scopes }), "ok");
+    }
+    for (const scopes of [[], ["a"], ["b"], ["a", "C"]]) {
+      assert.equal(judge(table, { scopes }), "scope_required: needs the scopes a and b, or c");
+    }
+    const refused = judgeRoute(findRoute(table, "GET", "/v1/pets"), {
+      ...{ method: "GET", scopes: [], nowMs: NOON },
+    });
+    assert.deepEqual(refused.ok || refused.refusal, {
+      code: "scope_required",
+      why: "needs the scopes a and b, or c",
+      message: "The API key needs the scopes a and b, or c for this operation",
+      scope: "a b",
+    });
+  });
+
+  it("in a brownout it is 410 from its first instant until its end, with the wait", () => {
+    const table = described({ brownouts: [{ fromMs: NOON, toMs: NOON + 5_000 }] });
+    assert.equal(judge(table, { nowMs: NOON - 1 }), "ok");
+    assert.equal(judge(table, { nowMs: NOON }), "brownout");
+    assert.equal(judge(table, { nowMs: NOON + 4_999 }), "brownout");
+    assert.equal(judge(table, { nowMs: NOON + 5_000 }), "ok");
+    const refused = judgeRoute(findRoute(table, "GET", "/v1/pets"), {
+      ...{ method: "GET", scopes: [], nowMs: NOON + 1_500 },
+    });
+    assert.equal(refused.ok || refused.refusal.retryAfterSeconds, 4);
+  });
+
   it("an operation that is gone is gone without a scope too", () => {
     const table = described({ stability: "beta", sunsetMs: NOON }, true);
     assert.equal(judge(table, {}), "gone");
