@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { SCOPE_PATTERN } from "../../core/keys/keyring-rules.ts";
 import { LIMIT_MAX } from "../../core/quota/windows.ts";
 import { type Read, readListen, readNetwork, readOrigin, readStore, readUrl } from "./addresses.ts";
 import { DURATION, readDuration, readSize, SIZE } from "./units.ts";
@@ -153,7 +154,7 @@ export const COST_MAX = 1_000_000;
 export const cost = whole({ from: 0, to: COST_MAX });
 
 export const SCOPE = "a scope: 1 to 64 of a-z, 0-9 and . _ : / -";
-export const scope = text(SCOPE, /^[a-z0-9._:/-]{1,64}$/);
+export const scope = text(SCOPE, SCOPE_PATTERN);
 
 /** Plain segments, as they arrive; never "/" alone, which has nothing to take away or to put there. */
 export const path = text(

@@ -30,7 +30,8 @@ export const NAME_PATTERN = /^\P{Cc}{0,200}$/u;
 /** A hundred years: the longest expiry and grace. */
 export const PERIOD_MS_MAX = 36_525 * 86_400_000;
 const SCOPES_MAX = 20;
-export const SCOPE_PATTERN = /^[a-z][a-z0-9-]{0,31}$/;
+/** A key has such scopes, and a description can ask for no others. */
+export const SCOPE_PATTERN = /^[a-z0-9._:/-]{1,64}$/;
 
 /** Works: neither revoked nor expired at `nowMs`. */
 export function isWorking({ revokedMs, expiresMs }: KeyRecord, nowMs: number): boolean {
@@ -71,7 +72,7 @@ export function mistakeIn(wanted: WantedKeys, ring: Keyring): string | undefined
   }
   const scope = scopes.find((text) => !SCOPE_PATTERN.test(text));
   if (scope !== undefined || scopes.length > SCOPES_MAX) {
-    return `Cannot use the scopes ${shown(scopes.join(" "))}: at most ${SCOPES_MAX}, each a lower-case word such as beta`;
+    return `Cannot use the scopes ${shown(scopes.join(" "))}: at most ${SCOPES_MAX}, each 1 to 64 of a-z 0-9 . _ : / - such as orders:read`;
   }
   if (expiresInMs !== undefined && !isPeriod(expiresInMs, 1)) {
     return "Cannot use this expiry: it must be from 1ms to 36525d";

@@ -88,7 +88,7 @@ export class RecordReader extends MemberReader {
       environment: some("environment"),
       account: id("account"),
       scopes: this.list(found.scopes, at("scopes")).map((scope, index) =>
-        this.text(scope, [...path, "scopes", index], SCOPE_PATTERN, "a lower-case word"),
+        this.text(scope, [...path, "scopes", index], SCOPE_PATTERN, "a scope of a-z 0-9 . _ : / -"),
       ),
       limits: this.#limits(found.limits, at("limits")),
       createdMs: this.#instant(found.created, at("created")),

@@ -115,7 +115,7 @@ describe("Issuing keys", () => {
     ["a name of 201", { name: "x".repeat(201) }, /at most 200/],
     ["a name of two lines", { name: "a\nb" }, /without control characters/],
     ["a scope in capitals", { scopes: ["beta", "Beta"] }, /the scopes "beta Beta"/],
-    ["a scope of 33", { scopes: ["x".repeat(33)] }, /the scopes/],
+    ["a scope of 65", { scopes: ["x".repeat(65)] }, /the scopes/],
     ["a scope of nothing", { scopes: [""] }, /the scopes/],
     ["21 scopes", { scopes: Array.from({ length: 21 }, (_, i) => `s${i}`) }, /at most 20/],
     ["no key at all", { count: 0 }, /issue 0 keys/],
@@ -142,7 +142,7 @@ describe("Issuing keys", () => {
     });
     issue({ account: "x".repeat(64), name: "x".repeat(200), expiresInMs: PERIOD_MS_MAX });
     issue({ scopes: Array.from({ length: 20 }, (_, i) => `s${i}`), expiresInMs: 1 });
-    issue({ scopes: ["x".repeat(32)] });
+    issue({ scopes: ["x".repeat(64), "orders:read", "2.0/a_b"] });
     issue({ plan: "enterprise", limits: LIMITS });
   });
 
