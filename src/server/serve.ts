@@ -33,6 +33,8 @@ const STOP_AT_ONCE_MS = 500;
 export type Serving = {
   readonly file: string;
   readonly env: ProcessSurroundings["env"];
+  /** How log lines are written to a reader of stdout; JSON without it. */
+  readonly format?: ((lines: string) => string) | undefined;
   /** Before the gateway starts. Keep what it returns: it is called when the start fails. */
   readonly before?: (config: Config) => Promise<() => Promise<void>>;
   /** When it serves; `print` writes to stdout, ahead of the request lines. */
@@ -49,7 +51,7 @@ export async function serve(serving: Serving, surroundings: ProcessSurroundings)
   if (!loaded.ok) {
     return fail(surroundings, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));
   }
-  const pipe = openLogPipe(1);
+  const pipe = formatted(openLogPipe(1), serving.format);
   const log = createLog(pipe, loaded.config.log.level);
   for (const { message: why, ...place } of loaded.warnings) {
     log.warn("config_warning", { ...place, why });
@@ -62,6 +64,16 @@ export async function serve(serving: Serving, surroundings: ProcessSurroundings)
     await pipe.flush(LAST_LINES_AT_ONCE_MS);
     throw error;
   }
+}
+
+function formatted(pipe: LogPipe, format: Serving["format"]): LogPipe {
+  if (format === undefined) return pipe;
+  return {
+    write: (lines) => pipe.write(format(lines)),
+    dropped: () => pipe.dropped(),
+    flush: (withinMs) => pipe.flush(withinMs),
+    holdsExit: pipe.holdsExit,
+  };
 }
 
 type Opened = {

@@ -2,6 +2,7 @@ import { dirname } from "node:path";
 import type { Config } from "../../config/config.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { configFileOf } from "../frame/config-file.ts";
+import { peopleLines } from "../frame/people-lines.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import { CONFIG, type Verb } from "../frame/verb.ts";
 import { type DemoKey, demoText } from "./demo-text.ts";
@@ -36,6 +37,7 @@ export const demo: Verb = {
         {
           file,
           env: { ...terminal.env, REDIS_URL: undefined },
+          format: peopleLines(terminal),
           before: async (config) => {
             pets = await startPetsOf(config, terminal);
             issued = await issueFirstKeys(config, terminal);

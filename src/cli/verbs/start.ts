@@ -1,7 +1,8 @@
 import { configFileOf } from "../frame/config-file.ts";
+import { peopleLines } from "../frame/people-lines.ts";
 import { CONFIG, type Verb } from "../frame/verb.ts";
 
-/** Prints nothing but JSON lines on stdout. */
+/** Prints nothing but JSON lines on stdout, or lines for people where that is a terminal. */
 export const start: Verb = {
   name: "start",
   usage: "[--config FILE]",
@@ -11,6 +12,9 @@ export const start: Verb = {
   args: [],
   async run(call, terminal) {
     const { serve } = await import("../../server/serve.ts");
-    return serve({ file: configFileOf(call), env: terminal.env }, terminal);
+    return serve(
+      { file: configFileOf(call), env: terminal.env, format: peopleLines(terminal) },
+      terminal,
+    );
   },
 };

@@ -1,0 +1,66 @@
+import { styleOf } from "./table.ts";
+import type { Terminal } from "./terminal.ts";
+
+type Line = Readonly<Record<string, unknown>>;
+
+/** Members that every line has, or that another column shows. */
+const SHOWN = new Set(["level", "time", "msg", "kind"]);
+
+/** How the log is written to a terminal; undefined elsewhere, where programs read JSON. */
+export function peopleLines(terminal: Terminal): ((lines: string) => string) | undefined {
+  if (!terminal.isTty) return undefined;
+  const style = styleOf(terminal);
+  return (lines) =>
+    lines
+      .split("\n")
+      .map((line) => peopleLine(line, style))
+      .join("\n");
+}
+
+type Style = ReturnType<typeof styleOf>;
+
+/** A line of JSON as one for people; anything else as it is. */
+function peopleLine(text: string, style: Style): string {
+  if (!text.startsWith("{")) return text;
+  try {
+    const line = JSON.parse(text) as Line;
+    const time = style.dim(new Date(Number(line.time)).toISOString().slice(11, 19));
+    return `${time} ${line.msg === "request" ? requestLine(line, style) : eventLine(line, style)}`;
+  } catch {
+    return text;
+  }
+}
+
+/** "200 GET /v1/pets  free a_8LwVnVUvnqzT  3.2 ms": a refusal with its code in place of a plan. */
+function requestLine(line: Line, { bold, dim }: Style): string {
+  const { status, method, path, code, plan, account, durationMs, env } = line;
+  const told = [code, plan, account]
+    .filter((one) => one !== undefined)
+    .map(worded)
+    .join(" ");
+  const shown = Number(status) >= 400 ? bold(String(status)) : String(status);
+  const where = env === undefined ? "" : `${env} `;
+  return `${shown} ${where}${worded(method)} ${worded(path)}  ${told}  ${dim(`${durationMs} ms`)}`;
+}
+
+/** "warn  store_evicts  why: …": the name as alarms know it, then every member. */
+function eventLine(line: Line, { bold, dim }: Style): string {
+  const { level, msg, kind } = line;
+  const members = Object.entries(line)
+    .filter(([name]) => !SHOWN.has(name))
+    .map(([name, value]) => `${dim(`${name}:`)} ${worded(value)}`);
+  const name = bold(String(kind ?? msg).replaceAll("_", " "));
+  const graver = level === "info" ? "" : `${String(level)}: `;
+  return `${graver}${name}  ${members.join("  ")}`.trimEnd();
+}
+
+function worded(value: unknown): string {
+  return clean(typeof value === "string" ? value : JSON.stringify(value));
+}
+
+/** Escapes what would move the cursor, colour the screen or turn the text around. */
+function clean(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
+    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+  });
+}

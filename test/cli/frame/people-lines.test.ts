@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { describe, it } from "vitest";
+import { peopleLines } from "../../../src/cli/frame/people-lines.ts";
+import type { Terminal } from "../../../src/cli/frame/terminal.ts";
+import { openFolder, writeConfig } from "../kit.ts";
+
+const ESCAPE = String.fromCharCode(27);
+const time = Date.UTC(2026, 4, 5, 12, 0, 10);
+const terminal = (more: object) =>
+  ({ isTty: true, env: { NO_COLOR: "1" }, ...more }) as unknown as Terminal;
+const format = (line: object, more = {}) => {
+  return peopleLines(terminal(more))?.(`${JSON.stringify(line)}\n`);
+};
+
+describe("the log at a terminal", () => {
+  it("is JSON where no terminal reads it", () => {
+    assert.equal(peopleLines(terminal({ isTty: false })), undefined);
+  });
+
+  it("shows a request as one short line, a refusal by its code", () => {
+    const request = { level: "info", time, msg: "request", env: "production", method: "GET" };
+    const passed = { ...request, path: "/v1/pets", status: 200, plan: "free", account: "a_1" };
+    const refused = { ...request, path: "/v1/pets", status: 429, code: "rate_limited" };
+    assert.equal(
+      format({ ...passed, durationMs: 3.2 }),
+      "12:00:10 200 production GET /v1/pets  free a_1  3.2 ms\n",
+    );
+    assert.equal(
+      format({ ...refused, durationMs: 0.1 }),
+      "12:00:10 429 production GET /v1/pets  rate_limited  0.1 ms\n",
+    );
+  });
+
+  it("shows an event by its name with every member, and passes other text on", () => {
+    const event = {
+      level: "warn",
+      time,
+      msg: "store_evicts",
+      store: "redis://x",
+      limits: { a: 1 },
+    };
+    assert.equal(format(event), '12:00:10 warn: store evicts  store: redis://x  limits: {"a":1}\n');
+    const format_ = peopleLines(terminal({}));
+    assert.equal(format_?.("\nTollgate is up.\n{broken\n"), "\nTollgate is up.\n{broken\n");
+  });
+
+  it("has no escapes with NO_COLOR or on a dumb terminal, and some otherwise", () => {
+    const event = { level: "info", time, msg: "serving" };
+    for (const env of [{ NO_COLOR: "1" }, { TERM: "dumb" }]) {
+      assert.ok(!format(event, { env })?.includes(ESCAPE));
+    }
+    assert.ok(format(event, { env: {} })?.includes(`${ESCAPE}[1mserving`));
+  });
+
+  it("lets nobody move the cursor or turn the text around", () => {
+    const why = `a${ESCAPE}[2Jb${String.fromCodePoint(0x202e)}c`;
+    assert.match(
+      format({ level: "info", time, msg: "x", why }) ?? "",
+      /why: a\\u001b\[2Jb\\u202ec\n$/,
+    );
+  });
+
+  it("is what start writes to a real one", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const start = `"${process.execPath}" src/main.ts start --config "${file}"`;
+    // `script` gives the command a terminal; the gateway is ended once it serves.
+    const command = `${start} & sleep 3; kill $!; wait $!`;
+    const env = { ...process.env, NO_COLOR: "1" };
+    const options = { encoding: "utf8", env } as const;
+    const said = execFileSync("script", ["-qec", command, "/dev/null"], options);
+    assert.match(said, /serving.* urls:.* \{"production":"http/);
+    assert.match(said, /stopped/);
+    assert.doesNotMatch(said, /"msg"/);
+  });
+});
