@@ -32,6 +32,10 @@ const NEEDS: readonly Need[] = [
     brew: "chromium",
     ofFewTests: true,
   },
+  // The proxies of examples/, which stand in front of a gateway in test/examples/.
+  { program: "nginx", debian: "nginx-light", brew: "nginx", ofFewTests: true },
+  { program: "haproxy", debian: "haproxy", brew: "haproxy", ofFewTests: true },
+  { program: "caddy", debian: "caddy", brew: "caddy", ofFewTests: true },
 ];
 
 /** Runs one command; true when it ended well. */
@@ -94,7 +98,8 @@ function thisMachine(): Machine {
   return { has: isOnPath, run: runQuietly, root: process.getuid?.() === 0 };
 }
 
-function isOnPath(program: string): boolean {
+/** Whether a program of this name can be started. */
+export function isOnPath(program: string): boolean {
   return (process.env.PATH ?? "").split(delimiter).some((folder) => {
     try {
       accessSync(join(folder, program), constants.X_OK);
