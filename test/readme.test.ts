@@ -43,6 +43,15 @@ test("each configuration in the README is sound, added to the least one where it
   }
 });
 
+test("each configuration on the page about moving is sound by itself", async () => {
+  const page = await readFile(join(ROOT, "docs/moving.md"), "utf8");
+  const blocks = [...page.matchAll(/```yaml\n(.*?)```/gs)].map(([, yaml = ""]) => yaml);
+  assert.ok(blocks.length >= 2);
+  for (const yaml of blocks) {
+    assert.deepEqual(told(await loadFiles({ "tollgate.yaml": yaml })), [], yaml);
+  }
+});
+
 test("the README has commands, and each is one that is run somewhere", () => {
   assert.ok(commands.length >= 6);
   for (const command of commands) assert.match(command, VERB);
