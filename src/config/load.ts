@@ -8,6 +8,7 @@ import { readDescriptions } from "./descriptions.ts";
 import { type Draft, readDraft } from "./draft.ts";
 import { Findings } from "./file/findings.ts";
 import type { Mistake } from "./file/place.ts";
+import { readReferencedFiles } from "./file/referenced-files.ts";
 import type { Variables } from "./file/substitute.ts";
 import { readTextFile } from "./file/text-file.ts";
 import { readTree } from "./file/tree.ts";
@@ -28,7 +29,9 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
     const message = `Cannot read the configuration: ${source.why}`;
     return { ok: false, mistakes: [{ file, line: source.line, column: 1, message }] };
   }
-  const options = { file, variables: env, valuesMax: CONFIG_VALUES_MAX };
+  const named = await readReferencedFiles(source.text, dirname(resolve(file)));
+  const valuesMax = CONFIG_VALUES_MAX;
+  const options = { file, variables: env, files: named.contents, valuesMax };
   const { tree, mistakes } = readTree(source.text, options);
   if (tree === undefined) return { ok: false, mistakes };
 
@@ -53,7 +56,7 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
     ok: true,
     config,
     warnings: inOrder([...findings.warnings, ...described.warnings], file),
-    files: [resolve(file), ...described.files, ...pems.map(({ path }) => path)],
+    files: [resolve(file), ...named.paths, ...described.files, ...pems.map(({ path }) => path)],
   };
 }
 

@@ -1,31 +1,47 @@
+import type { ReadText } from "./text-file.ts";
+
 /** The environment as it was handed in: config/ never reads the process's own. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 export type Substituted = {
   readonly text: string;
-  /** Variables whose values are in the text: it may hold a secret and is never shown. */
+  /** Variables and files whose values are in the text: it may hold a secret and is never shown. */
   readonly used: readonly string[];
   /** Each mistake, with what to do about it. */
   readonly mistakes: readonly string[];
 };
 
+const NO_FILES: ReadonlyMap<string, ReadText> = new Map();
 const TOKEN = /\$\$|\$\{([^}]*)(\}?)/g;
+const FILE = /^file:([^{}$]+)$/;
 const REFERENCE = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}$]*))?$/;
 
 /**
  * `${NAME}` and `${NAME:-default}` (where NAME is unset or empty), once and not again in the result;
- * `$$` is a dollar, and so is a `$` before anything but a brace. The text of a malformed reference
+ * `${file:PATH}` is the content of that file, which was read before. `$$` is a dollar, and so is a `$` before anything but a brace. The text of a malformed reference
  * is not told: it may be half of a password.
  */
-export function substitute(text: string, variables: Variables): Substituted {
+export function substitute(
+  text: string,
+  variables: Variables,
+  files: ReadonlyMap<string, ReadText> = NO_FILES,
+): Substituted {
   const used: string[] = [];
   const mistakes: string[] = [];
   const replaced = text.replace(TOKEN, (whole, inner: string | undefined, close: string) => {
     if (whole === "$$") return "$";
+    const path = close === "}" ? FILE.exec(inner ?? "")?.[1]?.trim() : undefined;
+    if (path !== undefined) {
+      const read = files.get(path);
+      used.push(path);
+      if (read?.ok) return read.text;
+      mistakes.push(`cannot read the file ${path}: ${read?.why ?? "too many files are named"}`);
+      return "";
+    }
     const match = close === "}" ? REFERENCE.exec(inner ?? "") : null;
     if (match === null) {
       mistakes.push(
-        `a reference is malformed; write \${NAME} or \${NAME:-default}, without $ or braces in the default, and $$ for a dollar`,
+        `a reference is malformed; write \${NAME}, \${NAME:-default} or \${file:PATH}, without $ or braces in the default, and $$ for a dollar`,
       );
       return "";
     }

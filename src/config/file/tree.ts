@@ -11,6 +11,7 @@ import {
 import type { Mistake } from "./place.ts";
 import { dotted, isWithin, type Path, type Place, pathKey } from "./place.ts";
 import { substitute, type Variables } from "./substitute.ts";
+import type { ReadText } from "./text-file.ts";
 import { type Parsed, parseYaml } from "./yaml.ts";
 
 /** A YAML file as plain values, with the place of each of them. */
@@ -31,6 +32,8 @@ export type TreeOptions = {
   readonly file: string;
   /** For `${NAME}`; undefined leaves dollars alone. */
   readonly variables: Variables | undefined;
+  /** For `${file:PATH}`, by PATH. */
+  readonly files?: ReadonlyMap<string, ReadText>;
   /** Values at most, aliases expanded: a bomb of aliases must not go off. */
   readonly valuesMax: number;
 };
@@ -131,9 +134,9 @@ function plainMap(reading: Reading, items: readonly Pair[], path: Path): Record<
 }
 
 function plainScalar(reading: Reading, node: Scalar, path: Path): unknown {
-  const { variables } = reading.options;
+  const { variables, files } = reading.options;
   if (variables === undefined || !node.source?.includes("$")) return node.value;
-  const { text, used, mistakes } = substitute(node.source, variables);
+  const { text, used, mistakes } = substitute(node.source, variables, files);
   for (const mistake of mistakes) {
     const offset = reading.values.get(pathKey(path)) ?? 0;
     note(reading, offset, `Cannot replace the references in ${dotted(path)}: ${mistake}`);

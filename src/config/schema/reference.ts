@@ -20,6 +20,8 @@ Schema; editors find it through the first line of the file:
   anything and adds no structure. The default holds when NAME is unset or empty. Without a default an
   unset variable is a mistake. In a map between braces YAML wants the reference in quotes. A literal
   dollar is \`$$\`. Values from the environment are never shown in a message.
+- \`\${file:/run/secrets/x}\` is the content of that file, of at most 64 KiB and without the line break
+  at its end. It is watched like the configuration, so that a secret that is replaced is reloaded.
 - Where the variable \`TOLLGATE_DATA\` is set it is the folder of the defaults of \`keys\` and
   \`stateFile\`, as in the image.
 - The forms of \`store\` are \`memory\`, \`redis://user:password@host:6379/0\`,

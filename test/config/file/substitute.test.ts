@@ -88,6 +88,53 @@ bans: \${B}`;
   });
 });
 
+describe("a reference to a file", () => {
+  const token = "t".repeat(32);
+  const text = `${ENVIRONMENTS}${PLANS}admin: { listen: 0.0.0.0:0, token: "\${file:secrets.txt}" }\n`;
+
+  it("is its content, without the line break at its end", async () => {
+    for (const ending of ["", "\n", "\r\n"]) {
+      const loaded = await loadFiles({ "tollgate.yaml": text, "secrets.txt": token + ending });
+      assert.ok(loaded.ok);
+      assert.equal(loaded.config.admin?.token, token);
+    }
+  });
+
+  it("keeps its dollars, braces and inner line breaks", () => {
+    const content = "a ${NAME} $$ b\n";
+    const files = new Map([["f", { ok: true, text: content } as const]]);
+    const replaced = substitute("<${file:f}>", { NAME: "value" }, files);
+    assert.deepEqual([replaced.text, replaced.used], [`<${content}>`, ["f"]]);
+  });
+
+  it("makes the file one of those that are watched", async () => {
+    const loaded = await loadFiles({ "tollgate.yaml": text, "secrets.txt": token });
+    assert.ok(loaded.ok && loaded.files.some((file) => file.endsWith("/secrets.txt")));
+  });
+
+  it("that is not there, or too large, is a mistake at its place, and only where it is used", async () => {
+    const files = { "tollgate.yaml": `# \${file:nowhere}\n${text}` };
+    const [missing = ""] = told(await loadFiles(files));
+    assert.match(missing, /^5:36: .*admin\.token: cannot read the file secrets\.txt: there is no/);
+    const large = await loadFiles({ ...files, "secrets.txt": "t".repeat(64 * 1024 + 1) });
+    assert.match(told(large)[0] ?? "", /it is larger than 65536 bytes/);
+    const fits = await loadFiles({ ...files, "secrets.txt": "t".repeat(64 * 1024) });
+    assert.deepEqual(
+      told(fits).filter((line) => line.includes("file")),
+      [],
+    );
+  });
+
+  it("never shows its content in a mistake", async () => {
+    const file = `${ENVIRONMENTS}${PLANS}limits: { drain: "\${file:secrets.txt}" }\n`;
+    const [message = ""] = told(
+      await loadFiles({ "tollgate.yaml": file, "secrets.txt": "hunter2" }),
+    );
+    assert.match(message, /^4:18: /);
+    assert.equal(message.includes("hunter2"), false);
+  });
+});
+
 describe("the hash", () => {
   const api = "openapi: 3.1.0\npaths: {}\n";
   const text = `environments:
