@@ -7,7 +7,7 @@ const BYTES_MAX = 64 * 1024;
 /** More references than this are no configuration that a person wrote. */
 const FILES_MAX = 100;
 
-/** What `${file:PATH}` stands for, by PATH as it is written; `paths` are the files, absolute. */
+/** The contents that stand for `${file:PATH}`, by PATH as written; `paths` are the files, absolute. */
 export type ReferencedFiles = {
   readonly contents: ReadonlyMap<string, ReadText>;
   readonly paths: readonly string[];
