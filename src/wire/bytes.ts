@@ -1,0 +1,31 @@
+/** The bytes that HTTP/1.1 is made of (RFC 9110 5.5 and 5.6.2, RFC 9112 3 and 4). */
+export const CR = 0x0d;
+export const LF = 0x0a;
+export const SP = 0x20;
+export const HTAB = 0x09;
+export const COLON = 0x3a;
+
+/** 1 for each byte of a token: methods, field names, chunk extensions (RFC 9110 5.6.2). */
+export const TOKEN = new Uint8Array(256);
+/** 1 for each byte of a field value or a reason phrase: HTAB, SP, visible, and obs-text. */
+export const VALUE = new Uint8Array(256);
+/** 1 for each byte of a request target: visible ASCII. The rest of its grammar is not judged here. */
+export const TARGET = new Uint8Array(256);
+
+for (const letter of "!#$%&'*+-.^_`|~") TOKEN[letter.charCodeAt(0)] = 1;
+for (let byte = 0; byte < 256; byte++) {
+  if (/[0-9A-Za-z]/.test(String.fromCharCode(byte))) TOKEN[byte] = 1;
+  if (byte === HTAB || (byte >= 0x20 && byte !== 0x7f)) VALUE[byte] = 1;
+  if (byte > 0x20 && byte < 0x7f) TARGET[byte] = 1;
+}
+
+export function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
+}
+
+/** The value of a hexadecimal digit, or -1. */
+export function hexValue(byte: number): number {
+  if (isDigit(byte)) return byte - 0x30;
+  const lower = byte | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
+}

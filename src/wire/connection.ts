@@ -1,0 +1,344 @@
+import type { Socket } from "node:net";
+import { chunkLine, fieldLines, LAST_CHUNK, linePart } from "./field-lines.ts";
+import type { StatusHead } from "./head.ts";
+import {
+  type ResponseHead,
+  type ResponseLimits,
+  ResponseReader,
+  type ResponseWrong,
+} from "./response.ts";
+import { type Destination, openSocket, type SocketEvents } from "./socket.ts";
+
+export type ConnectionOptions = {
+  readonly destination: Destination;
+  readonly limits: ResponseLimits;
+  readonly connectTimeoutMs: number;
+  /** An idle connection older than this is not used again; earlier where the backend says so. */
+  readonly idleMsMax: number;
+  /** The monotonic clock, in milliseconds. */
+  readonly elapsed: () => number;
+};
+
+export type OutgoingRequest = {
+  readonly method: string;
+  readonly target: string;
+  readonly host: string;
+  /** Names and values in turn, without Host and without those of the framing. */
+  readonly fields: readonly string[];
+  /** The bytes of the body, or `chunked`; undefined where the request says nothing of a body. */
+  readonly body: number | "chunked" | undefined;
+};
+
+/**
+ * How a request was lost. `unreached`: there was no connection, so nobody saw it; `unanswered`: the
+ * connection ended before any byte of a response; `cut`: in the middle of one; `invalid`: what came
+ * is no response; `misframed`: the caller wrote a body of another length than it had said.
+ */
+export type Loss = {
+  readonly kind: "unreached" | "unanswered" | "cut" | "invalid" | "misframed";
+  /** Bytes of the request were handed to the connection: the backend may have seen it. */
+  readonly sent: boolean;
+  /** That connection had carried a response before: it may have died of old age. */
+  readonly reused: boolean;
+  /** For the log: a code of the system or of TLS, `timeout`, `closed`, or what was wrong. */
+  readonly why: string;
+};
+
+/** Is told how one request goes, in this order; `onEnd` or `onLost` is the last. */
+export type ConnectionHandler = {
+  /** There is a connection: `reused` says which, and the body may be written from here on. */
+  onStart(connection: Connection): void;
+  /** The first bytes of the request were handed over: from here on the backend may see it. */
+  onSending(): void;
+  /** The connection takes more of the body again. */
+  onDrain(): void;
+  /** All bytes of the request were handed over. */
+  onSent(): void;
+  /** The first bytes of a response came. */
+  onReceiving(): void;
+  /** 102 to 199. */
+  onInterim(head: StatusHead): void;
+  onHead(head: ResponseHead): void;
+  /** A piece of the body, the handler's own: all that one read brought. */
+  onData(piece: Buffer): void;
+  /** All that one read brought was told, and the response goes on. */
+  onReadEnd(): void;
+  onEnd(): void;
+  onLost(loss: Loss): void;
+};
+
+/**
+ * One connection to a backend, for one request at a time; it connects when it is needed. Whatever
+ * comes while nothing is asked, or behind the end of a response, ends it: those bytes belong to no
+ * request, and the next one must not be answered by them.
+ */
+export class Connection implements SocketEvents {
+  readonly #options: ConnectionOptions;
+  readonly #reader: ResponseReader;
+  #socket: Socket | undefined;
+  #connected = false;
+  #connectTimer: NodeJS.Timeout | undefined;
+  #request: OutgoingRequest | undefined;
+  #handler: ConnectionHandler | undefined;
+  /** Counts requests, and ends of them: tells a callback's caller that it is not the same any more. */
+  #turn = 0;
+  /** The head, until its first byte goes out: with the body's first piece, where there is a body. */
+  #heldHead = "";
+  /** Bytes of the body that are still to come; Infinity for a chunked one, -1 for none. */
+  #bodyLeft = -1;
+  #receiving = false;
+  #answered = 0;
+  #closes = false;
+  #idleUntilMs = 0;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.#reader = new ResponseReader(options.limits);
+  }
+
+  /** The present connection has carried a response. */
+  get reused(): boolean {
+    return this.#answered > 0;
+  }
+
+  /** There is a connection, or one is being made. */
+  get open(): boolean {
+    return this.#socket !== undefined;
+  }
+
+  /**
+   * Sends a request, over a new connection where there is none. Only between requests. Throws where
+   * a part of its head cannot be sent as what it is.
+   */
+  send(request: OutgoingRequest, handler: ConnectionHandler): void {
+    this.#heldHead = headOf(request);
+    this.#turn += 1;
+    this.#request = request;
+    this.#handler = handler;
+    this.#receiving = false;
+    if (this.#socket !== undefined && this.#options.elapsed() >= this.#idleUntilMs) this.#leave();
+    if (this.#socket === undefined) this.#connect();
+    else this.#start();
+  }
+
+  /** A piece of the body, from `onStart` on. False where no more should come before `onDrain`. */
+  write(piece: Buffer): boolean {
+    const socket = this.#socket;
+    if (socket === undefined || this.#bodyLeft === -1 || piece.length === 0) return true;
+    if (piece.length > this.#bodyLeft) {
+      this.#lose("misframed", "the body is longer than its Content-Length");
+      return true;
+    }
+    this.#bodyLeft -= piece.length;
+    const chunked = this.#request?.body === "chunked";
+    const lead = chunked ? this.#heldHead + chunkLine(piece.length) : this.#heldHead;
+    socket.cork();
+    if (lead !== "") socket.write(lead, "latin1");
+    let takesMore = socket.write(piece);
+    if (chunked) takesMore = socket.write("\r\n", "latin1");
+    socket.uncork();
+    this.#sending();
+    return takesMore;
+  }
+
+  /** The body is whole. */
+  end(): void {
+    const socket = this.#socket;
+    if (socket === undefined || this.#bodyLeft === -1) return;
+    if (this.#bodyLeft === Number.POSITIVE_INFINITY) {
+      socket.write(this.#heldHead + LAST_CHUNK, "latin1");
+    } else if (this.#bodyLeft > 0) {
+      this.#lose("misframed", "the body is shorter than its Content-Length");
+      return;
+    } else if (this.#heldHead !== "") {
+      socket.write(this.#heldHead, "latin1");
+    }
+    const turn = this.#turn;
+    this.#bodyLeft = -1;
+    this.#sending();
+    if (turn === this.#turn) this.#handler?.onSent();
+  }
+
+  /** Reads no more of the response until `resume`; the rest of one read may still come. */
+  pause(): void {
+    this.#socket?.pause();
+  }
+
+  resume(): void {
+    this.#socket?.resume();
+  }
+
+  /** Ends the request under way, and its connection. Its handler is told nothing more. */
+  abort(): void {
+    this.#handler = undefined;
+    this.#drop();
+  }
+
+  /** The next request goes over a new connection. Only between requests. */
+  renew(): void {
+    this.#drop();
+  }
+
+  /** Ends the connection: at once where it is idle, else behind the response under way. */
+  close(): void {
+    this.#closes = true;
+    if (this.#handler === undefined) this.#drop();
+  }
+
+  // The socket calls these.
+
+  onConnect(socket: Socket): void {
+    if (socket !== this.#socket) return;
+    clearTimeout(this.#connectTimer);
+    this.#connected = true;
+    this.#start();
+  }
+
+  onRead(socket: Socket, bytes: Buffer, size: number): void {
+    if (socket !== this.#socket) return;
+    const handler = this.#handler;
+    if (handler === undefined) {
+      this.#drop();
+      return;
+    }
+    const turn = this.#turn;
+    if (!this.#receiving) {
+      this.#receiving = true;
+      handler.onReceiving();
+    }
+    const reader = this.#reader;
+    let at = 0;
+    while (turn === this.#turn) {
+      const step = reader.step(bytes, at, size);
+      at = reader.at;
+      switch (step) {
+        case "interim":
+          handler.onInterim(reader.interim as StatusHead);
+          break;
+        case "head":
+          handler.onHead(reader.head as ResponseHead);
+          break;
+        case "data":
+          handler.onData(copyOf(bytes, reader.dataFrom, reader.dataTo));
+          break;
+        case "more":
+          handler.onReadEnd();
+          return;
+        case "end":
+          this.#finish(handler, at < size);
+          return;
+        case "wrong":
+          this.#lose("invalid", reader.wrong as ResponseWrong);
+          return;
+      }
+    }
+  }
+
+  onDrain(socket: Socket): void {
+    if (socket === this.#socket && this.#bodyLeft !== -1) this.#handler?.onDrain();
+  }
+
+  onEnd(socket: Socket): void {
+    if (socket !== this.#socket) return;
+    const handler = this.#handler;
+    if (handler !== undefined && this.#reader.untilClose) this.#finish(handler, true);
+    else this.#ended("closed");
+  }
+
+  onClose(socket: Socket, why: string): void {
+    if (socket === this.#socket) this.#ended(why);
+  }
+
+  #connect(): void {
+    const { destination, connectTimeoutMs } = this.#options;
+    this.#connected = false;
+    this.#answered = 0;
+    this.#socket = openSocket(destination, this);
+    this.#connectTimer = setTimeout(() => this.#ended("timeout"), connectTimeoutMs);
+  }
+
+  #start(): void {
+    const { method, body } = this.#request as OutgoingRequest;
+    this.#bodyLeft = body === "chunked" ? Number.POSITIVE_INFINITY : (body ?? 0);
+    this.#reader.start(method);
+    const turn = this.#turn;
+    this.#handler?.onStart(this);
+    if (turn === this.#turn && this.#bodyLeft === 0) this.end();
+  }
+
+  #sending(): void {
+    if (this.#heldHead === "") return;
+    this.#heldHead = "";
+    this.#handler?.onSending();
+  }
+
+  /** `isLast`: nothing may follow on this connection. */
+  #finish(handler: ConnectionHandler, isLast: boolean): void {
+    const { keepsAlive, keepAliveS } = this.#reader.head as ResponseHead;
+    const isUploading = this.#bodyLeft !== -1;
+    this.#turn += 1;
+    this.#handler = undefined;
+    this.#request = undefined;
+    this.#answered += 1;
+    // Where the response came before the request was whole, the rest of it must go nowhere.
+    if (isLast || this.#closes || !keepsAlive || isUploading) this.#drop();
+    else this.#rest(keepAliveS);
+    handler.onEnd();
+  }
+
+  /** A second less than the backend says: it must not close while a request is on its way. */
+  #rest(keepAliveS: number | undefined): void {
+    const { idleMsMax, elapsed } = this.#options;
+    const saidMs = keepAliveS === undefined ? idleMsMax : keepAliveS * 1_000 - 1_000;
+    this.#idleUntilMs = elapsed() + Math.min(idleMsMax, saidMs);
+    // Its end is seen only where it is read.
+    if (this.#socket?.isPaused()) this.#socket.resume();
+  }
+
+  #ended(why: string): void {
+    if (!this.#connected) this.#lose("unreached", why);
+    else this.#lose(this.#receiving ? "cut" : "unanswered", why);
+  }
+
+  #lose(kind: Loss["kind"], why: string): void {
+    const handler = this.#handler;
+    const { reused } = this;
+    const sent = this.#heldHead === "";
+    this.#handler = undefined;
+    this.#drop();
+    handler?.onLost({ kind, why, sent, reused });
+  }
+
+  #drop(): void {
+    this.#turn += 1;
+    this.#heldHead = "";
+    this.#leave();
+  }
+
+  /** Ends the connection; a request that was not sent yet may go over the next one. */
+  #leave(): void {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    this.#connected = false;
+    this.#answered = 0;
+    this.#bodyLeft = -1;
+    clearTimeout(this.#connectTimer);
+    socket?.destroy();
+  }
+}
+
+/** RFC 9112 3.2: Host goes first. The framing is written here, from what the body will be. */
+function headOf({ method, target, host, fields, body }: OutgoingRequest): string {
+  let head = `${linePart(method)} ${linePart(target)} HTTP/1.1\r\nHost: ${linePart(host)}\r\n`;
+  head += fieldLines(fields);
+  if (body === "chunked") head += "Transfer-Encoding: chunked\r\n";
+  else if (body !== undefined) head += `Content-Length: ${body}\r\n`;
+  return `${head}\r\n`;
+}
+
+/** Small pieces come from Node's pool. */
+function copyOf(bytes: Buffer, from: number, to: number): Buffer {
+  const copy = Buffer.allocUnsafe(to - from);
+  bytes.copy(copy, 0, from, to);
+  return copy;
+}

@@ -1,0 +1,144 @@
+import { BodyReader, type BodyWrong } from "./body.ts";
+import { type Framing, type FramingFields, readFraming } from "./framing.ts";
+import { type HeadWrong, type StatusHead, StatusHeadReader } from "./head.ts";
+
+/**
+ * Why bytes are no response: as heads and bodies are wrong; `framing`: nobody can tell where its
+ * body ends; `unasked`: a 100 or a 101, which no request of ours asks for; `interim_overflow`: more
+ * interim responses than the limits allow.
+ */
+export type ResponseWrong = HeadWrong | BodyWrong | "framing" | "unasked" | "interim_overflow";
+
+export type ResponseLimits = {
+  /** The bytes of one head, status line and line ends included; trailers may have as many again. */
+  readonly headBytesMax: number;
+  /** Interim responses (102 to 199) ahead of one final response. */
+  readonly interimMax: number;
+};
+
+export type ResponseHead = StatusHead & {
+  readonly framing: Framing;
+  /** Another response may follow on this connection, as far as this one says. */
+  readonly keepsAlive: boolean;
+  /** Seconds that the backend says it keeps an idle connection; undefined where it does not say. */
+  readonly keepAliveS: number | undefined;
+};
+
+/**
+ * `more`: all bytes were read; `interim`, `head`: one is in `interim` or `head`; `data`: of the body,
+ * from `dataFrom` to `dataTo`; `end`: of the response; `wrong`: final.
+ */
+export type ResponseStep = "more" | "interim" | "head" | "data" | "end" | "wrong";
+
+const HEAD = 0;
+const BODY = 1;
+const OVER = 2;
+
+/** Reads responses to one request after another, in whatever pieces they come (RFC 9112 6.3). */
+export class ResponseReader {
+  readonly #limits: ResponseLimits;
+  readonly #heads: StatusHeadReader;
+  readonly #body = new BodyReader();
+  #phase = OVER;
+  #toHead = false;
+  #interims = 0;
+  /** Where the last step stopped. */
+  at = 0;
+  interim: StatusHead | undefined;
+  head: ResponseHead | undefined;
+  wrong: ResponseWrong | undefined;
+
+  constructor(limits: ResponseLimits) {
+    this.#limits = limits;
+    const { headBytesMax } = limits;
+    this.#heads = new StatusHeadReader({ lineBytesMax: headBytesMax, headBytesMax });
+  }
+
+  get dataFrom(): number {
+    return this.#body.dataFrom;
+  }
+
+  get dataTo(): number {
+    return this.#body.dataTo;
+  }
+
+  /** A response is being read whose body ends where the connection ends. */
+  get untilClose(): boolean {
+    return this.#phase === BODY && this.#body.untilClose;
+  }
+
+  /** The next response is that to a request with this method. */
+  start(method: string): void {
+    this.#phase = HEAD;
+    this.#toHead = method === "HEAD";
+    this.#interims = 0;
+    this.head = undefined;
+    this.#heads.next();
+  }
+
+  /**
+   * Reads on from `at`, up to the next thing to tell. To be called until it says `more`, `end` or
+   * `wrong`; what stands behind the end stays unread.
+   */
+  step(bytes: Buffer, at: number, to: number): ResponseStep {
+    this.at = at;
+    if (this.#phase === HEAD) return this.#readHead(bytes, to);
+    if (this.#phase === OVER) return this.wrong === undefined ? "end" : "wrong";
+    if (this.#body.wrong !== undefined) return this.#fail(this.#body.wrong);
+    if (this.#body.done) {
+      this.#phase = OVER;
+      return "end";
+    }
+    if (at === to) return "more";
+    this.at = this.#body.read(bytes, at, to);
+    return this.dataTo > this.dataFrom ? "data" : this.step(bytes, this.at, to);
+  }
+
+  #readHead(bytes: Buffer, to: number): ResponseStep {
+    const heads = this.#heads;
+    this.at = heads.read(bytes, this.at, to);
+    if (heads.wrong !== undefined) return this.#fail(heads.wrong);
+    const { head } = heads;
+    if (head === undefined) return "more";
+    return head.status < 200 ? this.#takeInterim(head) : this.#takeFinal(head);
+  }
+
+  #takeInterim(head: StatusHead): ResponseStep {
+    if (head.status < 102) return this.#fail("unasked");
+    this.#interims += 1;
+    if (this.#interims > this.#limits.interimMax) return this.#fail("interim_overflow");
+    this.interim = head;
+    this.#heads.next();
+    return "interim";
+  }
+
+  #takeFinal({ status, version, rawHeaders }: StatusHead): ResponseStep {
+    const fields = readFraming(version, rawHeaders);
+    if (fields === undefined) return this.#fail("framing");
+    const framing = this.#framing(status, fields);
+    if (framing === "close") this.#body.startUntilClose();
+    else if (framing === "chunked") this.#body.startChunked(this.#trailerLimits());
+    else this.#body.startLength(framing);
+    this.#phase = BODY;
+    const keepsAlive = version === "1.1" && !fields.closes && framing !== "close";
+    this.head = { status, version, rawHeaders, framing, keepsAlive, keepAliveS: fields.keepAliveS };
+    return "head";
+  }
+
+  #framing(status: number, { framing }: FramingFields): Framing {
+    // RFC 9112 6.3: these have no body, whatever their fields say.
+    if (this.#toHead || status === 204 || status === 304) return 0;
+    return framing ?? "close";
+  }
+
+  #trailerLimits() {
+    const { headBytesMax } = this.#limits;
+    return { trailerBytesMax: headBytesMax, trailerCountMax: headBytesMax };
+  }
+
+  #fail(wrong: ResponseWrong): "wrong" {
+    this.wrong = wrong;
+    this.#phase = OVER;
+    return "wrong";
+  }
+}

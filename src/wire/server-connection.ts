@@ -1,0 +1,309 @@
+import type { Socket } from "node:net";
+import { Answer } from "./answer.ts";
+import { BodyReader } from "./body.ts";
+import { type HeadLimits, RequestHeadReader } from "./head.ts";
+import { KeptBytes } from "./kept-bytes.ts";
+import { ReceivedRequest, type RequestWrong } from "./request.ts";
+
+export type ServerLimits = HeadLimits & {
+  /** Fields of a head and trailers behind it together: each counts its name, value, `: ` and CRLF. */
+  readonly fieldBytesMax: number;
+  readonly fieldCountMax: number;
+  /** Bytes that may wait behind a request, or of a body that nobody takes, before we stop reading. */
+  readonly aheadBytesMax: number;
+  /** From the first byte of a head, or of a connection, to the end of that head. */
+  readonly headersTimeoutMs: number;
+  /** From the end of a head to the last byte of its body. */
+  readonly requestTimeoutMs: number;
+  /** Between an answer and the first byte of the next request. */
+  readonly idleTimeoutMs: number;
+  /** Behind the last answer: how much more is read, and how long, so that the answer arrives. */
+  readonly lingerBytesMax: number;
+  readonly lingerMs: number;
+};
+
+/** Serves what comes in on connections. */
+export type ServerHandler = {
+  /** May be replaced: what is asked later goes by what is there then. */
+  readonly limits: ServerLimits;
+  onRequest(request: ReceivedRequest, answer: Answer, connection: ServerConnection): void;
+  /**
+   * Gives the whole answer, as it is to be sent, to bytes that are no request, or came too late. The
+   * connection ends with it.
+   */
+  answerTo(wrong: RequestWrong): string;
+  /** The body of the request under way is wrong or late: `request.wrong` says why. */
+  onBroken(request: ReceivedRequest): void;
+  onClose(connection: ServerConnection): void;
+};
+
+const READING = 0;
+/** Our last answer is out, or on its way: what comes is thrown away. */
+const LINGERING = 1;
+/** The socket is somebody else's. */
+const TAKEN = 2;
+const CLOSED = 3;
+
+/**
+ * A client's connection. Reads one request at a time: what the client sends ahead waits as it is,
+ * unread, until the answer before it is out; and once something was wrong, no byte is read as HTTP
+ * any more. Its socket must allow half-open connections. Time passes with `tick` alone, so that
+ * limits of time hold late by the time between two ticks, and never early.
+ */
+export class ServerConnection {
+  readonly socket: Socket;
+  readonly #handler: ServerHandler;
+  readonly #heads: RequestHeadReader;
+  readonly #body = new BodyReader();
+  readonly #ahead = new KeptBytes();
+  #mode = READING;
+  #request: ReceivedRequest | undefined;
+  #answer: Answer | undefined;
+  #pumping = false;
+  /** No answer was written yet. */
+  #fresh = true;
+  /** When the first tick saw the present wait; -1 before. */
+  #sinceMs = -1;
+  #bytesDiscarded = 0;
+  #headBegun = false;
+
+  constructor(socket: Socket, handler: ServerHandler) {
+    this.socket = socket;
+    this.#handler = handler;
+    this.#heads = new RequestHeadReader(handler.limits);
+    socket.on("data", this.#onData);
+    socket.on("end", this.#onEnd);
+    socket.on("drain", this.#onDrain);
+    socket.on("error", ignore);
+    socket.once("close", () => {
+      this.#mode = CLOSED;
+      this.#answer?.closed();
+      handler.onClose(this);
+    });
+  }
+
+  /** No request is under way, and no byte of one has come. */
+  get idle(): boolean {
+    return this.#mode === READING && this.#request === undefined && !this.#heads.begun;
+  }
+
+  /** False from the moment at which the connection was destroyed: what came with it is not read. */
+  get #reads(): boolean {
+    return this.#mode === READING && !this.socket.destroyed;
+  }
+
+  /** Bytes that came and were not read yet: then it is not the client that is waited for. */
+  get bytesAhead(): number {
+    return this.#ahead.length;
+  }
+
+  /** Ends the connection where it is idle: nobody waits for an answer. */
+  closeIdle(): void {
+    if (this.idle) this.socket.destroy();
+  }
+
+  /**
+   * Gives the socket away, paused, for an upgrade: bytes that were not read as HTTP yet are the
+   * first that it brings. Only while a request is under way.
+   */
+  takeOver(): Socket {
+    const { socket } = this;
+    this.#mode = TAKEN;
+    socket.off("data", this.#onData);
+    socket.off("end", this.#onEnd);
+    socket.off("drain", this.#onDrain);
+    socket.pause();
+    // Called from within `onRequest`, what is left is given back when the reading returns.
+    if (!this.#pumping) this.#giveBack(this.#ahead.bytes, this.#ahead.from, this.#ahead.to);
+    return socket;
+  }
+
+  /** Time has passed. To be called a few times a second, with a clock that never goes back. */
+  tick(nowMs: number): void {
+    if (this.#mode !== LINGERING && !this.#reads) return;
+    if (this.#mode === READING && this.#request === undefined) this.#noticeHead();
+    if (this.#sinceMs === -1) this.#sinceMs = nowMs;
+    const waitedMs = nowMs - this.#sinceMs;
+    const { limits } = this.#handler;
+    if (this.#mode === LINGERING) {
+      if (waitedMs >= limits.lingerMs) this.socket.destroy();
+    } else if (this.#request !== undefined) {
+      const isReading = !this.#request.complete && this.#request.wrong === undefined;
+      if (isReading && waitedMs >= limits.requestTimeoutMs) this.#break("timeout");
+    } else if (this.#fresh || this.#headBegun) {
+      if (waitedMs >= limits.headersTimeoutMs) this.#refuse("timeout");
+    } else if (waitedMs >= limits.idleTimeoutMs) {
+      this.socket.destroy();
+    }
+  }
+
+  /** The wait for a head is over, and that for its end begins. */
+  #noticeHead(): void {
+    if (this.#headBegun || !this.#heads.begun) return;
+    this.#headBegun = true;
+    if (!this.#fresh) this.#sinceMs = -1;
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    // Behind what is wrong nothing is kept; the answer to it is on its way.
+    if (this.#request?.wrong !== undefined && this.#mode === READING) return;
+    if (this.#mode === LINGERING) {
+      this.#bytesDiscarded += chunk.length;
+      if (this.#bytesDiscarded > this.#handler.limits.lingerBytesMax) this.socket.destroy();
+    } else if (this.#ahead.length > 0 || this.#pumping) {
+      this.#ahead.append(chunk, 0, chunk.length);
+      this.#holdBack();
+    } else {
+      this.#pump(chunk, 0, chunk.length);
+    }
+  };
+
+  /** A client that has said all while it waits for its answer is gone, as with Node's own server. */
+  readonly #onEnd = (): void => {
+    if (this.#request !== undefined && this.#answer?.ended === false) this.socket.destroy();
+    else this.socket.end();
+  };
+
+  readonly #onDrain = (): void => {
+    this.#answer?.drained();
+  };
+
+  /** Reads what waits, as far as it may be read now. */
+  readonly #goOn = (): void => {
+    if (this.#pumping || !this.#reads) return;
+    const { bytes, from, to } = this.#ahead;
+    if (from < to) {
+      this.#ahead.clear();
+      this.#pump(bytes, from, to);
+    }
+    if (this.#reads) this.#holdBack();
+  };
+
+  #holdBack(): void {
+    const isFull = this.#ahead.length >= this.#handler.limits.aheadBytesMax;
+    if (isFull !== this.socket.isPaused()) {
+      if (isFull) this.socket.pause();
+      else this.socket.resume();
+    }
+  }
+
+  #pump(bytes: Buffer, from: number, to: number): void {
+    let at = from;
+    this.#pumping = true;
+    while (at < to && this.#reads) {
+      const request = this.#request;
+      if (request === undefined) {
+        at = this.#readHead(bytes, at, to);
+      } else if (request.complete || !request.flows || request.wrong !== undefined) {
+        break;
+      } else {
+        at = this.#readBody(request, bytes, at, to);
+      }
+    }
+    this.#pumping = false;
+    if (this.#mode === TAKEN) this.#giveBack(bytes, at, to);
+    else if (this.#reads && this.#request?.wrong === undefined && at < to) {
+      this.#ahead.hold(bytes, at, to);
+      this.#holdBack();
+    }
+  }
+
+  #readHead(bytes: Buffer, at: number, to: number): number {
+    const heads = this.#heads;
+    const end = heads.read(bytes, at, to);
+    const { head } = heads;
+    if (heads.wrong !== undefined) {
+      this.#refuse(heads.wrong);
+    } else if (head !== undefined) {
+      heads.next();
+      const request = new ReceivedRequest(head, this.#goOn);
+      this.#request = request;
+      this.#answer = new Answer(this.socket, request, this.#answered);
+      this.#fresh = false;
+      this.#sinceMs = -1;
+      this.#startBody(request);
+      this.#handler.onRequest(request, this.#answer, this);
+    }
+    return end;
+  }
+
+  #startBody(request: ReceivedRequest): void {
+    const { framing, rawHeaders } = request;
+    if (framing === "chunked") {
+      const { fieldBytesMax, fieldCountMax } = this.#handler.limits;
+      let bytes = 2 * rawHeaders.length;
+      for (const part of rawHeaders) bytes += part.length;
+      this.#body.startChunked({
+        trailerBytesMax: fieldBytesMax - bytes,
+        trailerCountMax: fieldCountMax - rawHeaders.length / 2,
+      });
+    } else {
+      this.#body.startLength(framing === "unclear" ? 0 : framing);
+    }
+    request.complete = this.#body.done;
+  }
+
+  #readBody(request: ReceivedRequest, bytes: Buffer, at: number, to: number): number {
+    const body = this.#body;
+    const end = body.read(bytes, at, to);
+    if (body.dataTo > body.dataFrom) request.take(bytes.subarray(body.dataFrom, body.dataTo));
+    if (!this.#reads) return end;
+    if (body.wrong !== undefined) {
+      this.#break(body.wrong);
+    } else if (body.done) {
+      request.finish();
+      if (this.#request === request && this.#answer?.finished) this.#next();
+    }
+    return end;
+  }
+
+  #break(wrong: RequestWrong): void {
+    const request = this.#request as ReceivedRequest;
+    request.wrong = wrong;
+    this.#ahead.clear();
+    if (this.socket.isPaused()) this.socket.resume();
+    if (this.#answer?.finished) this.#hangUp("");
+    else this.#handler.onBroken(request);
+  }
+
+  /** The answer is out. */
+  readonly #answered = (): void => {
+    const request = this.#request as ReceivedRequest;
+    if (this.#mode !== READING) return;
+    if (this.#answer?.isLast || request.wrong !== undefined) this.#hangUp("");
+    else if (!request.complete) request.discard();
+    else this.#next();
+  };
+
+  #next(): void {
+    this.#request = undefined;
+    this.#answer = undefined;
+    this.#sinceMs = -1;
+    this.#headBegun = false;
+    this.#goOn();
+  }
+
+  #refuse(wrong: RequestWrong): void {
+    this.#hangUp(this.#handler.answerTo(wrong));
+  }
+
+  /**
+   * Ends our side and reads on for a while: to destroy a connection that still brings bytes makes
+   * the system answer them with a reset, which takes the answer with it (RFC 9112 9.6).
+   */
+  #hangUp(answer: string): void {
+    this.#mode = LINGERING;
+    this.#sinceMs = -1;
+    this.#ahead.clear();
+    if (this.socket.isPaused()) this.socket.resume();
+    if (answer === "") this.socket.end();
+    else this.socket.end(answer, "latin1");
+  }
+
+  #giveBack(bytes: Buffer, from: number, to: number): void {
+    if (from < to) this.socket.unshift(bytes.subarray(from, to));
+    this.#ahead.clear();
+  }
+}
+
+function ignore(): void {}

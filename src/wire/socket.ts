@@ -1,0 +1,58 @@
+import { connect, type OnReadOpts, type Socket, type TcpSocketConnectOpts } from "node:net";
+import { type ConnectionOptions, connect as connectTls } from "node:tls";
+
+/** Where a connection goes. */
+export type Destination = {
+  /** A name or an address, IPv6 without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Undefined: plain. Else what to trust and which name to ask and verify for. */
+  readonly tls: ConnectionOptions | undefined;
+};
+
+export type SocketEvents = {
+  /** There is a connection, and over TLS the other side is who it should be. */
+  onConnect(socket: Socket): void;
+  /** `bytes`, up to `size`, are the reader's only until it returns. */
+  onRead(socket: Socket, bytes: Buffer, size: number): void;
+  /** The connection takes more again. */
+  onDrain(socket: Socket): void;
+  /** The other side has said all. */
+  onEnd(socket: Socket): void;
+  /** Nothing comes any more. Once, and last; `why`: the code of an error, or `closed`. */
+  onClose(socket: Socket, why: string): void;
+};
+
+const READ_BYTES_MAX = 65_536;
+/** All connections read into this one after another: what is to be kept of it is copied at once. */
+const shared = Buffer.allocUnsafeSlow(READ_BYTES_MAX);
+
+/** Opens a connection that reads without allocating: Node's `onread` instead of a stream's pieces. */
+export function openSocket({ host, port, tls }: Destination, events: SocketEvents): Socket {
+  let why = "closed";
+  const onread: OnReadOpts = {
+    buffer: shared,
+    callback: (size) => {
+      events.onRead(socket, shared, size);
+      return true;
+    },
+  };
+  const to: Reading = { host, port, onread };
+  const socket = tls === undefined ? connect(to) : secure(to, tls);
+  socket.setNoDelay(true);
+  socket.once(tls === undefined ? "connect" : "secureConnect", () => events.onConnect(socket));
+  socket.on("drain", () => events.onDrain(socket));
+  socket.once("end", () => events.onEnd(socket));
+  socket.on("error", (error: NodeJS.ErrnoException) => {
+    why = error.code ?? error.name;
+  });
+  socket.once("close", () => events.onClose(socket, why));
+  return socket;
+}
+
+type Reading = TcpSocketConnectOpts & { readonly onread: OnReadOpts };
+
+/** `onread` is documented for TLS as well, with decrypted bytes; the types do not know it there. */
+function secure(to: Reading, tls: ConnectionOptions): Socket {
+  return connectTls({ ...tls, ...to });
+}
