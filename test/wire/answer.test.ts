@@ -1,0 +1,212 @@
+import { describe, expect, it } from "vitest";
+import type { Answer } from "../../src/wire/answer.ts";
+import { Server } from "./client-bytes.ts";
+
+/** The answer to a request, and the line that it goes out on. */
+function answerTo(request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n") {
+  const server = new Server({ answersAtOnce: false });
+  server.line.receive(request);
+  return { server, line: server.line, answer: server.answers[0] as Answer };
+}
+
+const OLD = "GET / HTTP/1.0\r\n\r\n";
+const HEAD = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n";
+const DATED = ["Date", "Thu, 01 Jan 1970 00:00:00 GMT"];
+
+describe("an answer", () => {
+  it("goes out in one write, dated, with its length", () => {
+    const { line, answer } = answerTo();
+    let writes = 0;
+    line.on("write", () => undefined);
+    const write = line._write.bind(line);
+    line._write = (...args) => {
+      writes += 1;
+      write(...args);
+    };
+    answer.writeHead(200, ["X-A", "b", "Content-Length", "2"]);
+    expect([line.sent, answer.headWritten]).toEqual(["", true]);
+    answer.end("ok");
+    const date = /\r\nDate: ([^\r]+ GMT)\r\n/.exec(line.sent)?.[1] as string;
+    expect(Math.abs(Date.now() - Date.parse(date))).toBeLessThan(2_000);
+    expect(line.sent).toMatch(/^HTTP\/1\.1 200 OK\r\nX-A: b\r\nContent-Length: 2\r\nDate/);
+    expect([writes, answer.ended, answer.finished]).toEqual([1, true, true]);
+  });
+
+  it.each([
+    ["its length", ["Content-Length", "5"], "\r\n\r\nhello"],
+    ["chunks", [], "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"],
+  ])("streams with %s, and the date of a backend", (_what, fields, sent) => {
+    const { line, answer } = answerTo();
+    answer.writeHead(200, [...fields, ...DATED]);
+    expect(answer.write(Buffer.from("hel"))).toBe(true);
+    expect(answer.write(Buffer.alloc(0))).toBe(true);
+    answer.write(Buffer.from("lo"));
+    answer.end();
+    expect(line.sent.endsWith(sent)).toBe(true);
+    expect(line.sent.match(/Date:/g)).toHaveLength(1);
+  });
+
+  it("ends chunks behind a last piece", () => {
+    const { line, answer } = answerTo();
+    answer.writeHead(299, DATED);
+    answer.end("ok");
+    expect(line.sent).toMatch(/^HTTP\/1\.1 299 \r\n.*\r\n\r\n2\r\nok\r\n0\r\n\r\n$/s);
+  });
+
+  it("to HTTP/1.0 without a length ends with the connection", () => {
+    const { line, answer } = answerTo(OLD);
+    answer.writeHead(200, []);
+    answer.write(Buffer.from("hello"));
+    answer.end();
+    expect(line.sent).toMatch(/\r\nConnection: close\r\n\r\nhello$/);
+    expect(line.sent).not.toContain("chunked");
+    expect(line.writableEnded).toBe(true);
+  });
+
+  it("that has no body by its status or method sends none, and says what it is told", () => {
+    for (const [request, status] of [
+      [HEAD, 200],
+      [undefined, 204],
+      [undefined, 304],
+    ] as const) {
+      const { line, answer } = answerTo(request);
+      answer.writeHead(status, status === 204 ? [] : ["Content-Length", "5"]);
+      answer.write(Buffer.from("hello"));
+      answer.end("hello");
+      expect(line.sent).toMatch(/\r\n\r\n$/);
+      expect(line.sent).not.toMatch(/hello|chunked/);
+      expect([answer.finished, line.destroyed]).toEqual([true, false]);
+    }
+  });
+
+  it("flushes its head once, where the body is yet to come", () => {
+    const { line, answer } = answerTo();
+    answer.writeHead(200, ["Content-Length", "2"]);
+    answer.flush();
+    answer.flush();
+    expect(line.sent.match(/HTTP/g)).toHaveLength(1);
+    answer.end("ok");
+    expect(line.sent).toMatch(/\r\n\r\nok$/);
+  });
+
+  it("lets a client continue, and hints, ahead of its head", () => {
+    const { line, answer } = answerTo();
+    answer.writeContinue();
+    answer.writeInterim(103, ["Link", "</a>"]);
+    const hint = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+    expect(line.sent).toBe(`HTTP/1.1 100 Continue\r\n\r\n${hint}`);
+    expect(answer.headWritten).toBe(false);
+  });
+
+  it("refuses a field that would end its line, and sends nothing of it", () => {
+    const { line, answer } = answerTo();
+    expect(() => answer.writeHead(200, ["X-A", "b\nX-B: c"])).toThrow(/cannot be sent/);
+    expect(() => answer.writeInterim(103, ["X A", "b"])).toThrow(/cannot be sent/);
+    expect([line.sent, answer.headWritten]).toEqual(["", false]);
+  });
+
+  it("ends the connection where its body does not keep its length", () => {
+    for (const bytes of ["hell", "hello!"]) {
+      for (const write of [true, false]) {
+        const { server, line, answer } = answerTo();
+        answer.writeHead(200, ["Content-Length", "5"]);
+        if (write) answer.write(Buffer.from(bytes));
+        answer.end(write ? "" : bytes);
+        expect([line.destroyed, answer.finished]).toEqual([true, false]);
+        expect(line.sent).not.toContain("hello!");
+        expect(server.seen).toHaveLength(1);
+      }
+    }
+  });
+
+  it("takes nothing behind its end", () => {
+    const { line, answer } = answerTo();
+    answer.writeHead(200, ["Content-Length", "2"]);
+    answer.end("ok");
+    const { sent } = line;
+    expect(answer.write(Buffer.from("more"))).toBe(true);
+    answer.end("more");
+    expect(line.sent).toBe(sent);
+  });
+
+  it("is cut by a reset only where the end of the connection would end its body", () => {
+    const cut = (request: string | undefined, fields: string[]) => {
+      const { line, answer } = answerTo(request);
+      answer.writeHead(200, fields);
+      answer.write(Buffer.from("hel"));
+      answer.cut();
+      expect(line.destroyed).toBe(true);
+      return line.reset;
+    };
+    expect(cut(OLD, [])).toBe(true);
+    expect(cut(OLD, ["Content-Length", "5"])).toBe(false);
+    expect(cut(undefined, [])).toBe(false);
+    expect(cut(undefined, ["Content-Length", "5"])).toBe(false);
+    const { line, answer } = answerTo(OLD);
+    Object.assign(line, { encrypted: true });
+    answer.writeHead(200, []);
+    answer.cut();
+    expect([line.destroyed, line.reset]).toEqual([true, false]);
+  });
+
+  it("tells its listener that the client takes more, and how it closed, once", async () => {
+    const { server, line, answer } = answerTo();
+    const told: unknown[] = [];
+    answer.listener = { onDrain: () => told.push("drain"), onClose: (done) => told.push(done) };
+    answer.writeHead(200, []);
+    line.stuck = true;
+    expect(answer.write(Buffer.alloc(100_000))).toBe(false);
+    line.release();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(told).toEqual(["drain"]);
+    line.stuck = true;
+    answer.write(Buffer.alloc(100_000));
+    answer.end();
+    expect([answer.ended, answer.finished]).toEqual([true, false]);
+    line.release();
+    await new Promise((resolve) => setImmediate(resolve));
+    line.destroy();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(told).toEqual(["drain", true]);
+    expect(server.closed).toBe(1);
+  });
+
+  it("is not finished where the connection is gone before the client took it", async () => {
+    const { line, answer } = answerTo();
+    const told: unknown[] = [];
+    answer.listener = { onDrain: () => {}, onClose: (done) => told.push(done) };
+    line.stuck = true;
+    answer.writeHead(200, []);
+    answer.write(Buffer.alloc(100_000));
+    answer.end();
+    line.destroy();
+    line.release();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(told).toEqual([false]);
+  });
+
+  it("may end the connection by the wish of its server, and closes once", async () => {
+    const { line, answer } = answerTo();
+    const told: unknown[] = [];
+    answer.listener = { onDrain: () => {}, onClose: (done) => told.push(done) };
+    answer.isLast = true;
+    answer.writeHead(200, ["Content-Length", "0"]);
+    answer.end();
+    expect(line.sent).toContain("Connection: close\r\n");
+    expect(line.writableEnded).toBe(true);
+    line.destroy();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(told).toEqual([true]);
+  });
+
+  it("needs nobody to listen", async () => {
+    const { line, answer } = answerTo();
+    answer.writeHead(200, []);
+    line.stuck = true;
+    answer.write(Buffer.alloc(100_000));
+    line.release();
+    await new Promise((resolve) => setImmediate(resolve));
+    answer.end();
+    expect(answer.finished).toBe(true);
+  });
+});

@@ -1,0 +1,111 @@
+import type { Socket } from "node:net";
+import { describe, expect, it } from "vitest";
+import {
+  answering,
+  connectionTo,
+  OK,
+  send,
+  startBackend,
+  Told,
+  until,
+} from "./scripted-backend.ts";
+
+describe("the body of a request", () => {
+  it("goes out with its head in front, with its length or in chunks", async () => {
+    for (const body of [10, "chunked"] as const) {
+      let received = "";
+      await using backend = await startBackend((socket) => {
+        socket.on("data", (chunk: Buffer) => {
+          received += chunk.toString("latin1");
+          if (/defghij(?:\r\n0\r\n\r\n)?$/.test(received)) socket.write(OK);
+        });
+      });
+      const connection = connectionTo(backend.port);
+      const told = new Told();
+      told.onEvent = (event, one) => {
+        if (event !== "start") return;
+        expect(received).toBe("");
+        one.write(Buffer.from("abc"));
+        one.write(Buffer.alloc(0));
+        one.write(Buffer.from("defghij"));
+        one.end();
+      };
+      await send(connection, { method: "PUT", body }, told);
+      connection.close();
+      const framed = body === 10 ? "abcdefghij" : "3\r\nabc\r\n7\r\ndefghij\r\n0\r\n\r\n";
+      expect(received.slice(received.indexOf("\r\n\r\n") + 4)).toBe(framed);
+      expect(told.events.slice(0, 3)).toEqual(["start", "sending", "sent"]);
+    }
+  });
+
+  it("may be empty in chunks", async () => {
+    await using backend = await startBackend(answering(OK));
+    const connection = connectionTo(backend.port);
+    const told = new Told();
+    told.onEvent = (event, one) => event === "start" && one.end();
+    await send(connection, { method: "PUT", body: "chunked" }, told);
+    expect(told.events.slice(0, 3)).toEqual(["start", "sending", "sent"]);
+    connection.close();
+  });
+
+  it("waits for a backend that does not read, and goes on when it does", async () => {
+    let received = 0;
+    let slow: Socket | undefined;
+    await using backend = await startBackend((socket) => {
+      slow = socket;
+      socket.pause();
+      socket.on("data", (chunk: Buffer) => {
+        received += chunk.length;
+        if (received > 64 * 1_048_576) socket.write(OK);
+      });
+      socket.pause();
+    });
+    const connection = connectionTo(backend.port);
+    const piece = Buffer.alloc(65_536);
+    let left = 1_024;
+    let waits = 0;
+    const told = new Told();
+    told.onEvent = (event, one) => {
+      if (event !== "start" && event !== "drain") return;
+      while (left > 0) {
+        left -= 1;
+        if (!one.write(piece)) break;
+      }
+      waits += 1;
+      if (waits === 1) setTimeout(() => slow?.resume(), 50);
+      if (left === 0) one.end();
+    };
+    await send(connection, { method: "PUT", body: 1_024 * 65_536 }, told);
+    expect(told.events.at(-1)).toBe("end");
+    expect(waits).toBeGreaterThan(2);
+    connection.close();
+  });
+});
+
+describe("a body that is not taken", () => {
+  it("holds the backend back, and goes on when it is", async () => {
+    await using backend = await startBackend((socket) => {
+      socket.once("data", () => {
+        socket.write("HTTP/1.1 200 OK\r\nContent-Length: 67108864\r\n\r\n");
+        socket.write(Buffer.alloc(67_108_864));
+      });
+    });
+    const connection = connectionTo(backend.port);
+    const told = new Told();
+    let isTaken = false;
+    told.onEvent = (event, one) => {
+      if (event !== "data") return;
+      one.pause();
+      if (isTaken) one.resume();
+    };
+    const over = send(connection, {}, told);
+    await until(() => told.pieces > 0);
+    const { bytes } = told;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(told.bytes).toBe(bytes);
+    isTaken = true;
+    connection.resume();
+    expect((await over).bytes).toBe(67_108_864);
+    connection.close();
+  });
+});

@@ -1,0 +1,119 @@
+import { describe, expect, it } from "vitest";
+import { BodyReader, type BodyWrong } from "../../src/wire/body.ts";
+
+const LIMITS = { trailerBytesMax: 40, trailerCountMax: 2 };
+
+/** Reads a chunked body: its data, and what is wrong; `undefined` where more is to come. */
+function chunked(text: string): { data: string; end: BodyWrong | "done" | undefined; at: number } {
+  const reader = new BodyReader();
+  reader.startChunked(LIMITS);
+  const bytes = Buffer.from(text, "latin1");
+  const at = reader.read(bytes, 0, bytes.length);
+  const data = bytes.toString("latin1", reader.dataFrom, reader.dataTo);
+  return { data, end: reader.wrong ?? (reader.done ? "done" : undefined), at };
+}
+
+describe("a chunked body", () => {
+  it.each([
+    ["0\r\n\r\n", ""],
+    ["3\r\nabc\r\n0\r\n\r\n", "abc"],
+    ["1\r\na\r\n2\r\nbc\r\n13\r\n0123456789abcdefghi\r\n00\r\n\r\n", "abc0123456789abcdefghi"],
+    ["a\r\n0123456789\r\nB\r\n0123456789a\r\n0\r\n\r\n", "01234567890123456789a"],
+    ["3;a\r\nabc\r\n0;b=cd;e\r\n\r\n", "abc"],
+    ['3;a="b;\\"\xe9 ";c\r\nabc\r\n0\r\n\r\n', "abc"],
+    ["3\r\nabc\r\n0\r\nX-T: 1\r\nY:\r\n\r\n", "abc"],
+    ["3\r\nabc\r\n0\r\nContent-Length-More: 1\r\n\r\n", "abc"],
+  ])("is %j", (text, data) => {
+    expect(chunked(`${text}rest`)).toEqual({ data, end: "done", at: text.length });
+  });
+
+  it.each<[text: string, wrong: BodyWrong]>([
+    ["\r", "chunk"],
+    [" ", "chunk"],
+    ["+", "chunk"],
+    ["0x", "chunk"],
+    ["g", "chunk"],
+    ["5 ", "chunk"],
+    ["5\n", "chunk"],
+    ["5\r\r", "chunk"],
+    ["00000000000001", "chunk"],
+    ["1\r\nab", "chunk"],
+    ["1\r\na\n", "chunk"],
+    ["1\r\na\r\r", "chunk"],
+    ["5;;", "chunk"],
+    ["5; ", "chunk"],
+    ["5;\r", "chunk"],
+    ["5;a ", "chunk"],
+    ["5;a\n", "chunk"],
+    ["5;a=;", "chunk"],
+    ["5;a=b=", "chunk"],
+    ['5;a="\n', "chunk"],
+    ['5;a="\\\n', "chunk"],
+    ['5;a="b"c', "chunk"],
+    ["0\r\n\n", "trailer"],
+    ["0\r\n\r\r", "chunk"],
+    ["0\r\n:", "trailer"],
+    ["0\r\nA ", "trailer"],
+    ["0\r\nA\r", "trailer"],
+    ["0\r\nA: \0", "trailer"],
+    ["0\r\nA: b\n", "trailer"],
+    ["0\r\nA: b\rx", "trailer"],
+    ["0\r\nA: b\r\n ", "trailer"],
+    ["0\r\nContent-Length:", "trailer"],
+    ["0\r\ntransfer-ENCODING:", "trailer"],
+    ["0\r\nA:\r\nB:\r\nC", "trailer_overflow"],
+    [`0\r\nA:${"b".repeat(39)}`, "trailer_overflow"],
+    [`5;${"a".repeat(16_384)}`, "extension_overflow"],
+  ])("is wrong with the last byte of %j: %s", (text, wrong) => {
+    expect(chunked(text).end).toBe(wrong);
+    expect(chunked(text.slice(0, -1)).end).toBeUndefined();
+    expect(chunked(text).at).toBe(text.length - 1);
+  });
+
+  it("counts the extensions of all its chunks together", () => {
+    const one = `1;${"a".repeat(999)}\r\nx\r\n`;
+    expect(chunked(one.repeat(16)).end).toBeUndefined();
+    expect(chunked(one.repeat(17)).end).toBe("extension_overflow");
+  });
+
+  it("starts anew behind another", () => {
+    const reader = new BodyReader();
+    const text = Buffer.from(`1;${"a".repeat(9_000)}\r\nx\r\n0\r\nA:\r\nB:\r\n\r\n`);
+    for (let body = 0; body < 3; body++) {
+      reader.startChunked(LIMITS);
+      expect(reader.read(Buffer.from(text), 0, text.length)).toBe(text.length);
+      expect([reader.done, reader.wrong]).toEqual([true, undefined]);
+    }
+  });
+
+  it("is final once it is wrong", () => {
+    const reader = new BodyReader();
+    reader.startChunked(LIMITS);
+    reader.read(Buffer.from("z"), 0, 1);
+    expect(reader.read(Buffer.from("0\r\n\r\n"), 0, 5)).toBe(0);
+    expect([reader.done, reader.dataFrom, reader.dataTo]).toEqual([false, 0, 0]);
+  });
+});
+
+describe("a body of a length", () => {
+  it("ends with its last byte", () => {
+    const reader = new BodyReader();
+    reader.startLength(5);
+    const bytes = Buffer.from("abcdefg");
+    expect(reader.read(bytes, 1, 4)).toBe(4);
+    expect([reader.done, reader.dataFrom, reader.dataTo]).toEqual([false, 1, 4]);
+    expect(reader.read(bytes, 0, 7)).toBe(2);
+    expect([reader.done, reader.dataFrom, reader.dataTo]).toEqual([true, 0, 2]);
+    expect(reader.read(bytes, 2, 7)).toBe(2);
+    reader.startLength(0);
+    expect(reader.done).toBe(true);
+  });
+
+  it("may be none, and end with the connection", () => {
+    const reader = new BodyReader();
+    reader.startUntilClose();
+    expect(reader.untilClose).toBe(true);
+    expect(reader.read(Buffer.from("abc"), 0, 3)).toBe(3);
+    expect([reader.done, reader.dataFrom, reader.dataTo]).toEqual([false, 0, 3]);
+  });
+});

@@ -1,0 +1,165 @@
+import type { Socket } from "node:net";
+import { Duplex } from "node:stream";
+import type { Answer } from "../../src/wire/answer.ts";
+import type { ReceivedRequest, RequestWrong } from "../../src/wire/request.ts";
+import { ServerConnection, type ServerLimits } from "../../src/wire/server-connection.ts";
+
+export const LIMITS: ServerLimits = {
+  lineBytesMax: 9_000,
+  headBytesMax: 26_000,
+  fieldBytesMax: 16_384,
+  fieldCountMax: 100,
+  aheadBytesMax: 65_536,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  idleTimeoutMs: 60_000,
+  lingerBytesMax: 65_536,
+  lingerMs: 1_000,
+};
+
+/** A socket that a test holds by its other end, without a system between. */
+class Line extends Duplex {
+  sent = "";
+  reset = false;
+  /** Takes writes without ever being done with them. */
+  stuck = false;
+  #stuckWrite: (() => void) | undefined;
+
+  constructor() {
+    super({ allowHalfOpen: true, decodeStrings: true });
+  }
+
+  /** To those who want a socket: what they use of one is here. */
+  get socket(): Socket {
+    return this as unknown as Socket;
+  }
+
+  /** A socket has this beyond a stream. */
+  resetAndDestroy(): void {
+    this.reset = true;
+    this.destroy();
+  }
+
+  override _read(): void {}
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.sent += chunk.toString("latin1");
+    if (this.stuck) this.#stuckWrite = done;
+    else done();
+  }
+
+  /** Lets go of what was stuck. */
+  release(): void {
+    this.stuck = false;
+    this.#stuckWrite?.();
+  }
+
+  /** Bytes of the client, as one read brings them. */
+  receive(bytes: Buffer | string): void {
+    this.emit(
+      "data",
+      typeof bytes === "string" ? Buffer.from(bytes, "latin1") : Buffer.from(bytes),
+    );
+  }
+}
+
+/** One request as a server saw it. */
+export type Seen = {
+  readonly head: readonly string[];
+  readonly framing: ReceivedRequest["framing"];
+  body: string;
+  complete: boolean;
+  wrong: RequestWrong | undefined;
+};
+
+/** A server that answers each request with 200, and what is wrong with its name. */
+export class Server {
+  readonly line = new Line();
+  readonly seen: Seen[] = [];
+  readonly refused: RequestWrong[] = [];
+  readonly connection: ServerConnection;
+  readonly answers: Answer[] = [];
+  closed = 0;
+  /** Whether an answer goes out by itself. */
+  readonly #answersAtOnce: boolean;
+  limits: ServerLimits;
+
+  constructor(options: { answersAtOnce?: boolean; limits?: Partial<ServerLimits> } = {}) {
+    this.#answersAtOnce = options.answersAtOnce ?? true;
+    this.limits = { ...LIMITS, ...options.limits };
+    this.connection = new ServerConnection(this.line.socket, this);
+  }
+
+  onRequest(request: ReceivedRequest, answer: Answer): void {
+    const { method, target, version, rawHeaders, framing } = request;
+    const head = [method, target, version, ...rawHeaders];
+    const seen: Seen = { head, framing, body: "", complete: false, wrong: undefined };
+    this.seen.push(seen);
+    this.answers.push(answer);
+    request.read({
+      onBodyData: (piece) => {
+        seen.body += piece.toString("latin1");
+      },
+      onBodyEnd: () => {
+        seen.complete = true;
+        if (this.#answersAtOnce) this.answer();
+      },
+    });
+  }
+
+  answerTo(wrong: RequestWrong): string {
+    this.refused.push(wrong);
+    return `HTTP/1.1 400 ${wrong}\r\nConnection: close\r\n\r\n`;
+  }
+
+  onBroken(request: ReceivedRequest): void {
+    (this.seen.at(-1) as Seen).wrong = request.wrong;
+    const answer = this.answers.at(-1) as Answer;
+    answer.isLast = true;
+    if (answer.ended) return;
+    answer.writeHead(400, ["Content-Length", "0"]);
+    answer.end();
+  }
+
+  onClose(): void {
+    this.closed += 1;
+  }
+
+  /** Answers the request that came last. */
+  answer(): void {
+    const answer = this.answers.at(-1) as Answer;
+    answer.writeHead(200, ["Content-Length", "2"]);
+    answer.end("ok");
+  }
+
+  /** All that a test may compare: what was seen, what was said, and how the connection is. */
+  get result(): unknown {
+    const { destroyed, writableEnded } = this.line;
+    const sent = this.line.sent.replace(/Date: [^\r]*\r\n/g, "");
+    return { seen: this.seen, refused: this.refused, sent, destroyed, writableEnded };
+  }
+}
+
+/** Serves the bytes, each request answered as soon as it is whole. */
+export function serve(pieces: readonly Buffer[]): unknown {
+  const server = new Server();
+  for (const piece of pieces) server.line.receive(piece);
+  return server.result;
+}
+
+/** Serves them so that each answer waits until all bytes have come. */
+export function serveLate(pieces: readonly Buffer[]): unknown {
+  const server = new Server({ answersAtOnce: false });
+  for (const piece of pieces) server.line.receive(piece);
+  for (let answered = 0; server.seen[answered]?.complete === true; answered++) server.answer();
+  return server.result;
+}
+
+/** A server that has read these bytes, and answers when it is told to. */
+export function waiting(bytes: string, limits: Partial<ServerLimits> = {}): Server {
+  const server = new Server({ answersAtOnce: false, limits });
+  server.line.receive(bytes);
+  return server;
+}
+
+export const settled = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));

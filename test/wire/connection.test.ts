@@ -1,0 +1,319 @@
+import { once } from "node:events";
+import { createServer, Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import { describe, expect, it } from "vitest";
+import { openSocket } from "../../src/wire/socket.ts";
+import { openAuthority } from "../support/wire/certificates.ts";
+import {
+  answering,
+  connectionTo,
+  get,
+  OK,
+  saying,
+  send,
+  startBackend,
+  Told,
+  until,
+} from "./scripted-backend.ts";
+
+const WHOLE = ["start", "sending", "sent", "receiving", "head 200", "data", "end"];
+
+describe("a connection to a backend", () => {
+  it("tells a request and its response in order", async () => {
+    const told = await get(saying(OK));
+    expect(told.events).toEqual(WHOLE);
+    expect(told.body).toBe("ok");
+    expect(told.head?.rawHeaders).toEqual(["Content-Length", "2"]);
+  });
+
+  it("writes Host first, then the fields, and the framing of no body, none, and a chunked one", async () => {
+    const requests: string[] = [];
+    await using backend = await startBackend((socket) => {
+      socket.on("data", (chunk: Buffer) => {
+        requests.push(chunk.toString("latin1"));
+        socket.write(OK);
+      });
+    });
+    const connection = connectionTo(backend.port);
+    await send(connection);
+    await send(connection, { method: "POST", body: 0 });
+    connection.close();
+    expect(requests).toEqual([
+      "GET / HTTP/1.1\r\nHost: backend.test\r\nX-A: b\r\n\r\n",
+      "POST / HTTP/1.1\r\nHost: backend.test\r\nX-A: b\r\nContent-Length: 0\r\n\r\n",
+    ]);
+  });
+
+  it.each([
+    ["a name", { fields: ["X A", "b"] }],
+    ["an empty name", { fields: ["", "b"] }],
+    ["a line end in a value", { fields: ["X-A", "b\r\nX-Evil: c"] }],
+    ["a letter whose low byte is a line end", { fields: ["X-A", "\u010a"] }],
+    ["a space in the target", { target: "/a HTTP/1.1" }],
+    ["an empty Host", { host: "" }],
+  ])("refuses %s that would not be sent as what it is, and sends nothing", (_what, request) => {
+    const connection = connectionTo(1);
+    expect(() => send(connection, request)).toThrow(/cannot be sent/);
+    expect(connection.open).toBe(false);
+  });
+
+  it("is used again, and says so", async () => {
+    await using backend = await startBackend(answering(OK));
+    const connection = connectionTo(backend.port);
+    expect((await send(connection)).reused).toBe(false);
+    expect((await send(connection)).reused).toBe(true);
+    connection.renew();
+    expect((await send(connection)).reused).toBe(false);
+    connection.close();
+    expect(backend.sockets).toHaveLength(2);
+  });
+
+  it.each([
+    ["Connection: close", "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 2\r\n\r\nok"],
+    ["HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"],
+    ["bytes behind the end", `${OK}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil`],
+    ["a body on 204", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello"],
+  ])("is not used again after %s", async (_what, answer) => {
+    await using backend = await startBackend(answering(answer, OK));
+    const connection = connectionTo(backend.port);
+    expect((await send(connection)).events.at(-1)).toBe("end");
+    expect(connection.open).toBe(false);
+    const next = await send(connection);
+    expect([next.reused, next.body]).toEqual([false, "ok"]);
+    connection.close();
+  });
+
+  it("is not used again after bytes that nobody asked for", async () => {
+    await using backend = await startBackend(answering(OK));
+    const connection = connectionTo(backend.port);
+    await send(connection);
+    backend.sockets[0]?.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+    await until(() => !connection.open);
+    const next = await send(connection);
+    expect([next.reused, next.body]).toEqual([false, "ok"]);
+    connection.close();
+  });
+
+  it("sees that an idle one was ended, also where the response was paused", async () => {
+    await using backend = await startBackend(answering(OK));
+    const connection = connectionTo(backend.port);
+    const told = new Told();
+    told.onEvent = (event, one) => event.startsWith("head") && one.pause();
+    await send(connection, {}, told);
+    backend.sockets[0]?.end();
+    await until(() => !connection.open);
+    expect(connection.open).toBe(false);
+  });
+
+  it.each([
+    [
+      "its idle time, whatever else the backend says",
+      OK.replace("\r\n\r\n", "\r\nKeep-Alive: max=3\r\n\r\n"),
+      3_999,
+      4_000,
+    ],
+    ["its idle time", OK, 3_999, 4_000],
+    [
+      "what the backend says, less a second",
+      OK.replace("\r\n\r\n", "\r\nKeep-Alive: max=3, timeout=3\r\n\r\n"),
+      1_999,
+      2_000,
+    ],
+  ])("is used again up to %s", async (_what, answer, usedMs, lateMs) => {
+    await using backend = await startBackend(answering(answer));
+    let nowMs = 0;
+    const connection = connectionTo(backend.port, { elapsed: () => nowMs });
+    await send(connection);
+    nowMs += usedMs;
+    expect((await send(connection)).reused).toBe(true);
+    nowMs += lateMs;
+    expect((await send(connection)).reused).toBe(false);
+    connection.close();
+  });
+
+  it("ends behind the response under way when it is closed, and at once when it is idle", async () => {
+    await using backend = await startBackend(answering(OK));
+    const connection = connectionTo(backend.port);
+    const told = new Told();
+    told.onEvent = (event, one) => event === "sent" && one.close();
+    await send(connection, {}, told);
+    expect([told.body, connection.open]).toEqual(["ok", false]);
+    const idle = connectionTo(backend.port);
+    await send(idle);
+    idle.close();
+    expect(idle.open).toBe(false);
+  });
+
+  it("tells nothing more of a request that was aborted, at any event", async () => {
+    for (const event of WHOLE.slice(0, -1)) {
+      await using backend = await startBackend(answering(OK));
+      const connection = connectionTo(backend.port);
+      const told = new Told();
+      told.onEvent = (now, one) => now === event && one.abort();
+      connection.send({ method: "GET", target: "/", host: "a", fields: [], body: undefined }, told);
+      await until(() => told.events.includes(event));
+      const next = await send(connection);
+      expect(next.body).toBe("ok");
+      expect(told.events).toEqual(WHOLE.slice(0, WHOLE.indexOf(event) + 1));
+      connection.close();
+    }
+  });
+
+  it("can be aborted before it is there", async () => {
+    await using backend = await startBackend(answering(OK));
+    const connection = connectionTo(backend.port);
+    const told = new Told();
+    connection.send({ method: "GET", target: "/", host: "a", fields: [], body: undefined }, told);
+    connection.abort();
+    expect((await send(connection)).body).toBe("ok");
+    expect(told.events).toEqual([]);
+    connection.close();
+  });
+});
+
+describe("a loss", () => {
+  it("is unreached where nobody listens", async () => {
+    const server = createServer();
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as { port: number };
+    server.close();
+    const told = await send(connectionTo(port));
+    expect(told.events).toEqual(["lost"]);
+    expect(told.loss).toEqual({
+      kind: "unreached",
+      why: "ECONNREFUSED",
+      sent: false,
+      reused: false,
+    });
+  });
+
+  it("is unreached where the connection takes too long", async () => {
+    // Over TLS, to a backend that says nothing: the handshake never ends.
+    await using backend = await startBackend(() => undefined);
+    const destination = { host: "127.0.0.1", port: backend.port, tls: {} };
+    const told = await send(connectionTo(0, { destination, connectTimeoutMs: 50 }));
+    expect(told.loss).toEqual({ kind: "unreached", why: "timeout", sent: false, reused: false });
+  });
+
+  it("is unanswered where the connection ends before any byte, new or old", async () => {
+    const fresh = await get((socket) => socket.once("data", () => socket.end()));
+    expect(fresh.loss).toEqual({ kind: "unanswered", why: "closed", sent: true, reused: false });
+    await using backend = await startBackend((socket) => {
+      socket.once("data", () => {
+        socket.write(OK);
+        socket.once("data", () => socket.resetAndDestroy());
+      });
+    });
+    const connection = connectionTo(backend.port);
+    await send(connection);
+    const old = await send(connection);
+    expect(old.loss).toEqual({ kind: "unanswered", why: "ECONNRESET", sent: true, reused: true });
+  });
+
+  it("before the first byte of the body says that nothing was sent", async () => {
+    await using backend = await startBackend((socket) => setTimeout(() => socket.end(), 20));
+    const told = await send(connectionTo(backend.port), { method: "POST", body: 10 });
+    expect(told.events).toEqual(["start", "lost"]);
+    expect(told.loss?.sent).toBe(false);
+  });
+
+  it.each([
+    ["longer", "abcdef"],
+    ["shorter", "ab"],
+  ])(
+    "of a request whose body is %s than it said lets nothing be read as another request",
+    async (what, body) => {
+      let received = "";
+      await using backend = await startBackend((socket) => {
+        socket.on("data", (chunk: Buffer) => {
+          received += chunk.toString("latin1");
+        });
+      });
+      const connection = connectionTo(backend.port);
+      const told = new Told();
+      told.onEvent = (event, one) => {
+        if (event !== "start") return;
+        one.write(Buffer.from(body));
+        one.end();
+      };
+      await send(connection, { method: "POST", body: 3 }, told);
+      expect(told.loss).toMatchObject({ kind: "misframed", why: expect.stringContaining(what) });
+      expect(connection.open).toBe(false);
+      expect(received).not.toContain("abcdef");
+    },
+  );
+});
+
+describe("a socket", () => {
+  it("that is not the present one any more tells nothing", async () => {
+    await using backend = await startBackend(answering(OK));
+    const connection = connectionTo(backend.port);
+    const told = new Told();
+    told.onEvent = (event, one) => {
+      if (event !== "sent") return;
+      const stranger = new Socket();
+      one.onConnect(stranger);
+      one.onRead(stranger, Buffer.from(OK), OK.length);
+      one.onDrain(stranger);
+      one.onEnd(stranger);
+      one.onClose(stranger, "closed");
+    };
+    expect((await send(connection, {}, told)).events).toEqual(WHOLE);
+    connection.close();
+  });
+
+  it("says why it closed, by a code where there is one", async () => {
+    await using backend = await startBackend(() => undefined);
+    const closed = (error?: Error) =>
+      new Promise<string>((resolve) => {
+        const ignore = () => undefined;
+        openSocket(
+          { host: "127.0.0.1", port: backend.port, tls: undefined },
+          {
+            onConnect: (socket) => socket.destroy(error),
+            onRead: ignore,
+            onDrain: ignore,
+            onEnd: ignore,
+            onClose: (_socket, why) => resolve(why),
+          },
+        );
+      });
+    expect(await closed()).toBe("closed");
+    expect(await closed(new RangeError("odd"))).toBe("RangeError");
+    expect(await closed(Object.assign(new Error("odd"), { code: "EODD" }))).toBe("EODD");
+  });
+});
+
+describe("over TLS", () => {
+  it("reads what was sent, and holds it back, as over a plain connection", async () => {
+    using authority = openAuthority();
+    const { ca } = authority;
+    const server = createTlsServer(authority.issue(["DNS:backend.test"]), (socket) => {
+      socket.on("data", () => {
+        socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n");
+        socket.write(Buffer.alloc(1_048_576));
+      });
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as { port: number };
+    const connection = connectionTo(0, {
+      destination: { host: "127.0.0.1", port, tls: { ca, servername: "backend.test" } },
+    });
+    const told = new Told();
+    told.onEvent = (event, one) => {
+      if (event !== "data") return;
+      one.pause();
+      setTimeout(() => one.resume(), 1);
+    };
+    expect((await send(connection, {}, told)).bytes).toBe(1_048_576);
+    expect((await send(connection)).reused).toBe(true);
+    connection.close();
+    const stranger = connectionTo(0, { destination: { host: "127.0.0.1", port, tls: {} } });
+    const { loss } = await send(stranger);
+    expect([loss?.kind, loss?.sent]).toEqual(["unreached", false]);
+    expect(loss?.why).toMatch(/SELF_SIGNED|UNABLE_TO|CERT/);
+    server.close();
+  });
+});

@@ -1,0 +1,175 @@
+import { describe, expect, it } from "vitest";
+import { type HeadWrong, RequestHeadReader, StatusHeadReader } from "../../src/wire/head.ts";
+
+const LIMITS = { lineBytesMax: 100, headBytesMax: 300 };
+
+function bytesOf(text: string): Buffer {
+  return Buffer.from(text, "latin1");
+}
+
+/** Reads a request head: why it is wrong, and how many bytes it took to know. */
+function wrongRequest(text: string): [HeadWrong | undefined, number] {
+  const reader = new RequestHeadReader(LIMITS);
+  return [wrongIn(reader, text), firstWrong(new RequestHeadReader(LIMITS), text)];
+}
+
+type Reader = RequestHeadReader | StatusHeadReader;
+
+function wrongIn(reader: Reader, text: string): HeadWrong | undefined {
+  reader.read(bytesOf(text), 0, text.length);
+  return reader.wrong;
+}
+
+/** How many bytes it took, one by one. */
+function firstWrong(reader: Reader, text: string): number {
+  const bytes = bytesOf(text);
+  for (let i = 0; i < bytes.length; i++) {
+    reader.read(bytes.subarray(i, i + 1), 0, 1);
+    if (reader.wrong !== undefined) return i + 1;
+  }
+  return -1;
+}
+
+describe("a request head", () => {
+  it("is its line and its fields, as they were sent", () => {
+    const reader = new RequestHeadReader(LIMITS);
+    const text = "GET /a?b HTTP/1.1\r\nHost: \t a \t\r\nx-Y:\r\nHost:b c\r\nZ: \xe9\r\n\r\nrest";
+    const end = reader.read(bytesOf(text), 0, text.length);
+    expect(text.slice(end)).toBe("rest");
+    expect(reader.head).toEqual({
+      method: "GET",
+      target: "/a?b",
+      version: "1.1",
+      rawHeaders: ["Host", "a", "x-Y", "", "Host", "b c", "Z", "\xe9"],
+    });
+    expect(reader.read(bytesOf("GET"), 0, 3)).toBe(0);
+    reader.next();
+    expect([reader.begun, reader.head]).toEqual([false, undefined]);
+    reader.read(bytesOf("PUT * HTTP/1.0\r\n\r\n"), 0, 18);
+    expect(reader.head).toMatchObject({
+      method: "PUT",
+      target: "*",
+      version: "1.0",
+      rawHeaders: [],
+    });
+  });
+
+  it("is read from where it stands, empty lines ahead of it or not", () => {
+    const reader = new RequestHeadReader(LIMITS);
+    const text = "....\r\n\r\nGET / HTTP/1.1\r\nA: b\r\n\r\n";
+    expect(reader.read(bytesOf(text), 4, text.length)).toBe(text.length);
+    expect(reader.head).toMatchObject({ method: "GET", target: "/", rawHeaders: ["A", "b"] });
+  });
+
+  it("has begun with its first byte, and not with an empty line", () => {
+    const reader = new RequestHeadReader(LIMITS);
+    reader.read(bytesOf("\r\n\r"), 0, 3);
+    expect(reader.begun).toBe(false);
+    reader.read(bytesOf("\nG"), 0, 2);
+    expect(reader.begun).toBe(true);
+  });
+
+  it("keeps a TAB at a Transfer-Encoding, so that nobody takes it for chunked", () => {
+    const reader = new RequestHeadReader(LIMITS);
+    const text =
+      "GET / HTTP/1.1\r\nTransfer-Encoding:  chunked\t \r\ntransfer-encodinG:\tx\r\n\r\n";
+    reader.read(bytesOf(text), 0, text.length);
+    expect(reader.head?.rawHeaders.filter((_, i) => i % 2 === 1)).toEqual(["chunked\t", "\tx"]);
+  });
+
+  it.each<[text: string, wrong: HeadWrong]>([
+    ["\n", "line"],
+    ["\r\r", "line"],
+    [" ", "line"],
+    ["G\r", "line"],
+    ["G\0", "line"],
+    ["GET  ", "line"],
+    ["GET\t", "line"],
+    ["GET \r", "line"],
+    ["GET /\r", "line"],
+    ["GET /\t", "line"],
+    ["GET /\xe9", "line"],
+    ["GET / h", "line"],
+    ["GET / HTTPS", "line"],
+    ["GET / R", "line"],
+    ["GET / HTTP/x", "line"],
+    ["GET / HTTP/2", "version"],
+    ["GET / HTTP/11", "version"],
+    ["GET / HTTP/1x", "line"],
+    ["GET / HTTP/1.2", "version"],
+    ["GET / HTTP/1.x", "line"],
+    ["GET / HTTP/1.10", "version"],
+    ["GET / HTTP/1.1 ", "line"],
+    ["GET / HTTP/1.1\n", "line"],
+    ["GET / HTTP/1.1\rx", "line"],
+    ["GET / HTTP/1.1\r\n ", "field"],
+    ["GET / HTTP/1.1\r\n:", "field"],
+    ["GET / HTTP/1.1\r\n\n", "field"],
+    ["GET / HTTP/1.1\r\nA ", "field"],
+    ["GET / HTTP/1.1\r\nA\r", "field"],
+    ["GET / HTTP/1.1\r\nA\xe9", "field"],
+    ["GET / HTTP/1.1\r\nA: \0", "field"],
+    ["GET / HTTP/1.1\r\nA: b\x7f", "field"],
+    ["GET / HTTP/1.1\r\nA: b\n", "field"],
+    ["GET / HTTP/1.1\r\nA: b\rx", "field"],
+    ["GET / HTTP/1.1\r\nA: b\r\n\t", "field"],
+    ["GET / HTTP/1.1\r\nA: b\r\n\rx", "field"],
+    ["UPDATEREDIRECTREFUPDATERE", "method"],
+  ])("is wrong with the last byte of %j: %s", (text, wrong) => {
+    expect(wrongRequest(text)).toEqual([wrong, text.length]);
+    expect(wrongRequest(text.slice(0, -1))).toEqual([undefined, -1]);
+    const reader = new RequestHeadReader(LIMITS);
+    reader.read(bytesOf(text), 0, text.length);
+    expect(reader.read(bytesOf("GET / HTTP/1.1\r\n\r\n"), 0, 18)).toBe(0);
+  });
+
+  it.each<[what: string, line: number, fields: number, wrong: HeadWrong | undefined]>([
+    ["as long as both limits", 100, 200, undefined],
+    ["a byte longer in its line", 101, 10, "line_overflow"],
+    ["a byte longer in its fields", 100, 201, "head_overflow"],
+  ])("may be %s", (_what, line, fields, wrong) => {
+    const first = `GET /${"a".repeat(line - 16)} HTTP/1.1\r\n`;
+    const text = `${first}A:${"b".repeat(fields - 6)}\r\n\r\n`;
+    expect([first.length, text.length]).toEqual([line, line + fields]);
+    expect(wrongRequest(text)[0]).toBe(wrong);
+    if (wrong !== undefined)
+      expect(wrongRequest(text)[1]).toBe(wrong === "line_overflow" ? 100 : 300);
+  });
+});
+
+describe("a status head", () => {
+  it.each([
+    ["HTTP/1.1 200 OK\r\n\r\n", 200, "1.1"],
+    ["HTTP/1.0 404\r\n\r\n", 404, "1.0"],
+    ["HTTP/1.1 999 \r\n\r\n", 999, "1.1"],
+    ["HTTP/1.1 103 \xe9\t \r\nA: b\r\n\r\n", 103, "1.1"],
+  ])("is %j", (text, status, version) => {
+    const reader = new StatusHeadReader(LIMITS);
+    reader.read(bytesOf(text), 0, text.length);
+    expect(reader.head).toMatchObject({ status, version });
+  });
+
+  it.each<[text: string, wrong: HeadWrong]>([
+    ["\r", "line"],
+    [" ", "line"],
+    ["h", "line"],
+    ["HTTP/2", "version"],
+    ["HTTP/1.2", "version"],
+    ["HTTP/1.11", "version"],
+    ["HTTP/1.1x", "line"],
+    ["HTTP/1.1  ", "line"],
+    ["HTTP/1.1 0", "line"],
+    ["HTTP/1.1 2x", "line"],
+    ["HTTP/1.1 20\r", "line"],
+    ["HTTP/1.1 2000", "line"],
+    ["HTTP/1.1 200\n", "line"],
+    ["HTTP/1.1 200 O\x01", "line"],
+    ["HTTP/1.1 200 O\n", "line"],
+    ["HTTP/1.1 200 O\r\r", "line"],
+    ["HTTP/1.1 200 O\r\n ", "field"],
+    [`HTTP/1.1 200 ${"a".repeat(87)}`, "line_overflow"],
+  ])("is wrong with the last byte of %j: %s", (text, wrong) => {
+    expect(wrongIn(new StatusHeadReader(LIMITS), text)).toBe(wrong);
+    expect(firstWrong(new StatusHeadReader(LIMITS), text)).toBe(text.length);
+  });
+});

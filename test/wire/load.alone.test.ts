@@ -1,0 +1,179 @@
+import { createServer } from "node:net";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { describe, expect, it } from "vitest";
+import { BodyReader } from "../../src/wire/body.ts";
+import { RequestHeadReader } from "../../src/wire/head.ts";
+import { ServerConnection, type ServerHandler } from "../../src/wire/server-connection.ts";
+import { LIMITS, Server } from "./client-bytes.ts";
+import { connectionTo, send, startBackend, Told } from "./scripted-backend.ts";
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+function memory(): number {
+  // Buffers are freed beside the program: the second call waits for what the first has found.
+  collect();
+  collect();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+const GIGABYTE = 1_073_741_824;
+
+describe("heads", () => {
+  it("that grow byte by byte cost in proportion to their bytes", () => {
+    const grow = (size: number) => {
+      const reader = () => new RequestHeadReader({ lineBytesMax: size, headBytesMax: 2 * size });
+      const bytes = Buffer.from(`GET / HTTP/1.1\r\n${"A: b\r\n".repeat(size / 6)}\r\n`);
+      let bestMs = Number.POSITIVE_INFINITY;
+      for (let round = 0; round < 5; round++) {
+        const one = reader();
+        const startMs = performance.now();
+        for (let i = 0; i < bytes.length; i++) one.read(bytes, i, i + 1);
+        bestMs = Math.min(bestMs, performance.now() - startMs);
+        expect(one.head?.rawHeaders).toHaveLength(2 * Math.floor(size / 6));
+      }
+      return bestMs;
+    };
+    grow(30_000);
+    // Eight times the bytes take about eight times as long, where a square would take sixty-four.
+    expect(grow(240_000) / grow(30_000)).toBeLessThan(24);
+  });
+
+  it("of 20,000 slow clients hold little more than their bytes", () => {
+    const COUNT = 20_000;
+    const text = `GET / HTTP/1.1\r\nHost: a\r\nX-A: ${"b".repeat(200)}`;
+    const bytes = Buffer.from(text);
+    const before = memory();
+    const readers = Array.from({ length: COUNT }, () => new RequestHeadReader(LIMITS));
+    for (const one of readers) {
+      for (let i = 0; i < bytes.length; i++) one.read(bytes, i, i + 1);
+    }
+    const each = (memory() - before) / COUNT;
+    expect(readers.every(({ begun, wrong }) => begun && wrong === undefined)).toBe(true);
+    expect(each).toBeLessThan(2_000);
+  });
+
+  it("of 20,000 slow clients all end in time, in few milliseconds a tick", () => {
+    const servers = Array.from({ length: 20_000 }, () => new Server());
+    for (const { line } of servers) line.receive("GET / HT");
+    const startMs = performance.now();
+    for (let tick = 0; tick < 10; tick++) {
+      for (const { connection } of servers) connection.tick(tick * 1_000);
+    }
+    expect((performance.now() - startMs) / 10).toBeLessThan(30);
+    expect(servers.every(({ refused }) => refused.length === 0)).toBe(true);
+    for (const { connection } of servers) connection.tick(LIMITS.headersTimeoutMs);
+    expect(servers.every(({ refused }) => refused[0] === "timeout")).toBe(true);
+  });
+});
+
+describe("one-byte chunks", () => {
+  it("cost little: a megabyte of them a fraction of a second of CPU", () => {
+    const reader = new BodyReader();
+    const bytes = Buffer.from("1\r\nx\r\n".repeat(1_048_576));
+    reader.startChunked({ trailerBytesMax: 0, trailerCountMax: 0 });
+    const { user } = process.cpuUsage();
+    let data = 0;
+    for (let at = 0; at < bytes.length; at += 65_536) {
+      const piece = bytes.subarray(at, at + 65_536);
+      reader.read(piece, 0, piece.length);
+      data += reader.dataTo - reader.dataFrom;
+    }
+    expect(data).toBe(1_048_576);
+    expect(process.cpuUsage().user - user).toBeLessThan(500_000);
+  });
+});
+
+/** A gigabyte, held against what is there at most while it passes. */
+async function peakOf(pass: () => Promise<unknown>): Promise<number> {
+  const before = memory();
+  let peak = 0;
+  const timer = setInterval(() => {
+    peak = Math.max(peak, memory() - before);
+  }, 100);
+  await pass();
+  clearInterval(timer);
+  return peak;
+}
+
+describe("a gigabyte", () => {
+  it("comes from a backend, at the pace of who takes it, without being held", async () => {
+    await using backend = await startBackend((socket) => {
+      const piece = Buffer.alloc(262_144);
+      let left = GIGABYTE;
+      const go = () => {
+        while (left > 0) {
+          left -= piece.length;
+          if (!socket.write(piece)) return;
+        }
+      };
+      socket.on("drain", go);
+      socket.once("data", () => {
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${GIGABYTE}\r\n\r\n`);
+        go();
+      });
+    });
+    const connection = connectionTo(backend.port);
+    const told = new Told();
+    told.onEvent = (event, one) => {
+      if (event !== "data" || told.pieces % 64 !== 0) return;
+      one.pause();
+      setImmediate(() => one.resume());
+    };
+    const peak = await peakOf(() => send(connection, {}, told));
+    expect(told.bytes).toBe(GIGABYTE);
+    expect(peak).toBeLessThan(20 * 1_048_576);
+    connection.close();
+  });
+
+  it("goes to a server that takes it slowly, without being held", async () => {
+    let bytes = 0;
+    const handler: ServerHandler = {
+      limits: LIMITS,
+      onRequest: (request, answer) => {
+        let pieces = 0;
+        request.read({
+          onBodyData: (piece) => {
+            bytes += piece.length;
+            pieces += 1;
+            if (pieces % 16 !== 0) return;
+            request.pause();
+            setImmediate(() => request.resume());
+          },
+          onBodyEnd: () => {
+            answer.writeHead(200, ["Content-Length", "0"]);
+            answer.end();
+          },
+        });
+      },
+      answerTo: () => "",
+      onBroken: () => expect.unreachable(),
+      onClose: () => {},
+    };
+    const server = createServer({ allowHalfOpen: true }, (socket) => {
+      new ServerConnection(socket, handler);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as { port: number };
+    const connection = connectionTo(port);
+    const piece = Buffer.alloc(262_144);
+    let left = GIGABYTE;
+    const told = new Told();
+    told.onEvent = (event, one) => {
+      if (event !== "start" && event !== "drain") return;
+      while (left > 0) {
+        left -= piece.length;
+        if (!one.write(piece)) return;
+      }
+      one.end();
+    };
+    const request = { method: "PUT", body: "chunked" } as const;
+    const peak = await peakOf(() => send(connection, request, told));
+    expect([bytes, told.head?.status]).toEqual([GIGABYTE, 200]);
+    expect(peak).toBeLessThan(20 * 1_048_576);
+    connection.close();
+    server.close();
+  });
+});

@@ -1,0 +1,105 @@
+import { describe, expect, it } from "vitest";
+import { ResponseReader } from "../../src/wire/response.ts";
+import {
+  answering,
+  connectionTo,
+  get,
+  OK,
+  saying,
+  send,
+  startBackend,
+  Told,
+} from "./scripted-backend.ts";
+
+describe("a response", () => {
+  it("that is over, or wrong, stays so", () => {
+    for (const [text, end] of [
+      [OK, "end"],
+      ["x", "wrong"],
+    ] as const) {
+      const reader = new ResponseReader({ headBytesMax: 100, interimMax: 0 });
+      reader.start("GET");
+      const bytes = Buffer.from(text + OK);
+      let at = 0;
+      for (let steps = 0; steps < 6; steps++) {
+        reader.step(bytes, at, bytes.length);
+        at = reader.at;
+      }
+      expect(reader.step(bytes, at, bytes.length)).toBe(end);
+      expect(reader.at).toBe(end === "end" ? OK.length : 0);
+    }
+  });
+
+  it.each([
+    ["of HEAD has no body", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"],
+    ["of 304 has none", "GET", "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n"],
+  ])("%s", async (_what, method, answer) => {
+    await using backend = await startBackend(answering(answer, OK));
+    const connection = connectionTo(backend.port);
+    expect((await send(connection, { method })).body).toBe("");
+    expect((await send(connection)).reused).toBe(true);
+    connection.close();
+  });
+
+  it("is told after the interim ones, each for itself", async () => {
+    const told = await get(saying(`HTTP/1.1 102\r\n\r\nHTTP/1.1 103 E\r\nLink: a\r\n\r\n${OK}`));
+    expect(told.events.slice(4)).toEqual(["interim 102", "interim 103", "head 200", "data", "end"]);
+  });
+
+  it.each([100, 101])("with an interim %i, which nobody asked for, is invalid", async (status) => {
+    const told = await get(saying(`HTTP/1.1 ${status} C\r\n\r\n${OK}`));
+    expect(told.loss).toEqual({ kind: "invalid", why: "unasked", sent: true, reused: false });
+  });
+
+  it("behind more interim ones than the limit is invalid, however they come", async () => {
+    const hint = "HTTP/1.1 103 Early Hints\r\n\r\n";
+    expect((await get(saying(hint.repeat(10) + OK))).loss).toBeUndefined();
+    expect((await get(saying(hint.repeat(11)))).loss?.why).toBe("interim_overflow");
+    const endless = await get((socket) => {
+      socket.once("data", () => {
+        const timer = setInterval(() => socket.write(hint), 1);
+        socket.once("close", () => clearInterval(timer));
+      });
+    });
+    expect(endless.loss?.why).toBe("interim_overflow");
+  });
+
+  it("brings many small chunks of one read as one piece", async () => {
+    const chunks = "1\r\nx\r\n".repeat(100);
+    const told = await get(
+      saying(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`),
+    );
+    expect([told.body, told.pieces]).toEqual(["x".repeat(100), 1]);
+  });
+
+  it.each([
+    ["no length, ended", "HTTP/1.1 200 OK\r\n\r\nhello", "end", undefined],
+    ["no length, reset", "HTTP/1.1 200 OK\r\n\r\nhello", "reset", "cut"],
+    ["a length, ended early", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "end", "cut"],
+    ["a length, reset early", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "reset", "cut"],
+    [
+      "chunks, ended early",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+      "end",
+      "cut",
+    ],
+    ["half a head", "HTTP/1.1 200 OK\r\nConte", "end", "cut"],
+  ] as const)("with %s is whole or cut, and known as it is", async (_what, bytes, then, kind) => {
+    const told = await get(saying(bytes, then));
+    expect(told.loss?.kind).toBe(kind);
+    if (told.head !== undefined) expect(told.body).toBe("hello");
+    expect(told.events.at(-1)).toBe(kind === undefined ? "end" : "lost");
+  });
+
+  it("may come before the request is whole: then the rest of it goes nowhere", async () => {
+    await using backend = await startBackend(answering(OK));
+    const connection = connectionTo(backend.port);
+    const told = new Told();
+    told.onEvent = (event, one) => event === "start" && one.write(Buffer.from("abc"));
+    await send(connection, { method: "POST", body: 10 }, told);
+    expect([told.body, connection.open]).toEqual(["ok", false]);
+    expect(connection.write(Buffer.from("late"))).toBe(true);
+    connection.end();
+    expect(told.events).not.toContain("sent");
+  });
+});

@@ -1,0 +1,123 @@
+import { describe, expect, it } from "vitest";
+import { LIMITS, Server, settled, waiting } from "./client-bytes.ts";
+
+const GET = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+const POST = "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n";
+
+describe("time", () => {
+  const { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs, lingerMs } = LIMITS;
+
+  /** Ticks at 0, then a millisecond before the limit, then at the limit. */
+  function overAt(server: Server, limitMs: number): [before: boolean, after: boolean] {
+    const isOver = () => server.line.destroyed || server.line.writableEnded;
+    server.connection.tick(0);
+    server.connection.tick(limitMs - 1);
+    const before = isOver();
+    server.connection.tick(limitMs);
+    return [before, isOver()];
+  }
+
+  it("ends a connection that brings no head", () => {
+    const server = new Server();
+    expect(overAt(server, headersTimeoutMs)).toEqual([false, true]);
+    expect(server.refused).toEqual(["timeout"]);
+  });
+
+  it("runs from the beginning of a connection to the end of its first head", () => {
+    const server = new Server();
+    server.connection.tick(0);
+    server.line.receive("G");
+    server.connection.tick(headersTimeoutMs - 1);
+    expect(server.refused).toEqual([]);
+    server.connection.tick(headersTimeoutMs);
+    expect(server.refused).toEqual(["timeout"]);
+  });
+
+  it("runs for a head from its first byte on, and not from each", () => {
+    const server = new Server();
+    server.line.receive(GET);
+    server.connection.tick(0);
+    server.connection.tick(5_000);
+    server.line.receive("G");
+    server.connection.tick(6_000);
+    server.line.receive("E");
+    server.connection.tick(6_000 + headersTimeoutMs - 1);
+    expect(server.refused).toEqual([]);
+    server.connection.tick(6_000 + headersTimeoutMs);
+    expect(server.refused).toEqual(["timeout"]);
+  });
+
+  it("ends an idle connection without a word, empty lines or not", () => {
+    const server = new Server();
+    server.line.receive(GET);
+    const { sent } = server.line;
+    server.connection.tick(0);
+    server.line.receive("\r\n");
+    expect(overAt(server, idleTimeoutMs)).toEqual([false, true]);
+    expect([server.refused, server.line.sent]).toEqual([[], sent]);
+  });
+
+  it("ends a request that is not whole, and none that waits for its answer", () => {
+    const server = waiting(`${POST}he`);
+    expect(overAt(server, requestTimeoutMs)).toEqual([false, true]);
+    expect(server.seen[0]?.wrong).toBe("timeout");
+    const whole = waiting(`${POST}hello`);
+    expect(overAt(whole, 10 * requestTimeoutMs)).toEqual([false, false]);
+  });
+
+  it("ends the wait behind the last answer", () => {
+    const server = new Server();
+    server.line.receive("x\r\n");
+    server.connection.tick(0);
+    server.connection.tick(lingerMs - 1);
+    expect(server.line.destroyed).toBe(false);
+    server.connection.tick(lingerMs);
+    expect(server.line.destroyed).toBe(true);
+  });
+
+  it("means nothing to a connection that is closed", async () => {
+    const server = new Server();
+    server.line.destroy();
+    await settled();
+    for (const nowMs of [0, 1e9]) server.connection.tick(nowMs);
+    expect(server.refused).toEqual([]);
+  });
+});
+
+describe("an upgrade", () => {
+  for (const late of [false, true]) {
+    it(`gives the socket away with what was not read${late ? ", later too" : ""}`, async () => {
+      const server = new Server();
+      const taken: string[] = [];
+      const take = () => {
+        const socket = server.connection.takeOver();
+        socket.on("data", (chunk: Buffer) => taken.push(chunk.toString()));
+        socket.resume();
+      };
+      server.onRequest = (_request, answer) => {
+        server.answers.push(answer);
+        if (!late) take();
+      };
+      server.line.receive(`${GET}frames`);
+      if (late) take();
+      await settled();
+      server.line.push("more");
+      await settled();
+      expect(taken.join("")).toBe("framesmore");
+      server.connection.tick(0);
+      server.connection.tick(1e9);
+      server.answer();
+      expect([server.line.destroyed, server.line.writableEnded]).toEqual([false, false]);
+    });
+  }
+
+  it("gives it away where nothing waits", async () => {
+    const server = waiting(GET);
+    const socket = server.connection.takeOver();
+    expect(socket.isPaused()).toBe(true);
+    server.line.push(null);
+    socket.resume();
+    await settled();
+    expect(server.line.destroyed).toBe(false);
+  });
+});
