@@ -66,6 +66,7 @@ function door(): ProcessDoor {
     },
     onHangUp: (listener) => {
       process.on("SIGHUP", listener);
+      if (underNpm) onNpmGone(listener);
     },
     onCrash: (listener) => {
       process.on("uncaughtException", listener);
@@ -90,6 +91,33 @@ function onParentGone(listener: () => void): void {
     clearInterval(timer);
     listener();
   }, PARENT_POLL_MS).unref();
+}
+
+/**
+ * npm dies of a SIGHUP and passes none on, so its end is taken for one: whoever knows npm's process
+ * id only can have the configuration read again. The shell between npm and us lives on. Linux tells.
+ */
+function onNpmGone(listener: () => void): void {
+  const shell = process.ppid;
+  const npm = parentOf(shell);
+  if (npm === undefined) return;
+  const timer = setInterval(() => {
+    if (parentOf(shell) === npm) return;
+    clearInterval(timer);
+    if (process.ppid === shell) listener();
+  }, PARENT_POLL_MS).unref();
+}
+
+/** Undefined where the system does not tell. */
+function parentOf(pid: number): string | undefined {
+  try {
+    // The name of the command, in parentheses, may hold anything.
+    return readFileSync(`/proc/${pid}/stat`, "latin1")
+      .replace(/^.*\) /s, "")
+      .split(" ")[1];
+  } catch {
+    return undefined;
+  }
 }
 
 function parentDoor(): Parent {

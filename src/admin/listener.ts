@@ -55,12 +55,13 @@ export async function startAdmin(
   options: AdminDeps & {
     readonly listen: Address;
     readonly token: string;
+    readonly hosts?: readonly string[];
     readonly limits?: Partial<AdminLimits>;
   },
 ): Promise<Admin> {
-  const { listen, token } = options;
+  const { listen, token, hosts = [] } = options;
   const limits = { ...LIMITS, ...options.limits };
-  const guarded: Guarded = { host: listen.host, token };
+  const guarded: Guarded = { host: listen.host, hosts, token };
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const deadline = setTimeout(() => request.socket.destroy(), limits.answerTimeoutMs);
     response.once("close", () => clearTimeout(deadline));

@@ -9,7 +9,7 @@ const UNHONOURED: readonly string[] = [
   ...["plans.*.concurrent", "plans.*.observe", "bans.observe"],
   ...["environments.*.backends", "environments.*.public", "environments.*.publicRoutes"],
   ...["environments.*.costs", "environments.*.standing", "environments.*.maintenance"],
-  ...["environments.*.allow", "environments.*.deny", "admin.hosts", "log.meta", "history"],
+  ...["environments.*.allow", "environments.*.deny", "log.meta", "history"],
   ...["keyHeaders", "foreignKeys", "events", "telemetry"],
 ];
 

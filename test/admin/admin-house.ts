@@ -67,6 +67,7 @@ export type AdminHouse = AsyncDisposable & {
 export type HouseOptions = {
   readonly token?: string;
   readonly listen?: Address;
+  readonly hosts?: readonly string[];
   readonly limits?: Partial<AdminLimits>;
   /** An address of Redis; the memory store unless given. */
   readonly store?: string;
@@ -102,6 +103,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     listen,
     token,
     limits,
+    hosts: options.hosts ?? [],
     config: () => config,
     keys,
     quotas,

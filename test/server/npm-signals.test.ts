@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -59,6 +60,7 @@ limits: { drain: 20s }
     url,
     key,
     lines,
+    npm: child,
     signal: (signal: NodeJS.Signals) => process.kill(group, signal),
     async [Symbol.asyncDispose]() {
       try {
@@ -95,3 +97,14 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
     });
   });
 }
+
+test("SIGHUP to npm reloads, although npm itself dies of it", {
+  skip: !existsSync("/proc"),
+}, async () => {
+  await using started = await startUnderNpm("http://127.0.0.1:9");
+  started.npm.kill("SIGHUP");
+  await eventually(() => assert.ok(started.lines().some(({ msg }) => msg === "config_reloaded")));
+  const answer = await fetch(`${started.url}/v1/x`);
+  assert.equal(answer.status, 401, "it goes on");
+  await answer.text();
+});

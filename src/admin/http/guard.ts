@@ -27,8 +27,15 @@ export function readHead(rawHeaders: readonly string[]): Head | undefined {
   };
 }
 
-/** The address of the listener and its token, which is "" where none is set. */
-export type Guarded = { readonly host: string; readonly token: string };
+/**
+ * The address of the listener, further names that it answers to (in lower case, without a port),
+ * and its token, which is "" where none is set.
+ */
+export type Guarded = {
+  readonly host: string;
+  readonly hosts: readonly string[];
+  readonly token: string;
+};
 
 /**
  * Refuses those who may not use /api: web pages of other sites, by a rebound name or by their
@@ -61,8 +68,8 @@ const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
 
 /**
- * The host listened on and the names of loopback, with any port or none (a forwarded port differs).
- * A listener on all addresses cannot know its names: there any IP address passes, since an address
+ * The host listened on, the names of loopback and those of `admin.hosts`, with any port or none (a
+ * forwarded port differs). A listener on all addresses cannot know its other names: there any IP address passes, since an address
  * cannot be rebound, and a name does not. Such a listener always has a token.
  */
 function isOwnHost(host: string, guarded: Guarded): boolean {
@@ -70,6 +77,7 @@ function isOwnHost(host: string, guarded: Guarded): boolean {
   if (name === undefined) return false;
   const bare = name.replace(/^\[|\]$/g, "");
   if (LOOPBACK.has(name) || bare === guarded.host.toLowerCase()) return true;
+  if (guarded.hosts.includes(name)) return true;
   return ANY_ADDRESS.has(guarded.host) && guarded.token !== "" && isIP(bare) !== 0;
 }
 

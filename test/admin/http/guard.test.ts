@@ -77,6 +77,22 @@ describe("/api is guarded", () => {
     }
   });
 
+  it("answers to the names of hosts, such as that of a service, and to no other", async () => {
+    const hosts = ["tollgate-admin", "gateway.internal"];
+    await using house = await openAdminHouse({ hosts, listen: { host: "0.0.0.0", port: 0 } });
+    for (const [host, status] of Object.entries({
+      "tollgate-admin": 200,
+      "Tollgate-Admin:9090": 200,
+      "gateway.internal:9090": 200,
+      "tollgate-admin.attacker.example": 403,
+      "xtollgate-admin": 403,
+      internal: 403,
+    })) {
+      const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
+      assert.equal(got.status, status, host);
+    }
+  });
+
   it("refuses every Origin but its own", async () => {
     await using house = await openAdminHouse();
     const host = `127.0.0.1:${house.port}`;
