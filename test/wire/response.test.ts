@@ -64,6 +64,17 @@ describe("a response", () => {
     expect(endless.loss?.why).toBe("interim_overflow");
   });
 
+  it("has interim ones counted for itself alone", async () => {
+    const hints = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(10);
+    await using backend = await startBackend(answering(hints + OK));
+    const connection = connectionTo(backend.port);
+    for (const reused of [false, true]) {
+      const told = await send(connection);
+      expect([told.reused, told.body]).toEqual([reused, "ok"]);
+    }
+    connection.close();
+  });
+
   it("brings many small chunks of one read as one piece", async () => {
     const chunks = "1\r\nx\r\n".repeat(100);
     const told = await get(
