@@ -41,6 +41,7 @@ describe("the rows", () => {
     cost: 1,
     strikes: 0,
     config: "01234567",
+    observed: ["hour"],
     windows: [["minute", 60, 60, 2]],
     by: "memory",
     why: "used up",

@@ -79,6 +79,7 @@ function readsOf(watched: Watched, counting: Counting): Record<PlainName, Read |
     forwards_total: counted(tallies.forwards),
     auth_failures_total: counted(tallies.failures),
     deprecated_requests_total: counted(tallies.deprecated),
+    observed_refusals_total: counted(tallies.observed),
     bans_total: counted(tallies.bans),
     tunnels_open: one(watched.tunnels),
     upstream_up: () => upstreamsUp(watched),

@@ -6,10 +6,8 @@ import { isMap, type Path } from "./file/place.ts";
  * work removes it here: nobody may rely on a limit that does not hold.
  */
 const UNHONOURED: readonly string[] = [
-  ...["plans.*.concurrent", "plans.*.observe", "bans.observe"],
-  ...["environments.*.backends", "environments.*.public", "environments.*.publicRoutes"],
-  ...["environments.*.costs", "environments.*.standing", "environments.*.maintenance"],
-  ...["environments.*.allow", "environments.*.deny", "log.meta", "history"],
+  ...["bans.observe", "environments.*.public", "environments.*.publicRoutes"],
+  ...["environments.*.standing", "log.meta", "history"],
   ...["keyHeaders", "foreignKeys", "events", "telemetry"],
 ];
 

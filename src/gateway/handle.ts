@@ -4,6 +4,7 @@ import { forwardedTarget } from "../core/http/target.ts";
 import type { Exchange } from "./exchange/exchange.ts";
 import type { Backend, Gateway, Served } from "./exchange/served.ts";
 import { forward } from "./forward/forward.ts";
+import { judgeAddress, judgeMaintenance } from "./stages/admit.ts";
 import { authenticate } from "./stages/authenticate.ts";
 import { receive } from "./stages/receive.ts";
 import { sendPreflight, sendRefusal, sendServerOptions } from "./stages/reply.ts";
@@ -24,8 +25,12 @@ export async function handle(
   const received = receive(gateway, serves, exchange);
   if (!received.ok) return sendRefusal(gateway, exchange, received.refusal);
   const { served, head, target, found, backend } = received.value;
+  const address = judgeAddress(served, exchange);
+  if (!address.ok) return sendRefusal(gateway, exchange, address.refusal);
   if (target.whole === "*") return sendServerOptions(gateway, exchange);
   if (served.cors !== undefined && isPreflight(head)) return sendPreflight(gateway, exchange);
+  const open = judgeMaintenance(served);
+  if (!open.ok) return sendRefusal(gateway, exchange, open.refusal);
 
   const consumer = authenticate(gateway, served, head);
   if (!consumer.ok) return sendRefusal(gateway, exchange, consumer.refusal);

@@ -36,6 +36,7 @@ export function newTallies() {
     forwards: counts("forwards_total"),
     failures: counts("auth_failures_total"),
     deprecated: counts("deprecated_requests_total"),
+    observed: counts("observed_refusals_total"),
     bans: counts("bans_total"),
     withoutStore: counts("store_unavailable_decisions_total"),
     reloads: counts("config_reloads_total"),
@@ -55,6 +56,7 @@ export function count(tallies: Tallies, deprecated: Deprecated, line: RequestLin
   add(tallies.decisions.cell(env, plan, decision));
   tallies.charged.cell(env).value += line.charged;
   tallies.forwards.cell(env).value += line.forwards;
+  for (const window of line.observed ?? []) add(tallies.observed.cell(env, plan, window));
   if (line.code === "key_missing" || line.code === "key_invalid") {
     add(tallies.failures.cell(env, line.code));
   }

@@ -31,6 +31,7 @@ export type RequestLine = {
   readonly cost?: number | undefined;
   readonly strikes?: number | undefined;
   readonly config?: string | undefined;
+  readonly observed?: readonly string[] | undefined;
   readonly windows?: readonly WindowMember[] | undefined;
   readonly by?: "store" | "memory" | "local" | undefined;
   /** Why, for people: never shown to the client. */
@@ -76,6 +77,10 @@ export const LOG_FIELDS: Readonly<Record<keyof RequestLine | "level" | "time" | 
     cost: { meaning: "Units that the request costs", absent: "nothing was decided" },
     strikes: { meaning: "Strikes of the account after it", absent: "nothing was decided" },
     config: { meaning: "The first 8 digits of the configuration's hash", absent: "as `env`" },
+    observed: {
+      meaning: "Windows whose observed limits it crossed",
+      absent: "it crossed none",
+    },
     windows: {
       meaning: "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds",
       absent: "no window and no ban refused it",
@@ -155,6 +160,7 @@ function requestText(line: RequestLine): string {
     text += `,"decidedAt":${line.decidedAt},"cost":${line.cost},"strikes":${line.strikes}`;
   }
   if (line.config !== undefined) text += `,"config":"${line.config}"`;
+  if (line.observed !== undefined) text += `,"observed":${JSON.stringify(line.observed)}`;
   if (line.windows !== undefined) {
     text += `,"windows":${JSON.stringify(line.windows)},"by":"${line.by}"`;
   }

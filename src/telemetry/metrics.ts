@@ -48,6 +48,11 @@ export const METRICS = {
     labels: ["env", "route"],
     help: "Requests for deprecated operations.",
   },
+  observed_refusals_total: {
+    type: "counter",
+    labels: ["env", "plan", "window"],
+    help: "Requests that an observed limit would have refused.",
+  },
   bans_total: { type: "counter", labels: ["env"], help: "Bans imposed on accounts." },
   tunnels_open: {
     type: "gauge",

@@ -50,10 +50,17 @@ export type Found = {
   readonly template: string | undefined;
   /** Methods of the path, for Allow; undefined where there is no such path. */
   readonly allow: readonly string[] | undefined;
+  /** Units of the request (docs/reference/plans.md#cost). */
+  readonly cost: number;
 };
 
+const COST = 1;
+
 /** There is no such path. */
-export const NOTHING: Found = { operation: undefined, template: undefined, allow: undefined };
+export const NOTHING: Found = {
+  ...{ operation: undefined, template: undefined, allow: undefined },
+  cost: COST,
+};
 
 /**
  * Finds a route by the raw path. The string matched is, byte for byte, the string that is forwarded
@@ -67,6 +74,7 @@ export function findRoute(table: RouteTable, method: string, path: string): Foun
       operation: undefined,
       template: `${basePath === "/" ? "" : basePath}/*`,
       allow: METHODS,
+      cost: ruleFor(table.costs, method, path)?.cost ?? COST,
     };
   }
   const { literal, templated } = indexOf(operations);
@@ -74,7 +82,19 @@ export function findRoute(table: RouteTable, method: string, path: string): Foun
   if (found === undefined) return NOTHING;
   const { template, methods, allow } = found;
   const operation = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined);
-  return { operation, template, allow };
+  return { operation, template, allow, cost: operation?.cost ?? COST };
+}
+
+/** The first rule that the request matches; one for GET holds for HEAD too. */
+function ruleFor<R extends RouteRule>(
+  rules: readonly R[] | undefined,
+  method: string,
+  path: string,
+): R | undefined {
+  if (rules === undefined) return undefined;
+  const segments = path.split("/");
+  const wanted = method === "HEAD" ? "GET" : method;
+  return rules.find((rule) => rule.method === wanted && fits(rule.segments, segments));
 }
 
 /** All operations of one path. */

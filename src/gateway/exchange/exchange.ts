@@ -3,11 +3,11 @@ import type { Socket } from "node:net";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { Head } from "../../core/http/head.ts";
 import type { Found } from "../../core/http/route.ts";
-import { traceIdOf } from "../../core/http/trace.ts";
-import { type KeyRecord, maskKeys } from "../../core/keys/key.ts";
+import type { KeyRecord } from "../../core/keys/key.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Refusal, RefusalCode } from "../../core/refusal.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
+import type { Concurrency } from "../client/concurrency.ts";
 import type { Upgrade } from "./open-tunnel.ts";
 import type { Backend, Served } from "./served.ts";
 
@@ -79,6 +79,8 @@ type Decision = {
   readonly standing: Standing;
   readonly decidedMs: number;
   readonly strikes: number;
+  /** Windows whose observed limits an admitted request crossed. */
+  readonly observed?: RequestLine["observed"];
   readonly refusal?: RefusalFacts;
 };
 
@@ -114,6 +116,10 @@ export class Exchange {
   decision: "admitted" | "refused" | "none" = "none";
   charged = 0;
   decidedMs: number | undefined;
+  strikes: number | undefined;
+  observed: RequestLine["observed"];
+  /** The state that a refusal was decided by. */
+  refusal: RefusalFacts | undefined;
   code: RefusalCode | undefined;
   why: string | undefined;
   source: "gateway" | "backend" = "gateway";
@@ -138,8 +144,7 @@ export class Exchange {
   forwarding: Forwarding | undefined;
   /** Its place in the list of the listener's timeouts; -1 while it is not in it. */
   timeoutsPlace = -1;
-  #strikes: number | undefined;
-  #refusal: RefusalFacts | undefined;
+  #occupied: { readonly concurrency: Concurrency; readonly account: string } | undefined;
   #deciding: Promise<unknown> | undefined;
   /** Bytes of an ended response that the client had not taken at the last look. */
   #unread = -1;
@@ -186,6 +191,7 @@ export class Exchange {
     this.path = path;
     this.found = found;
     this.backend = backend;
+    this.cost = found.cost;
   }
 
   /** The key is accepted. */
@@ -216,18 +222,30 @@ export class Exchange {
     return decision;
   }
 
-  decide({ decision, charged, standing, decidedMs, strikes, refusal }: Decision): void {
+  decide({ decision, charged, standing, decidedMs, strikes, observed, refusal }: Decision): void {
     this.decision = decision;
     this.charged = charged;
     this.standing = standing;
     this.decidedMs = decidedMs;
-    this.#strikes = strikes;
-    this.#refusal = refusal;
+    this.strikes = strikes;
+    this.observed = observed;
+    this.refusal = refusal;
+  }
+
+  /**
+   * Counts the request among those of its account that are under way, until it ends; false where
+   * there are `max` already.
+   */
+  occupy(concurrency: Concurrency, account: string, max: number): boolean {
+    if (!concurrency.enter(account, max)) return false;
+    this.#occupied = { concurrency, account };
+    return true;
   }
 
   /** The gateway says no: the code, and the reason for the log unless there was one before. */
   refuse({ code, why }: Refusal): void {
     this.code = code;
+    if (DECIDED_AT_ONCE.has(code)) this.decision = "refused";
     this.why ??= why;
   }
 
@@ -336,45 +354,17 @@ export class Exchange {
    */
   end(tell: () => void): void {
     this.stage = "over";
+    this.#occupied?.concurrency.leave(this.#occupied.account);
     if (!this.response.writableFinished) this.forwarding?.gone();
     if (this.#deciding === undefined) tell();
     else this.#deciding.then(tell, tell);
   }
-
-  line(endedMs: number): RequestLine {
-    const { served, key, arrival } = this;
-    return {
-      id: this.id,
-      env: served?.name ?? arrival.environment,
-      account: key?.account,
-      key: key?.id,
-      plan: key?.plan,
-      method: this.request.method as string,
-      route: this.found?.template,
-      path: maskKeys(this.path).slice(0, PATH_LOGGED_MAX),
-      status: this.status,
-      code: this.code,
-      source: this.source,
-      decision: this.decision,
-      charged: this.charged,
-      forwards: this.forwards,
-      durationMs: Math.round((endedMs - arrival.startedMs) * 1000) / 1000,
-      client: arrival.client,
-      upstream: this.upstream,
-      backend: this.backend?.path,
-      traceId: this.head === undefined ? undefined : traceIdOf(this.head),
-      decidedAt: this.decidedMs,
-      cost: this.decision === "none" ? undefined : this.cost,
-      strikes: this.#strikes,
-      config: served?.config,
-      windows: this.#refusal?.windows,
-      by: this.#refusal?.by,
-      why: this.why,
-    };
-  }
 }
 
-const PATH_LOGGED_MAX = 2_048;
+/** Refused in the place of a decision of the store (docs/reference/http.md#order). */
+const DECIDED_AT_ONCE: ReadonlySet<RefusalCode> = new Set([
+  ...(["account_suspended", "too_concurrent", "cost_over_limit"] as const),
+]);
 
 /** Without the query, which clients fill with secrets. */
 function pathOf(url: string): string {

@@ -2,11 +2,13 @@ import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { isUnder, type RouteTable } from "../../core/http/route.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
+import type { PlanBounds } from "../../core/quota/plan.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log, RequestLine } from "../../telemetry/log.ts";
 import type { TrustedProxies } from "../client/client-address.ts";
+import type { Concurrency } from "../client/concurrency.ts";
 import type { FailureAllowance } from "../client/failure-allowance.ts";
 import type { Certificate } from "../node/certificate.ts";
 import type { Memory } from "../node/memory-pressure.ts";
@@ -14,7 +16,7 @@ import type { Upstreams } from "../upstreams/upstreams.ts";
 
 /**
  * A service of an environment: the paths under `path`, by whole segments, with a description and
- * backends of its own (docs/reference/edge.md#services). The one without `path` has what no other has.
+ * backends of its own (docs/reference/plans.md#services). The one without `path` has what no other has.
  */
 export type Backend = {
   readonly path: string | undefined;
@@ -38,11 +40,15 @@ export type Served = {
   readonly limits: EdgeLimits;
   /** The first digits of the hash of the configuration, for the request line. */
   readonly config: string;
+  /** Whether `allow` and `deny` let a client in. */
+  readonly takesAddress: (address: string) => boolean;
+  readonly maintenance: { readonly retryAfterSeconds: number } | undefined;
   readonly upstreamHost: "upstream" | "client";
   readonly cors: CorsPolicy | undefined;
   /** Set when the listener speaks TLS. */
   readonly certificate: Certificate | undefined;
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
+  readonly planBounds: ReadonlyMap<string, PlanBounds>;
   readonly bans: BanPolicy | undefined;
   readonly rateLimitFields: "off" | "policy";
 };
@@ -55,6 +61,7 @@ export type Gateway = {
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
   failures: FailureAllowance;
+  readonly concurrency: Concurrency;
   isTrusted: TrustedProxies;
   readonly log: Log;
   readonly onRequest: (line: RequestLine) => void;

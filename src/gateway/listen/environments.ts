@@ -1,5 +1,6 @@
-import type { Config, Environment } from "../../config/config.ts";
+import type { Config, Environment, Service } from "../../config/config.ts";
 import { type Address, formatAddress } from "../../core/http/address.ts";
+import { trustProxies } from "../client/client-address.ts";
 import type { Backend, Served } from "../exchange/served.ts";
 import { Certificate } from "../node/certificate.ts";
 import { Upstreams } from "../upstreams/upstreams.ts";
@@ -50,13 +51,16 @@ function servedOf(
     hosts: environment.hosts,
     keyPrefix: config.keyPrefix,
     keyTag: environment.keyTag,
-    backends: [backendOf(environment, elapsed, before)],
+    backends: backendsOf(environment, elapsed, before),
     limits,
     config: config.hash.slice(0, HASH_DIGITS),
     upstreamHost: environment.upstreamHost,
     cors: environment.cors,
+    takesAddress: admissionOf(environment),
+    maintenance: maintenanceOf(environment),
     certificate: certificateOf(environment, before),
     plans: config.plans,
+    planBounds: config.planBounds,
     bans: config.bans,
     rateLimitFields: config.rateLimitFields,
   };
@@ -65,27 +69,51 @@ function servedOf(
 /** Each request line tells so many digits of the configuration's hash. */
 const HASH_DIGITS = 8;
 
-/** The service that has what no other has. */
+/** The services under paths of their own, and last the one that has what none of them has. */
+function backendsOf(
+  environment: Environment,
+  elapsed: () => number,
+  before: Served | undefined,
+): readonly Backend[] {
+  const own = { ...environment, path: undefined, stripPrefix: "", addPrefix: "" };
+  return [...environment.backends, own]
+    .filter(({ upstreams }) => upstreams.length > 0)
+    .map((backend) => backendOf(backend, elapsed, before));
+}
+
+type Configured = Service & Pick<Backend, "path" | "stripPrefix" | "addPrefix">;
+
 function backendOf(
-  { routes, limits, upstreams: origins, upstreamTls, healthCheck }: Environment,
+  { path, stripPrefix, addPrefix, routes, limits, ...service }: Configured,
   elapsed: () => number,
   before: Served | undefined,
 ): Backend {
   const options = {
-    origins,
+    origins: service.upstreams,
     connectionsMax: limits.upstreamConnections,
     connectTimeoutMs: limits.connectTimeoutMs,
     headerBytesMax: limits.headerBytes,
-    ca: upstreamTls.ca?.text,
-    serverName: upstreamTls.serverName,
-    healthCheck,
+    ca: service.upstreamTls.ca?.text,
+    serverName: service.upstreamTls.serverName,
+    healthCheck: service.healthCheck,
     elapsed,
   };
-  const path = undefined;
   const kept = before?.backends.find((backend) => backend.path === path)?.upstreams;
   const upstreams =
     kept !== undefined && sameOptions(kept, options) ? kept : new Upstreams(options);
-  return { path, routes, upstreams, limits, stripPrefix: "", addPrefix: "" };
+  return { path, routes, upstreams, limits, stripPrefix, addPrefix };
+}
+
+/** `deny` wins; an empty `allow` takes all that `deny` leaves (docs/reference/plans.md#admission). */
+function admissionOf({ allow, deny }: Environment): (address: string) => boolean {
+  const isAllowed = allow.length === 0 ? () => true : trustProxies(allow);
+  const isDenied = trustProxies(deny);
+  return (address) => !isDenied(address) && isAllowed(address);
+}
+
+function maintenanceOf({ maintenance }: Environment): Served["maintenance"] {
+  if (maintenance === undefined) return undefined;
+  return { retryAfterSeconds: Math.max(1, Math.ceil(maintenance.retryAfterMs / 1_000)) };
 }
 
 function certificateOf({ name, tls }: Environment, before: Served | undefined) {

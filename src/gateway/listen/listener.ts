@@ -6,6 +6,7 @@ import { judgeHandshake } from "../../core/http/websocket.ts";
 import { clientAddress, plainAddress, type TrustedProxies } from "../client/client-address.ts";
 import { Exchange } from "../exchange/exchange.ts";
 import type { Upgrade } from "../exchange/open-tunnel.ts";
+import { lineOf } from "../exchange/request-line.ts";
 import { type Gateway, loosestLimits, type Served, schemeOf } from "../exchange/served.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
@@ -181,7 +182,7 @@ export class Listener {
   #tell(exchange: Exchange): void {
     this.#timeouts.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
-    onRequest(exchange.line(elapsed()));
+    onRequest(lineOf(exchange, elapsed()));
   }
 }
 

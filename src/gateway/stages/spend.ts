@@ -1,12 +1,16 @@
 import { policyField } from "../../core/http/fields.ts";
+import type { PlanBounds } from "../../core/quota/plan.ts";
 import {
   admittedStanding,
+  crossedLimits,
   refusalAt,
   type Standing,
   type StandingRefusal,
   untouchedStanding,
   usedUpMessage,
+  windowLabel,
 } from "../../core/quota/standing.ts";
+import { askedLimits, type Limit, type WindowName } from "../../core/quota/windows.ts";
 import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import type { Answer, NoAnswer } from "../../stores/interface/quota-store.ts";
 import type { Exchange } from "../exchange/exchange.ts";
@@ -23,47 +27,99 @@ export function spend(
   consumer: Consumer,
   exchange: Exchange,
 ): Judged<Standing> | Promise<Judged<Standing>> {
-  const { limits } = consumer;
-  if (served.rateLimitFields === "policy") exchange.announce(policyField(limits));
-  if (limits.length === 0) return refuse("plan_missing", `plan ${consumer.key.plan}`);
-  const ask = { limits, bans: served.bans, units: 1 };
+  if (served.rateLimitFields === "policy") exchange.announce(policyField(consumer.limits));
+  if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.key.plan}`);
+  const bounds = served.planBounds.get(consumer.key.plan) ?? UNBOUNDED;
+  const operation = exchange.found?.operation?.limits?.windows ?? NONE;
+  const limits = askedLimits(consumer.limits, { operation, observe: bounds.observe });
 
+  const atOnce = judgeAtOnce(gateway, exchange, { bounds, limits, account: consumer.id });
+  if (!atOnce.ok) {
+    standAsKnown(gateway, exchange, { consumer, limits });
+    return atOnce;
+  }
   const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
     if (!("unavailable" in answer)) {
       if (answer.by === "local") gateway.onWithoutStore("local");
       if (answer.earned !== undefined) gateway.onBan(consumer.environment);
-      return judgeAnswer(answer, exchange);
+      return judgeAnswer(answer, exchange, bounds);
     }
     gateway.onWithoutStore("unavailable");
-    const last = gateway.quotas.lastKnown(consumer, limits);
-    const standing =
-      last === undefined ? untouchedStanding(limits, gateway.now()) : admittedStanding(last);
-    exchange.stand(standing);
+    standAsKnown(gateway, exchange, { consumer, limits });
     return refuse("store_unavailable", "the rate limit store is away");
   };
+  const ask = { limits, bans: served.bans, units: 1, cost: exchange.cost };
   const answer = gateway.quotas.spend(consumer, ask);
   return answer instanceof Promise ? answer.then(settle) : settle(answer);
 }
 
-function judgeAnswer(answer: Answer, exchange: Exchange): Judged<Standing> {
-  const { verdict, admitted, unspent, by } = answer;
-  const { strikes } = verdict;
-  const decidedMs = verdict.nowMs;
+const UNBOUNDED: PlanBounds = { concurrent: undefined, observe: [] };
+const NONE: readonly Limit[] = [];
+
+type Asked = {
+  readonly bounds: PlanBounds;
+  readonly limits: readonly Limit[];
+  readonly account: string;
+};
+
+/**
+ * Refuses without asking the store: too many requests at once, and a cost that can never fit. The
+ * exchange counts as under way from here to its end.
+ */
+function judgeAtOnce(
+  { concurrency }: Gateway,
+  exchange: Exchange,
+  { bounds: { concurrent }, limits, account }: Asked,
+): Judged<void> {
+  if (concurrent !== undefined && !exchange.occupy(concurrency, account, concurrent)) {
+    return refuse("too_concurrent", `${concurrent} under way`);
+  }
+  const { cost } = exchange;
+  const tooSmall = limits.find(({ limit, observed }) => cost > limit && !observed);
+  if (tooSmall === undefined) return accept(undefined);
+  const why = `costs ${cost}, over the limit of ${windowLabel(tooSmall)}, ${tooSmall.limit}`;
+  return refuse("cost_over_limit", why);
+}
+
+/** Where nothing is decided, an account stands as it was last known, or else untouched. */
+function standAsKnown(
+  { quotas, now }: Gateway,
+  exchange: Exchange,
+  { consumer, limits }: { readonly consumer: Consumer; readonly limits: readonly Limit[] },
+): void {
+  const last = quotas.lastKnown(consumer, limits);
+  exchange.stand(last === undefined ? untouchedStanding(limits, now()) : admittedStanding(last));
+}
+
+function judgeAnswer(
+  { verdict, admitted, unspent, by }: Answer,
+  exchange: Exchange,
+  { observe }: PlanBounds,
+): Judged<Standing> {
+  const { strikes, nowMs: decidedMs } = verdict;
+  const { cost } = exchange;
   if (admitted) {
     const standing = admittedStanding(verdict, unspent);
-    const { cost: charged } = exchange;
-    exchange.decide({ decision: "admitted", charged, standing, decidedMs, strikes });
+    const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, unspent);
+    exchange.decide({
+      ...{ decision: "admitted", charged: cost, standing, decidedMs, strikes },
+      ...(crossed.length > 0 ? { observed: crossed } : {}),
+    });
     return accept(standing);
   }
-  const refusal = refusalAt(verdict, decidedMs) as StandingRefusal;
+  const refusal = refusalAt(verdict, decidedMs, cost) as StandingRefusal;
   const { standing } = refusal;
-  const windows = verdict.windows.map(({ window, used, limit, resetMs }) => {
-    return [window, used, limit, Math.ceil(resetMs / 1_000)] as const;
-  });
+  const windows = verdict.windows
+    .filter(({ observed }) => !observed)
+    .map(({ used, limit, resetMs, ...window }) => {
+      return [windowLabel(window), used, limit, Math.ceil(resetMs / 1_000)] as const;
+    });
   exchange.decide({
     ...{ decision: "refused", charged: 0, standing, decidedMs, strikes },
     refusal: { windows, by },
   });
   if (refusal.code === "key_banned") return refuse(refusal.code);
-  return refuse(refusal.code, undefined, { message: usedUpMessage(refusal.standing) });
+  return refuse(refusal.code, undefined, { message: usedUpMessage(standing) });
 }
+
+const NONE_CROSSED: readonly WindowName[] = [];

@@ -3,6 +3,7 @@ import type { Config } from "../../config/config.ts";
 import type { Change } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { trustProxies } from "../../gateway/client/client-address.ts";
+import { Concurrency } from "../../gateway/client/concurrency.ts";
 import { createFailureAllowance } from "../../gateway/client/failure-allowance.ts";
 import type { Gateway } from "../../gateway/exchange/served.ts";
 import { Serving } from "../../gateway/listen/listeners.ts";
@@ -128,6 +129,7 @@ function gatewayOf(
     keys,
     quotas,
     failures: createFailureAllowance(config.unauthenticated),
+    concurrency: new Concurrency(),
     isTrusted: trustProxies(config.trustedProxies),
     log,
     onRequest: (line) => {

@@ -44,11 +44,35 @@ const OPERATIONS = [
 ];
 const TABLE: RouteTable = { basePath: "/v1", operations: OPERATIONS };
 const ANY: RouteTable = { basePath: "/v1", operations: undefined };
-const NOTHING = { operation: undefined, template: undefined, allow: undefined };
+const NOTHING = { operation: undefined, template: undefined, allow: undefined, cost: 1 };
 
 const idOf = (method: string, path: string, table = TABLE) =>
   findRoute(table, method, path).operation?.operationId;
 const templateOf = (path: string, table = TABLE) => findRoute(table, "GET", path).template;
+
+describe("A request costs", () => {
+  const costs = [
+    { method: "POST", segments: ["", "v1", "reports"], cost: 5 },
+    { method: "GET", segments: ["", "v1", "reports", undefined], cost: 0 },
+  ];
+  const costOf = (method: string, path: string) => findRoute({ ...ANY, costs }, method, path).cost;
+
+  it("what its operation says, whatever the method that is looked for beside it", () => {
+    const table = { ...TABLE, operations: [operation("POST", "/v1/pets", { cost: 7 })] };
+    assert.equal(findRoute(table, "POST", "/v1/pets").cost, 7);
+    assert.equal(findRoute(table, "GET", "/v1/pets").cost, 1, "405");
+    assert.equal(findRoute(table, "POST", "/v1/none").cost, 1, "404");
+  });
+
+  it("without a description what the first matching rule says, HEAD as GET, and else 1", () => {
+    assert.equal(costOf("POST", "/v1/reports"), 5);
+    assert.equal(costOf("GET", "/v1/reports/7"), 0);
+    assert.equal(costOf("HEAD", "/v1/reports/7"), 0);
+    for (const path of ["/v1/reports", "/v1/reports/", "/v1/reports/7/8"]) {
+      assert.equal(costOf("GET", path), 1, path);
+    }
+  });
+});
 
 describe("A route is found", () => {
   const paths: readonly (readonly [path: string, template: string])[] = [
@@ -116,6 +140,7 @@ describe("A route is found", () => {
       assert.deepEqual(findRoute(ANY, "GET", path), {
         operation: undefined,
         template: "/v1/*",
+        cost: 1,
         allow: methods,
       });
     }

@@ -1,0 +1,22 @@
+/**
+ * Counts the requests of each account that are under way in this process, from the decision to the
+ * end of their answers (docs/reference/plans.md#concurrency). Nothing is kept elsewhere: a process
+ * that is killed leaves nothing behind, and the bound over all processes is the sum of theirs.
+ */
+export class Concurrency {
+  readonly #underWay = new Map<string, number>();
+
+  /** Counts a request in; false where the account has `max` under way. Each one is to leave once. */
+  enter(account: string, max: number): boolean {
+    const underWay = this.#underWay.get(account) ?? 0;
+    if (underWay >= max) return false;
+    this.#underWay.set(account, underWay + 1);
+    return true;
+  }
+
+  leave(account: string): void {
+    const left = (this.#underWay.get(account) as number) - 1;
+    if (left === 0) this.#underWay.delete(account);
+    else this.#underWay.set(account, left);
+  }
+}

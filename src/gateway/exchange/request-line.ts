@@ -1,0 +1,40 @@
+import { traceIdOf } from "../../core/http/trace.ts";
+import { maskKeys } from "../../core/keys/key.ts";
+import type { RequestLine } from "../../telemetry/log.ts";
+import type { Exchange } from "./exchange.ts";
+
+const PATH_LOGGED_MAX = 2_048;
+
+/** The log line of an exchange that ended at `endedMs`, on the clock of its arrival. */
+export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
+  const { served, key, arrival, refusal } = exchange;
+  return {
+    id: exchange.id,
+    env: served?.name ?? arrival.environment,
+    account: key?.account,
+    key: key?.id,
+    plan: key?.plan,
+    method: exchange.request.method as string,
+    route: exchange.found?.template,
+    path: maskKeys(exchange.path).slice(0, PATH_LOGGED_MAX),
+    status: exchange.status,
+    code: exchange.code,
+    source: exchange.source,
+    decision: exchange.decision,
+    charged: exchange.charged,
+    forwards: exchange.forwards,
+    durationMs: Math.round((endedMs - arrival.startedMs) * 1000) / 1000,
+    client: arrival.client,
+    upstream: exchange.upstream,
+    backend: exchange.backend?.path,
+    traceId: exchange.head === undefined ? undefined : traceIdOf(exchange.head),
+    decidedAt: exchange.decidedMs,
+    cost: exchange.decision === "none" ? undefined : exchange.cost,
+    strikes: exchange.strikes,
+    config: served?.config,
+    observed: exchange.observed,
+    windows: refusal?.windows,
+    by: refusal?.by,
+    why: exchange.why,
+  };
+}
