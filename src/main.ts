@@ -34,6 +34,12 @@ async function runVerb(): Promise<number> {
         written = writeOut(text);
       },
       err: (text) => process.stderr.write(text),
+      readIn: async () => {
+        let text = "";
+        process.stdin.setEncoding("utf8");
+        for await (const piece of process.stdin) text += piece;
+        return text;
+      },
       process: door(),
     },
     version,

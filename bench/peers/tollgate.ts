@@ -1,8 +1,9 @@
 import { openSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { digestKey, type KeyRecord } from "../../src/core/keys/key.ts";
-import { keysText } from "../../src/stores/keys/file-keys.ts";
+import { digestKey } from "../../src/core/keys/key.ts";
+import { keysText } from "../../src/stores/keys/file-format.ts";
+import { recordsFrom } from "../../test/support/records.ts";
 import { LIMITS, type Peer, type PeerOptions, startServer } from "./peer.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
@@ -11,11 +12,9 @@ const PETS = new URL("../../config/pets.openapi.yaml", import.meta.url).pathname
 /** Tollgate as it is shipped, on Redis, with the same keys, limits and backend as the others. */
 export async function startTollgate(options: PeerOptions): Promise<Peer> {
   const { directory, port, keys } = options;
-  const records = keys.map((key, i): KeyRecord => {
-    const id = `account-${i}`;
-    const whose = { plan: "big", environment: "production", account: id, scopes: [], limits: [] };
-    return { id, digest: digestKey(key), name: "", ...whose, createdMs: 0 };
-  });
+  const records = recordsFrom(
+    keys.map((key, i) => ({ id: `account-${i}`, plan: "big", digest: digestKey(key) })),
+  );
   await writeFile(join(directory, "keys.json"), [...keysText(records)].join(""));
   const file = join(directory, "tollgate.yaml");
   await writeFile(file, configText(options));

@@ -4,8 +4,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { digestKey, type KeyRecord } from "../../src/core/keys/key.ts";
-import { keysText } from "../../src/stores/keys/file-keys.ts";
+import { digestKey } from "../../src/core/keys/key.ts";
+import { keysText } from "../../src/stores/keys/file-format.ts";
+import { recordsFrom } from "../../test/support/records.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 const START_MS_MAX = 20_000;
@@ -65,14 +66,11 @@ async function answers(url: string): Promise<boolean> {
   );
 }
 
-function recordsOf({ keys }: GatewayOptions): KeyRecord[] {
-  return (["big", "one"] as const).flatMap((plan) =>
-    keys[plan].map((key, i) => {
-      const id = `${plan}-${i}`;
-      const whose = { plan, environment: "production", account: id, scopes: [], limits: [] };
-      return { id, digest: digestKey(key), name: "", ...whose, createdMs: 0 };
-    }),
+function recordsOf({ keys }: GatewayOptions) {
+  const given = (["big", "one"] as const).flatMap((plan) =>
+    keys[plan].map((key, i) => ({ id: `${plan}-${i}`, plan, digest: digestKey(key) })),
   );
+  return recordsFrom(given);
 }
 
 function configText({ ports: [port, admin], storeUrl, upstream, bans }: GatewayOptions): string {

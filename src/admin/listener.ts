@@ -113,14 +113,32 @@ async function answer(
   if (refused !== undefined) return refused;
   const found = findRow(method, path);
   if (!found.ok) return found.answer;
-  if (query !== undefined) return problem("bad_request", "Nothing here takes a query");
-  if (found.row.method === "GET") return found.row.run({ deps, id: found.id, members: {} });
+  const asked = new URLSearchParams(query);
+  const strange = query !== undefined && !isKnownQuery(asked, found.row.query);
+  if (strange) return problem("bad_request", queryMessage(found.row.query));
+  const call = { deps, id: found.id, query: asked };
+  if (found.row.method === "GET") return found.row.run({ ...call, members: {} });
   if (!isJson(head.contentType)) {
     return problem("unsupported_media_type", "Send Content-Type: application/json");
   }
   const members = await readMembers(request);
   if (!members.ok) return members.answer;
-  return found.row.run({ deps, id: found.id, members: members.value });
+  return found.row.run({ ...call, members: members.value });
+}
+
+/** Each member once, and none that is not meant here. */
+function isKnownQuery(asked: URLSearchParams, known: readonly string[]): boolean {
+  const names = [...asked.keys()];
+  return (
+    names.length > 0 &&
+    names.every((name) => known.includes(name)) &&
+    new Set(names).size === names.length
+  );
+}
+
+function queryMessage(known: readonly string[]): string {
+  if (known.length === 0) return "Nothing here takes a query";
+  return `The query may have ${known.join(", ")}, each once`;
 }
 
 async function answerOpen(deps: AdminDeps, method: string, path: string): Promise<Answer> {

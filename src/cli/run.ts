@@ -1,3 +1,4 @@
+import { holdsKey } from "../core/keys/key.ts";
 import { DONE, FAILED, fail, WRONG_USAGE } from "../server/process/process-door.ts";
 import { generalHelp, groupHelp, verbHelp } from "./frame/help.ts";
 import { parseCall } from "./frame/parse.ts";
@@ -9,8 +10,9 @@ import { check, schema } from "./verbs/check.ts";
 import { completionOf } from "./verbs/completion.ts";
 import { demo } from "./verbs/demo.ts";
 import { keysCreate } from "./verbs/keys-create.ts";
-import { keysList, keysShow } from "./verbs/keys-list.ts";
+import { keysFind, keysList, keysShow } from "./verbs/keys-list.ts";
 import { keysRevoke, keysRotate } from "./verbs/keys-rotate.ts";
+import { keysSet } from "./verbs/keys-set.ts";
 import { pets } from "./verbs/pets.ts";
 import { reload, status } from "./verbs/running.ts";
 import { start } from "./verbs/start.ts";
@@ -25,6 +27,8 @@ const VERBS: readonly Verb[] = [
   keysCreate,
   keysList,
   keysShow,
+  keysFind,
+  keysSet,
   keysRotate,
   keysRevoke,
   ...bans,
@@ -54,6 +58,7 @@ export async function run(
   if (first === "--version" || first === "version") return tellVersion(rest, terminal, version);
   if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);
 
+  if (argv.some(holdsKey)) return wholeKey(terminal);
   const verb = findVerb(argv);
   if (verb === undefined) return unknownVerb(argv, terminal);
   const parsed = parseCall(verb, argv.slice(verb.name.split(" ").length));
@@ -64,6 +69,13 @@ export async function run(
   } catch (error) {
     return fail(terminal, FAILED, error instanceof Error ? error.message : String(error));
   }
+}
+
+/** Anyone who can list the processes has read the key by now; the message does not repeat it. */
+function wholeKey(terminal: Terminal): number {
+  const message =
+    "An argument holds a whole key, which others can see in the list of processes: give its ID, or the key by stdin, as in `tollgate keys find - < FILE`. Rotate it if others use this machine";
+  return fail(terminal, WRONG_USAGE, message);
 }
 
 function tellVersion(rest: readonly string[], terminal: Terminal, version: string): number {

@@ -1,6 +1,5 @@
 import { type Address, formatAddress } from "../core/http/address.ts";
-import { type KeyRecord, limitsOf } from "../core/keys/key.ts";
-import { isWorking } from "../core/keys/keyring-rules.ts";
+import { type AccountRecord, isWorking, limitsOf, type Records } from "../core/keys/records.ts";
 import type { Config, Loaded } from "./config.ts";
 import { type Mistake, mistakeLine } from "./file/place.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
@@ -14,11 +13,7 @@ export type Change = { readonly from: Config; readonly to: Config };
  * restart; a plan that working keys have cannot go. `records` are all key records, `nowMs` is Unix
  * milliseconds.
  */
-export function refuseReload(
-  { from, to }: Change,
-  records: readonly KeyRecord[],
-  nowMs: number,
-): string[] {
+export function refuseReload({ from, to }: Change, records: Records, nowMs: number): string[] {
   const settings = [
     changed("store", storeOf(from.store), storeOf(to.store)),
     sameButSecret(from.store, to.store),
@@ -32,10 +27,7 @@ export function refuseReload(
     ...settings.filter((reason) => reason !== undefined),
     ...listenerChanges(from, to),
     ...tlsChanges(from, to),
-    ...planChanges(
-      to,
-      records.filter((record) => isWorking(record, nowMs)),
-    ),
+    ...planChanges(to, inUse(records, nowMs)),
   ];
 }
 
@@ -111,29 +103,43 @@ function isOpen(listen: Address, { environments }: Config): boolean {
   return listen.port !== 0 && environments.some((one) => formatAddress(one.listen) === where);
 }
 
-function planChanges({ plans }: Config, records: readonly KeyRecord[]): string[] {
+/** Accounts of which a key works: a plan of theirs cannot go. */
+function inUse({ keys, accounts }: Records, nowMs: number): readonly AccountRecord[] {
+  const working = new Set<string>();
+  for (const key of keys) if (isWorking(key, nowMs)) working.add(key.account);
+  return accounts.filter(({ id }) => working.has(id));
+}
+
+function planChanges({ plans }: Config, accounts: readonly AccountRecord[]): string[] {
   const reasons: string[] = [];
-  for (const [plan, owners] of Map.groupBy(records, (record) => record.plan)) {
+  for (const [plan, owners] of Map.groupBy(accounts, (account) => account.plan)) {
     const limits = plans.get(plan);
     const stranded = owners.filter(
-      (record) => limits !== undefined && limitsOf(limits, record.limits).length === 0,
+      (account) => limits !== undefined && limitsOf(limits, account.limits).length === 0,
     );
     if (limits === undefined) {
       reasons.push(
-        `Cannot drop the plan ${plan} by a reload: ${named(owners)}; revoke or reissue them first`,
+        `Cannot drop the plan ${plan} by a reload: ${named(owners)}; move them first, with \`accounts set --on ${plan} --plan OTHER\``,
       );
     } else if (stranded.length > 0) {
       reasons.push(
-        `Cannot make the plan ${plan} custom by a reload: ${named(stranded)} without limits of their own; reissue them first`,
+        `Cannot make the plan ${plan} custom by a reload: ${named(stranded)} without limits of their own; give them some first, with \`accounts set ID --limit WINDOW=N\``,
       );
     }
   }
   return reasons;
 }
 
-function named(records: readonly KeyRecord[]): string {
-  const ids = records.map(({ id }) => id).join(", ");
-  return records.length === 1 ? `the key ${ids} has it` : `the keys ${ids} have it`;
+/** A reason is one line: of many accounts it names the first. */
+const NAMED_MAX = 20;
+
+function named(accounts: readonly AccountRecord[]): string {
+  const { length } = accounts;
+  const ids = accounts.slice(0, NAMED_MAX).map(({ id }) => id);
+  const more = length > NAMED_MAX ? ` and ${length - NAMED_MAX} more` : "";
+  return length === 1
+    ? `the account ${ids} has it`
+    : `the accounts ${ids.join(", ")}${more} have it`;
 }
 
 /** The configuration that takes the place of the one in force, or why there is none. */
@@ -147,7 +153,7 @@ export type Next =
 
 export type InForce = {
   readonly from: Config;
-  readonly records: readonly KeyRecord[];
+  readonly records: Records;
   /** Unix milliseconds. */
   readonly nowMs: number;
 };

@@ -34,7 +34,8 @@ export async function handle(
 
   const consumer = authenticate(gateway, served, head);
   if (!consumer.ok) return sendRefusal(gateway, exchange, consumer.refusal);
-  exchange.identify(consumer.value.key);
+  const { key, owner } = consumer.value;
+  exchange.identify(key, owner);
 
   const spending = spend(gateway, served, consumer.value, exchange);
   const standing = spending instanceof Promise ? await exchange.awaitDecision(spending) : spending;
@@ -42,17 +43,17 @@ export async function handle(
   if (exchange.over) return;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
 
-  const { plan, account, scopes } = consumer.value.key;
+  const { scopes } = key;
   const route = judgeRoute(found, { method: head.method, scopes, nowMs: gateway.now() });
   if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
 
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
-  const told = { standing: standing.value, account, plan };
+  const told = { standing: standing.value, key, owner };
   // A route was found, so a service has it.
   const at = backend as Backend;
   const sent = { backend: at, target: forwardedTarget(target.whole, at) };
   const admitted = { gateway, exchange, served, head, ...sent, ...told };
   const { upgrade } = exchange.arrival;
   if (upgrade === undefined) return forward(admitted);
-  return openTunnel(admitted, consumer.value.key, upgrade);
+  return openTunnel(admitted, key, upgrade);
 }

@@ -160,10 +160,30 @@ export const LOG_EVENTS = {
     members: ["path"],
     meaning: "The key records are in use again",
   },
-  keys_restored: {
+  keys_damaged: {
+    level: "error",
+    members: ["path", "why"],
+    meaning: "Some key records cannot be used; the others are in use",
+  },
+  keys_whole: {
+    level: "info",
+    members: ["path"],
+    meaning: "No key record is damaged any more",
+  },
+  keys_older: {
+    level: "error",
+    members: ["keys", "gone", "ids", "why"],
+    meaning: "Redis has [older key records](keys.md#copies) than before; `gone` no longer work",
+  },
+  keys_ended: {
     level: "error",
     members: ["keys", "why"],
-    meaning: "Redis had lost key records, and the copy of this gateway mattered",
+    meaning: "Redis had forgotten that keys were revoked or expire: their ends hold",
+  },
+  keys_set_aside: {
+    level: "info",
+    members: ["file"],
+    meaning: "The key records that Redis had before are kept in a file",
   },
   keys_copy_unwritten: {
     level: "error",
@@ -186,6 +206,32 @@ export const LOG_EVENTS = {
     meaning: "The admin API put a new key in the place of one; both are ids",
   },
   key_revoked: { level: "info", members: ["key"], meaning: "The admin API revoked a key" },
+  key_changed: { level: "info", members: ["key"], meaning: "The admin API changed a key" },
+  keys_imported: {
+    level: "info",
+    members: ["keys", "accounts"],
+    meaning: "The admin API imported so many new records",
+  },
+  account_changed: {
+    level: "info",
+    members: ["account", "env", "plan"],
+    meaning: "The admin API changed an account",
+  },
+  account_suspended: {
+    level: "info",
+    members: ["account", "env", "until"],
+    meaning: "The admin API suspended an account; `until` in Unix seconds, or null",
+  },
+  account_resumed: {
+    level: "info",
+    members: ["account", "env"],
+    meaning: "The admin API ended the suspension of an account",
+  },
+  account_reset: {
+    level: "info",
+    members: ["account", "env", "units"],
+    meaning: "The windows of an account were set to 0, which had so many units",
+  },
   keys_unchanged: {
     level: "error",
     members: ["why"],

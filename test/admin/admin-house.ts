@@ -112,6 +112,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     metrics,
     log: { info: note, error: note },
     now,
+    spreadKeys: async () => {},
   }).catch(async (error: unknown) => {
     await closeStores();
     throw error;

@@ -12,12 +12,14 @@ export type RunVerbOptions = {
   readonly env?: Readonly<Record<string, string>>;
   readonly isTty?: boolean;
   readonly nowMs?: number;
+  /** The text in stdin. */
+  readonly stdin?: string;
 };
 
 /** One verb in this process, with an outside world of its own: for the verbs that end by themselves. */
 export async function runVerb(
   args: readonly string[],
-  { env = {}, isTty = false, nowMs }: RunVerbOptions = {},
+  { env = {}, isTty = false, nowMs, stdin = "" }: RunVerbOptions = {},
 ): Promise<Said> {
   let out = "";
   let err = "";
@@ -31,6 +33,7 @@ export async function runVerb(
     err: (text: string) => {
       err += text;
     },
+    readIn: () => Promise.resolve(stdin),
     process: NO_PROCESS,
   };
   const status = await run(args, terminal, "9.8.7");

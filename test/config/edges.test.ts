@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { refuseReload } from "../../src/config/reload.ts";
 import { shownConfig } from "../../src/config/shown.ts";
+import { NO_RECORDS } from "../../src/core/keys/records.ts";
 import { type Authority, openAuthority } from "../support/wire/certificates.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";
 
@@ -55,7 +56,8 @@ describe("the certificate of an environment", () => {
       ...plain,
       environments: [{ ...environment, tls: { ...tls, cert: "/b.pem" } }],
     };
-    const refusals = (from: typeof plain, to: typeof plain) => refuseReload({ from, to }, [], 0);
+    const refusals = (from: typeof plain, to: typeof plain) =>
+      refuseReload({ from, to }, NO_RECORDS, 0);
     assert.match(refusals(plain, secure).join(), /give tls to environments\.production/);
     assert.match(refusals(secure, plain).join(), /take tls from environments\.production/);
     assert.deepEqual(refusals(secure, renewed), []);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
 import { refuseReload } from "../../src/config/reload.ts";
-import type { KeyRecord } from "../../src/core/keys/key.ts";
+import { type GivenKey, recordsFrom } from "../support/records.ts";
 import { loadLines } from "./folder.ts";
 
 const NOW_MS = Date.UTC(2026, 0, 1);
@@ -25,20 +25,12 @@ async function change(from: string, to: string): Promise<{ from: Config; to: Con
   return { from: moved(await loadLines(from)), to: moved(await loadLines(to)) };
 }
 
-async function refusals(from: string, to: string, records: readonly KeyRecord[] = []) {
-  return refuseReload(await change(from, to), records, NOW_MS);
+async function refusals(from: string, to: string, keys: readonly GivenKey[] = []) {
+  return refuseReload(await change(from, to), recordsFrom(keys), NOW_MS);
 }
 
-function key(id: string, plan: string, more: Partial<KeyRecord> = {}): KeyRecord {
-  const rest = {
-    digest: id,
-    name: "",
-    environment: "production",
-    account: id,
-    scopes: [],
-    limits: [],
-  };
-  return { id, plan, createdMs: 0, ...rest, ...more };
+function key(id: string, plan: string, more: GivenKey = {}): GivenKey {
+  return { id, plan, ...more };
 }
 
 describe("a reload is refused, naming what", () => {
@@ -107,10 +99,10 @@ describe("a plan in use", () => {
   const both = "plans: { free: { minute: 1 }, pro: { minute: 2 } }";
   const free = "plans: { free: { minute: 1 } }";
 
-  it("cannot be dropped; its keys are named", async () => {
+  it("cannot be dropped; its accounts are named", async () => {
     const records = [key("k1", "pro"), key("k2", "free"), key("k3", "pro")];
     assert.deepEqual(await refusals(both, free, records), [
-      "Cannot drop the plan pro by a reload: the keys k1, k3 have it; revoke or reissue them first",
+      "Cannot drop the plan pro by a reload: the accounts k1, k3 have it; move them first, with `accounts set --on pro --plan OTHER`",
     ]);
   });
 
@@ -140,7 +132,7 @@ describe("a plan in use", () => {
     assert.deepEqual(await refusals(free, custom, [own]), []);
     assert.match(
       (await refusals(free, custom, [own, key("k1", "free")]))[0] ?? "",
-      /the key k1 has it/,
+      /the account k1 has it/,
     );
   });
 });

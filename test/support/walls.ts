@@ -62,7 +62,7 @@ const NODE_PARTS: Readonly<Record<string, readonly string[]>> = {
 /** core/ decides: it reads no clock, rolls no dice, waits for nothing and talks to no one. */
 const IMPURE =
   /\bDate\.now\b|\bnew Date\(\)|\bDate\(\)|\bMath\.random\b|\bprocess\b|\bconsole\b|\bawait\b|\basync\b|\bset(?:Timeout|Interval|Immediate)\b|\bqueueMicrotask\b|\bperformance\b|\bfetch\(|\bPromise\b/;
-const CORE_NAMES = ["hash", "crc32", "isIP", "isIPv4", "isIPv6"];
+const CORE_NAMES = ["hash", "crc32", "isIP", "isIPv4", "isIPv6", "BlockList"];
 
 const LINES_MAX = 400;
 const FUNCTION_LINES_MAX = 60;

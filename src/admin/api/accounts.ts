@@ -1,61 +1,98 @@
-import { limitsOf } from "../../core/keys/key.ts";
-import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
-import type { AccountName } from "../../stores/interface/quota-store.ts";
-import { type Answer, json, problem, RETRY, reasonOf, unknownId } from "../http/answer.ts";
+import {
+  accountsOn,
+  resumeAccount,
+  setAccounts,
+  suspendAccount,
+} from "../../core/keys/accounts.ts";
+import { findAccount } from "../../core/keys/find.ts";
+import type { AccountRecord, Records } from "../../core/keys/records.ts";
+import { type AccountReport, accountReports } from "../../core/keys/report.ts";
+import { ringOf } from "../../stores/interface/edit-keys.ts";
+import { type Answer, json, problem, unknownId } from "../http/answer.ts";
 import type { ApiDeps, Call } from "./call.ts";
-import { readNothing } from "./members.ts";
+import { change } from "./edit.ts";
+import { readAccountChange, readNothing, readSuspension } from "./members.ts";
+import { paged } from "./pages.ts";
 
-/** Every ban in force, as `bans list --json` tells them. */
-export async function tellBans({ deps }: Call): Promise<Answer> {
-  return ask(deps, async () => json(200, bansReport(await deps.quotas.bans())));
+export function listAccounts({ deps, query }: Call): Answer {
+  const records = deps.keys.records();
+  const [environment, plan] = [query.get("env"), query.get("plan")];
+  const chosen = records.accounts.filter(
+    (account) =>
+      (environment ?? account.environment) === account.environment &&
+      (plan ?? account.plan) === account.plan,
+  );
+  return paged(chosen, { path: "/api/accounts", query }, (accounts) =>
+    accountReports(accounts, records, deps.now()),
+  );
 }
 
-/** Answers with the usage of an account, in the shape of `usage --json`. Charges nothing. */
-export async function tellUsage({ deps, id }: Call): Promise<Answer> {
-  const holder = findHolder(deps.keys.list(), id);
-  if (holder === undefined) return unknownId();
-  const { bans, plans } = deps.config();
-  const plan = plans.get(holder.plan);
-  const limits = plan === undefined ? [] : limitsOf(plan, holder.limits);
-  if (limits.length === 0) {
-    return problem("plan_missing", `The plan of account ${holder.account} is not configured`);
-  }
-  return ask(deps, async () => {
-    const verdict = await deps.quotas.peek(holder, { limits, bans });
-    return json(200, usageReport(holder, verdict));
+export function showAccount({ deps, id }: Call): Answer {
+  const records = deps.keys.records();
+  const account = findAccount(records, id);
+  return account === undefined ? unknownId() : json(200, reportOf(deps, records, account));
+}
+
+/** Plan, limits and metadata, for all keys of the account at once. */
+export async function setAccount({ deps, id, members }: Call): Promise<Answer> {
+  const wanted = readAccountChange(members);
+  if (!wanted.ok) return wanted.answer;
+  const ring = ringOf(deps.config(), deps.now());
+  const edited = await change(deps, (records) => setAccounts(records, [id], wanted.value, ring));
+  if (!edited.ok) return edited.answer;
+  return told(deps, edited.value.records, edited.value.accounts);
+}
+
+/** All accounts on a plan: judged whole, then done together. */
+export async function setAccountsOn({ deps, query, members }: Call): Promise<Answer> {
+  const plan = query.get("plan");
+  if (plan === null) return problem("bad_request", "Name the plan: PATCH /api/accounts?plan=PLAN");
+  const wanted = readAccountChange(members);
+  if (!wanted.ok) return wanted.answer;
+  const ring = ringOf(deps.config(), deps.now());
+  const edited = await change(deps, (records) => {
+    const on = accountsOn(records, plan, wanted.value, ring);
+    return on.ok ? setAccounts(records, on.ids, wanted.value, ring) : on;
   });
+  if (!edited.ok) return edited.answer;
+  for (const account of edited.value.accounts) tellChanged(deps, account);
+  return json(200, { changed: edited.value.accounts.length });
 }
 
-/** Ends a ban, also that of an account whose keys are gone. */
-export async function liftBan({ deps, id, members }: Call): Promise<Answer> {
+export async function suspend({ deps, id, members }: Call): Promise<Answer> {
+  const how = readSuspension(members);
+  if (!how.ok) return how.answer;
+  const edited = await change(deps, (records) =>
+    suspendAccount(records, id, how.value, deps.now()),
+  );
+  if (!edited.ok) return edited.answer;
+  const { records, accounts } = edited.value;
+  const report = reportOf(deps, records, accounts[0] as AccountRecord);
+  const { account, environment, suspended } = report;
+  deps.log.info("account_suspended", { account, env: environment, until: suspended?.until });
+  return json(200, report);
+}
+
+export async function resume({ deps, id, members }: Call): Promise<Answer> {
   const nothing = readNothing(members);
   if (!nothing.ok) return nothing.answer;
-  return ask(deps, async () => {
-    const name = findHolder(deps.keys.list(), id) ?? (await bannedAccount(deps, id));
-    if (name === undefined) return unknownId();
-    const { account, environment } = name;
-    if (!(await deps.quotas.liftBan({ account, environment }))) {
-      return problem("not_banned", `Account ${account} is not banned`);
-    }
-    deps.log.info("ban_lifted", { account, env: environment });
-    return json(200, { account, environment, lifted: true });
-  });
+  const edited = await change(deps, (records) => resumeAccount(records, id, deps.now()));
+  if (!edited.ok) return edited.answer;
+  const { records, accounts } = edited.value;
+  const report = reportOf(deps, records, accounts[0] as AccountRecord);
+  deps.log.info("account_resumed", { account: report.account, env: report.environment });
+  return json(200, report);
 }
 
-async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountName | undefined> {
-  return (await deps.quotas.bans()).find(({ account }) => account === id);
+function told(deps: ApiDeps, records: Records, accounts: readonly AccountRecord[]): Answer {
+  for (const account of accounts) tellChanged(deps, account);
+  return json(200, reportOf(deps, records, accounts[0] as AccountRecord));
 }
 
-/** A store that is away is an answer, not a failure of ours. */
-async function ask(deps: ApiDeps, asked: () => Promise<Answer>): Promise<Answer> {
-  try {
-    return await asked();
-  } catch (error) {
-    deps.log.error("store_no_answer", { why: reasonOf(error) });
-    return problem(
-      "store_unavailable",
-      "The rate limit store is unavailable: retry shortly",
-      RETRY,
-    );
-  }
+function tellChanged({ log }: ApiDeps, { id, environment, plan }: AccountRecord): void {
+  log.info("account_changed", { account: id, env: environment, plan });
+}
+
+function reportOf(deps: ApiDeps, records: Records, account: AccountRecord): AccountReport {
+  return accountReports([account], records, deps.now())[0] as AccountReport;
 }

@@ -16,6 +16,8 @@ export type ApiDeps = {
   readonly reload: () => Promise<Reloaded>;
   readonly log: Pick<Log, "info" | "error">;
   readonly now: () => number;
+  /** Has every other process of this gateway read the key records now. Never rejects. */
+  readonly spreadKeys: () => Promise<void>;
 };
 
 /** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */
@@ -23,4 +25,6 @@ export type Call = {
   readonly deps: ApiDeps;
   readonly id: string;
   readonly members: Readonly<Record<string, unknown>>;
+  /** Empty where the row takes none. */
+  readonly query: URLSearchParams;
 };

@@ -1,50 +1,48 @@
-import { randomInt } from "node:crypto";
-import {
-  findKeys,
-  type IssuedKey,
-  issueKeys,
-  type KeyringRefusal,
-  revokeKey,
-  rotateKey,
-} from "../../core/keys/keyring.ts";
-import type { Keyring } from "../../core/keys/keyring-rules.ts";
-import { keyReport } from "../../core/keys/report.ts";
-import type { Edit } from "../../stores/interface/key-store.ts";
-import {
-  type Answer,
-  json,
-  problem,
-  RETRY,
-  type Read,
-  reasonOf,
-  unknownId,
-} from "../http/answer.ts";
-import type { ApiDeps, Call } from "./call.ts";
-import { readGraceMs, readNothing, readWantedKeys } from "./members.ts";
+import { findKeys } from "../../core/keys/find.ts";
+import { digestKey } from "../../core/keys/key.ts";
+import { issueKeys, revokeKeys, rotateKey, setKey } from "../../core/keys/keyring.ts";
+import { issuedReport, keyReports } from "../../core/keys/report.ts";
+import { ringOf } from "../../stores/interface/edit-keys.ts";
+import { type Answer, json, unknownId } from "../http/answer.ts";
+import type { Call } from "./call.ts";
+import { change, refusalAnswer } from "./edit.ts";
+import { readGraceMs, readKeyChange, readNothing, readToken, readWantedKeys } from "./members.ts";
+import { paged } from "./pages.ts";
 
-export function listKeys({ deps }: Call): Answer {
-  return json(200, deps.keys.list().map(keyReport));
+export function listKeys({ deps, query }: Call): Answer {
+  const records = deps.keys.records();
+  return paged(records.keys, { path: "/api/keys", query }, (keys) => keyReports(keys, records));
 }
 
 /** A key as it is; for an account, all of its keys. */
 export function showKeys({ deps, id }: Call): Answer {
-  const found = findKeys(deps.keys.list(), id);
+  const records = deps.keys.records();
+  const found = findKeys(records, id);
   if (!found.ok) return refusalAnswer(found);
   const { key, keys } = found;
-  return json(200, key === undefined ? keys.map(keyReport) : keyReport(key));
+  return json(200, key === undefined ? keyReports(keys, records) : keyReports([key], records)[0]);
+}
+
+/** The record of a key that somebody has. */
+export function findKey({ deps, members }: Call): Answer {
+  const token = readToken(members);
+  if (!token.ok) return token.answer;
+  const record = deps.keys.find(digestKey(token.value));
+  if (record === undefined) return unknownId();
+  return json(200, keyReports([record], deps.keys.records())[0]);
 }
 
 /** 201 and the key, this once; an array when `count` was given, as with the command line. */
 export async function createKeys({ deps, members }: Call): Promise<Answer> {
   const wanted = readWantedKeys(members);
   if (!wanted.ok) return wanted.answer;
-  const edited = await change(deps, (records) => issueKeys(records, wanted.value, ringOf(deps)));
+  const ring = ringOf(deps.config(), deps.now());
+  const edited = await change(deps, (records) => issueKeys(records, wanted.value, ring));
   if (!edited.ok) return edited.answer;
-  for (const { record } of edited.value.issued) {
-    const { id, account, environment, plan } = record;
+  const told = edited.value.issued.map(issuedReport);
+  for (const { id, account, environment, plan } of told) {
     deps.log.info("key_issued", { key: id, account, env: environment, plan });
   }
-  const told = edited.value.issued.map(tellIssued);
   return json(201, wanted.value.count === undefined ? told[0] : told);
 }
 
@@ -52,58 +50,41 @@ export async function createKeys({ deps, members }: Call): Promise<Answer> {
 export async function rotate({ deps, id, members }: Call): Promise<Answer> {
   const grace = readGraceMs(members);
   if (!grace.ok) return grace.answer;
-  const edited = await change(deps, (records) =>
-    rotateKey(records, id, { ...ringOf(deps), graceMs: grace.value }),
-  );
+  const options = { ...ringOf(deps.config(), deps.now()), graceMs: grace.value };
+  const edited = await change(deps, (records) => rotateKey(records, id, options));
   if (!edited.ok) return edited.answer;
-  const { issued, previous } = edited.value;
+  const { issued, previous, records } = edited.value;
   deps.log.info("key_rotated", { key: previous.id, successor: issued.record.id });
-  return json(200, { ...tellIssued(issued), previous: keyReport(previous) });
+  return json(200, { ...issuedReport(issued), previous: keyReports([previous], records)[0] });
 }
 
+/** The key; of an account a list of those that worked. */
 export async function revoke({ deps, id, members }: Call): Promise<Answer> {
   const nothing = readNothing(members);
   if (!nothing.ok) return nothing.answer;
-  const edited = await change(deps, (records) => revokeKey(records, id, deps.now()));
+  const edited = await change(deps, (records) => revokeKeys(records, id, deps.now()));
   if (!edited.ok) return edited.answer;
-  deps.log.info("key_revoked", { key: edited.value.revoked.id });
-  return json(200, keyReport(edited.value.revoked));
+  const { revoked, one, records } = edited.value;
+  for (const key of revoked) deps.log.info("key_revoked", { key: key.id });
+  const told = keyReports(revoked, records);
+  return json(200, one ? told[0] : told);
 }
 
-function tellIssued({ key, record }: IssuedKey) {
-  const { id, ...rest } = keyReport(record);
-  return { id, key, ...rest };
+export async function setOneKey({ deps, id, members }: Call): Promise<Answer> {
+  const wanted = readKeyChange(members);
+  if (!wanted.ok) return wanted.answer;
+  const edited = await change(deps, (records) => setKey(records, id, wanted.value, deps.now()));
+  if (!edited.ok) return edited.answer;
+  const { changed, records } = edited.value;
+  deps.log.info("key_changed", { key: changed.id });
+  return json(200, keyReports([changed], records)[0]);
 }
 
-function ringOf({ config, now }: ApiDeps): Keyring {
-  const { keyPrefix, environments, plans } = config();
-  return { keyPrefix, environments, plans, random: (max) => randomInt(max), nowMs: now() };
-}
-
-type Edited = { readonly ok: true; readonly records: Parameters<Edit<unknown>>[0] };
-
-/** Puts a pure edit to the store; an edit that is refused changes nothing. */
-async function change<T extends Edited>(
-  deps: ApiDeps,
-  edit: (records: Parameters<Edit<unknown>>[0]) => T | KeyringRefusal,
-): Promise<Read<T>> {
-  let result: T | KeyringRefusal;
-  try {
-    result = await deps.keys.change((records) => {
-      const edited = edit(records);
-      return { records: edited.ok ? edited.records : records, result: edited };
-    });
-  } catch (error) {
-    deps.log.error("keys_unchanged", { why: reasonOf(error) });
-    const message = "The key records could not be changed: the log says why";
-    return { ok: false, answer: problem("store_unavailable", message, RETRY) };
-  }
-  return result.ok ? { ok: true, value: result } : { ok: false, answer: refusalAnswer(result) };
-}
-
-const CODES = { usage: "bad_request", refused: "conflict" } as const;
-
-/** An unknown ID is not repeated: somebody may have sent a key. */
-function refusalAnswer({ because, message }: KeyringRefusal): Answer {
-  return because === "unknown" ? unknownId() : problem(CODES[because], message);
+/** Has every process of this gateway read the records now: a command has changed them. */
+export async function refreshKeys({ deps, members }: Call): Promise<Answer> {
+  const nothing = readNothing(members);
+  if (!nothing.ok) return nothing.answer;
+  await deps.keys.refresh().catch(() => undefined);
+  await deps.spreadKeys();
+  return json(200, deps.keys.health());
 }

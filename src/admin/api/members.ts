@@ -1,4 +1,6 @@
 import { readDuration } from "../../config/schema/units.ts";
+import type { AccountChange } from "../../core/keys/accounts.ts";
+import type { KeyChange } from "../../core/keys/keyring.ts";
 import type { WantedKeys } from "../../core/keys/keyring-rules.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
 import { problem, type Read } from "../http/answer.ts";
@@ -25,45 +27,105 @@ const KINDS = {
       !Array.isArray(value) &&
       Object.values(value).every((limit) => typeof limit === "number"),
   ],
+  flag: ["true or false", (value: unknown) => typeof value === "boolean"],
+  meta: [
+    'an object of texts such as {"tenant": "42"}',
+    (value: unknown) =>
+      typeof value === "object" &&
+      value !== null &&
+      !Array.isArray(value) &&
+      Object.values(value).every((text) => typeof text === "string"),
+  ],
+  expiry: [
+    'a duration such as 90d, or "never"',
+    (value: unknown) =>
+      value === "never" || (typeof value === "string" && readDuration(value) !== undefined),
+  ],
 } as const satisfies Record<string, readonly [string, (value: unknown) => boolean]>;
 
 type Shape = Readonly<Record<string, { kind: keyof typeof KINDS; required?: boolean }>>;
 
 const KEYS_SHAPE = {
-  environment: { kind: "text", required: true },
-  plan: { kind: "text", required: true },
+  environment: { kind: "text" },
+  plan: { kind: "text" },
   name: { kind: "text" },
   account: { kind: "text" },
   expires: { kind: "duration" },
   limits: { kind: "limits" },
+  meta: { kind: "meta" },
   scopes: { kind: "texts" },
+  from: { kind: "texts" },
   count: { kind: "number" },
 } as const satisfies Shape;
 
 /** The body of POST /api/keys. Whether such keys may be issued is the keyring's to say. */
 export function readWantedKeys(members: Members): Read<WantedKeys> {
-  const mistaken = mistakes(members, KEYS_SHAPE);
+  // An account that is there says where its keys work, and on which plan.
+  const required = !Object.hasOwn(members, "account");
+  const terms = { kind: "text", required } as const;
+  const mistaken = mistakes(members, { ...KEYS_SHAPE, environment: terms, plan: terms });
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
-  const { environment, plan, name, account, expires, limits, scopes, count } = members as {
-    environment: string;
-    plan: string;
-    name?: string;
-    account?: string;
-    expires?: string;
-    limits?: Record<string, number>;
-    scopes?: string[];
-    count?: number;
-  };
-  const listed =
-    limits &&
-    Object.entries(limits).map(([window, limit]): Limit => {
-      return { window: window as WindowName, limit };
-    });
+  const { expires, limits, ...rest } = members as {
+    readonly expires?: string;
+    readonly limits?: Readonly<Record<string, number>>;
+  } & Omit<WantedKeys, "limits" | "expiresInMs">;
   const expiresInMs = expires === undefined ? undefined : readDuration(expires);
-  return {
-    ok: true,
-    value: { environment, plan, name, account, expiresInMs, limits: listed, scopes, count },
-  };
+  return { ok: true, value: { ...rest, expiresInMs, limits: limits && limitList(limits) } };
+}
+
+function limitList(limits: Readonly<Record<string, number>>): Limit[] {
+  return Object.entries(limits).map(([window, limit]) => {
+    return { window: window as WindowName, limit };
+  });
+}
+
+/** The body of PATCH /api/keys/ID; `"from": []` lets the key work from anywhere again. */
+export function readKeyChange(members: Members): Read<KeyChange> {
+  const mistaken = mistakes(members, {
+    name: { kind: "text" },
+    expires: { kind: "expiry" },
+    addScopes: { kind: "texts" },
+    dropScopes: { kind: "texts" },
+    from: { kind: "texts" },
+  });
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { expires, ...rest } = members as { readonly expires?: string } & KeyChange;
+  const expiresInMs =
+    expires === undefined ? undefined : expires === "never" ? "never" : readDuration(expires);
+  return { ok: true, value: { ...rest, expiresInMs } };
+}
+
+/** The body of PATCH /api/accounts and /api/accounts/ID; metadata with the value "" goes away. */
+export function readAccountChange(members: Members): Read<AccountChange> {
+  const mistaken = mistakes(members, {
+    plan: { kind: "text" },
+    limits: { kind: "limits" },
+    dropLimits: { kind: "flag" },
+    meta: { kind: "meta" },
+  });
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { limits, ...rest } = members as {
+    readonly limits?: Readonly<Record<string, number>>;
+  } & Omit<AccountChange, "limits">;
+  return { ok: true, value: { ...rest, limits: limits && limitList(limits) } };
+}
+
+/** The body of a suspension. */
+export function readSuspension(
+  members: Members,
+): Read<{ readonly forMs: number | undefined; readonly reason: string | undefined }> {
+  const mistaken = mistakes(members, { for: { kind: "duration" }, reason: { kind: "text" } });
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { for: length, reason } = members as { for?: string; reason?: string };
+  const forMs = length === undefined ? undefined : readDuration(length);
+  return { ok: true, value: { forMs, reason } };
+}
+
+/** The body of a search: the key itself. */
+export function readToken(members: Members): Read<string> {
+  const mistaken = mistakes(members, { key: { kind: "text", required: true } });
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  return { ok: true, value: (members as { key: string }).key };
 }
 
 const GRACE_MS = 86_400_000;

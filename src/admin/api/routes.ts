@@ -1,27 +1,57 @@
 import { shownConfig } from "../../config/shown.ts";
-import { ID_PATTERN } from "../../core/keys/key.ts";
+import { ID_PATTERN } from "../../core/keys/records.ts";
 import { type Answer, json, problem, refuseMethod } from "../http/answer.ts";
-import { liftBan, tellBans, tellUsage } from "./accounts.ts";
+import {
+  listAccounts,
+  resume,
+  setAccount,
+  setAccountsOn,
+  showAccount,
+  suspend,
+} from "./accounts.ts";
 import type { Call } from "./call.ts";
-import { createKeys, listKeys, revoke, rotate, showKeys } from "./keys.ts";
+import {
+  createKeys,
+  findKey,
+  listKeys,
+  refreshKeys,
+  revoke,
+  rotate,
+  setOneKey,
+  showKeys,
+} from "./keys.ts";
 import { readNothing } from "./members.ts";
+import { liftBan, tellBans, tellUsage } from "./usage.ts";
 
 export type Row = {
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   readonly segments: readonly string[];
   readonly run: (call: Call) => Answer | Promise<Answer>;
+  /** Members of the query that it takes. */
+  readonly query: readonly string[];
 };
+
+const PAGE = ["limit", "after"];
 
 /**
  * All of /api (docs/reference/admin.md#routes). ":id" stands for one ID, of an account or one of
  * its keys.
  */
 const TABLE: readonly Row[] = [
-  row("GET", "/api/keys", listKeys),
+  row("GET", "/api/keys", listKeys, PAGE),
   row("POST", "/api/keys", createKeys),
+  row("POST", "/api/keys/find", findKey),
+  row("POST", "/api/keys/refresh", refreshKeys),
   row("GET", "/api/keys/:id", showKeys),
+  row("PATCH", "/api/keys/:id", setOneKey),
   row("POST", "/api/keys/:id/rotate", rotate),
   row("POST", "/api/keys/:id/revoke", revoke),
+  row("GET", "/api/accounts", listAccounts, [...PAGE, "env", "plan"]),
+  row("PATCH", "/api/accounts", setAccountsOn, ["plan"]),
+  row("GET", "/api/accounts/:id", showAccount),
+  row("PATCH", "/api/accounts/:id", setAccount),
+  row("POST", "/api/accounts/:id/suspend", suspend),
+  row("POST", "/api/accounts/:id/resume", resume),
   row("GET", "/api/bans", tellBans),
   row("DELETE", "/api/bans/:id", liftBan),
   row("GET", "/api/usage/:id", tellUsage),
@@ -29,8 +59,13 @@ const TABLE: readonly Row[] = [
   row("POST", "/api/reload", reload),
 ];
 
-function row(method: Row["method"], template: string, run: Row["run"]): Row {
-  return { method, segments: template.split("/"), run };
+function row(
+  method: Row["method"],
+  template: string,
+  run: Row["run"],
+  query: readonly string[] = [],
+): Row {
+  return { method, segments: template.split("/"), run, query };
 }
 
 /** The row for a method and a path, with the ID in it; or 404, or 405 with Allow. */

@@ -10,6 +10,8 @@ export type Terminal = ProcessSurroundings & {
   /** Unix milliseconds. */
   now(): number;
   out(text: string): void;
+  /** All of stdin: secrets are given there, where no list of processes and no history shows them. */
+  readIn(): Promise<string>;
 };
 
 /** With --json stdout is one JSON value and nothing else. */

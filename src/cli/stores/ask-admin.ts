@@ -30,6 +30,19 @@ export function askAdmin(config: Config): Accounts {
   };
 }
 
+/** How long a command waits for the gateway to have read its change: it reads it within a second anyway. */
+const REFRESH_MS_MAX = 2_000;
+
+/**
+ * Has the running gateway read the key records now. Says nothing where none answers: then there is
+ * none, or it reads them by itself within a second.
+ */
+export async function refreshGateway({ admin }: Config): Promise<void> {
+  if (admin === undefined || admin.listen.port === 0) return;
+  const url = new URL("/api/keys/refresh", originOf(admin.listen));
+  await exchange(url, "POST", admin.token, REFRESH_MS_MAX).catch(() => undefined);
+}
+
 const ONLY = "with store: memory the running gateway knows";
 
 /** `also` are statuses beside 200 whose body is an answer; `only` says why nobody else can tell. */
@@ -70,6 +83,7 @@ function exchange(
   url: URL,
   method: string,
   token: string,
+  withinMs = ANSWER_MS_MAX,
 ): Promise<{ readonly status: number; readonly text: string }> {
   const headers = {
     "Content-Type": "application/json",
@@ -77,7 +91,7 @@ function exchange(
     ...(token === "" ? {} : { Authorization: `Bearer ${token}` }),
   };
   return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(ANSWER_MS_MAX);
+    const signal = AbortSignal.timeout(withinMs);
     const asked = request(url, { method, headers, agent: false, signal }, (answer) => {
       let text = "";
       answer.setEncoding("utf8");

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import { limitsOf } from "../../core/keys/key.ts";
+import { limitsOf } from "../../core/keys/records.ts";
 import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
@@ -32,7 +32,7 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
     bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
     usage: (id) =>
       answered(config, async () => {
-        const holder = findHolder(keys.list(), id);
+        const holder = findHolder(keys.records(), id);
         if (holder === undefined) return unknown(id);
         const plan = config.plans.get(holder.plan);
         if (plan === undefined) {
@@ -48,7 +48,7 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
       answered(config, async () => {
         // An account may outlive its keys: its ban is found by its own name then.
         const banned = async () => (await quotas.bans()).find(({ account }) => account === id);
-        const name = findHolder(keys.list(), id) ?? (await banned());
+        const name = findHolder(keys.records(), id) ?? (await banned());
         if (name === undefined) return unknown(id);
         const { account, environment } = name;
         const lifted = await quotas.liftBan({ account, environment });

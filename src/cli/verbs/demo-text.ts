@@ -1,6 +1,6 @@
 import type { Config, Environment } from "../../config/config.ts";
-import { limitsOf } from "../../core/keys/key.ts";
 import type { IssuedKey } from "../../core/keys/keyring.ts";
+import { limitsOf } from "../../core/keys/records.ts";
 import type { Started } from "../../server/process/started.ts";
 import { DEFAULT_FILE } from "../frame/config-file.ts";
 import { curlLine } from "../frame/curl.ts";
@@ -43,11 +43,11 @@ function keysText({ issued, config, started, file }: Shown, terminal: Terminal):
   if (issued.length === 0) {
     return `Keys of an earlier start are in use. A new one:\n  ${command}\n`;
   }
-  const shown = issued.map(({ key, record, environment: where }) => {
-    const limits = limitsOf(config.plans.get(record.plan) ?? [], record.limits);
+  const shown = issued.map(({ key, account, environment: where }) => {
+    const limits = limitsOf(config.plans.get(account.plan) ?? [], account.limits);
     const told = limits.map(({ window, limit }) => `${limit} a ${window}`).join(", ");
     const line = curlLine(where, key, started.urls[where.name]);
-    return `${bold(`${where.name}, ${record.plan}`)} ${dim(`(${told})`)}\n  ${line}\n`;
+    return `${bold(`${where.name}, ${account.plan}`)} ${dim(`(${told})`)}\n  ${line}\n`;
   });
   return `Demo keys, shown this once (only their digests are kept):\n\n${shown.join("")}\nAnother key:\n  ${command}\n`;
 }

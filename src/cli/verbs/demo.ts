@@ -60,11 +60,11 @@ export const demo: Verb = {
 async function issueFirstKeys(config: Config, terminal: Terminal): Promise<readonly DemoKey[]> {
   const { openKeyStore } = await import("../../stores/open.ts");
   const { issueKeys } = await import("../../core/keys/keyring.ts");
-  const { ringOf } = await import("../stores/with-keys.ts");
+  const { ringOf } = await import("../../stores/interface/edit-keys.ts");
   const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
   try {
     return await keys.change((before) => {
-      if (before.length > 0) return { records: before, result: [] };
+      if (before.keys.length > 0) return { records: before, result: [] };
       let records = before;
       const result: DemoKey[] = [];
       for (const { environment, plan } of wantedKeys(config)) {
@@ -100,9 +100,13 @@ async function takeBack(
   if (issued.length === 0) return;
   const { openKeyStore } = await import("../../stores/open.ts");
   const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
-  const ids = new Set(issued.map(({ record }) => record.id));
-  await keys.change((before) => {
-    return { records: before.filter(({ id }) => !ids.has(id)), result: undefined };
+  const ids = new Set(issued.flatMap(({ record, account }) => [record.id, account.id]));
+  await keys.change(({ keys: all, accounts }) => {
+    const isLeft = ({ id }: { readonly id: string }) => !ids.has(id);
+    return {
+      records: { keys: all.filter(isLeft), accounts: accounts.filter(isLeft) },
+      result: undefined,
+    };
   });
   await keys.close();
 }

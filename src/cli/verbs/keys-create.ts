@@ -1,70 +1,69 @@
 import { issueKeys } from "../../core/keys/keyring.ts";
 import type { WantedKeys } from "../../core/keys/keyring-rules.ts";
-import { type Limit, WINDOWS } from "../../core/quota/windows.ts";
+import { issuedReport } from "../../core/keys/report.ts";
 import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { ringOf } from "../../stores/interface/edit-keys.ts";
 import { printJson } from "../frame/terminal.ts";
 import { type Call, CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
-import {
-  changeKeys,
-  failRefused,
-  issuedReport,
-  issuedText,
-  ringOf,
-  withKeys,
-} from "../stores/with-keys.ts";
+import { readLimits, readMeta } from "../stores/read-terms.ts";
+import { issuedText, withEdit, withKeys } from "../stores/with-keys.ts";
 
 export const keysCreate: Verb = {
   name: "keys create",
   usage: "--env ENV --plan PLAN [options]",
   summary: "issue keys; each is printed once and never again",
+  example: "keys create --env production --plan free --name 'a shop' --expires 90d",
   options: [
-    {
-      name: "env",
-      value: "ENV",
-      required: true,
-      summary: "the environment in which the key works",
-    },
-    { name: "plan", value: "PLAN", required: true, summary: "the plan of its account" },
+    { name: "env", value: "ENV", summary: "the environment of a new account" },
+    { name: "plan", value: "PLAN", summary: "the plan of a new account" },
     { name: "name", value: "TEXT", summary: "what people call it" },
     { name: "account", value: "ID", summary: "share this account's quota (a new account)" },
     { name: "expires", value: "90d", summary: "stop working after this long (never)" },
     { name: "limit", value: "minute=500", repeats: true, summary: "replace a window of the plan" },
+    { name: "meta", value: "tenant=42", repeats: true, summary: "tell the backend this" },
     { name: "scope", value: "beta", repeats: true, summary: "allow operations that need it" },
+    { name: "from", value: "CIDR", repeats: true, summary: "work only from there (from anywhere)" },
     { name: "count", value: "N", summary: "issue N keys at once" },
     CONFIG,
     JSON_FLAG,
   ],
   args: [],
-  example: "keys create --env production --plan free --name Anna",
   run(call, terminal) {
     const wanted = readWanted(call);
     if (typeof wanted === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, wanted));
-    return withKeys(call, terminal, async (keys, config) => {
+    return withKeys(call, terminal, (keys, config) => {
       const ring = ringOf(config, terminal.now());
-      const edited = await changeKeys(keys, (records) => issueKeys(records, wanted, ring));
-      if (!edited.ok) return failRefused(terminal, edited);
-      if (call.flag("json")) {
-        const reports = edited.issued.map(issuedReport);
-        return printJson(terminal, wanted.count === undefined ? reports[0] : reports);
-      }
-      terminal.out(edited.issued.map((issued) => issuedText(issued, config)).join("\n"));
-      return DONE;
+      return withEdit(keys, terminal, {
+        edit: (records) => issueKeys(records, wanted, ring),
+        say: ({ issued }) => {
+          if (call.flag("json")) {
+            const reports = issued.map(issuedReport);
+            return printJson(terminal, wanted.count === undefined ? reports[0] : reports);
+          }
+          terminal.out(issued.map((one) => issuedText(one, config)).join("\n"));
+          return DONE;
+        },
+      });
     });
   },
 };
 
-/**
- * The keys that were asked for, or the mistake in the options; names are judged where the
- * configuration is known.
- */
+/** The keys that were asked for, or the mistake; names are judged where the configuration is known. */
 function readWanted(call: Call): WantedKeys | string {
-  const environment = call.text("env") ?? "";
-  const plan = call.text("plan") ?? "";
+  const [environment, plan, account] = [call.text("env"), call.text("plan"), call.text("account")];
+  const missing = [
+    ...(environment === undefined ? ["--env"] : []),
+    ...(plan === undefined ? ["--plan"] : []),
+  ];
+  if (missing.length > 0 && account === undefined) {
+    return `Missing ${missing.join(" and ")}: a new account needs an environment and a plan`;
+  }
   const expires = readPeriod(call, "expires");
   if (typeof expires === "string") return expires;
-  const limits = call.texts("limit").map(readLimit);
-  const wrong = limits.find((limit) => typeof limit === "string");
-  if (wrong !== undefined) return wrong;
+  const limits = readLimits(call);
+  if (typeof limits === "string") return limits;
+  const meta = readMeta(call);
+  if (typeof meta === "string") return meta;
   const count = call.text("count");
   if (count !== undefined && !/^\d{1,9}$/.test(count)) {
     return `Cannot read --count as a whole number: the value is ${JSON.stringify(count)}`;
@@ -73,19 +72,12 @@ function readWanted(call: Call): WantedKeys | string {
     environment,
     plan,
     name: call.text("name"),
-    account: call.text("account"),
+    account,
     expiresInMs: expires,
-    limits: limits.filter((limit) => typeof limit !== "string"),
+    limits,
+    meta,
     scopes: call.texts("scope"),
+    from: call.texts("from"),
     count: count === undefined ? undefined : Number(count),
   };
-}
-
-function readLimit(text: string): Limit | string {
-  const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
-  const window = WINDOWS.find((known) => known === name);
-  if (window === undefined || digits === undefined) {
-    return `Cannot read --limit as WINDOW=NUMBER with a window of ${WINDOWS.join(", ")}: the value is ${JSON.stringify(text)}`;
-  }
-  return { window, limit: Number(digits) };
 }

@@ -1,62 +1,134 @@
-import type { KeyRecord } from "../../core/keys/key.ts";
-import { findKeys } from "../../core/keys/keyring.ts";
-import { keyReport } from "../../core/keys/report.ts";
-import { DONE } from "../../server/process/process-door.ts";
+import { findKeys } from "../../core/keys/find.ts";
+import { digestKey, maskKeys } from "../../core/keys/key.ts";
+import { type KeyRecord, keyState, type Records } from "../../core/keys/records.ts";
+import { type KeyReport, keyReports } from "../../core/keys/report.ts";
+import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { failRefused, withKeys } from "../stores/with-keys.ts";
+import { type Call, CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { readKey } from "../stores/read-key.ts";
+import { failRefused, listStatus, withKeys } from "../stores/with-keys.ts";
+
+const STATES = ["works", "expired", "revoked"] as const;
 
 export const keysList: Verb = {
   name: "keys list",
-  usage: "[--config FILE] [--json]",
-  summary: "list all keys, oldest first",
-  options: [CONFIG, JSON_FLAG],
-  example: "keys list --json",
+  usage: "[--env ENV] [--plan PLAN] [--account ID] [--state STATE] [--config FILE] [--json]",
+  summary: "list keys, oldest first",
+  example: "keys list --env production --state works",
+  options: [
+    { name: "env", value: "ENV", summary: "those of this environment" },
+    { name: "plan", value: "PLAN", summary: "those on this plan" },
+    { name: "account", value: "ID", summary: "those of this account" },
+    { name: "state", value: "STATE", summary: `those in this state: ${STATES.join(", ")}` },
+    CONFIG,
+    JSON_FLAG,
+  ],
   args: [],
-  run: (call, terminal) =>
-    withKeys(call, terminal, async (keys) => {
-      const records = keys.list();
-      if (call.flag("json")) return printJson(terminal, records.map(keyReport));
-      if (records.length > 0) terminal.out(keyTable(records, terminal));
+  run: (call, terminal) => {
+    const wanted = call.text("state");
+    if (wanted !== undefined && !STATES.some((state) => state === wanted)) {
+      const message = `Unknown --state ${JSON.stringify(wanted)}: expected ${STATES.join(", ")}`;
+      return Promise.resolve(fail(terminal, WRONG_USAGE, message));
+    }
+    return withKeys(call, terminal, async (keys, config) => {
+      const unknown = unknownName(call, config);
+      if (unknown !== undefined) return fail(terminal, WRONG_USAGE, unknown);
+      const records = keys.records();
+      const plans = new Map(records.accounts.map(({ id, plan }) => [id, plan]));
+      const chosen = records.keys.filter(
+        (key) =>
+          isWanted(call.text("env"), key.environment) &&
+          isWanted(call.text("plan"), plans.get(key.account)) &&
+          isWanted(call.text("account"), key.account) &&
+          isWanted(wanted, keyState(key, terminal.now())),
+      );
+      if (call.flag("json")) printJson(terminal, keyReports(chosen, records));
+      else if (chosen.length > 0) terminal.out(keyTable(chosen, records, terminal));
+      else if (records.keys.length > 0) terminal.out("No key is like that\n");
       else terminal.out("There are no keys: issue one with `keys create`\n");
-      return DONE;
-    }),
+      return listStatus(keys);
+    });
+  },
 };
+
+function isWanted(wanted: string | undefined, found: string | undefined): boolean {
+  return wanted === undefined || wanted === found;
+}
+
+/** An environment that is not configured is wrong usage; a plan may be one that accounts still have. */
+function unknownName(
+  call: Call,
+  { environments }: { readonly environments: readonly { readonly name: string }[] },
+): string | undefined {
+  const wanted = call.text("env");
+  if (wanted === undefined || environments.some(({ name }) => name === wanted)) return undefined;
+  const known = environments.map(({ name }) => name).join(", ");
+  return `Unknown environment ${JSON.stringify(wanted)}: expected ${known}`;
+}
 
 export const keysShow: Verb = {
   name: "keys show",
   usage: "ID [--config FILE] [--json]",
   summary: "show a key, or all keys of an account",
+  example: "keys show k_4fPqX1mZ0aBc",
   options: [CONFIG, JSON_FLAG],
-  example: "keys show k_DuPp26ojICLZ",
   args: ["ID"],
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys) => {
-      const found = findKeys(keys.list(), call.args[0] ?? "");
+      const records = keys.records();
+      const found = findKeys(records, call.args[0] ?? "");
       if (!found.ok) return failRefused(terminal, found);
-      const shown = found.key === undefined ? found.keys : [found.key];
-      const [only] = shown;
-      if (call.flag("json")) {
-        return printJson(terminal, found.key ? keyReport(found.key) : shown.map(keyReport));
-      }
-      if (shown.length === 1 && only !== undefined) terminal.out(keyText(only, terminal));
-      else terminal.out(keyTable(shown, terminal));
+      if (found.key !== undefined) return showKey(found.key, records, { call, terminal });
+      if (call.flag("json")) return printJson(terminal, keyReports(found.keys, records));
+      const [only, ...others] = found.keys;
+      if (only !== undefined && others.length === 0)
+        return showKey(only, records, { call, terminal });
+      terminal.out(keyTable(found.keys, records, terminal));
       return DONE;
     }),
 };
 
-function keyTable(records: readonly KeyRecord[], terminal: Terminal): string {
+export const keysFind: Verb = {
+  name: "keys find",
+  usage: "- [--config FILE] [--json]",
+  summary: "show the key that stands in stdin, whatever became of it",
+  example: "keys find - < key.txt",
+  options: [CONFIG, JSON_FLAG],
+  args: ["-"],
+  run: async (call, terminal) => {
+    const key = await readKey(call, terminal);
+    if (key === undefined) return WRONG_USAGE;
+    return withKeys(call, terminal, async (keys) => {
+      const record = keys.find(digestKey(key));
+      if (record === undefined) return fail(terminal, FAILED, "This key is not known here");
+      return showKey(record, keys.records(), { call, terminal });
+    });
+  },
+};
+
+function showKey(
+  key: KeyRecord,
+  records: Records,
+  { call, terminal }: { readonly call: Call; readonly terminal: Terminal },
+): number {
+  const [report] = keyReports([key], records) as [KeyReport];
+  if (call.flag("json")) return printJson(terminal, report);
+  terminal.out(keyText(key, report, terminal));
+  return DONE;
+}
+
+function keyTable(keys: readonly KeyRecord[], records: Records, terminal: Terminal): string {
   const names = ["ID", "NAME", "PLAN", "ENVIRONMENT", "ACCOUNT", "STATE"];
-  const rows = records.map((record) => {
-    const { id, name, plan, environment, account } = record;
-    return [id, name, plan, environment, account, stateOf(record, terminal.now())];
+  const reports = keyReports(keys, records);
+  const rows = keys.map((key, i) => {
+    const { id, name, plan, environment, account } = reports[i] as KeyReport;
+    return [id, maskKeys(name), plan, environment, account, stateText(key, terminal.now())];
   });
   return table(terminal, names, rows);
 }
 
-function keyText(record: KeyRecord, terminal: Terminal): string {
-  const told = keyReport(record);
+function keyText(key: KeyRecord, told: KeyReport, terminal: Terminal): string {
   const limits = Object.entries(told.limits).map(([window, limit]) => `${window}=${limit}`);
   const rows = [
     ["name", told.name],
@@ -65,17 +137,19 @@ function keyText(record: KeyRecord, terminal: Terminal): string {
     ["account", told.account],
     ["limits", limits.join(" ") || "those of the plan"],
     ["scopes", told.scopes.join(" ") || "none"],
+    ["from", told.from.join(" ") || "anywhere"],
     ["created", instant(told.created)],
-    ["state", stateOf(record, terminal.now())],
+    ["state", stateText(key, terminal.now())],
   ];
   return `${told.id}\n${rows.map(([name = "", value]) => `  ${name.padEnd(12)} ${value}\n`).join("")}`;
 }
 
-function stateOf(record: KeyRecord, nowMs: number): string {
-  const { expires, revoked } = keyReport(record);
-  if (revoked !== null) return `revoked ${instant(revoked)}`;
-  if (record.expiresMs === undefined || expires === null) return "works";
-  if (record.expiresMs <= nowMs) return `expired ${instant(expires)}`;
-  const next = record.replacedBy === undefined ? "" : `, then ${record.replacedBy}`;
-  return `works until ${instant(expires)}${next}`;
+function stateText(key: KeyRecord, nowMs: number): string {
+  const at = (instantMs: number | undefined) => instant(Math.ceil((instantMs ?? 0) / 1000));
+  const state = keyState(key, nowMs);
+  if (state === "revoked") return `revoked ${at(key.revokedMs)}`;
+  if (state === "expired") return `expired ${at(key.expiresMs)}`;
+  if (key.expiresMs === undefined) return "works";
+  const next = key.replacedBy === undefined ? "" : `, then ${key.replacedBy}`;
+  return `works until ${at(key.expiresMs)}${next}`;
 }

@@ -1,17 +1,15 @@
-import { revokeKey, rotateKey } from "../../core/keys/keyring.ts";
-import { keyReport } from "../../core/keys/report.ts";
+import { digestKey } from "../../core/keys/key.ts";
+import { revokeKeys, rotateKey } from "../../core/keys/keyring.ts";
+import type { Edited } from "../../core/keys/keyring-rules.ts";
+import type { KeyRecord, Records } from "../../core/keys/records.ts";
+import { issuedReport, keyReports } from "../../core/keys/report.ts";
 import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { ringOf } from "../../stores/interface/edit-keys.ts";
 import { instant } from "../frame/table.ts";
 import { printJson } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
-import {
-  changeKeys,
-  failRefused,
-  issuedReport,
-  issuedText,
-  ringOf,
-  withKeys,
-} from "../stores/with-keys.ts";
+import { readKey } from "../stores/read-key.ts";
+import { issuedText, withEdit, withKeys } from "../stores/with-keys.ts";
 
 /** A rotated key works on for this long unless told otherwise (docs/reference/keys.md#rotation). */
 const GRACE_MS = 24 * 3_600_000;
@@ -20,49 +18,69 @@ export const keysRotate: Verb = {
   name: "keys rotate",
   usage: "ID [--grace 24h] [--config FILE] [--json]",
   summary: "issue the successor of a key, with the same account and quota",
+  example: "keys rotate k_4fPqX1mZ0aBc --grace 7d",
   options: [
     { name: "grace", value: "24h", summary: "how long the old key works on (24h)" },
     CONFIG,
     JSON_FLAG,
   ],
-  example: "keys rotate k_DuPp26ojICLZ --grace 24h",
   args: ["ID"],
   run(call, terminal) {
     const graceMs = readPeriod(call, "grace") ?? GRACE_MS;
     if (typeof graceMs === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, graceMs));
-    return withKeys(call, terminal, async (keys, config) => {
+    return withKeys(call, terminal, (keys, config) => {
       const options = { ...ringOf(config, terminal.now()), graceMs };
-      const id = call.args[0] ?? "";
-      const edited = await changeKeys(keys, (records) => rotateKey(records, id, options));
-      if (!edited.ok) return failRefused(terminal, edited);
-      const previous = keyReport(edited.previous);
-      if (call.flag("json")) {
-        return printJson(terminal, { ...issuedReport(edited.issued), previous });
-      }
-      terminal.out(issuedText(edited.issued, config));
-      if (previous.expires !== null) {
-        terminal.out(`The old key ${previous.id} works until ${instant(previous.expires)}\n`);
-      }
-      return DONE;
+      return withEdit(keys, terminal, {
+        edit: (records) => rotateKey(records, call.args[0] ?? "", options),
+        say: ({ issued, previous, records }) => {
+          const [old] = keyReports([previous], records);
+          if (call.flag("json")) {
+            return printJson(terminal, { ...issuedReport(issued), previous: old });
+          }
+          terminal.out(issuedText(issued, config));
+          if (typeof old?.expires === "number") {
+            terminal.out(`The old key ${old.id} works until ${instant(old.expires)}\n`);
+          }
+          return DONE;
+        },
+      });
     });
   },
 };
 
 export const keysRevoke: Verb = {
   name: "keys revoke",
-  usage: "ID [--config FILE] [--json]",
-  summary: "end a key at once and for ever",
+  usage: "ID|- [--config FILE] [--json]",
+  summary:
+    "end a key at once and for ever; of an account every key that works; - reads it from stdin",
+  example: "keys revoke k_4fPqX1mZ0aBc",
   options: [CONFIG, JSON_FLAG],
-  example: "keys revoke k_DuPp26ojICLZ",
   args: ["ID"],
-  run: (call, terminal) =>
-    withKeys(call, terminal, async (keys) => {
+  run: async (call, terminal) => {
+    const [id = ""] = call.args;
+    const key = id === "-" ? await readKey(call, terminal) : undefined;
+    if (id === "-" && key === undefined) return WRONG_USAGE;
+    return withKeys(call, terminal, (keys) => {
       const nowMs = terminal.now();
-      const id = call.args[0] ?? "";
-      const edited = await changeKeys(keys, (records) => revokeKey(records, id, nowMs));
-      if (!edited.ok) return failRefused(terminal, edited);
-      if (call.flag("json")) return printJson(terminal, keyReport(edited.revoked));
-      terminal.out(`Key ${edited.revoked.id} is revoked\n`);
-      return DONE;
-    }),
+      return withEdit(keys, terminal, {
+        edit: (records) =>
+          key === undefined ? revokeKeys(records, id, nowMs) : revokeByKey(records, key, nowMs),
+        say: ({ revoked, one, records }) => {
+          const reports = keyReports(revoked, records);
+          if (call.flag("json")) return printJson(terminal, one ? reports[0] : reports);
+          terminal.out(reports.map((report) => `Key ${report.id} is revoked\n`).join(""));
+          return DONE;
+        },
+      });
+    });
+  },
 };
+
+type Revoked = Edited<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }>;
+
+function revokeByKey(records: Records, key: string, nowMs: number): Revoked {
+  const digest = digestKey(key);
+  const id = records.keys.find((record) => record.digest === digest)?.id;
+  if (id !== undefined) return revokeKeys(records, id, nowMs);
+  return { ok: false, because: "unknown", message: "This key is not known here" };
+}

@@ -1,3 +1,4 @@
+import type { AccountRecord, KeyRecord } from "../keys/records.ts";
 import type { Limit } from "../quota/windows.ts";
 import type { Head } from "./head.ts";
 import { passTrace } from "./trace.ts";
@@ -45,8 +46,8 @@ const FROM_PROXIES = new Set(["forwarded", "x-real-ip"]);
  */
 export type Identity = {
   readonly requestId: string;
-  readonly account: string;
-  readonly plan: string;
+  readonly key: Pick<KeyRecord, "id" | "scopes">;
+  readonly owner: Pick<AccountRecord, "id" | "plan" | "meta">;
   readonly peer: string;
   readonly peerIsTrusted: boolean;
   readonly scheme: "http" | "https";
@@ -133,7 +134,7 @@ export function requestFields(head: Head, identity: Identity): string[] {
 
   const received = { parents: traceparents, states: tracestates };
   const trace = passTrace(received);
-  fields.push("X-Consumer-Id", identity.account, "X-Consumer-Plan", identity.plan);
+  pushConsumer(fields, identity);
   fields.push("X-Request-Id", identity.requestId);
   if (clientRequestId !== undefined && isPlain(clientRequestId)) {
     fields.push("X-Client-Request-Id", clientRequestId);
@@ -147,6 +148,21 @@ export function requestFields(head: Head, identity: Identity): string[] {
   if (trace !== undefined) fields.push("traceparent", trace.traceparent);
   if (trace?.tracestate !== undefined) fields.push("tracestate", trace.tracestate);
   return fields;
+}
+
+/** The account and the key of the request (docs/reference/http.md#backend-fields). */
+function pushConsumer(fields: string[], { key, owner }: Identity): void {
+  fields.push("X-Consumer-Id", owner.id, "X-Consumer-Plan", owner.plan);
+  fields.push("X-Consumer-Key-Id", key.id);
+  if (key.scopes.length > 0) fields.push("X-Consumer-Scopes", key.scopes.join(" "));
+  for (const name of Object.keys(owner.meta)) {
+    fields.push(`X-Consumer-Meta-${capitalized(name)}`, owner.meta[name] as string);
+  }
+}
+
+/** "tenant-id" as field names are written: "Tenant-Id". */
+function capitalized(name: string): string {
+  return name.replace(/(?:^|-)[a-z]/g, (start) => start.toUpperCase());
 }
 
 /** A client's own id goes on when it is a plain token: nobody's log should carry surprises. */

@@ -1,32 +1,6 @@
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import type { Limit } from "../quota/windows.ts";
 import { accept, type Judged, refuse } from "../refusal.ts";
-
-/**
- * The record of a key at rest (docs/reference/keys.md#key-records): never the key, only its SHA-256
- * in hex. The secret is 178 random bits, so a slow hash would add nothing. Instants are Unix
- * milliseconds.
- */
-export type KeyRecord = {
-  readonly id: string;
-  readonly digest: string;
-  readonly name: string;
-  readonly plan: string;
-  readonly environment: string;
-  readonly account: string;
-  readonly scopes: readonly string[];
-  /** Limits agreed for this account: each replaces that window of the plan. */
-  readonly limits: readonly Limit[];
-  readonly createdMs: number;
-  readonly expiresMs?: number;
-  /** Once set, the key is revoked, even where a clock has not come to that instant yet. */
-  readonly revokedMs?: number;
-  /** The id of the key that a rotation put in its place; this one works until `expiresMs`. */
-  readonly replacedBy?: string;
-};
-
-export const ID_PATTERN = /^[A-Za-z0-9._-]{1,64}$/;
 
 export const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SECRET_LENGTH = 30;
@@ -91,6 +65,12 @@ export function judgeShape(token: string, prefix: string, tag: string): Judged<s
 }
 
 const KEY_SHAPED = /([a-z0-9]_[a-z0-9]+_)[0-9A-Za-z]{20,}/g;
+const WHOLE_KEY = /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{36}(?![0-9A-Za-z])/;
+
+/** Whether a text has a whole key in it, or one mistyped: secrets are given by stdin only. */
+export function holdsKey(text: string): boolean {
+  return WHOLE_KEY.test(text);
+}
 
 /** Hides what looks like a key, for logs: people put keys in paths, and the log must not learn them. */
 export function maskKeys(text: string): string {
@@ -101,27 +81,3 @@ export function maskKeys(text: string): string {
 export function digestKey(token: string): string {
   return hash("sha256", token, "hex");
 }
-
-/** Unknown, revoked, expired and wrong environment look the same to the client; the log knows. */
-export function judgeRecord(
-  record: KeyRecord | undefined,
-  environment: string,
-  nowMs: number,
-): Judged<KeyRecord> {
-  if (record === undefined) return refuse("key_invalid", "unknown key");
-  if (record.environment !== environment) return refuse("key_invalid", "another environment");
-  if (record.revokedMs !== undefined) return refuse("key_invalid", "revoked key");
-  if ((record.expiresMs ?? Number.POSITIVE_INFINITY) <= nowMs) {
-    return refuse("key_invalid", "expired key");
-  }
-  return accept(record);
-}
-
-/** A plan's windows with the account's own in place of them; "custom" has only the account's. */
-export function limitsOf(plan: readonly Limit[] | "custom", own: readonly Limit[]): Limit[] {
-  const base = plan === "custom" ? [] : plan;
-  const kept = base.filter(({ window }) => !own.some((mine) => mine.window === window));
-  return [...kept, ...own].sort((a, b) => ORDER[a.window] - ORDER[b.window]);
-}
-
-const ORDER = { second: 0, minute: 1, hour: 2, day: 3, month: 4 } as const;

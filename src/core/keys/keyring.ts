@@ -1,82 +1,120 @@
-import { BASE62, digestKey, formKey, type KeyRecord } from "./key.ts";
+import { findKeys, pickKey } from "./find.ts";
+import { BASE62, digestKey, formKey } from "./key.ts";
 import {
-  clashIn,
+  accountIsKey,
+  clashWith,
+  type Edited,
   inOrder,
   isPeriod,
-  isWorking,
   type Keyring,
+  type KeyringRefusal,
   mistakeIn,
-  shown,
+  mistakeInExpiry,
+  mistakeInName,
+  mistakeInNetworks,
+  mistakeInScopes,
+  refused,
   tagOf,
+  usage,
   type WantedKeys,
+  withoutLimits,
 } from "./keyring-rules.ts";
+import {
+  type AccountRecord,
+  isWorking,
+  type KeyRecord,
+  keyState,
+  type Records,
+} from "./records.ts";
 
 /** The raw key exists here and in what the editor is told, once; the record has its digest. */
-export type IssuedKey = { readonly key: string; readonly record: KeyRecord };
-
-/** usage: wrong input (exit 64, HTTP 400); unknown: no such ID (1, 404); refused: not now (1, 409). */
-export type KeyringRefusal = {
-  readonly ok: false;
-  readonly because: "usage" | "unknown" | "refused";
-  readonly message: string;
+export type IssuedKey = {
+  readonly key: string;
+  readonly record: KeyRecord;
+  readonly account: AccountRecord;
 };
-
-/** `records` is the whole set after the edit. */
-type Edited<T> =
-  | ({ readonly ok: true; readonly records: readonly KeyRecord[] } & T)
-  | KeyringRefusal;
 
 /**
  * Issues keys. Refuses unknown plans and environments, malformed input, a custom plan without a
- * limit, and a further key of an account with another environment, plan or limits
+ * limit, and a further key of an account on other terms than its own
  * (docs/reference/keys.md#accounts).
  */
 export function issueKeys(
-  records: readonly KeyRecord[],
+  records: Records,
   wanted: WantedKeys,
   ring: Keyring,
 ): Edited<{ readonly issued: readonly IssuedKey[] }> {
-  const tag = tagOf(ring, wanted.environment);
-  if (tag === undefined) {
-    const known = ring.environments.map(({ name }) => name).join(", ");
-    return usage(
-      `Cannot issue a key for environment ${shown(wanted.environment)} as it is unknown: expected ${known}`,
-    );
-  }
   const mistake = mistakeIn(wanted, ring);
   if (mistake !== undefined) return usage(mistake);
-  const { environment, plan, account, expiresInMs, count = 1 } = wanted;
-  const limits = inOrder(wanted.limits ?? []);
-  if (account !== undefined) {
-    const clash = clashIn(records, { environment, plan, account, limits }, ring.nowMs);
-    if (clash !== undefined) return refused(clash);
-  }
-
   const taken = takenIds(records);
-  if (account !== undefined) taken.add(account);
-  const issued = Array.from({ length: count }, () => {
+  const owners = ownersFor(records, wanted, ring, taken);
+  if ("because" in owners) return owners;
+  const { of, fresh } = owners;
+  const tag = tagOf(ring, (of[0] as AccountRecord).environment);
+  if (tag === undefined) {
+    return refused(
+      `Cannot issue a key: the environment ${JSON.stringify(of[0]?.environment)} of its account is no longer configured`,
+    );
+  }
+  const { expiresInMs, count = 1 } = wanted;
+  const issued = Array.from({ length: count }, (_, i): IssuedKey => {
+    const account = (of[i] ?? of[0]) as AccountRecord;
     const template = {
       name: wanted.name ?? "",
-      plan,
-      environment,
-      account,
+      environment: account.environment,
+      account: account.id,
       scopes: [...new Set(wanted.scopes ?? [])],
-      limits,
+      from: [...new Set(wanted.from ?? [])],
       createdMs: ring.nowMs,
       ...(expiresInMs === undefined ? {} : { expiresMs: ring.nowMs + expiresInMs }),
     };
-    return make(template, tag, ring, taken);
+    return { ...make(template, tag, ring, taken), account };
   });
-  return { ok: true, records: [...records, ...issued.map(({ record }) => record)], issued };
+  const keys = [...records.keys, ...issued.map(({ record }) => record)];
+  const accounts = fresh.length === 0 ? records.accounts : [...records.accounts, ...fresh];
+  return { ok: true, records: { keys, accounts }, issued };
+}
+
+/** The accounts of the keys to come, one for all or one for each; `fresh` are not there yet. */
+type Owners = { readonly of: readonly AccountRecord[]; readonly fresh: readonly AccountRecord[] };
+
+function ownersFor(
+  records: Records,
+  wanted: WantedKeys,
+  ring: Keyring,
+  taken: Set<string>,
+): Owners | KeyringRefusal {
+  const { account, environment, plan } = wanted;
+  const present = records.accounts.find(({ id }) => id === account);
+  if (present !== undefined) {
+    const clash = clashWith(present, wanted);
+    return clash === undefined ? { of: [present], fresh: [] } : refused(clash);
+  }
+  const limits = inOrder(wanted.limits ?? []);
+  if (environment === undefined || plan === undefined) {
+    const missing = [environment ?? "--env", plan ?? "--plan"].filter((t) => t.startsWith("--"));
+    return usage(`Missing ${missing.join(" and ")}: a new account needs an environment and a plan`);
+  }
+  const lacking = withoutLimits(plan, limits, ring);
+  if (lacking !== undefined) return usage(lacking);
+  const isKey = account === undefined ? undefined : accountIsKey(records, account);
+  if (isKey !== undefined) return refused(isKey);
+  const count = account === undefined ? (wanted.count ?? 1) : 1;
+  const of = Array.from({ length: count }, (): AccountRecord => {
+    const id = account ?? freshId("a_", ring, taken);
+    taken.add(id);
+    return { id, environment, plan, limits, meta: wanted.meta ?? {}, createdMs: ring.nowMs };
+  });
+  return { of, fresh: of };
 }
 
 /**
- * Rotates a key: a new id and secret with the same account, plan, limits, scopes, name and expiry;
- * the old one works on for the grace (or until its own expiry, if that is sooner). Refuses a key
- * that no longer works or was rotated before: its successor is the one to rotate.
+ * Rotates a key: a new id and secret with the same account, scopes, networks, name and expiry; the
+ * old one works on for the grace (or until its own expiry, if that is sooner). Refuses a key that
+ * no longer works or was rotated before: its successor is the one to rotate.
  */
 export function rotateKey(
-  records: readonly KeyRecord[],
+  records: Records,
   id: string,
   options: Keyring & { readonly graceMs: number },
 ): Edited<{ readonly issued: IssuedKey; readonly previous: KeyRecord }> {
@@ -85,8 +123,8 @@ export function rotateKey(
   const found = pickKey(records, id, nowMs);
   if (!found.ok) return found;
   const old = found.key;
-  if (!isWorking(old, nowMs)) {
-    const state = old.revokedMs === undefined ? "expired" : "revoked";
+  const state = keyState(old, nowMs);
+  if (state !== "works") {
     return refused(`Cannot rotate key ${old.id} as it is ${state}: issue a new key`);
   }
   if (old.replacedBy !== undefined) {
@@ -100,105 +138,134 @@ export function rotateKey(
       `Cannot rotate key ${old.id}: its environment ${JSON.stringify(old.environment)} is no longer configured`,
     );
   }
-
+  const account = records.accounts.find((one) => one.id === old.account) as AccountRecord;
   const { id: _, digest: __, ...kept } = old;
-  const issued = make({ ...kept, createdMs: nowMs }, tag, options, takenIds(records));
+  const made = make({ ...kept, createdMs: nowMs }, tag, options, takenIds(records));
   const previous: KeyRecord = {
     ...old,
     expiresMs: Math.min(old.expiresMs ?? Number.POSITIVE_INFINITY, nowMs + graceMs),
-    replacedBy: issued.record.id,
+    replacedBy: made.record.id,
   };
-  const edited = records.map((record) => (record === old ? previous : record));
-  return { ok: true, records: [...edited, issued.record], issued, previous };
+  const keys = [...replaced(records.keys, [previous]), made.record];
+  return { ok: true, records: { ...records, keys }, issued: { ...made, account }, previous };
 }
 
-/** Revokes a key from `nowMs` on. Revoking twice is fine, and keeps the first instant. */
-export function revokeKey(
-  records: readonly KeyRecord[],
+/**
+ * Revokes from `nowMs` on: a key, or every working key of an account. A key that is revoked already
+ * keeps its first instant. Refuses a key that no longer works while others of its account do, and
+ * names those: whoever revokes it means to end something (docs/reference/keys.md#revocation).
+ */
+export function revokeKeys(
+  records: Records,
   id: string,
   nowMs: number,
-): Edited<{ readonly revoked: KeyRecord }> {
+): Edited<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
+  const found = findKeys(records, id);
+  if (!found.ok) return found;
+  const working = found.keys.filter((key) => isWorking(key, nowMs));
+  const names = working.map((key) => key.id).join(", ");
+  if (found.key !== undefined && !isWorking(found.key, nowMs)) {
+    const state = keyState(found.key, nowMs);
+    if (working.length > 0) {
+      return refused(
+        `Key ${id} is ${state} already. Of its account ${found.account.id} these still work: ${names}`,
+      );
+    }
+    if (state === "revoked") return { ok: true, records, revoked: [found.key], one: true };
+    return refused(`Key ${id} is expired already, and no key of its account works`);
+  }
+  const ending = found.key === undefined ? working : [found.key];
+  if (ending.length === 0) return refused(`No key of account ${id} works: none is left to revoke`);
+  const revoked = ending.map((key): KeyRecord => ({ ...key, revokedMs: nowMs }));
+  const keys = replaced(records.keys, revoked);
+  return { ok: true, records: { ...records, keys }, revoked, one: found.key !== undefined };
+}
+
+/** `undefined` leaves a member as it is; `from: []` lets the key work from anywhere again. */
+export type KeyChange = {
+  readonly name?: string | undefined;
+  readonly expiresInMs?: number | "never" | undefined;
+  readonly addScopes?: readonly string[] | undefined;
+  readonly dropScopes?: readonly string[] | undefined;
+  readonly from?: readonly string[] | undefined;
+};
+
+/** Changes a key in place. Refuses one that is revoked: that is for ever. */
+export function setKey(
+  records: Records,
+  id: string,
+  change: KeyChange,
+  nowMs: number,
+): Edited<{ readonly changed: KeyRecord }> {
+  const { name, expiresInMs, addScopes = [], dropScopes = [], from } = change;
   const found = pickKey(records, id, nowMs);
   if (!found.ok) return found;
   const { key } = found;
-  if (key.revokedMs !== undefined) return { ok: true, records, revoked: key };
-  const revoked: KeyRecord = { ...key, revokedMs: nowMs };
-  const edited = records.map((record) => (record === key ? revoked : record));
-  return { ok: true, records: edited, revoked };
-}
-
-/** `key` is set when the ID is that of a key; `keys` are all of its account, oldest first. */
-export type FoundKeys = {
-  readonly ok: true;
-  readonly account: string;
-  readonly environment: string;
-  readonly key: KeyRecord | undefined;
-  readonly keys: readonly KeyRecord[];
-};
-
-/** Finds the key or the account that an ID names; where both have it, the key and its account. */
-export function findKeys(records: readonly KeyRecord[], id: string): FoundKeys | KeyringRefusal {
-  const key = records.find((record) => record.id === id);
-  const account = key?.account ?? id;
-  const keys = records.filter((record) => record.account === account);
-  const environment = (key ?? keys[0])?.environment;
-  if (environment === undefined) {
-    return {
-      ok: false,
-      because: "unknown",
-      message: `Cannot find ${shown(id)}: no key or account has this ID`,
-    };
+  const dropped = new Set(dropScopes);
+  const scopes = [...new Set([...key.scopes, ...addScopes])].filter((each) => !dropped.has(each));
+  const mistake =
+    mistakeInName(name) ??
+    mistakeInScopes(dropScopes) ??
+    mistakeInScopes(addScopes) ??
+    mistakeInScopes(scopes) ??
+    mistakeInNetworks(from ?? []) ??
+    (expiresInMs === "never" ? undefined : mistakeInExpiry(expiresInMs));
+  if (mistake !== undefined) return usage(mistake);
+  if (key.revokedMs !== undefined) {
+    return refused(`Cannot change key ${key.id} as it is revoked: issue a new key`);
   }
-  return { ok: true, account, environment, key, keys };
+  const { expiresMs: before, ...rest } = key;
+  const expiresMs =
+    expiresInMs === undefined ? before : expiresInMs === "never" ? undefined : nowMs + expiresInMs;
+  const changed: KeyRecord = {
+    ...rest,
+    name: name ?? key.name,
+    scopes,
+    from: from === undefined ? key.from : [...new Set(from)],
+    ...(expiresMs === undefined ? {} : { expiresMs }),
+  };
+  return { ok: true, records: { ...records, keys: replaced(records.keys, [changed]) }, changed };
 }
 
-/** One key to edit: an account stands for its only working key, or its only key. */
-function pickKey(
-  records: readonly KeyRecord[],
-  id: string,
-  nowMs: number,
-): { readonly ok: true; readonly key: KeyRecord } | KeyringRefusal {
-  const found = findKeys(records, id);
-  if (!found.ok) return found;
-  if (found.key !== undefined) return { ok: true, key: found.key };
-  const working = found.keys.filter((record) => isWorking(record, nowMs));
-  const [only, ...others] = working.length === 0 ? found.keys.slice(-1) : working;
-  if (only !== undefined && others.length === 0) return { ok: true, key: only };
-  const names = working.slice(0, 10).map((record) => record.id);
-  return refused(
-    `Cannot choose a key of account ${id}, as ${working.length} work: name one of ${names.join(", ")}`,
-  );
+/** The list with the records of `by` in place of those with their ids. */
+export function replaced<T extends { readonly id: string }>(
+  list: readonly T[],
+  by: readonly T[],
+): readonly T[] {
+  const fresh = new Map(by.map((record) => [record.id, record]));
+  return list.map((record) => fresh.get(record.id) ?? record);
 }
 
-/** Ids of keys and names of accounts: a new id is none of them, so an ID means one thing. */
-function takenIds(records: readonly KeyRecord[]): Set<string> {
-  return new Set(records.flatMap(({ id, account }) => [id, account]));
+/** Ids of keys and accounts: a new id is none of them, so an ID means one thing. */
+function takenIds({ keys, accounts }: Records): Set<string> {
+  const taken = new Set<string>();
+  for (const { id } of keys) taken.add(id);
+  for (const { id } of accounts) taken.add(id);
+  return taken;
 }
 
-type Template = Omit<KeyRecord, "id" | "digest" | "account"> & {
-  readonly account: string | undefined;
-};
-
-function make(template: Template, tag: string, ring: Keyring, taken: Set<string>): IssuedKey {
-  let id = newId(ring.random);
-  while (taken.has(id)) id = newId(ring.random);
-  taken.add(id);
+function make(
+  template: Omit<KeyRecord, "id" | "digest">,
+  tag: string,
+  ring: Keyring,
+  taken: Set<string>,
+): Omit<IssuedKey, "account"> {
+  const id = freshId("k_", ring, taken);
   const key = formKey(ring.keyPrefix, tag, ring.random);
-  const record = { id, digest: digestKey(key), ...template, account: template.account ?? id };
-  return { key, record };
+  return { key, record: { id, digest: digestKey(key), ...template } };
 }
 
-/** `k_` and 12 base62 characters: 71 random bits, so ids tell nothing and do not meet. */
-function newId(random: (max: number) => number): string {
-  let id = "k_";
-  for (let i = 0; i < 12; i++) id += BASE62[random(BASE62.length)];
+/** 12 base62 characters: 71 random bits, so ids tell nothing and do not meet. */
+export function freshId(
+  start: "k_" | "a_",
+  { random }: Pick<Keyring, "random">,
+  taken: Set<string>,
+): string {
+  let id: string;
+  do {
+    id = start;
+    for (let i = 0; i < 12; i++) id += BASE62[random(BASE62.length)];
+  } while (taken.has(id));
+  taken.add(id);
   return id;
-}
-
-function usage(message: string): KeyringRefusal {
-  return { ok: false, because: "usage", message };
-}
-
-function refused(message: string): KeyringRefusal {
-  return { ok: false, because: "refused", message };
 }

@@ -1,6 +1,14 @@
 import type { Ban, Verdict } from "../quota/decide.ts";
 import type { Limit } from "../quota/windows.ts";
-import type { KeyRecord } from "./key.ts";
+import { findAccount } from "./find.ts";
+import type { IssuedKey } from "./keyring.ts";
+import {
+  type AccountRecord,
+  isSuspended,
+  isWorking,
+  type KeyRecord,
+  type Records,
+} from "./records.ts";
 
 /**
  * The shapes in which keys, usage and bans are shown to people and programs, made here once for the
@@ -37,6 +45,7 @@ export type KeyReport = {
   readonly environment: string;
   readonly account: string;
   readonly scopes: readonly string[];
+  readonly from: readonly string[];
   readonly limits: Readonly<Record<string, number>>;
   readonly created: number;
   readonly expires: number | null;
@@ -54,20 +63,12 @@ export type Holder = {
   readonly limits: readonly Limit[];
 };
 
-/**
- * The account that `id` names: an account, or one of its keys. Its plan and limits are those of its
- * newest key, preferring keys that were not revoked. Undefined for an unknown id.
- */
-export function findHolder(records: readonly KeyRecord[], id: string): Holder | undefined {
-  const named = records.some((record) => record.account === id)
-    ? id
-    : records.find((record) => record.id === id)?.account;
-  const own = records.filter((record) => record.account === named);
-  const live = own.filter((record) => record.revokedMs === undefined);
-  const newest = [...(live.length > 0 ? live : own)].sort((a, b) => b.createdMs - a.createdMs)[0];
-  if (newest === undefined) return undefined;
-  const { account, environment, plan, limits } = newest;
-  return { account, environment, plan, limits };
+/** The account that `id` names: an account, or one of its keys. Undefined for an unknown id. */
+export function findHolder(records: Records, id: string): Holder | undefined {
+  const found = findAccount(records, id);
+  if (found === undefined) return undefined;
+  const { environment, plan, limits } = found;
+  return { account: found.id, environment, plan, limits };
 }
 
 /** `verdict` is what the store answered to a look at the account. */
@@ -93,20 +94,96 @@ export function bansReport(bans: readonly AccountBan[]): BanReport[] {
 }
 
 /** A key without its digest: nothing here helps to guess or to find it. */
-export function keyReport(record: KeyRecord): KeyReport {
-  const { id, name, plan, environment, account, scopes, limits } = record;
+export function keyReport(record: KeyRecord, account: AccountRecord): KeyReport {
+  const { id, name, environment, scopes, from } = record;
   return {
     id,
     name,
-    plan,
+    plan: account.plan,
     environment,
-    account,
+    account: record.account,
     scopes,
-    limits: Object.fromEntries(limits.map(({ window, limit }) => [window, limit])),
+    from,
+    limits: limitsReport(account),
     created: Math.floor(record.createdMs / 1000),
-    expires: record.expiresMs === undefined ? null : seconds(record.expiresMs),
-    revoked: record.revokedMs === undefined ? null : seconds(record.revokedMs),
+    expires: secondsOrNull(record.expiresMs),
+    revoked: secondsOrNull(record.revokedMs),
   };
+}
+
+/** With the key itself: told once, to whoever asked for it, and never again. */
+export function issuedReport({
+  key,
+  record,
+  account,
+}: IssuedKey): KeyReport & { readonly key: string } {
+  const { id, ...rest } = keyReport(record, account);
+  return { id, key, ...rest };
+}
+
+/** Keys with what their accounts say of them, in the order given. */
+export function keyReports(keys: readonly KeyRecord[], { accounts }: Records): KeyReport[] {
+  const named = new Map(accounts.map((account) => [account.id, account]));
+  return keys.map((key) => keyReport(key, named.get(key.account) as AccountRecord));
+}
+
+export type AccountReport = {
+  readonly account: string;
+  readonly environment: string;
+  readonly plan: string;
+  readonly limits: Readonly<Record<string, number>>;
+  readonly meta: Readonly<Record<string, string>>;
+  readonly state: "active" | "suspended";
+  readonly suspended: {
+    readonly since: number;
+    readonly until: number | null;
+    readonly reason: string;
+  } | null;
+  readonly created: number;
+  /** Ids of its keys that work. */
+  readonly keys: readonly string[];
+};
+
+/** Accounts with their working keys, in the order given. */
+export function accountReports(
+  accounts: readonly AccountRecord[],
+  { keys }: Records,
+  nowMs: number,
+): AccountReport[] {
+  const working = Map.groupBy(
+    keys.filter((key) => isWorking(key, nowMs)),
+    (key) => key.account,
+  );
+  return accounts.map((account) => {
+    const { id, environment, plan, meta, suspended, createdMs } = account;
+    const held = suspended !== undefined && isSuspended(account, nowMs) ? suspended : undefined;
+    return {
+      account: id,
+      environment,
+      plan,
+      limits: limitsReport(account),
+      meta,
+      state: held === undefined ? "active" : "suspended",
+      suspended:
+        held === undefined
+          ? null
+          : {
+              since: Math.floor(held.sinceMs / 1000),
+              until: secondsOrNull(held.untilMs),
+              reason: held.reason,
+            },
+      created: Math.floor(createdMs / 1000),
+      keys: (working.get(id) ?? []).map((key) => key.id),
+    };
+  });
+}
+
+function limitsReport({ limits }: AccountRecord): Record<string, number> {
+  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
+}
+
+function secondsOrNull(instantMs: number | undefined): number | null {
+  return instantMs === undefined ? null : seconds(instantMs);
 }
 
 /**

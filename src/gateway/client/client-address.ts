@@ -1,4 +1,5 @@
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
+import { type Networks, readNetworks } from "../../core/networks.ts";
 
 /**
  * An address in one spelling as far as it matters: IPv4-mapped IPv6 is IPv4, in whatever letters and
@@ -29,22 +30,10 @@ function wordsOf(address: string): number[] {
   return [...left, ...Array(Math.max(0, 8 - left.length - right.length)).fill(0), ...right];
 }
 
-export type TrustedProxies = (address: string) => boolean;
+export type TrustedProxies = Networks;
 
 /** Reads CIDRs as the configuration checked them; a bare address is a network of one. */
-export function trustProxies(cidrs: readonly string[]): TrustedProxies {
-  if (cidrs.length === 0) return () => false;
-  const list = new BlockList();
-  for (const cidr of cidrs) {
-    const [network = "", bits] = cidr.split("/");
-    const family = isIP(network) === 6 ? "ipv6" : "ipv4";
-    list.addSubnet(network, Number(bits ?? (family === "ipv6" ? 128 : 32)), family);
-  }
-  return (address) => {
-    const version = isIP(address);
-    return version !== 0 && list.check(address, version === 6 ? "ipv6" : "ipv4");
-  };
-}
+export const trustProxies: (cidrs: readonly string[]) => TrustedProxies = readNetworks;
 
 /**
  * The client's address: the peer's, or, from a trusted proxy, the rightmost of X-Forwarded-For that

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { Head } from "../../core/http/head.ts";
 import type { Found } from "../../core/http/route.ts";
-import type { KeyRecord } from "../../core/keys/key.ts";
+import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Refusal, RefusalCode } from "../../core/refusal.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
@@ -108,6 +108,8 @@ export class Exchange {
   backend: Backend | undefined;
   cors: CorsPolicy | undefined;
   key: KeyRecord | undefined;
+  /** The account of the key. */
+  owner: AccountRecord | undefined;
   standing: Standing | undefined;
   policy: string | undefined;
   /** Units that the request costs. */
@@ -195,8 +197,9 @@ export class Exchange {
   }
 
   /** The key is accepted. */
-  identify(key: KeyRecord): void {
+  identify(key: KeyRecord, owner: AccountRecord): void {
     this.key = key;
+    this.owner = owner;
   }
 
   /** The state of the account, or of the address's failure allowance, where nothing is decided. */

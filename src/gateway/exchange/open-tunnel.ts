@@ -1,4 +1,4 @@
-import type { KeyRecord } from "../../core/keys/key.ts";
+import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Served } from "./served.ts";
 
 /**

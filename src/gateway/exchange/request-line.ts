@@ -13,7 +13,7 @@ export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
     env: served?.name ?? arrival.environment,
     account: key?.account,
     key: key?.id,
-    plan: key?.plan,
+    plan: exchange.owner?.plan,
     method: exchange.request.method as string,
     route: exchange.found?.template,
     path: maskKeys(exchange.path).slice(0, PATH_LOGGED_MAX),

@@ -1,5 +1,6 @@
 import { requestFields } from "../../core/http/fields.ts";
 import type { Head } from "../../core/http/head.ts";
+import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { type Backend, type Gateway, type Served, schemeOf } from "../exchange/served.ts";
@@ -13,8 +14,8 @@ export type Admitted = {
   readonly head: Head;
   /** Forwarded byte for byte as it was matched. */
   readonly target: string;
-  readonly account: string;
-  readonly plan: string;
+  readonly key: KeyRecord;
+  readonly owner: AccountRecord;
   readonly standing: Standing;
 };
 
@@ -24,11 +25,11 @@ export type Admitted = {
  * wanted.
  */
 export function outgoingFields(admitted: Admitted): string[] {
-  const { gateway, exchange, served, backend, head, account, plan } = admitted;
+  const { gateway, exchange, served, backend, head, key, owner } = admitted;
   const fields = requestFields(head, {
     requestId: exchange.id,
-    account,
-    plan,
+    key,
+    owner,
     peer: exchange.arrival.peer,
     peerIsTrusted: gateway.isTrusted(exchange.arrival.peer),
     scheme: schemeOf(served),

@@ -56,13 +56,13 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   #takeConnection(): void {
-    const { gateway, exchange, account, backend } = this.#admitted;
+    const { gateway, exchange, owner, backend } = this.#admitted;
     exchange.wait("connection", gateway.elapsed());
     // Drop the previous try's controller. `#fail` would abort that finished try, and this one would
     // wait in the queue for ever.
     this.#controller = undefined;
     this.#stopWaiting = backend.upstreams.take(
-      account,
+      owner.id,
       (connection) => this.#dispatch(connection),
       this.#attempts,
     );

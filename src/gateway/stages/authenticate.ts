@@ -1,12 +1,11 @@
 import type { Head } from "../../core/http/head.ts";
+import { digestKey, judgeShape, readBearer } from "../../core/keys/key.ts";
 import {
-  digestKey,
+  type AccountRecord,
   judgeRecord,
-  judgeShape,
   type KeyRecord,
   limitsOf,
-  readBearer,
-} from "../../core/keys/key.ts";
+} from "../../core/keys/records.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import { type AccountName, accountId } from "../../stores/interface/quota-store.ts";
@@ -19,11 +18,13 @@ import type { Gateway, Served } from "../exchange/served.ts";
  */
 export class Consumer implements AccountName {
   readonly key: KeyRecord;
+  readonly owner: AccountRecord;
   readonly id: string;
   readonly limits: readonly Limit[];
 
-  constructor(key: KeyRecord, limits: readonly Limit[]) {
+  constructor(key: KeyRecord, owner: AccountRecord, limits: readonly Limit[]) {
     this.key = key;
+    this.owner = owner;
     this.id = accountId({ environment: key.environment, account: key.account });
     this.limits = limits;
   }
@@ -52,20 +53,22 @@ export function authenticate(gateway: Gateway, served: Served, head: Head): Judg
   const record = gateway.keys.find(digestKey(bearer.value));
   const key = judgeRecord(record, served.name, gateway.now());
   if (!key.ok) return key;
-  return accept(consumerOf(served, key.value));
+  // The store keeps no key without its account.
+  const owner = gateway.keys.account(key.value.account) as AccountRecord;
+  return accept(consumerOf(served, key.value, owner));
 }
 
 /** Worked out once for each record and set of plans: both are replaced, never changed. */
 const known = new WeakMap<Served["plans"], WeakMap<KeyRecord, Consumer>>();
 
-function consumerOf({ plans }: Served, key: KeyRecord): Consumer {
+function consumerOf({ plans }: Served, key: KeyRecord, owner: AccountRecord): Consumer {
   const ofPlans = known.get(plans) ?? new WeakMap<KeyRecord, Consumer>();
   known.set(plans, ofPlans);
   let consumer = ofPlans.get(key);
-  if (consumer === undefined) {
-    const plan = plans.get(key.plan);
-    const limits = plan === undefined ? [] : limitsFor(plan, key.limits);
-    consumer = new Consumer(key, limits);
+  if (consumer?.owner !== owner) {
+    const plan = plans.get(owner.plan);
+    const limits = plan === undefined ? [] : limitsFor(plan, owner.limits);
+    consumer = new Consumer(key, owner, limits);
     ofPlans.set(key, consumer);
   }
   return consumer;

@@ -1,4 +1,5 @@
 import { policyField } from "../../core/http/fields.ts";
+import { isSuspended } from "../../core/keys/records.ts";
 import type { PlanBounds } from "../../core/quota/plan.ts";
 import {
   admittedStanding,
@@ -28,12 +29,12 @@ export function spend(
   exchange: Exchange,
 ): Judged<Standing> | Promise<Judged<Standing>> {
   if (served.rateLimitFields === "policy") exchange.announce(policyField(consumer.limits));
-  if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.key.plan}`);
-  const bounds = served.planBounds.get(consumer.key.plan) ?? UNBOUNDED;
+  if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.owner.plan}`);
+  const bounds = served.planBounds.get(consumer.owner.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;
   const limits = askedLimits(consumer.limits, { operation, observe: bounds.observe });
 
-  const atOnce = judgeAtOnce(gateway, exchange, { bounds, limits, account: consumer.id });
+  const atOnce = judgeAtOnce(gateway, exchange, { bounds, limits, consumer });
   if (!atOnce.ok) {
     standAsKnown(gateway, exchange, { consumer, limits });
     return atOnce;
@@ -59,19 +60,20 @@ const NONE: readonly Limit[] = [];
 type Asked = {
   readonly bounds: PlanBounds;
   readonly limits: readonly Limit[];
-  readonly account: string;
+  readonly consumer: Consumer;
 };
 
 /**
- * Refuses without asking the store: too many requests at once, and a cost that can never fit. The
- * exchange counts as under way from here to its end.
+ * Refuses without asking the store: a suspended account, too many requests at once, and a cost that
+ * can never fit. The exchange counts as under way from here to its end.
  */
 function judgeAtOnce(
-  { concurrency }: Gateway,
+  { concurrency, now }: Gateway,
   exchange: Exchange,
-  { bounds: { concurrent }, limits, account }: Asked,
+  { bounds: { concurrent }, limits, consumer }: Asked,
 ): Judged<void> {
-  if (concurrent !== undefined && !exchange.occupy(concurrency, account, concurrent)) {
+  if (isSuspended(consumer.owner, now())) return refuse("account_suspended");
+  if (concurrent !== undefined && !exchange.occupy(concurrency, consumer.id, concurrent)) {
     return refuse("too_concurrent", `${concurrent} under way`);
   }
   const { cost } = exchange;

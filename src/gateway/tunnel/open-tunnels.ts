@@ -1,4 +1,4 @@
-import { judgeRecord, limitsOf } from "../../core/keys/key.ts";
+import { isSuspended, judgeRecord, limitsOf } from "../../core/keys/records.ts";
 import type { OpenTunnel } from "../exchange/open-tunnel.ts";
 import type { Gateway } from "../exchange/served.ts";
 
@@ -59,7 +59,11 @@ export class Tunnels {
     if (keys.ready) {
       for (const { key, served } of this.#firsts()) {
         const judged = judgeRecord(keys.find(key.digest), served.name, now());
+        const owner = keys.account(key.account);
         if (!judged.ok) this.#closeKey(key.id, judged.refusal.why as string);
+        else if (owner !== undefined && isSuspended(owner, now())) {
+          this.#closeKey(key.id, "the account is suspended");
+        }
       }
     }
     if (this.#asking) return;
@@ -91,9 +95,10 @@ export class Tunnels {
 
   /** Asks the store, since any gateway may have banned the account; while it is away, what is known. */
   async #isBanned({ key, served }: OpenTunnel): Promise<boolean> {
-    const { quotas } = this.#gateway;
+    const { keys, quotas } = this.#gateway;
     const name = { environment: key.environment, account: key.account };
-    const limits = limitsOf(served.plans.get(key.plan) ?? [], key.limits);
+    const owner = keys.account(key.account);
+    const limits = owner ? limitsOf(served.plans.get(owner.plan) ?? [], owner.limits) : [];
     const ask = { limits, bans: served.bans };
     const verdict = await quotas.peek(name, ask).catch(() => quotas.lastKnown(name));
     return verdict?.ban !== undefined && verdict.ban.untilMs > verdict.nowMs;

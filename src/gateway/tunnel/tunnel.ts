@@ -2,7 +2,7 @@ import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
 import { closeFrame, wrongSwitch } from "../../core/http/websocket.ts";
-import type { KeyRecord } from "../../core/keys/key.ts";
+import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import type { Forwarding } from "../exchange/exchange.ts";
 import type { OpenTunnel, TunnelRegister, Upgrade } from "../exchange/open-tunnel.ts";

@@ -18,6 +18,8 @@ import { type ProcessStatus, watch } from "./status.ts";
 export type WorkerGateway = Started & {
   /** Counts are taken out: each is told once. */
   status(): ProcessStatus;
+  /** Reads the key records now; those that cannot be had stay as they are. */
+  refreshKeys(): Promise<void>;
 };
 
 /**

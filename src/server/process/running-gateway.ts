@@ -26,6 +26,8 @@ export type Engine = {
   readonly watched: Omit<Watched, "version">;
   /** Brings the counts of other processes up to date, ahead of a scrape. */
   readonly gather?: () => Promise<void>;
+  /** Has other processes read the key records now. Never rejects. */
+  readonly spreadKeys?: () => Promise<void>;
   observe(): Pick<Observed, "store" | "keys" | "upstreams" | "workers">;
   /** Puts a configuration that was judged in force. Never rejects. */
   adopt(change: Change): Promise<Spread>;
@@ -79,7 +81,7 @@ export class RunningGateway implements Started {
     const { admin } = this.#config;
     if (admin === undefined) return;
     const { openAdmin } = await import("../../admin/listener.ts");
-    const { watched, gather } = this.#engine;
+    const { watched, gather, spreadKeys = async () => {} } = this.#engine;
     this.#admin = await openAdmin(admin, {
       ...this.#stores,
       config: () => this.#config,
@@ -87,6 +89,7 @@ export class RunningGateway implements Started {
       reload: () => this.reload(),
       watched: { ...watched, version: VERSION },
       ...(gather && { gather }),
+      spreadKeys,
       log: this.#options.log,
       now: this.#now,
     }).catch((error: unknown) => {
@@ -119,6 +122,10 @@ export class RunningGateway implements Started {
     return next;
   }
 
+  async refreshKeys(): Promise<void> {
+    await this.#stores.keys.refresh().catch(() => undefined);
+  }
+
   stop({ atOnce } = { atOnce: false }): Promise<void> {
     if (atOnce) this.#hurry.abort();
     this.#stopping ??= this.#stopOnce();
@@ -129,7 +136,7 @@ export class RunningGateway implements Started {
   async #reloadOnce(): Promise<Reloaded> {
     const loaded = await this.#options.load();
     const from = this.#config;
-    const inForce = { from, records: this.#stores.keys.list(), nowMs: this.#now() };
+    const inForce = { from, records: this.#stores.keys.records(), nowMs: this.#now() };
     const next = judgeReload(loaded, inForce);
     if (!next.ok) {
       this.#kept(whyNot(next), next.mistakes[0]);

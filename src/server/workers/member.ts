@@ -91,6 +91,12 @@ export class Member {
     if (this.serving) await this.#ask((report) => ({ report }), withinMs).catch(() => {});
   }
 
+  /** Has it read the key records; gives up after `withinMs`. Never rejects. */
+  async refreshKeys(withinMs: number): Promise<void> {
+    const ask = (refreshKeys: number): ToWorker => ({ refreshKeys });
+    if (this.serving) await this.#ask(ask, withinMs).catch(() => {});
+  }
+
   /** It drains and ends by itself. */
   stop(): void {
     this.#stopped = true;

@@ -11,6 +11,8 @@ export type ToWorker =
   | { readonly start: Config }
   | { readonly reload: Config; readonly id: number }
   | { readonly report: number }
+  /** Read the key records now, then report. */
+  | { readonly refreshKeys: number }
   | { readonly stop: true };
 
 export type FromWorker =

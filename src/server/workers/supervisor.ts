@@ -17,6 +17,8 @@ import { LAST_WORDS_MS, Team } from "./team.ts";
 
 /** A scrape waits so long for a process that does not answer, then takes what it told before. */
 const ASK_MS_MAX = 500;
+/** Records that are not read by then are read by the clock, within a second. */
+const REFRESH_MS_MAX = 1_500;
 
 type Crew = { readonly team: Team; readonly cache: CompileCache };
 
@@ -91,6 +93,8 @@ class Supervisor implements Engine {
   }
 
   gather = (): Promise<void> => this.#team.ask(ASK_MS_MAX);
+
+  spreadKeys = (): Promise<void> => this.#team.refreshKeys(REFRESH_MS_MAX);
 
   /** The worst of all processes; while none of them serves, this one's own. */
   observe(): ReturnType<Engine["observe"]> {

@@ -110,6 +110,11 @@ export class Team {
     await Promise.all([...this.#members].map((member) => member.ask(withinMs)));
   }
 
+  /** Has all of them read the key records; gives up after `withinMs`. */
+  async refreshKeys(withinMs: number): Promise<void> {
+    await Promise.all([...this.#members].map((member) => member.refreshKeys(withinMs)));
+  }
+
   /**
    * Puts a configuration in force in all of them, and in all that are started from now on. One goes
    * first: a configuration that it refuses is not given to the others. One that gives no answer is

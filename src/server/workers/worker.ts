@@ -69,6 +69,8 @@ class Service {
       this.#starting = this.#start(message.start);
     } else if ("reload" in message) {
       void this.#reload(message.reload, message.id);
+    } else if ("refreshKeys" in message) {
+      void this.#refreshKeys(message.refreshKeys);
     } else if ("report" in message) {
       void this.#tell(message.report);
     } else {
@@ -104,6 +106,11 @@ class Service {
     this.#config = { ...config, admin: undefined };
     const reloaded = await this.#gateway?.reload();
     if (reloaded !== undefined) await this.#channel.tell({ reloaded, id });
+  }
+
+  async #refreshKeys(id: number): Promise<void> {
+    await this.#gateway?.refreshKeys();
+    await this.#tell(id);
   }
 
   async #tell(id?: number): Promise<void> {

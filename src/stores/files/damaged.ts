@@ -1,3 +1,4 @@
+import { maskKeys } from "../../core/keys/key.ts";
 import { findPlace, findSyntaxMistake, type JsonPath, type Place } from "./json-place.ts";
 
 /** One thing that is wrong with a parsed file, by the path of the member. */
@@ -89,7 +90,7 @@ export class MemberReader {
   }
 
   note(path: JsonPath, why: string, value: unknown): void {
-    const found = JSON.stringify(value)?.slice(0, 60) ?? "nothing";
+    const found = maskKeys(JSON.stringify(value) ?? "nothing").slice(0, 60);
     this.mistakes.push({ path, why: `${why}: found ${found}` });
   }
 }

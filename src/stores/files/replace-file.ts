@@ -1,5 +1,6 @@
-import { type FileHandle, mkdir, open, realpath, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { realPathOf } from "./real-path.ts";
 
 /**
  * Replaces a file by temporary file, fsync, rename and fsync of the directory
@@ -10,7 +11,7 @@ import { dirname } from "node:path";
  */
 export async function replaceFile(path: string, pieces: Iterable<string>): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
-  const target = await realpath(path).catch(() => path);
+  const target = await realPathOf(path);
   const temporary = `${target}.tmp`;
   await rm(temporary, { force: true });
   try {
@@ -31,8 +32,15 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
 }
 
 async function keepOwner(handle: FileHandle, target: string): Promise<void> {
-  const before = await stat(target).catch(nothing);
-  if (before !== undefined) await handle.chown(before.uid, before.gid).catch(nothing);
+  const owner = await ownerOf(target);
+  if (owner !== undefined) await handle.chown(owner.uid, owner.gid).catch(nothing);
+}
+
+/** The owner of a file; the owner of its folder while it is not there. */
+export async function ownerOf(
+  target: string,
+): Promise<{ readonly uid: number; readonly gid: number } | undefined> {
+  return (await stat(target).catch(nothing)) ?? (await stat(dirname(target)).catch(nothing));
 }
 
 /** The rename itself is safe on disk only after this; some systems cannot, and lose nothing else. */

@@ -1,29 +1,37 @@
-import type { KeyRecord } from "../../core/keys/key.ts";
+import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 
-/** One edit of the set of records: gives the new set, and a value for the editor. */
-export type Edit<T> = (records: readonly KeyRecord[]) => {
-  readonly records: readonly KeyRecord[];
+/** One edit of all records: what they become, and what the editor is told. */
+export type Edit<T> = (records: Records) => {
+  readonly records: Records;
   readonly result: T;
 };
 
 /**
- * Knows the keys. Holds all records in memory: a lookup costs no I/O, and an unknown key none.
- * Every implementation passes test/stores/keys-contract.ts unchanged.
+ * Knows the keys and their accounts. Holds all records in memory: a lookup costs no I/O, and an
+ * unknown key none. Every implementation passes test/stores/interface/key-store.ts unchanged.
  *
  * - `find` is by digest; the key itself never gets here.
  * - A change by any writer, in any process, is seen by every reader within one second.
  * - Several writers never lose each other's change.
- * - Damaged or unreadable records never replace good ones.
+ * - A damaged record never replaces a good one, and never stands in the way of the others: what is
+ *   written beside it leaves it as it was.
  */
 export interface KeyStore {
   find(digest: string): KeyRecord | undefined;
-  list(): readonly KeyRecord[];
+  account(id: string): AccountRecord | undefined;
+  /** All records as they are known now. */
+  records(): Records;
   /** False until there is a copy of the records: then a key is neither valid nor invalid. */
   readonly ready: boolean;
   /** Applies the edit to the newest records, atomically against all other writers. */
   change<T>(edit: Edit<T>): Promise<T>;
+  /** Reads the newest records now. Rejects when they cannot be had. */
+  refresh(): Promise<void>;
   /** Called after each change of the records that `find` sees. */
   onChange(listener: () => void): void;
+  /** One line for each damaged record, with its place; empty when all can be read. */
+  damage(): readonly string[];
+  /** `why` repeats nothing of a record. */
   health(): { readonly ok: boolean; readonly why?: string };
   close(): Promise<void>;
 }

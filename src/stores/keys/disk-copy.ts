@@ -1,16 +1,19 @@
 import { readFile } from "node:fs/promises";
-import type { KeyRecord } from "../../core/keys/key.ts";
+import type { Records } from "../../core/keys/records.ts";
 import type { Report } from "../../telemetry/log.ts";
+import { damaged } from "../files/damaged.ts";
 import { takeLock } from "../files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import { keysText, readKeys } from "./file-keys.ts";
+import { keysText, readKeys } from "./file-format.ts";
 
 /** The last copy on disk of records that live in Redis. */
 export type KeysCopy = {
   /** The records that were there at the start; undefined when there was no copy. */
-  readonly found: readonly KeyRecord[] | undefined;
+  readonly found: Records | undefined;
   /** Writes in its own time; of several, the newest. Never fails: trouble is reported once. */
-  write(records: readonly KeyRecord[]): void;
+  write(records: Records): void;
+  /** Keeps what Redis has no more in a file of its own beside the copy, for whoever wants it back. */
+  setAside(records: Records): void;
   close(): Promise<void>;
 };
 
@@ -24,8 +27,9 @@ export async function openKeysCopy(
   lockWaitMs = LOCK_WAIT_MS,
 ): Promise<KeysCopy> {
   const found = await read(file);
-  let wanted: readonly KeyRecord[] | undefined;
+  let wanted: Records | undefined;
   let writing: Promise<void> | undefined;
+  let aside: Promise<void> = Promise.resolve();
   let trouble = false;
 
   async function writeAll(): Promise<void> {
@@ -53,17 +57,24 @@ export async function openKeysCopy(
       wanted = records;
       writing ??= writeAll();
     },
+    setAside: (records) => {
+      const lost = `${file}.lost`;
+      aside = aside
+        .then(() => writeOne(lost, records, lockWaitMs))
+        .then(
+          () => report("info", "keys_set_aside", { file: lost }),
+          (cause) =>
+            report("error", "keys_copy_unwritten", { file: lost, why: fileTrouble(cause) }),
+        );
+    },
     close: async () => {
       await writing;
+      await aside;
     },
   };
 }
 
-async function writeOne(
-  file: string,
-  records: readonly KeyRecord[],
-  lockWaitMs: number,
-): Promise<void> {
+async function writeOne(file: string, records: Records, lockWaitMs: number): Promise<void> {
   const lock = await takeLock(file, lockWaitMs);
   if (lock === undefined) throw new Error("another process keeps it locked");
   try {
@@ -73,7 +84,7 @@ async function writeOne(
   }
 }
 
-async function read(file: string): Promise<readonly KeyRecord[] | undefined> {
+async function read(file: string): Promise<Records | undefined> {
   let text: string;
   try {
     text = await readFile(file, "utf8");
@@ -81,7 +92,14 @@ async function read(file: string): Promise<readonly KeyRecord[] | undefined> {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return undefined;
     throw new Error(`Cannot read the state file ${file}: ${fileTrouble(cause)}`, { cause });
   }
-  return isCounters(text) ? undefined : readKeys(file, text);
+  if (isCounters(text)) return undefined;
+  const { records, damaged: found } = await readKeys(file, text, { nowMs: Date.now() });
+  if (found.length === 0) return records;
+  throw damaged(
+    file,
+    text,
+    found.flatMap(({ mistakes }) => mistakes),
+  );
 }
 
 /**
@@ -89,5 +107,5 @@ async function read(file: string): Promise<readonly KeyRecord[] | undefined> {
  * Redis: it holds no keys.
  */
 function isCounters(text: string): boolean {
-  return /^\{"version":1,"accounts":\[/.test(text);
+  return /^\{"version":\d+,"accounts":/.test(text);
 }

@@ -1,34 +1,35 @@
 import { readFile, stat } from "node:fs/promises";
-import { setImmediate as breathe } from "node:timers/promises";
-import type { KeyRecord } from "../../core/keys/key.ts";
+import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 import type { Report } from "../../telemetry/log.ts";
-import { DamagedFileError, damaged, parseFile } from "../files/damaged.ts";
+import { DamagedFileError, damaged } from "../files/damaged.ts";
 import { takeLock } from "../files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../files/replace-file.ts";
 import type { Edit, KeyStore } from "../interface/key-store.ts";
-import { RecordReader, recordText } from "./record-format.ts";
-import { RecordSet, refuseDuplicates } from "./record-set.ts";
+import { keysText, readKeys } from "./file-format.ts";
+import { InTurn } from "./in-turn.ts";
+import type { Reading } from "./reading.ts";
+import { RecordSet, refuseBroken } from "./record-set.ts";
 
 export type KeysFileOptions = {
   readonly path: string;
   readonly report: Report;
   /** Follow the changes of others: a gateway does, a command that reads once need not. */
   readonly watch: boolean;
-  /** The time that a change waits for the change of another process to end. */
+  /** How long a change waits for the one of another process to end. */
   readonly lockWaitMs?: number;
+  /** Unix milliseconds. */
+  readonly now?: () => number;
 };
 
-const VERSION = 1;
 /** A change by another process is seen within this and the reading: a second, with room. */
 const POLL_MS = 300;
-const LOCK_WAIT_MS = 10_000;
-/** Records read or written before the event loop has its turn: about two milliseconds. */
-const AT_ONCE = 500;
+const LOCK_WAIT_MS = 20_000;
 
 /**
- * Keys in one JSON file, a record per line, digests only. A missing file has no keys and is made by
- * the first change. Rejects, leaving the file as it is, when it is damaged (DamagedFileError, with
- * every place) or cannot be read.
+ * Keys and accounts in one JSON file, a record per line, digests only. A missing file has none and
+ * is made by the first change. Rejects, leaving the file as it is, when it cannot be read, or with
+ * DamagedFileError, which has every place; a command (`watch` false) reads the records that are
+ * whole.
  */
 export async function openKeysFile(options: KeysFileOptions): Promise<KeyStore> {
   const store = new KeysFile(options);
@@ -36,21 +37,25 @@ export async function openKeysFile(options: KeysFileOptions): Promise<KeyStore> 
   return store;
 }
 
-/** The identity of one content of the file: its inode, since every change is a rename. */
+/** The identity of one content of the file: the inode, since every change is a rename. */
 type Seen = { readonly identity: string; readonly exists: boolean };
 
 class KeysFile implements KeyStore {
   readonly ready = true;
   readonly #set = new RecordSet();
   readonly #options: KeysFileOptions;
+  readonly #turn = new InTurn();
   #seen: Seen = { identity: "", exists: false };
+  #reading: Pick<Reading, "damaged" | "older"> = { damaged: [], older: false };
+  /** A line for each mistake in a damaged record. */
+  #damage: readonly string[] = [];
   /** The content that was refused last: it is not read again until it changes. */
   #refused: { readonly identity: string; readonly error: DamagedFileError } | undefined;
   #trouble: string | undefined;
+  /** The trouble that the log has, in full. */
+  #told: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
-  /** Reading and changing take turns, so that an old reading never replaces a newer change. */
-  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: KeysFileOptions) {
     this.#options = options;
@@ -58,14 +63,28 @@ class KeysFile implements KeyStore {
 
   async open(): Promise<void> {
     await this.#read();
-    if (this.#options.watch) this.#next();
+    const { path, watch } = this.#options;
+    if (!watch) return;
+    if (this.#damage.length > 0) {
+      const text = await readFile(path, "utf8");
+      throw damaged(
+        path,
+        text,
+        this.#reading.damaged.flatMap(({ mistakes }) => mistakes),
+      );
+    }
+    this.#next();
   }
 
   find(digest: string): KeyRecord | undefined {
     return this.#set.find(digest);
   }
 
-  list(): readonly KeyRecord[] {
+  account(id: string): AccountRecord | undefined {
+    return this.#set.account(id);
+  }
+
+  records(): Records {
     return this.#set.records;
   }
 
@@ -73,24 +92,29 @@ class KeysFile implements KeyStore {
     this.#set.onChange(listener);
   }
 
+  damage(): readonly string[] {
+    return this.#damage;
+  }
+
   health(): { readonly ok: boolean; readonly why?: string } {
-    return this.#trouble === undefined ? { ok: true } : { ok: false, why: this.#trouble };
+    if (this.#trouble !== undefined) return { ok: false, why: this.#trouble };
+    const { length } = this.#reading.damaged;
+    if (length === 0) return { ok: true };
+    return { ok: false, why: `${length} records in the keys file are damaged: the log names them` };
   }
 
   change<T>(edit: Edit<T>): Promise<T> {
-    return this.#inTurn(() => this.#change(edit));
+    return this.#turn.run(() => this.#change(edit));
+  }
+
+  refresh(): Promise<void> {
+    return this.#turn.run(() => this.#follow(true));
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    await this.#turn;
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(() => undefined);
-    return done;
+    await this.#turn.idle();
   }
 
   async #change<T>(edit: Edit<T>): Promise<T> {
@@ -106,12 +130,17 @@ class KeysFile implements KeyStore {
       const before = this.#set.records;
       const { records, result } = edit(before);
       if (records === before) return result;
-      refuseDuplicates(records);
-      await replaceFile(path, keysText(records)).catch((cause: unknown) => {
+      refuseBroken(records);
+      const text = keysText(records, this.#reading.damaged);
+      await replaceFile(path, text).catch((cause: unknown) => {
         throw new Error(`Cannot write the keys file ${path}: ${fileTrouble(cause)}`, { cause });
       });
-      this.#seen = await look(path);
-      this.#set.replace(records);
+      // Damaged records have other places now: reading the file tells them.
+      if (this.#reading.damaged.length > 0) await this.#read();
+      else {
+        this.#seen = await look(path);
+        await this.#set.replace(records);
+      }
       return result;
     } finally {
       lock.release();
@@ -120,7 +149,7 @@ class KeysFile implements KeyStore {
 
   /** Takes over the file where it changed. Rejects, changing nothing, when that cannot be used. */
   async #read(): Promise<void> {
-    const { path } = this.#options;
+    const { path, now = Date.now } = this.#options;
     const seen = await look(path);
     if (seen.identity === this.#seen.identity) return;
     if (seen.identity === this.#refused?.identity) throw this.#refused.error;
@@ -128,12 +157,17 @@ class KeysFile implements KeyStore {
     const text = await readFile(path, "utf8").catch((cause: unknown) => {
       throw new Error(`Cannot read the keys file ${path}: ${fileTrouble(cause)}`, { cause });
     });
+    let reading: Reading;
     try {
-      this.#set.replace(await readKeys(path, text));
+      reading = await readKeys(path, text, { known: this.#set.records, nowMs: now() });
     } catch (error) {
       if (error instanceof DamagedFileError) this.#refused = { identity: seen.identity, error };
       throw error;
     }
+    const mistakes = reading.damaged.flatMap((each) => each.mistakes);
+    this.#damage = mistakes.length === 0 ? [] : damaged(path, text, mistakes).message.split("\n");
+    this.#reading = reading;
+    await this.#set.replace(reading.records);
     this.#seen = seen;
     this.#refused = undefined;
   }
@@ -141,23 +175,47 @@ class KeysFile implements KeyStore {
   #next(): void {
     if (this.#closed) return;
     this.#timer = setTimeout(() => {
-      void this.#inTurn(() => this.#follow()).finally(() => this.#next());
+      void this.#turn.run(() => this.#follow(false)).finally(() => this.#next());
     }, POLL_MS).unref();
   }
 
-  /** Keeps the last good records whatever becomes of the file; one line for each change of that. */
-  async #follow(): Promise<void> {
+  /**
+   * Keeps the last good records whatever becomes of the file; one line for each change of that.
+   * `strict`: rejects where they cannot be read.
+   */
+  async #follow(strict: boolean): Promise<void> {
     const { path, report } = this.#options;
     const before = this.#trouble;
+    const damageBefore = this.#damage;
     try {
       await this.#read();
       this.#trouble = undefined;
       if (before !== undefined) report("info", "keys_readable", { path });
     } catch (cause) {
-      this.#trouble = (cause as Error).message;
-      if (this.#trouble === before) return;
-      const why = `${this.#trouble}. The keys read before stay in use`;
-      report("error", "keys_unreadable", { path, why });
+      const { message } = cause as Error;
+      this.#trouble =
+        cause instanceof DamagedFileError
+          ? "the keys file is damaged: the log says where"
+          : message;
+      if (this.#told !== message) {
+        report("error", "keys_unreadable", {
+          path,
+          why: `${message}. The keys read before stay in use`,
+        });
+      }
+      this.#told = message;
+      if (strict) throw cause;
+      return;
+    }
+    this.#told = undefined;
+    if (this.#damage === damageBefore) return;
+    if (this.#damage.length > 0) {
+      report("error", "keys_damaged", {
+        path,
+        why: `${this.#damage.join("\n")}. The other records are in use`,
+      });
+    } else if (damageBefore.length > 0) {
+      report("info", "keys_whole", { path });
     }
   }
 }
@@ -172,58 +230,4 @@ async function look(path: string): Promise<Seen> {
     }
     throw new Error(`Cannot read the keys file ${path}: ${fileTrouble(cause)}`, { cause });
   }
-}
-
-/** The text of a file of keys, in pieces. */
-export function* keysText(records: readonly KeyRecord[]): Generator<string> {
-  yield `{"version":${VERSION},"keys":[\n`;
-  for (let from = 0; from < records.length; from += AT_ONCE) {
-    const piece = records.slice(from, from + AT_ONCE).map(recordText);
-    yield piece.join(",\n") + (from + AT_ONCE < records.length ? ",\n" : "\n");
-  }
-  yield "]}\n";
-}
-
-/** The records of such a file. Rejects with DamagedFileError, naming the places. */
-export async function readKeys(file: string, text: string): Promise<readonly KeyRecord[]> {
-  const values = (await readByLine(text)) ?? wholeFile(file, text);
-  const reader = new RecordReader();
-  for (const [index, value] of values.entries()) {
-    reader.add(value, ["keys", index]);
-    if (index % AT_ONCE === AT_ONCE - 1) await breathe();
-  }
-  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
-  return reader.records;
-}
-
-/** As keysText lays it out: 100,000 keys in pieces, without holding up requests for half a second. */
-async function readByLine(text: string): Promise<unknown[] | undefined> {
-  const lines = text.split("\n");
-  if (lines.shift() !== `{"version":${VERSION},"keys":[`) return undefined;
-  if (lines.pop() !== "" || lines.pop() !== "]}") return undefined;
-  const values: unknown[] = [];
-  try {
-    for (const [index, line] of lines.entries()) {
-      const isLast = index === lines.length - 1;
-      if (line.endsWith(",") === isLast) return undefined;
-      values.push(JSON.parse(isLast ? line : line.slice(0, -1)));
-      if (index % AT_ONCE === AT_ONCE - 1) await breathe();
-    }
-  } catch {
-    return undefined;
-  }
-  return values;
-}
-
-function wholeFile(file: string, text: string): readonly unknown[] {
-  const reader = new RecordReader();
-  const { version, keys, ...others } = reader.object(parseFile(file, text), []);
-  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
-  if (version !== VERSION) {
-    reader.note(["version"], `this gateway reads version ${VERSION}`, version);
-  }
-  for (const name of Object.keys(others)) reader.note([name], "it is unknown", others[name]);
-  const values = reader.list(keys, ["keys"]);
-  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
-  return values;
 }

@@ -1,12 +1,22 @@
-import type { KeyRecord } from "../../core/keys/key.ts";
+import { setImmediate as breathe } from "node:timers/promises";
+import {
+  type AccountRecord,
+  type KeyRecord,
+  NO_RECORDS,
+  type Records,
+} from "../../core/keys/records.ts";
 
-/** All records that a gateway knows, found by digest; every key store serves from one. */
+/** Records indexed before the event loop has its turn: a few milliseconds. */
+const AT_ONCE = 5_000;
+
+/** All records that a process knows, found by digest and by id; every key store serves from one. */
 export class RecordSet {
-  #records: readonly KeyRecord[] = [];
+  #records: Records = NO_RECORDS;
   #byDigest: ReadonlyMap<string, KeyRecord> = new Map();
+  #byAccount: ReadonlyMap<string, AccountRecord> = new Map();
   readonly #listeners: (() => void)[] = [];
 
-  get records(): readonly KeyRecord[] {
+  get records(): Records {
     return this.#records;
   }
 
@@ -14,9 +24,16 @@ export class RecordSet {
     return this.#byDigest.get(digest);
   }
 
-  /** Swaps all of them at once and tells the listeners. */
-  replace(records: readonly KeyRecord[]): void {
-    this.#byDigest = new Map(records.map((record) => [record.digest, record]));
+  account(id: string): AccountRecord | undefined {
+    return this.#byAccount.get(id);
+  }
+
+  /** Swaps all of them at once, when they are indexed, and tells the listeners. */
+  async replace(records: Records): Promise<void> {
+    const byDigest = await indexed(records.keys, ({ digest }) => digest);
+    const byAccount = await indexed(records.accounts, ({ id }) => id);
+    this.#byDigest = byDigest;
+    this.#byAccount = byAccount;
     this.#records = records;
     for (const listener of this.#listeners) listener();
   }
@@ -26,11 +43,28 @@ export class RecordSet {
   }
 }
 
-/** An editor's own mistake, never that of a person: an id or a digest must not come twice. */
-export function refuseDuplicates(records: readonly KeyRecord[]): void {
-  const ids = new Set(records.map(({ id }) => id));
-  const digests = new Set(records.map(({ digest }) => digest));
-  if (ids.size < records.length || digests.size < records.length) {
-    throw new RangeError("Cannot keep these keys: an id or a digest comes twice");
+async function indexed<T>(list: readonly T[], nameOf: (record: T) => string) {
+  const index = new Map<string, T>();
+  for (const [at, record] of list.entries()) {
+    index.set(nameOf(record), record);
+    if (at % AT_ONCE === AT_ONCE - 1) await breathe();
+  }
+  return index;
+}
+
+/** An editor's own mistake, never that of a person: ids and digests are unique, accounts are there. */
+export function refuseBroken({ keys, accounts }: Records): void {
+  const ids = new Set(keys.map(({ id }) => id));
+  const digests = new Set(keys.map(({ digest }) => digest));
+  const names = new Set(accounts.map(({ id }) => id));
+  if (
+    ids.size < keys.length ||
+    digests.size < keys.length ||
+    names.size < accounts.length ||
+    keys.some(({ account }) => !names.has(account))
+  ) {
+    throw new RangeError(
+      "Cannot keep these records: an id or a digest comes twice, or an account is missing",
+    );
   }
 }

@@ -1,54 +1,61 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
-import type { KeyRecord } from "../../core/keys/key.ts";
+import {
+  type AccountRecord,
+  type KeyRecord,
+  type Records,
+  soonestEnd,
+} from "../../core/keys/records.ts";
 import type { Report } from "../../telemetry/log.ts";
+import { MISTAKES_MAX } from "../files/damaged.ts";
 import type { Edit, KeyStore } from "../interface/key-store.ts";
 import type { Link } from "../redis/link.ts";
 import { translate } from "../redis/reply-errors.ts";
 import { connectRedis, type RedisAddress } from "../redis/single-link.ts";
 import { type KeysCopy, openKeysCopy } from "./disk-copy.ts";
-import { RecordSet, refuseDuplicates } from "./record-set.ts";
-import {
-  applyNews,
-  createRemoteKeys,
-  DamagedRecordsError,
-  type RemoteKeys,
-  type Snapshot,
-} from "./redis-records.ts";
+import { InTurn } from "./in-turn.ts";
+import type { DamagedRecord } from "./reading.ts";
+import { RecordSet, refuseBroken } from "./record-set.ts";
+import { createRemoteKeys, type Mark, type RemoteKeys, type Snapshot } from "./redis-records.ts";
 
 export type KeysRedisOptions = {
   readonly address: RedisAddress;
   readonly prefix: string;
-  /** The file of the last copy of the records, for a start while Redis is away. */
+  /** Where the last copy of the records is kept, for a start while Redis is away. */
   readonly copyFile?: string | undefined;
   readonly report: Report;
   /** Follow the changes of others: a gateway does, a command that reads once need not. */
   readonly watch: boolean;
   /** For `rediss://`, beyond what Node trusts by itself. */
   readonly tls?: ConnectionOptions;
+  /** Unix milliseconds. */
+  readonly now?: () => number;
 };
 
-/** The version is read this often, for gateways that missed the message. */
+/** The version is read this often, for those who missed the message. */
 const POLL_MS = 900;
 /** Writers that come second begin anew, so often at most; the pause grows with each. */
 const TRIES_MAX = 100;
 const PAUSE_MAX_MS = 100;
+/** How Redis is away: the check of the store tells that, and the copy here holds meanwhile. */
+const AWAY: ReadonlySet<string> = new Set([
+  ...["unreachable", "late", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK"],
+  ...["BUSY", "READONLY"],
+]);
 
 /**
- * Keys in Redis, with a full copy here: a lookup costs no command. A gateway (`watch`) starts while
- * Redis is away, from the copy on disk if there is one; a command rejects instead. Rejects with
- * DamagedFileError when the copy on disk cannot be read, and leaves it as it is.
+ * Keys and accounts in Redis, with a full copy here: a lookup costs no command. A gateway (`watch`)
+ * starts while Redis is away, from the copy on disk if there is one; a command rejects instead.
+ * Rejects with DamagedFileError when the copy on disk cannot be read, and leaves it as it is.
  */
 export async function openKeysRedis(options: KeysRedisOptions): Promise<KeyStore> {
-  const { address, prefix, copyFile, report, watch } = options;
+  const { address, prefix, copyFile, report, watch, now = Date.now } = options;
   const copy = watch && copyFile !== undefined ? await openKeysCopy(copyFile, report) : undefined;
   const link = connectRedis(options);
-  const store = new KeysRedis(link, createRemoteKeys(link, prefix), copy, report);
+  const store = new KeysRedis(link, createRemoteKeys(link, prefix, now), copy, report);
   try {
-    await link.tried;
-    if (watch) await store.follow();
-    else await store.refresh();
+    await store.open(watch);
   } catch (cause) {
     await store.close();
     throw new Error(`Cannot read the keys in ${address.shown}: ${wordsOf(cause)}`, { cause });
@@ -56,34 +63,45 @@ export async function openKeysRedis(options: KeysRedisOptions): Promise<KeyStore
   return store;
 }
 
+/** Redis has no records, and the copy on disk has some: nobody can know which of them is right. */
+class LostRecordsError extends Error {}
+
 class KeysRedis implements KeyStore {
   readonly #set = new RecordSet();
   readonly #link: Link;
   readonly #remote: RemoteKeys;
   readonly #copy: KeysCopy | undefined;
   readonly #report: Report;
-  /**
-   * The records as they were last read from Redis in this process's life; undefined before that.
-   */
+  readonly #turn = new InTurn();
+  /** The state of Redis when it was last read in this process's life; undefined before that. */
   #seen: Snapshot | undefined;
   #ready = false;
+  /** A line for each mistake in a damaged record. */
+  #damage: readonly string[] = [];
+  /** Why the newest records cannot be had, in words for people. */
   #trouble: string | undefined;
+  /** The trouble that the log has. */
   #told: string | undefined;
   #subscription: { restart(): void } | undefined;
   #missed = false;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
-  /** Reading and changing take turns, so that an old reading never replaces a newer change. */
-  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(link: Link, remote: RemoteKeys, copy: KeysCopy | undefined, report: Report) {
     this.#link = link;
     this.#remote = remote;
     this.#copy = copy;
     this.#report = report;
-    if (copy?.found === undefined) return;
-    this.#set.replace(copy.found);
-    this.#ready = true;
+  }
+
+  async open(watch: boolean): Promise<void> {
+    if (this.#copy?.found !== undefined) {
+      await this.#set.replace(this.#copy.found);
+      this.#ready = true;
+    }
+    await this.#link.tried;
+    if (watch) await this.#follow();
+    else await this.refresh();
   }
 
   get ready(): boolean {
@@ -94,7 +112,11 @@ class KeysRedis implements KeyStore {
     return this.#set.find(digest);
   }
 
-  list(): readonly KeyRecord[] {
+  account(id: string): AccountRecord | undefined {
+    return this.#set.account(id);
+  }
+
+  records(): Records {
     return this.#set.records;
   }
 
@@ -102,44 +124,47 @@ class KeysRedis implements KeyStore {
     this.#set.onChange(listener);
   }
 
+  damage(): readonly string[] {
+    return this.#damage;
+  }
+
   health(): { readonly ok: boolean; readonly why?: string } {
     if (this.#told !== undefined) return { ok: false, why: this.#told };
+    const length = this.#seen?.damaged.length ?? 0;
+    if (length > 0) {
+      return { ok: false, why: `${length} key records in Redis are damaged: the log names them` };
+    }
     const why = this.#trouble;
     return why === undefined ? { ok: this.#ready } : { ok: this.#ready, why };
   }
 
   change<T>(edit: Edit<T>): Promise<T> {
-    return this.#inTurn(() => this.#change(edit));
+    return this.#turn.run(() => this.#change(edit));
   }
 
-  /** Takes over what Redis has. Rejects, changing nothing, when that cannot be had or used. */
+  /** Takes over what Redis has. Rejects, changing nothing, when that cannot be had. */
   refresh(): Promise<void> {
-    return this.#inTurn(() => this.#refresh());
-  }
-
-  /** Goes on refreshing until closed: at each message, and by the clock. Never rejects. */
-  async follow(): Promise<void> {
-    this.#subscription = this.#link.subscribe(this.#remote.channel, {
-      message: (text) => void this.#hear(text),
-      up: () => void this.#look(false),
-      down: () => undefined,
-    });
-    await this.#look(false);
-    this.#next();
+    return this.#turn.run(() => this.#refresh());
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
     await this.#link.close();
-    await this.#turn;
+    await this.#turn.idle();
     await this.#copy?.close();
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(() => undefined);
-    return done;
+  /** Goes on refreshing until closed: at each message, and by the clock. Never rejects. */
+  async #follow(): Promise<void> {
+    this.#subscription = this.#link.subscribe(this.#remote.channel, {
+      // Anyone may publish there: a message is a reason to read the records, and says nothing more.
+      message: () => void this.#look(false),
+      up: () => void this.#look(false),
+      down: () => undefined,
+    });
+    await this.#look(false);
+    this.#next();
   }
 
   async #change<T>(edit: Edit<T>): Promise<T> {
@@ -148,10 +173,11 @@ class KeysRedis implements KeyStore {
       const before = this.#seen as Snapshot;
       const { records, result } = edit(before.records);
       if (records === before.records) return result;
-      refuseDuplicates(records);
-      const after = { version: versionAfter(before.version), records };
-      if (await this.#remote.put(before, after)) {
-        this.#adopt(after);
+      refuseBroken(records);
+      refuseOverDamaged(before, records);
+      const after = await this.#remote.put(before, records, versionAfter(before.version));
+      if (after !== undefined) {
+        await this.#adopt(after);
         return result;
       }
       await pause(Math.min(PAUSE_MAX_MS, 4 * tried) * Math.random());
@@ -160,39 +186,94 @@ class KeysRedis implements KeyStore {
   }
 
   async #refresh(): Promise<void> {
-    const version = await this.#remote.version();
-    if (this.#seen !== undefined && version === this.#seen.version) return this.#settle();
-    if (this.#seen !== undefined && numberOf(version) < numberOf(this.#seen.version)) {
-      await this.#restore(version, this.#seen);
+    for (let tried = 1; tried <= TRIES_MAX; tried++) {
+      const before = this.#seen;
+      const mark = await this.#remote.mark();
+      const isSame = mark.version === before?.version && mark.fields === before.fields;
+      if (before !== undefined && isSame && before.damaged.length === 0) return this.#settle();
+      const found = await this.#read(before, mark);
+      const isOlder = before !== undefined && numberOf(found.version) < numberOf(before.version);
+      const whole = await this.#withEnds(found, isOlder);
+      if (whole === undefined) continue;
+      if (isOlder) this.#tellLoss(before, found);
+      return this.#adopt(whole);
     }
-    const found = await this.#remote.all();
-    // Nothing in Redis but a copy here: it lost them while no gateway ran. Or nobody made any yet.
-    if (found.version === "" && this.#seen === undefined && this.#set.records.length > 0) {
-      throw new DamagedRecordsError(
+    throw new Error("Cannot read the keys: too many others are changing them. Try again");
+  }
+
+  async #read(before: Snapshot | undefined, mark: Mark): Promise<Snapshot> {
+    const isNext = before !== undefined && before.version !== mark.version;
+    const followed = isNext ? await this.#remote.since(before) : undefined;
+    const found = followed ?? (await this.#remote.all(this.#set.records));
+    // Nothing in Redis but a copy here: it lost them while no gateway ran.
+    if (found.version === "" && before === undefined && this.#set.records.keys.length > 0) {
+      throw new LostRecordsError(
         "Redis has no key records, the last copy on disk has some: the copy stays in use. Restore Redis, or remove the copy and restart",
       );
     }
-    this.#adopt(found);
+    return found;
   }
 
   /**
-   * Redis lost what it had acknowledged (emptied, restarted without its data, failed over): writes
-   * all that was last seen there over what it has now. Records made since then stay, so that of
-   * several gateways that do this the one that knew most has the last word.
+   * Keys that were taken away here stay away, though Redis has forgotten that (a failover, a backup
+   * that was restored): the earliest end of a key holds, and is written beside what Redis has. Keys
+   * that Redis does not have any more are not written. Undefined where somebody wrote meanwhile.
    */
-  async #restore(version: string, { version: lost, records }: Snapshot): Promise<void> {
-    const after = { version: versionAfter(lost), records };
-    const restored = await this.#remote.put({ version, records: [] }, after);
-    if (!restored) return;
-    const why = "Redis lost key records: they were written back from the copy here";
-    this.#report("error", "keys_restored", { keys: records.length, why });
+  async #withEnds(found: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
+    const known = new Map(this.#set.records.keys.map((key) => [key.digest, key]));
+    let changed = 0;
+    const keys = found.records.keys.map((key) => {
+      const own = known.get(key.digest);
+      if (own === undefined || own === key || own.id !== key.id) return key;
+      // An expiry may be put off, a revocation never: in the order of changes the later one holds.
+      if (!isOlder && (own.revokedMs === undefined || key.revokedMs !== undefined)) return key;
+      const { expiresMs: _, ...endless } = own;
+      const ended = soonestEnd(key, isOlder ? own : endless);
+      if (ended !== key) changed += 1;
+      return ended;
+    });
+    if (changed === 0) return found;
+    const records = { ...found.records, keys };
+    const to = versionAfter(found.version);
+    const message = "Redis had forgotten that keys were revoked or expire: their ends hold";
+    try {
+      const after = await this.#remote.put(found, records, to);
+      if (after !== undefined) this.#report("error", "keys_ended", { keys: changed, why: message });
+      return after;
+    } catch (cause) {
+      const why = `${message} here, and cannot be written: ${wordsOf(cause)}`;
+      this.#report("error", "keys_ended", { keys: changed, why });
+      return { ...found, records };
+    }
   }
 
-  #adopt(found: Snapshot): void {
+  /** Deleted records and a restored backup are somebody's wish, or a loss: either way people know. */
+  #tellLoss({ records: before }: Snapshot, { records }: Snapshot): void {
+    const left = new Set(records.keys.map(({ id }) => id));
+    const gone = before.keys.filter(({ id }) => !left.has(id)).map(({ id }) => id);
+    this.#copy?.setAside(before);
+    const why =
+      "Redis has older key records than it had (deleted, restored from a backup, or lost in a failover): they are in use as they are";
+    const counts = { keys: records.keys.length, gone: gone.length, ids: gone.slice(0, 20) };
+    this.#report("error", "keys_older", { ...counts, why });
+  }
+
+  async #adopt(found: Snapshot): Promise<void> {
+    const damage = damageLines(this.#remote.key, found.damaged);
+    const { records } = found;
     this.#seen = found;
     this.#ready = true;
-    this.#set.replace(found.records);
-    this.#copy?.write(found.records);
+    if (records !== this.#set.records) {
+      await this.#set.replace(records);
+      this.#copy?.write(records);
+    }
+    if (damage.join() !== this.#damage.join()) {
+      if (damage.length > 0) {
+        const why = `${damage.join("\n")}. The other records are in use`;
+        this.#report("error", "keys_damaged", { why });
+      } else this.#report("info", "keys_whole");
+    }
+    this.#damage = damage;
     this.#settle();
   }
 
@@ -200,14 +281,6 @@ class KeysRedis implements KeyStore {
     this.#trouble = undefined;
     if (this.#told !== undefined) this.#report("info", "keys_readable");
     this.#told = undefined;
-  }
-
-  async #hear(text: string): Promise<void> {
-    await this.#inTurn(async () => {
-      const next = this.#seen && applyNews(this.#seen, text);
-      if (next !== undefined) this.#adopt(next);
-    });
-    await this.#look(false);
   }
 
   /** `byClock`: a change that no message announced means that the subscription is deaf. */
@@ -221,10 +294,11 @@ class KeysRedis implements KeyStore {
       } else if (!byClock) this.#missed = false;
     } catch (cause) {
       this.#trouble = wordsOf(cause);
-      if (!(cause instanceof DamagedRecordsError) || this.#told === cause.message) return;
-      this.#told = cause.message;
-      const why = `${cause.message}. The keys read before stay in use`;
-      this.#report("error", "keys_unreadable", { why });
+      const isAway = !(cause instanceof LostRecordsError) && AWAY.has(translate(cause).code);
+      if (isAway || this.#told === this.#trouble) return;
+      this.#told = this.#trouble;
+      const stay = "The keys read before stay in use, revoked ones too";
+      this.#report("error", "keys_unreadable", { why: `${this.#told}. ${stay}` });
     }
   }
 
@@ -234,6 +308,26 @@ class KeysRedis implements KeyStore {
       void this.#look(true).finally(() => this.#next());
     }, POLL_MS).unref();
   }
+}
+
+/** A new record must not take the field of one that cannot be read. */
+function refuseOverDamaged({ damaged, records: before }: Snapshot, after: Records): void {
+  if (damaged.length === 0) return;
+  const known = new Set([...before.keys, ...before.accounts].map(({ id }) => id));
+  const taken = new Set(damaged.map(({ kind, id }) => `${kind} ${id}`));
+  const over = [
+    ...after.keys.filter(({ id }) => taken.has(`key ${id}`)),
+    ...after.accounts.filter(({ id }) => taken.has(`account ${id}`)),
+  ].find(({ id }) => !known.has(id));
+  if (over === undefined) return;
+  throw new Error(`Cannot use the ID ${over.id}: the record that has it is damaged, repair it`);
+}
+
+function damageLines(key: string, damaged: readonly DamagedRecord[]): readonly string[] {
+  return damaged
+    .flatMap(({ mistakes }) => mistakes)
+    .slice(0, MISTAKES_MAX)
+    .map(({ path, why }) => `Cannot use ${path.join(".")} in the hash ${key}: ${why}`);
 }
 
 /** `<number>.<random>`: the number grows with each change, and no two changes have one version. */
@@ -247,5 +341,5 @@ function numberOf(version: string): number {
 }
 
 function wordsOf(cause: unknown): string {
-  return cause instanceof DamagedRecordsError ? cause.message : translate(cause).message;
+  return cause instanceof LostRecordsError ? cause.message : translate(cause).message;
 }

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { ID_PATTERN } from "../../core/keys/key.ts";
+import { ID_PATTERN } from "../../core/keys/records.ts";
 import type { Account, Ban, Usage } from "../../core/quota/decide.ts";
 import { OPERATION_ID, WINDOWS } from "../../core/quota/windows.ts";
 import { damaged, MemberReader, parseFile } from "../files/damaged.ts";
@@ -67,7 +67,7 @@ export async function readState(file: string): Promise<SavedAccount[]> {
  * memory store: it holds no counters.
  */
 function isKeysCopy(text: string): boolean {
-  return /^\{"version":1,"keys":\[/.test(text);
+  return /^\{"version":\d+,"keys":/.test(text);
 }
 
 /** `minute`, or `1z141z3.minute`: a window of an operation. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { limitsOf } from "../../../src/core/keys/key.ts";
+import { limitsOf, NO_RECORDS } from "../../../src/core/keys/records.ts";
 import type { BanReport, KeyReport, UsageReport } from "../../../src/core/keys/report.ts";
 import { openBackend } from "../../support/gateway/backend.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse } from "../admin-house.ts";
@@ -69,7 +69,7 @@ describe("usage and bans", () => {
     await using house = await openAdminHouse();
     const { account } = await issueOn(house, "acme");
     await banned(house, account);
-    await house.keys.change(() => ({ records: [], result: undefined }));
+    await house.keys.change(() => ({ records: NO_RECORDS, result: undefined }));
     assert.equal((await house.ask("DELETE", `/api/bans/${account}`)).status, 200);
   });
 });

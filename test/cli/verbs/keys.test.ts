@@ -41,8 +41,9 @@ describe("keys", () => {
       name: "a shop",
       plan: "free",
       environment: "production",
-      account: told.id,
+      account: told.account,
       scopes: ["beta"],
+      from: [],
       limits: {},
       created: Math.floor(NOW_MS / 1000),
       expires: Math.ceil(NOW_MS / 1000) + 90 * 86_400,
@@ -175,7 +176,7 @@ describe("keys in Redis", () => {
     try {
       const made = jsonOf<Told>(await keys("create", "--env", "staging", "--plan", "pro"));
       const rotated = jsonOf<Told>(await keys("rotate", made.id));
-      assert.equal(rotated.account, made.id);
+      assert.equal(rotated.account, made.account);
       assert.equal((await keys("revoke", rotated.id)).status, 0);
       const listed = jsonOf<Told[]>(await keys("list"));
       assert.deepEqual(

@@ -5,8 +5,8 @@ import type { Head } from "../../../src/core/http/head.ts";
 
 const IDENTITY: Identity = {
   requestId: "r1",
-  account: "acme",
-  plan: "free",
+  key: { id: "k_1", scopes: [] },
+  owner: { id: "acme", plan: "free", meta: {} },
   peer: "192.0.2.7",
   peerIsTrusted: false,
   scheme: "http",
@@ -34,6 +34,7 @@ function head(rawHeaders: readonly string[], more: Partial<Head> = {}): Head {
 const OURS: Readonly<Record<string, string>> = {
   "X-Consumer-Id": "acme",
   "X-Consumer-Plan": "free",
+  "X-Consumer-Key-Id": "k_1",
   "X-Request-Id": "r1",
   "X-Forwarded-For": "192.0.2.7",
   "X-Forwarded-Proto": "http",
@@ -150,7 +151,7 @@ describe("A client's own X-Request-Id", () => {
     const at = fields.indexOf("X-Client-Request-Id");
     return at === -1 ? undefined : fields[at + 1];
   };
-  const [before, behind] = [ours().slice(0, 6), ours().slice(6)];
+  const [before, behind] = [ours().slice(0, 8), ours().slice(8)];
 
   it("goes on as X-Client-Request-Id, and never as X-Request-Id", () => {
     const fields = [...before, "X-Client-Request-Id", "abc", ...behind];

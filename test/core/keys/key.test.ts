@@ -7,20 +7,15 @@ import {
   checksum,
   digestKey,
   formKey,
-  ID_PATTERN,
-  judgeRecord,
   judgeShape,
-  type KeyRecord,
-  limitsOf,
   maskKeys,
   readBearer,
 } from "../../../src/core/keys/key.ts";
 
 /** Well-formed by itself (docs/reference/keys.md#key-shape). */
 const EXAMPLE = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
-const NOON = Date.UTC(2026, 6, 15, 12);
 
-const why = (judged: ReturnType<typeof judgeShape> | ReturnType<typeof judgeRecord>) =>
+const why = (judged: ReturnType<typeof judgeShape>) =>
   judged.ok ? "ok" : `${judged.refusal.code}: ${judged.refusal.why}`;
 
 describe("The checksum of a key", () => {
@@ -131,88 +126,11 @@ describe("A key in a text for the log", () => {
   });
 });
 
-describe("A record", () => {
-  const record: KeyRecord = {
-    id: "k_1",
-    digest: digestKey(EXAMPLE),
-    name: "",
-    plan: "free",
-    environment: "production",
-    account: "k_1",
-    scopes: [],
-    limits: [],
-    createdMs: 0,
-  };
-  const cases: readonly (readonly [string, KeyRecord | undefined, string])[] = [
-    ["that is good is accepted", record, "ok"],
-    ["that is not there is refused", undefined, "key_invalid: unknown key"],
-    [
-      "of another environment is refused",
-      { ...record, environment: "staging" },
-      "key_invalid: another environment",
-    ],
-    ["that was revoked is refused", { ...record, revokedMs: NOON - 1 }, "key_invalid: revoked key"],
-    [
-      "revoked by a clock that is ahead is refused",
-      { ...record, revokedMs: NOON + 5_000 },
-      "key_invalid: revoked key",
-    ],
-    ["works a millisecond before it expires", { ...record, expiresMs: NOON + 1 }, "ok"],
-    [
-      "is refused at the instant it expires",
-      { ...record, expiresMs: NOON },
-      "key_invalid: expired key",
-    ],
-  ];
-  for (const [name, given, expected] of cases) {
-    it(name, () => assert.equal(why(judgeRecord(given, "production", NOON)), expected));
-  }
-
-  it("has the SHA-256 of the key, in hex", () => {
+describe("A key at rest", () => {
+  it("is the SHA-256 of the key, in hex", () => {
     assert.equal(
       digestKey("abc"),
       "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
     );
-  });
-
-  it("has an id of 1 to 64 plain characters", () => {
-    for (const id of ["a", "A.b_c-9", "x".repeat(64)]) assert.match(id, ID_PATTERN);
-    for (const id of ["", "x".repeat(65), "a b", "a/b", "a:b", "é", "a\n"]) {
-      assert.doesNotMatch(id, ID_PATTERN);
-    }
-  });
-});
-
-describe("The limits of an account", () => {
-  const plan = [
-    { window: "minute", limit: 60 },
-    { window: "day", limit: 1_000 },
-  ] as const;
-
-  it("are the plan's, its own in place of them, in the order of the windows", () => {
-    assert.deepEqual(limitsOf(plan, []), plan);
-    assert.deepEqual(limitsOf(plan, [{ window: "day", limit: 5 }]), [
-      { window: "minute", limit: 60 },
-      { window: "day", limit: 5 },
-    ]);
-    assert.deepEqual(
-      limitsOf(plan, [
-        { window: "month", limit: 7 },
-        { window: "second", limit: 1 },
-      ]),
-      [
-        { window: "second", limit: 1 },
-        { window: "minute", limit: 60 },
-        { window: "day", limit: 1_000 },
-        { window: "month", limit: 7 },
-      ],
-    );
-  });
-
-  it("are its own alone on a custom plan", () => {
-    assert.deepEqual(limitsOf("custom", [{ window: "hour", limit: 3 }]), [
-      { window: "hour", limit: 3 },
-    ]);
-    assert.deepEqual(limitsOf("custom", []), []);
   });
 });

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
-import { issueKeys, revokeKey } from "../../../src/core/keys/keyring.ts";
+import { issueKeys } from "../../../src/core/keys/keyring.ts";
 import { PERIOD_MS_MAX, type WantedKeys } from "../../../src/core/keys/keyring-rules.ts";
+import { NO_RECORDS } from "../../../src/core/keys/records.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import { DAY, FREE, first, issue, LIMITS, NOON, refusal, ring } from "./ring.ts";
 
@@ -13,46 +14,53 @@ describe("Issuing keys", () => {
       ["staging", "test"],
     ] as const) {
       const { issued, records } = issue({ environment, name: "ci", scopes: ["beta", "beta"] });
-      const { key, record } = first(issued);
+      const { key, record, account } = first(issued);
       assert.equal(judgeShape(key, "pets", tag).ok, true);
       assert.equal(record.digest, digestKey(key));
-      assert.deepEqual(records, [record]);
+      assert.deepEqual(records, { keys: [record], accounts: [account] });
       assert.doesNotMatch(JSON.stringify(records), new RegExp(key.slice(10)));
       const { id, digest: _, ...rest } = record;
       assert.match(id, /^k_[0-9A-Za-z]{12}$/);
       assert.deepEqual(rest, {
         name: "ci",
-        plan: "free",
         environment,
-        account: id,
+        account: account.id,
         scopes: ["beta"],
-        limits: [],
+        from: [],
         createdMs: NOON,
       });
     }
   });
 
-  it("gives no name, scope, limit or expiry unless told to, and then that", () => {
-    const record = first(issue({ expiresInMs: 90 * DAY }).records);
-    assert.equal(record.expiresMs, NOON + 90 * DAY);
-    const { id, digest: _, ...rest } = first(issue().records);
+  it("starts an account with an id of its own, on the terms that were asked for", () => {
+    const meta = { tenant: "42" };
+    const { id, ...rest } = first(issue({ limits: LIMITS, meta }).records.accounts);
+    assert.match(id, /^a_[0-9A-Za-z]{12}$/);
     assert.deepEqual(rest, {
-      name: "",
-      plan: "free",
       environment: "production",
-      account: id,
-      scopes: [],
-      limits: [],
+      plan: "free",
+      limits: LIMITS,
+      meta,
       createdMs: NOON,
     });
   });
 
+  it("gives no name, scope, network or expiry unless told to, and then that", () => {
+    const from = ["192.0.2.0/24", "::1"];
+    const record = first(issue({ expiresInMs: 90 * DAY, from }).records.keys);
+    assert.deepEqual([record.expiresMs, record.from], [NOON + 90 * DAY, from]);
+    const { id: _, digest: __, account: ___, ...rest } = first(issue().records.keys);
+    const plain = { name: "", environment: "production", scopes: [], from: [], createdMs: NOON };
+    assert.deepEqual(rest, plain);
+  });
+
   it("makes as many as asked: each with an account of its own, or all in the one named", () => {
     const own = issue({ count: 1_000 });
-    assert.equal(new Set(own.records.map(({ account }) => account)).size, 1_000);
-    assert.equal(new Set(own.records.map(({ digest }) => digest)).size, 1_000);
+    assert.equal(new Set(own.records.keys.map(({ account }) => account)).size, 1_000);
+    assert.equal(new Set(own.records.keys.map(({ digest }) => digest)).size, 1_000);
+    assert.equal(own.records.accounts.length, 1_000);
     const shared = issue({ count: 3, account: "acme" }, own.records);
-    assert.equal(shared.records.length, 1_003);
+    assert.deepEqual([shared.records.keys.length, shared.records.accounts.length], [1_003, 1_001]);
     assert.deepEqual(
       shared.issued.map(({ record }) => record.account),
       ["acme", "acme", "acme"],
@@ -64,22 +72,22 @@ describe("Issuing keys", () => {
       { window: "day", limit: 1e12 },
       { window: "second", limit: 1 },
     ];
-    assert.deepEqual(first(issue({ limits }).records).limits, [limits[1], limits[0]]);
+    assert.deepEqual(first(issue({ limits }).records.accounts).limits, [limits[1], limits[0]]);
   });
 
   it("never takes an id that a key or an account has", () => {
-    const taken = first(issue().records).id;
-    for (const other of [{ id: taken }, { id: "k_x", account: taken }]) {
-      const record = { ...first(issue().records), ...other };
-      assert.notEqual(first(issue({}, [record], ring()).issued).record.id, taken);
-    }
-    assert.notEqual(first(issue({ account: taken }, [], ring()).issued).record.id, taken);
+    const { keys, accounts } = issue().records;
+    const [key, account] = [first(keys), first(accounts)];
+    const again = issue({}, { keys, accounts: [] }, ring()).issued;
+    assert.notEqual(first(again).record.id, key.id);
+    const other = issue({}, { keys: [], accounts }, ring()).issued;
+    assert.notEqual(first(other).account.id, account.id);
   });
 
   it("never takes an id twice in one go, though the dice fall alike", () => {
     let falls = 0;
     const random = () => Math.floor(falls++ / (12 + 30 + 12));
-    const { issued } = issue({ count: 2 }, [], { ...ring(), random });
+    const { issued } = issue({ count: 2 }, NO_RECORDS, { ...ring(), random });
     assert.notEqual(issued[0]?.record.id, issued[1]?.record.id);
   });
 
@@ -114,6 +122,19 @@ describe("Issuing keys", () => {
     ["an account of 65", { account: "x".repeat(65) }, /1 to 64/],
     ["a name of 201", { name: "x".repeat(201) }, /at most 200/],
     ["a name of two lines", { name: "a\nb" }, /without control characters/],
+    ["a name that turns its line around", { name: "a\u202eb" }, /without control characters/],
+    ["a name that hides a line", { name: "a\u2028b" }, /without control characters/],
+    ["an account that is a folder", { account: ".." }, /the account "\.\."/],
+    ["an account that is this folder", { account: "." }, /the account "\."/],
+    ["a network of 33 bits", { from: ["10.0.0.0/33"] }, /"10\.0\.0\.0\/33" as a network/],
+    ["a network that is a name", { from: ["localhost"] }, /as a network/],
+    ["metadata in capitals", { meta: { Tenant: "1" } }, /metadata name "Tenant"/],
+    ["metadata with a space", { meta: { tenant: "a b" } }, /value of metadata tenant/],
+    [
+      "17 names of metadata",
+      { meta: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`m${i}`, "x"])) },
+      /more than 16/,
+    ],
     ["a scope in capitals", { scopes: ["beta", "Beta"] }, /the scopes "beta Beta"/],
     ["a scope of 65", { scopes: ["x".repeat(65)] }, /the scopes/],
     ["a scope of nothing", { scopes: [""] }, /the scopes/],
@@ -127,7 +148,7 @@ describe("Issuing keys", () => {
   ];
   for (const [name, wanted, message] of mistakes) {
     it(`is wrong usage with ${name}`, () => {
-      const told = refusal(issueKeys([], { ...FREE, ...wanted }, ring()));
+      const told = refusal(issueKeys(NO_RECORDS, { ...FREE, ...wanted }, ring()));
       assert.match(told, /^usage: Cannot /);
       assert.match(told, message);
     });
@@ -142,25 +163,34 @@ describe("Issuing keys", () => {
     });
     issue({ account: "x".repeat(64), name: "x".repeat(200), expiresInMs: PERIOD_MS_MAX });
     issue({ scopes: Array.from({ length: 20 }, (_, i) => `s${i}`), expiresInMs: 1 });
-    issue({ scopes: ["x".repeat(64), "orders:read", "2.0/a_b"] });
+    issue({ scopes: ["x".repeat(64), "orders:write", "a/b.c_d-1"] });
+    issue({ name: "a \u200d emoji, \u5e97", account: "..." });
     issue({ plan: "enterprise", limits: LIMITS });
   });
 
   it("says little of what a stranger wrote at length", () => {
-    assert.ok(refusal(issueKeys([], { ...FREE, plan: "x".repeat(9_999) }, ring())).length < 250);
+    assert.ok(
+      refusal(issueKeys(NO_RECORDS, { ...FREE, plan: "x".repeat(9_999) }, ring())).length < 250,
+    );
   });
 });
 
 describe("A further key of an account", () => {
-  const { records } = issue({ account: "acme", limits: LIMITS });
+  const { records } = issue({ account: "acme", limits: LIMITS, meta: { tenant: "42" } });
+  const further = (wanted: Partial<WantedKeys>) =>
+    issueKeys(records, { account: "acme", ...wanted }, ring());
 
-  it("is issued on the same terms", () => {
-    assert.equal(issue({ account: "acme", limits: [...LIMITS] }, records).records.length, 2);
+  it("takes environment, plan and limits from it", () => {
+    const edited = further({});
+    assert.ok(edited.ok);
+    assert.equal(first(edited.issued).record.environment, "production");
+    assert.equal(edited.records.accounts, records.accounts);
   });
 
-  it("has nothing to do with the environment and plan of other accounts", () => {
-    const other = issue({ account: "other", environment: "staging", plan: "pro" }, records);
-    assert.ok(issue({ account: "acme", limits: LIMITS }, other.records));
+  it("may name the same terms again", () => {
+    const meta = { tenant: "42" };
+    assert.ok(further({ ...FREE, limits: [...LIMITS], meta }).ok);
+    assert.ok(further({ ...FREE, limits: [] }).ok);
   });
 
   const others: readonly (readonly [string, Partial<WantedKeys>, RegExp])[] = [
@@ -168,49 +198,44 @@ describe("A further key of an account", () => {
     [
       "another plan",
       { plan: "pro" },
-      /on plan pro with minute=500 .* is on plan free with minute=500/,
+      /on plan pro with minute=500 .* is on plan free with minute=500: .*accounts set acme/,
     ],
     ["other limits", { limits: [{ window: "minute", limit: 501 }] }, /minute=501/],
-    ["no limits", { limits: [] }, /on plan free to account acme/],
     [
       "a further limit",
       { limits: [{ window: "day", limit: 9 }, ...LIMITS] },
-      /with minute=500 day=9 to account acme, .* with minute=500: give/,
+      /minute=500 day=9 to/,
     ],
+    ["other metadata", { meta: { tenant: "43" } }, /other metadata to account acme/],
   ];
   for (const [name, wanted, message] of others) {
     it(`is refused with ${name}`, () => {
-      const all = { ...FREE, account: "acme", limits: LIMITS, ...wanted };
-      const told = refusal(issueKeys(records, all, ring()));
+      const told = refusal(further(wanted));
       assert.match(told, /^refused: /);
       assert.match(told, message);
     });
   }
 
-  it("may take another plan once no key works any more, but never another environment", () => {
-    const revoked = revokeKey(records, first(records).id, NOON);
-    assert.ok(revoked.ok);
-    issue({ account: "acme", plan: "pro" }, revoked.records);
-    const moved = { ...FREE, account: "acme", environment: "staging" };
-    assert.match(refusal(issueKeys(revoked.records, moved, ring())), /lives in production/);
+  it("needs an environment and a plan where the account is new: all that is missing is named", () => {
+    const fresh = (wanted: WantedKeys) =>
+      refusal(issueKeys(records, { account: "new", ...wanted }, ring()));
+    assert.match(fresh({}), /^usage: Missing --env and --plan:/);
+    assert.match(fresh({ plan: "free" }), /^usage: Missing --env:/);
+    assert.match(fresh({ environment: "staging" }), /^usage: Missing --plan:/);
   });
 
-  it("may take another plan at the instant the last key expires, and not before", () => {
-    const { records: expiring } = issue({ account: "acme", expiresInMs: DAY });
-    const wanted = { ...FREE, account: "acme", plan: "pro" };
-    assert.match(refusal(issueKeys(expiring, wanted, ring(NOON + DAY - 1))), /^refused: /);
-    assert.ok(issueKeys(expiring, wanted, ring(NOON + DAY)).ok);
-  });
-
-  it("joins the account that is named by its first key's id", () => {
-    const { records: own } = issue();
-    const account = first(own).id;
-    assert.equal(issue({ account }, own, ring(NOON + 1)).records[1]?.account, account);
-  });
-
-  it("cannot have the id of a key of another account as its account", () => {
-    const id = first(records).id;
+  it("cannot have the id of a key as its account", () => {
+    const id = first(records.keys).id;
     const told = refusal(issueKeys(records, { ...FREE, account: id }, ring()));
     assert.match(told, /is a key of account acme/);
+  });
+
+  it("joins an account that is named as its first key, as older ones are", () => {
+    const own = first(records.keys);
+    const account = { ...first(records.accounts), id: own.id };
+    const older = { keys: [{ ...own, account: own.id }], accounts: [account] };
+    const edited = issueKeys(older, { account: own.id }, ring(NOON + 1));
+    assert.ok(edited.ok);
+    assert.equal(first(edited.issued).record.account, own.id);
   });
 });

@@ -1,15 +1,24 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { digestKey, judgeRecord, judgeShape, type KeyRecord } from "../../../src/core/keys/key.ts";
-import { findKeys, revokeKey, rotateKey } from "../../../src/core/keys/keyring.ts";
+import { findAccount, findKeys } from "../../../src/core/keys/find.ts";
+import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
+import { revokeKeys, rotateKey, setKey } from "../../../src/core/keys/keyring.ts";
 import { PERIOD_MS_MAX } from "../../../src/core/keys/keyring-rules.ts";
+import { judgeRecord, type Records } from "../../../src/core/keys/records.ts";
 import { DAY, first, issue, LIMITS, NOON, refusal, ring } from "./ring.ts";
 
 describe("Rotating a key", () => {
   const graceMs = DAY;
-  const { records } = issue({ account: "acme", limits: LIMITS, scopes: ["beta"], name: "ci" });
-  const old = first(records);
-  const rotate = (from: readonly KeyRecord[], id: string, nowMs = NOON + 1_000, more = {}) =>
+  const from = ["192.0.2.0/24"];
+  const { records } = issue({
+    account: "acme",
+    limits: LIMITS,
+    scopes: ["beta"],
+    name: "ci",
+    from,
+  });
+  const old = first(records.keys);
+  const rotate = (from: Records, id: string, nowMs = NOON + 1_000, more = {}) =>
     rotateKey(from, id, { ...ring(nowMs), graceMs, ...more });
 
   it("makes a new id and secret for the same account on the same terms", () => {
@@ -22,15 +31,16 @@ describe("Rotating a key", () => {
     assert.deepEqual(same, before);
     assert.ok(id !== oldId && digest !== oldDigest && digest === digestKey(key));
     assert.equal(createdMs, NOON + 1_000);
-    assert.deepEqual(edited.records, [edited.previous, record]);
+    assert.deepEqual(edited.records.keys, [edited.previous, record]);
+    assert.equal(edited.records.accounts, records.accounts);
   });
 
   it("leaves every other key as it is", () => {
     const { records: all } = issue({ account: "other", count: 2 }, records);
     const edited = rotate(all, old.id);
     assert.ok(edited.ok);
-    const others = all.slice(1);
-    assert.deepEqual(edited.records, [edited.previous, ...others, edited.issued.record]);
+    const others = all.keys.slice(1);
+    assert.deepEqual(edited.records.keys, [edited.previous, ...others, edited.issued.record]);
   });
 
   it("lets the old one work for the grace, and not at its end", () => {
@@ -46,7 +56,7 @@ describe("Rotating a key", () => {
 
   it("carries the expiry over, and does not put off that of the old one", () => {
     const { records: expiring } = issue({ expiresInMs: graceMs / 2 });
-    const edited = rotate(expiring, first(expiring).id);
+    const edited = rotate(expiring, first(expiring.keys).id);
     assert.ok(edited.ok);
     assert.equal(edited.issued.record.expiresMs, NOON + graceMs / 2);
     assert.equal(edited.previous.expiresMs, NOON + graceMs / 2);
@@ -64,11 +74,11 @@ describe("Rotating a key", () => {
   });
 
   it("is refused for one that is revoked or expired, and for an environment that is gone", () => {
-    const revoked = revokeKey(records, old.id, NOON);
+    const revoked = revokeKeys(records, old.id, NOON);
     assert.ok(revoked.ok);
     assert.match(refusal(rotate(revoked.records, old.id)), /^refused: .* as it is revoked/);
     const { records: expiring } = issue({ expiresInMs: 1_000 });
-    assert.match(refusal(rotate(expiring, first(expiring).id)), /as it is expired/);
+    assert.match(refusal(rotate(expiring, first(expiring.keys).id)), /as it is expired/);
     const gone = rotate(records, old.id, NOON, { environments: [] });
     assert.match(refusal(gone), /"production" is no longer configured/);
   });
@@ -89,77 +99,144 @@ describe("Rotating a key", () => {
     assert.match(told, /^refused: .* as 2 work: name one of k_\w+, k_\w+$/);
     const eleven = issue({ account: "acme", count: 11 }).records;
     assert.match(refusal(rotate(eleven, "acme")), /as 11 work: name one of k_\w+(?:, k_\w+){9}$/);
+    const none = { ...records, keys: [] };
+    assert.match(refusal(rotate(none, "acme")), /^refused: .*it has none/);
   });
 });
 
-describe("Revoking a key", () => {
+describe("Revoking", () => {
   const { records } = issue({ account: "acme", count: 2 });
-  const [one, two] = records;
+  const [one, two] = records.keys;
+  const revoke = (from: Records, id: string, nowMs = NOON) => {
+    const edited = revokeKeys(from, id, nowMs);
+    assert.ok(edited.ok, edited.ok ? "" : edited.message);
+    return edited;
+  };
 
-  it("holds from then on, whatever a clock says, and leaves the others alone", () => {
-    const edited = revokeKey(records, one?.id ?? "", NOON + 5);
-    assert.ok(edited.ok);
-    assert.deepEqual(edited.records, [{ ...one, revokedMs: NOON + 5 }, two]);
-    assert.deepEqual(edited.revoked, edited.records[0]);
-    assert.equal(judgeRecord(edited.revoked, "production", NOON).ok, false);
+  it("a key holds from then on, whatever a clock says, and leaves the others alone", () => {
+    const edited = revoke(records, one?.id ?? "", NOON + 5);
+    const revoked = { ...one, revokedMs: NOON + 5 };
+    assert.deepEqual(
+      [edited.records.keys, edited.revoked, edited.one],
+      [[revoked, two], [revoked], true],
+    );
+    assert.equal(judgeRecord(first(edited.revoked), "production", NOON).ok, false);
   });
 
-  it("twice is fine, and keeps the first instant and the very records", () => {
-    const once = revokeKey(records, one?.id ?? "", NOON);
-    assert.ok(once.ok);
-    const twice = revokeKey(once.records, one?.id ?? "", NOON + 9);
-    assert.ok(twice.ok);
-    assert.equal(twice.records, once.records);
-    assert.equal(twice.revoked.revokedMs, NOON);
+  it("an account takes every key of it that works, and no other", () => {
+    const { records: all } = issue({ account: "other" }, records, ring(NOON + 1));
+    const edited = revoke(all, "acme", NOON + 9);
+    assert.deepEqual(
+      edited.revoked.map(({ id, revokedMs }) => [id, revokedMs]),
+      [one, two].map((key) => [key?.id, NOON + 9]),
+    );
+    assert.equal(edited.one, false);
+    assert.equal(edited.records.keys[2], all.keys[2]);
   });
 
-  it("by account takes the only one that works, or the last when none does", () => {
-    assert.match(refusal(revokeKey(records, "acme", NOON)), /as 2 work: name one/);
-    const once = revokeKey(records, two?.id ?? "", NOON);
-    assert.ok(once.ok);
-    const rest = revokeKey(once.records, "acme", NOON + 1);
-    assert.ok(rest.ok);
-    assert.equal(rest.revoked.id, one?.id);
-    const { records: three } = issue({ account: "gone", count: 3 });
-    const gone = three.map((record) => ({ ...record, revokedMs: NOON }));
-    const last = revokeKey(gone, "gone", NOON + 1);
-    assert.ok(last.ok);
-    assert.equal(last.revoked.id, three.at(-1)?.id);
+  it("an account after a rotation takes the key that lives, not the dead one", () => {
+    const { records: single } = issue();
+    const old = first(single.keys);
+    const rotated = rotateKey(single, old.id, { ...ring(NOON), graceMs: 0 });
+    assert.ok(rotated.ok);
+    const edited = revoke(rotated.records, old.account, NOON + 1);
+    assert.deepEqual(
+      edited.revoked.map(({ id }) => id),
+      [rotated.issued.record.id],
+    );
   });
 
-  it("is unknown for an unknown ID", () => {
-    assert.match(refusal(revokeKey(records, "nobody", NOON)), /^unknown: /);
+  it("a key that no longer works is refused, with those of its account that still do", () => {
+    const once = revoke(records, one?.id ?? "");
+    assert.equal(
+      refusal(revokeKeys(once.records, one?.id ?? "", NOON + 1)),
+      `refused: Key ${one?.id} is revoked already. Of its account acme these still work: ${two?.id}`,
+    );
+    const { records: expiring } = issue({ expiresInMs: 1 });
+    const told = refusal(revokeKeys(expiring, first(expiring.keys).id, NOON + 1));
+    assert.match(told, /^refused: .* expired already, and no key of its account works$/);
+  });
+
+  it("twice is fine where nothing else works, and keeps the first instant and the very records", () => {
+    const both = revoke(records, "acme");
+    const twice = revoke(both.records, one?.id ?? "", NOON + 9);
+    assert.equal(twice.records, both.records);
+    assert.equal(first(twice.revoked).revokedMs, NOON);
+    assert.match(
+      refusal(revokeKeys(both.records, "acme", NOON)),
+      /^refused: No key of account acme/,
+    );
+  });
+
+  it("is unknown for an unknown ID, and never repeats a key", () => {
+    assert.match(refusal(revokeKeys(records, "nobody", NOON)), /^unknown: /);
+    const key = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+    assert.doesNotMatch(refusal(revokeKeys(records, key, NOON)), /Smuggle/);
+  });
+});
+
+describe("Changing a key in place", () => {
+  const { records } = issue({ scopes: ["beta", "read"], from: ["192.0.2.0/24"], expiresInMs: DAY });
+  const { id } = first(records.keys);
+  const set = (change: Parameters<typeof setKey>[2], from = records) => {
+    const edited = setKey(from, id, change, NOON + 1);
+    assert.ok(edited.ok, edited.ok ? "" : edited.message);
+    return edited.changed;
+  };
+
+  it("changes only what is named", () => {
+    const before = first(records.keys);
+    assert.deepEqual(set({ name: "new" }), { ...before, name: "new" });
+    assert.deepEqual(set({ addScopes: ["write", "beta"], dropScopes: ["read"] }), {
+      ...before,
+      scopes: ["beta", "write"],
+    });
+    assert.deepEqual(set({ from: ["::1"] }), { ...before, from: ["::1"] });
+    assert.deepEqual(set({ from: [] }), { ...before, from: [] });
+    assert.equal(set({ expiresInMs: 5 }).expiresMs, NOON + 6);
+    assert.equal("expiresMs" in set({ expiresInMs: "never" }), false);
+  });
+
+  it("refuses what a key cannot be issued with, and a revoked key", () => {
+    for (const change of [
+      { name: "a\u202eb" },
+      { addScopes: ["A"] },
+      { dropScopes: [""] },
+      { from: ["10.0.0.0/33"] },
+      { expiresInMs: 0 },
+    ]) {
+      assert.match(refusal(setKey(records, id, change, NOON)), /^usage: Cannot use /);
+    }
+    const revoked = revokeKeys(records, id, NOON);
+    assert.ok(revoked.ok);
+    assert.match(refusal(setKey(revoked.records, id, { name: "x" }, NOON)), /as it is revoked/);
   });
 });
 
 describe("Finding by ID", () => {
   const { records: own } = issue();
   const { records } = issue({ account: "acme", count: 2 }, own, ring(NOON + 1));
+  const acme = records.accounts.find(({ id }) => id === "acme");
 
   it("finds a key with all keys of its account", () => {
-    const key = records[1];
+    const key = records.keys[1];
     const found = findKeys(records, key?.id ?? "");
-    assert.ok(found.ok);
-    assert.deepEqual(found, {
-      ok: true,
-      account: "acme",
-      environment: "production",
-      key,
-      keys: records.slice(1),
-    });
+    assert.deepEqual(found, { ok: true, account: acme, key, keys: records.keys.slice(1) });
   });
 
   it("finds an account with its keys and no key", () => {
     const found = findKeys(records, "acme");
     assert.ok(found.ok);
-    assert.deepEqual([found.key, found.keys], [undefined, records.slice(1)]);
+    assert.deepEqual([found.key, found.keys], [undefined, records.keys.slice(1)]);
   });
 
-  it("takes an ID that is both for the key", () => {
-    const { id } = first(own);
-    const found = findKeys(records, id);
+  it("takes an ID that is both for the key, or for the account, as it is asked", () => {
+    const named = { ...first(own.keys), id: "acme" };
+    const both = { ...records, keys: [...records.keys, named] };
+    const found = findKeys(both, "acme");
     assert.ok(found.ok);
-    assert.deepEqual([found.key?.id, found.account], [id, id]);
+    assert.deepEqual([found.key, found.account.id], [named, named.account]);
+    assert.equal(findAccount(both, "acme"), acme);
   });
 
   it("is unknown for anything else", () => {
@@ -167,5 +244,6 @@ describe("Finding by ID", () => {
       refusal(findKeys(records, "ACME")),
       'unknown: Cannot find "ACME": no key or account has this ID',
     );
+    assert.equal(findAccount(records, "ACME"), undefined);
   });
 });

@@ -1,19 +1,32 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import type { KeyRecord } from "../../../src/core/keys/key.ts";
-import { bansReport, findHolder, keyReport, usageReport } from "../../../src/core/keys/report.ts";
+import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
+import {
+  accountReports,
+  bansReport,
+  findHolder,
+  keyReport,
+  usageReport,
+} from "../../../src/core/keys/report.ts";
 import type { Verdict } from "../../../src/core/quota/decide.ts";
 
 const RECORD: KeyRecord = {
   id: "k1",
   digest: "d".repeat(64),
   name: "first",
-  plan: "free",
   environment: "production",
   account: "shop",
   scopes: ["beta"],
-  limits: [{ window: "minute", limit: 5 }],
+  from: ["::1"],
   createdMs: 1_500,
+};
+const SHOP: AccountRecord = {
+  id: "shop",
+  environment: "production",
+  plan: "free",
+  limits: [{ window: "minute", limit: 5 }],
+  meta: { tenant: "42" },
+  createdMs: 1_000,
 };
 const VERDICT: Verdict = {
   nowMs: 1_000,
@@ -62,24 +75,50 @@ test("bans are told the one that ends last first, in Unix seconds rounded up", (
   }
 });
 
-test("an id is an account before it is a key, and a revoked key does not speak for its account", () => {
-  const rotated = { ...RECORD, id: "k2", plan: "pro", createdMs: 2_000 };
-  const revoked = { ...RECORD, id: "k3", plan: "business", createdMs: 3_000, revokedMs: 4_000 };
-  const other = { ...RECORD, id: "shop", account: "other", plan: "enterprise", createdMs: 9_000 };
-  const records = [RECORD, rotated, revoked, other];
-  assert.equal(findHolder(records, "k1")?.plan, "pro");
-  assert.deepEqual(findHolder(records, "shop"), {
-    account: "shop",
-    environment: "production",
-    plan: "pro",
-    limits: RECORD.limits,
-  });
-  assert.equal(findHolder([revoked], "k3")?.plan, "business");
+test("an id is an account before it is a key", () => {
+  const other = { ...SHOP, id: "other", plan: "enterprise" };
+  const records = {
+    keys: [RECORD, { ...RECORD, id: "shop", account: "other" }],
+    accounts: [SHOP, other],
+  };
+  const { environment, plan, limits } = SHOP;
+  const holder = { account: "shop", environment, plan, limits };
+  assert.deepEqual(findHolder(records, "shop"), holder);
+  assert.deepEqual(findHolder(records, "k1"), holder);
   assert.equal(findHolder(records, "k9"), undefined);
 });
 
+test("an account is told with its state and the keys of it that work", () => {
+  const keys = [
+    RECORD,
+    { ...RECORD, id: "k2", revokedMs: 5 },
+    { ...RECORD, id: "k3", account: "x" },
+  ];
+  const told = (account: AccountRecord) =>
+    accountReports([account], { keys, accounts: [] }, 2_000)[0];
+  const active = {
+    account: "shop",
+    environment: "production",
+    plan: "free",
+    limits: { minute: 5 },
+    meta: { tenant: "42" },
+    state: "active",
+    suspended: null,
+    created: 1,
+    keys: ["k1"],
+  };
+  assert.deepEqual(told(SHOP), active);
+  const held = { sinceMs: 1_500, untilMs: 2_001, reason: "unpaid" };
+  assert.deepEqual(told({ ...SHOP, suspended: held }), {
+    ...active,
+    state: "suspended",
+    suspended: { since: 1, until: 3, reason: "unpaid" },
+  });
+  assert.deepEqual(told({ ...SHOP, suspended: { ...held, untilMs: 2_000 } }), active);
+});
+
 test("a key is told without its digest, with null where it neither expires nor is revoked", () => {
-  const told = keyReport({ ...RECORD, revokedMs: 2_000 });
+  const told = keyReport({ ...RECORD, revokedMs: 2_000 }, SHOP);
   assert.deepEqual(told, {
     id: "k1",
     name: "first",
@@ -87,11 +126,12 @@ test("a key is told without its digest, with null where it neither expires nor i
     environment: "production",
     account: "shop",
     scopes: ["beta"],
+    from: ["::1"],
     limits: { minute: 5 },
     created: 1,
     expires: null,
     revoked: 2,
   });
-  const expiring = keyReport({ ...RECORD, expiresMs: 9_999 });
+  const expiring = keyReport({ ...RECORD, expiresMs: 9_999 }, SHOP);
   assert.deepEqual([expiring.expires, expiring.revoked], [10, null]);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { KeyRecord } from "../../../src/core/keys/key.ts";
-import { issueKeys, type KeyringRefusal } from "../../../src/core/keys/keyring.ts";
-import type { Keyring, WantedKeys } from "../../../src/core/keys/keyring-rules.ts";
+import { issueKeys } from "../../../src/core/keys/keyring.ts";
+import type { Keyring, KeyringRefusal, WantedKeys } from "../../../src/core/keys/keyring-rules.ts";
+import { NO_RECORDS, type Records } from "../../../src/core/keys/records.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 
 export const NOON = Date.UTC(2026, 6, 15, 12);
@@ -34,7 +34,7 @@ export const FREE: WantedKeys = { environment: "production", plan: "free" };
 
 export function issue(
   wanted: Partial<WantedKeys> = {},
-  records: readonly KeyRecord[] = [],
+  records: Records = NO_RECORDS,
   dice = ring(),
 ) {
   const edited = issueKeys(records, { ...FREE, ...wanted }, dice);

@@ -3,14 +3,16 @@ import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
+import { NO_RECORDS } from "../../../src/core/keys/records.ts";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../../../src/stores/files/replace-file.ts";
 import { openKeysCopy } from "../../../src/stores/keys/disk-copy.ts";
-import { keysText, openKeysFile } from "../../../src/stores/keys/file-keys.ts";
+import { keysText } from "../../../src/stores/keys/file-format.ts";
+import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
 import { readState } from "../../../src/stores/memory/state-file.ts";
 import { eventually } from "../../support/poll.ts";
-import { record } from "../keys/record.ts";
+import { record, withAccounts } from "../keys/record.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -81,14 +83,14 @@ describe("trouble with a file", () => {
       (_level, event, details) => told.push(whyOf(event, details)),
       100,
     );
-    copy.write([record("one")]);
+    copy.write(withAccounts(record("one")));
     await eventually(() => assert.equal(told.length, 1), { withinMs: 20_000, everyMs: 50 });
     assert.match(
       `${told[0]}`,
       /^Cannot write the copy of the keys to .*another process keeps it locked$/,
     );
     held.release();
-    const records = [record("one"), record("two")];
+    const records = withAccounts(record("one"), record("two"));
     copy.write(records);
     await copy.close();
     assert.deepEqual(told.slice(1), ["keys_copy_written"]);
@@ -99,7 +101,7 @@ describe("trouble with a file", () => {
 describe("a key file that is damaged under a gateway", () => {
   it("is told once, refuses every change, and is named by line and column", async () => {
     const path = join(folder, "keys.json");
-    const good = [...keysText([record("one"), record("two")])].join("");
+    const good = [...keysText(withAccounts(record("one"), record("two")))].join("");
     await writeFile(path, good);
     const told: string[] = [];
     const store = await openKeysFile({
@@ -108,10 +110,10 @@ describe("a key file that is damaged under a gateway", () => {
       report: (_level, event, details) => told.push(whyOf(event, details)),
     });
     try {
-      const damaged = good.replace('{"id":"two"', '{"id":"two');
+      const damaged = good.replace('"id":"two"', '"id":"two');
       await writeFile(path, damaged);
       await eventually(() => assert.equal(store.health().ok, false));
-      const change = store.change(() => ({ records: [], result: undefined }));
+      const change = store.change(() => ({ records: NO_RECORDS, result: undefined }));
       await assert.rejects(change, (error) => {
         assert.ok(error instanceof DamagedFileError);
         assert.match(error.message, /keys\.json:3:\d+: Cannot read this as JSON/);
@@ -119,7 +121,7 @@ describe("a key file that is damaged under a gateway", () => {
       });
       await new Promise((resolve) => setTimeout(resolve, 700));
       assert.equal(told.length, 1, `${told}`);
-      assert.equal(store.list().length, 2);
+      assert.equal(store.records().keys.length, 2);
       assert.equal(await readFile(path, "utf8"), damaged);
     } finally {
       await store.close();

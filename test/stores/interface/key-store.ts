@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
+import { type AccountRecord, NO_RECORDS } from "../../../src/core/keys/records.ts";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
 import { startNode } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
-import { add, record } from "../keys/record.ts";
+import { accountFor, add, record } from "../keys/record.ts";
 
 /** One place that several stores of one test share; `clear` empties it for the next test. */
 export type KeyPlace = {
@@ -31,20 +32,19 @@ export function describeKeyStore(engine: string, place: KeyPlace): void {
   describe(`${engine}`, () => {
     it("starts without keys, ready and well", async () => {
       const store = await open();
-      assert.deepEqual([store.ready, store.list(), store.health()], [true, [], { ok: true }]);
+      assert.deepEqual(
+        [store.ready, store.records().keys, store.health()],
+        [true, [], { ok: true }],
+      );
       assert.equal(store.find("0".repeat(64)), undefined);
     });
 
     it("gives back every member of a record, to a store that opens later too", async () => {
       const whole = record("k_whole", {
         name: 'Ünï ☂ "quoted"',
-        plan: "enterprise",
         account: "acme.eu-1",
-        scopes: ["beta", "experimental"],
-        limits: [
-          { window: "minute", limit: 1 },
-          { window: "month", limit: 1e12 },
-        ],
+        scopes: ["beta", "orders:write"],
+        from: ["192.0.2.0/24", "2001:db8::/32"],
         expiresMs: Date.UTC(2030, 11, 5, 0, 0, 0, 1),
         revokedMs: Date.UTC(2026, 1, 2, 3, 4, 5, 678),
         replacedBy: "k_next",
@@ -55,14 +55,56 @@ export function describeKeyStore(engine: string, place: KeyPlace): void {
       for (const each of [store, await open(false)]) {
         assert.deepEqual(each.find(whole.digest), whole);
         assert.deepEqual(each.find(plain.digest), plain);
-        assert.equal(each.list().length, 2);
+        assert.equal(each.records().keys.length, 2);
+        assert.deepEqual(each.account("acme.eu-1"), accountFor(whole));
       }
+    });
+
+    it("gives back every member of an account, and changes it in place", async () => {
+      const store = await open();
+      const key = record("k_1", { account: "acme" });
+      await add(store, key);
+      const account: AccountRecord = {
+        id: "acme",
+        environment: "production",
+        plan: "enterprise",
+        limits: [
+          { window: "minute", limit: 1 },
+          { window: "month", limit: 1e12 },
+        ],
+        meta: { tenant: "42", "a-b": "=x" },
+        createdMs: Date.UTC(2026, 0, 1),
+        suspended: { sinceMs: 5, untilMs: Date.UTC(2030, 0, 1), reason: 'unpaid "twice"' },
+      };
+      await store.change(({ keys }) => ({ records: { keys, accounts: [account] }, result: 0 }));
+      for (const each of [store, await open(false)]) {
+        assert.deepEqual(each.account("acme"), account);
+        assert.deepEqual(each.find(key.digest), key);
+      }
+    });
+
+    it("refuses a key whose account is not there", async () => {
+      const store = await open();
+      const lone = { keys: [record("k_1")], accounts: [] };
+      await assert.rejects(
+        store.change(() => ({ records: lone, result: 0 })),
+        /account is missing/,
+      );
+      assert.deepEqual(store.records(), NO_RECORDS);
+    });
+
+    it("reads the newest records when it is asked to", async () => {
+      const [reader, writer] = [await open(false), await open(false)];
+      const fresh = record("k_1");
+      await add(writer, fresh);
+      await reader.refresh();
+      assert.deepEqual(reader.find(fresh.digest), fresh);
     });
 
     it("gives the editor the newest records, and its result to the caller", async () => {
       const [first, second] = [await open(false), await open(false)];
       await add(first, record("k_1"));
-      const told = await second.change((records) => ({ records, result: records[0]?.id }));
+      const told = await second.change((records) => ({ records, result: records.keys[0]?.id }));
       assert.equal(told, "k_1");
     });
 
@@ -71,10 +113,13 @@ export function describeKeyStore(engine: string, place: KeyPlace): void {
       const [one, two, three] = [record("k_1"), record("k_2"), record("k_3")];
       await add(store, one, two, three);
       const revoked = { ...two, revokedMs: 5 };
-      await store.change(() => ({ records: [one, revoked], result: 0 }));
+      await store.change(({ accounts }) => ({
+        records: { keys: [one, revoked], accounts: accounts.slice(0, 2) },
+        result: 0,
+      }));
       for (const each of [store, await open(false)]) {
         assert.deepEqual(each.find(two.digest), revoked);
-        assert.deepEqual([each.find(three.digest), each.list().length], [undefined, 2]);
+        assert.deepEqual([each.find(three.digest), each.records().keys.length], [undefined, 2]);
       }
     });
 
@@ -86,7 +131,7 @@ export function describeKeyStore(engine: string, place: KeyPlace): void {
       };
       await assert.rejects(store.change(broken), /^RangeError: no$/);
       await add(store, record("k_2"));
-      assert.equal(store.list().length, 2);
+      assert.equal(store.records().keys.length, 2);
     });
 
     it("refuses an id or a digest that comes twice", async () => {
@@ -96,7 +141,7 @@ export function describeKeyStore(engine: string, place: KeyPlace): void {
       await assert.rejects(add(store, record("k_1")), /an id or a digest comes twice/);
       const copy = record("k_2", { digest: first.digest });
       await assert.rejects(add(store, copy), /an id or a digest comes twice/);
-      assert.deepEqual(store.list(), [first]);
+      assert.deepEqual(store.records().keys, [first]);
     });
 
     it("sees the change of another store within a second, and tells its listeners", async () => {
@@ -116,12 +161,12 @@ export function describeKeyStore(engine: string, place: KeyPlace): void {
       // The quickest of three: a busy machine may hold up one of them.
       assert.ok(Math.min(...tookMs) < 1_000, `${tookMs} ms`);
       assert.equal(changes, 3);
-      const [first] = writer.list();
+      const [first] = writer.records().keys;
       assert.ok(first);
       const revoked = { ...first, revokedMs: 1 };
-      await writer.change(() => ({ records: [revoked], result: 0 }));
+      await writer.change((before) => ({ records: { ...before, keys: [revoked] }, result: 0 }));
       await eventually(() => reader.find(first.digest)?.revokedMs === 1);
-      await eventually(() => assert.deepEqual([changes, reader.list().length], [4, 1]));
+      await eventually(() => assert.deepEqual([changes, reader.records().keys.length], [4, 1]));
     });
 
     it("tells nobody when an edit changes nothing", async () => {
@@ -142,8 +187,8 @@ export function describeKeyStore(engine: string, place: KeyPlace): void {
       const fresh = await open(false);
       assert.deepEqual(
         fresh
-          .list()
-          .map(({ id }) => id)
+          .records()
+          .keys.map(({ id }) => id)
           .sort(),
         records.map(({ id }) => id).sort(),
       );
@@ -158,7 +203,7 @@ export function describeKeyStore(engine: string, place: KeyPlace): void {
         const { code, stderr } = await exited;
         assert.equal(code, 0, stderr);
       }
-      const ids = (await open(false)).list().map(({ id }) => id);
+      const ids = (await open(false)).records().keys.map(({ id }) => id);
       const expected = running.flatMap((_, i) => [`w${i}_0`, `w${i}_1`, `w${i}_2`]);
       assert.deepEqual(ids.sort(), expected.sort());
     });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import { openKeysCopy } from "../../../src/stores/keys/disk-copy.ts";
 import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
-import { record } from "./record.ts";
+import { record, withAccounts } from "./record.ts";
 
 let directory: string;
 let file: string;
@@ -27,16 +27,16 @@ describe("The copy of the keys on disk", () => {
     const copy = await openKeysCopy(newFile(), () => {});
     assert.equal(copy.found, undefined);
     const records = Array.from({ length: 30 }, (_, i) => record(`k_${i}`));
-    for (let i = 1; i <= records.length; i++) copy.write(records.slice(0, i));
+    for (let i = 1; i <= records.length; i++) copy.write(withAccounts(...records.slice(0, i)));
     await copy.close();
-    assert.deepEqual((await openKeysCopy(file, () => {})).found, records);
+    assert.deepEqual((await openKeysCopy(file, () => {})).found, withAccounts(...records));
   });
 
   it("waits for another gateway of the machine that writes it", async () => {
     const lock = await takeLock(newFile(), 0);
     assert.ok(lock);
     const copy = await openKeysCopy(file, () => {});
-    copy.write([record("k_1")]);
+    copy.write(withAccounts(record("k_1")));
     setTimeout(() => lock.release(), 50);
     await copy.close();
     assert.match(await readFile(file, "utf8"), /"k_1"/);
@@ -59,7 +59,7 @@ describe("The copy of the keys on disk", () => {
     await memory.close();
     const copy = await openKeysCopy(file, report);
     assert.equal(copy.found, undefined);
-    copy.write([record("k_1")]);
+    copy.write(withAccounts(record("k_1")));
     await copy.close();
     const back = await createMemoryStore({ stateFile: file, now: Date.now, report });
     assert.equal((await back.peek(name, ask)).windows[0]?.used, 0);

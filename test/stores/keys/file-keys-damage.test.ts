@@ -17,7 +17,7 @@ afterAll(() => rm(directory, { recursive: true, force: true }));
 /** The lines of the refusal, without the name of the file. */
 async function refusal(text: string): Promise<string[]> {
   await writeFile(path, text);
-  const error: unknown = await openKeysFile({ path, report: () => {}, watch: false }).then(
+  const error: unknown = await openKeysFile({ path, report: () => {}, watch: true }).then(
     () => assert.fail("it was accepted"),
     (cause: unknown) => cause,
   );
@@ -37,10 +37,14 @@ describe("A damaged file of keys", () => {
       [`${head}${GOOD.slice(0, 40)}`, /^2:\d+: /],
       [`${head}${GOOD},\n]}\n`, /^3:1: .*a value was expected/],
       ["[]", /^1:1: Cannot use the file: it must be an object/],
-      [`{"version":2,"keys":[]}`, /^1:12: Cannot use version: .*found 2/],
+      [
+        `{"version":3,"keys":[]}`,
+        /^1:12: Cannot use version: .*found 3/,
+        /^1:1: Cannot use accounts/,
+      ],
       [`{"version":1}`, /^1:1: Cannot use keys: it must be a list: found nothing/],
       [`{"version":1,"keys":[],"plans":1}`, /^1:32: Cannot use plans: it is unknown/],
-      [`${head}7\n]}\n`, /^2:1: Cannot use keys\[0\]: it must be a record/],
+      [`${head}7\n]}\n`, /^2:1: Cannot use keys\[0\]: it must be a record of a key/],
       [
         `${head}${GOOD.replace('"k_1"', '"k 1"').replace("aaaa", "AAAA")}\n]}\n`,
         /^2:7: Cannot use keys\[0\]\.id: .*found "k 1"/,

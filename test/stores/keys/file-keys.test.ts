@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import {
   chmod,
+  chown,
   lstat,
   mkdir,
   mkdtemp,
@@ -55,9 +56,10 @@ describe("The file of keys on disk", () => {
     await add(store, record("k_1"), record("k_2"));
     const text = await readFile(path, "utf8");
     const lines = text.split("\n");
-    assert.equal(lines.length, 5);
-    assert.match(lines[1] ?? "", /^\{"id":"k_1","digest":"[0-9a-f]{64}".*\},$/);
-    assert.deepEqual(JSON.parse(text).version, 1);
+    assert.equal(lines.length, 8);
+    assert.match(lines[1] ?? "", /^\{"version":2,"id":"k_1","digest":"[0-9a-f]{64}".*\},$/);
+    assert.match(lines[4] ?? "", /^\{"version":2,"id":"k_1","environment":"production".*\},$/);
+    assert.deepEqual(JSON.parse(text).version, 2);
     assert.equal((await stat(path)).mode & 0o777, 0o600);
     await assert.rejects(stat(`${path}.tmp`));
   });
@@ -65,7 +67,7 @@ describe("The file of keys on disk", () => {
   it("may be laid out in any way by hand", async () => {
     await add(await open(false), record("k_1"));
     await writeFile(path, JSON.stringify(JSON.parse(await readFile(path, "utf8")), null, 4));
-    assert.equal((await open()).list()[0]?.id, "k_1");
+    assert.equal((await open()).records().keys[0]?.id, "k_1");
   });
 
   it("is not changed by a writer that finds it damaged", async () => {
@@ -89,7 +91,7 @@ describe("The file of keys on disk", () => {
     for (const damage of damages) {
       await damage();
       await eventually(() => assert.equal(store.health().ok, false));
-      assert.deepEqual([store.find(first.digest), store.list()], [first, [first]]);
+      assert.deepEqual([store.find(first.digest), store.records().keys], [first, [first]]);
       await writeFile(path, good);
       await eventually(() => assert.equal(store.health().ok, true));
     }
@@ -119,11 +121,11 @@ describe("The file of keys on disk", () => {
     const waiting = add(store, record("k_2")).then(() => {
       done = true;
     });
-    await eventually(() => assert.equal(store.list().length, 1));
+    await eventually(() => assert.equal(store.records().keys.length, 1));
     assert.equal(done, false);
     lock.release();
     await waiting;
-    assert.equal(store.list().length, 2);
+    assert.equal(store.records().keys.length, 2);
   });
 
   it("is given up for this change when another one keeps it too long", async () => {
@@ -143,7 +145,7 @@ describe("The file of keys on disk", () => {
     // A directory in the place of the temporary file: refused even for root.
     await mkdir(`${path}.tmp`);
     await assert.rejects(add(store, record("k_2")), /Cannot write the keys file .*directory/i);
-    assert.deepEqual([await readFile(path, "utf8"), store.list().length], [before, 1]);
+    assert.deepEqual([await readFile(path, "utf8"), store.records().keys.length], [before, 1]);
     await rm(`${path}.tmp`, { recursive: true });
     await add(store, record("k_2"));
   });
@@ -157,17 +159,136 @@ describe("The file of keys on disk", () => {
     const store = await open(false);
     const many = Array.from({ length: 1_200 }, (_, i) => record(`k_${i}`));
     await add(store, ...many);
-    assert.deepEqual((await open(false)).list(), many);
+    assert.deepEqual((await open(false)).records().keys, many);
     const text = await readFile(path, "utf8");
     await writeFile(path, text.replace('"k_1100"', '"k_1099"'));
-    await assert.rejects(
-      open(false),
-      /keys\.json:1102:7: Cannot use keys\[1100\]\.id: another key/,
-    );
-    await writeFile(path, text.replaceAll('"free"', "7"));
-    const error: unknown = await open(false).catch((cause: unknown) => cause);
+    await assert.rejects(open(), /keys\.json:1102:19: Cannot use keys\[1100\]\.id: another key/);
+    await writeFile(path, text.replaceAll('"scopes":[]', '"scopes":7'));
+    const error: unknown = await open().catch((cause: unknown) => cause);
     assert.ok(error instanceof DamagedFileError);
     assert.equal(error.mistakes.length, 20);
+  });
+
+  it("can be changed beside a damaged record, which is written as it was found", async () => {
+    const store = await open();
+    const [one, two] = [record("k_1"), record("k_2")];
+    await add(store, one, two);
+    const text = await readFile(path, "utf8");
+    const damaged = text.replace('"id":"k_1"', '"id":"k_1","hand":"made"');
+    await writeFile(path, damaged);
+    await eventually(() => assert.equal(store.health().ok, false));
+    assert.equal(store.health().why, "1 records in the keys file are damaged: the log names them");
+    assert.match(told.join(), /keys\.json:2:\d+: Cannot use keys\[0\]\.hand: it is unknown/);
+    assert.deepEqual(store.find(one.digest), one);
+
+    const writer = await open(false);
+    assert.equal(writer.damage().length, 1);
+    const revoked = { ...two, revokedMs: 5 };
+    await writer.change((before) => {
+      assert.deepEqual(before.keys, [two]);
+      return { records: { ...before, keys: [revoked] }, result: 0 };
+    });
+    await eventually(() => assert.deepEqual(store.find(two.digest), revoked));
+    assert.deepEqual(store.find(one.digest), one);
+    const after = await readFile(path, "utf8");
+    assert.match(
+      after,
+      /"id":"k_1","digest":"[0-9a-f]{64}".*"hand":"made"|"hand":"made".*"digest"/,
+    );
+    await writeFile(path, after.replace(',"hand":"made"', ""));
+    await eventually(() => assert.deepEqual(store.health(), { ok: true }));
+    assert.equal(store.records().keys.length, 2);
+  });
+
+  it("of the version before accounts were records has the newest working key speak for each", async () => {
+    await mkdir(join(directory, "data"), { recursive: true });
+    const line = (id: string, letter: string, more: object) =>
+      JSON.stringify({
+        ...{ id, digest: letter.repeat(64), name: "", plan: "free", environment: "production" },
+        ...{
+          account: "acme",
+          scopes: [],
+          limits: {},
+          created: "2026-01-01T00:00:00.000Z",
+          ...more,
+        },
+      });
+    const old = [
+      line("k_1", "a", { plan: "old", limits: { day: 9 } }),
+      line("k_2", "b", { plan: "pro", created: "2026-01-02T00:00:00.000Z" }),
+      line("k_3", "c", {
+        plan: "gone",
+        created: "2026-01-03T00:00:00.000Z",
+        revoked: "2026-01-04T00:00:00.000Z",
+      }),
+    ];
+    await writeFile(path, `{"version":1,"keys":[\n${old.join(",\n")}\n]}\n`);
+    const store = await open();
+    assert.deepEqual(store.account("acme"), {
+      id: "acme",
+      environment: "production",
+      plan: "pro",
+      limits: [],
+      meta: {},
+      createdMs: Date.UTC(2026, 0, 1),
+    });
+    await add(store, record("k_4"));
+    assert.equal(JSON.parse(await readFile(path, "utf8")).version, 2);
+    assert.equal((await open(false)).account("acme")?.plan, "pro");
+  });
+
+  it("loses nothing of 24 changes by the service's user behind one by root", async () => {
+    if (process.getuid?.() !== 0) return;
+    const data = join(directory, "data");
+    await mkdir(data, { recursive: true });
+    await chmod(directory, 0o755);
+    await chown(data, 12_345, 12_345);
+    await add(await open(false), record("k_root"));
+    const owners = await Promise.all([path, `${path}.lock`].map((file) => stat(file)));
+    assert.deepEqual(
+      owners.map(({ uid, mode }) => [uid, mode & 0o777]),
+      [
+        [12_345, 0o600],
+        [12_345, 0o600],
+      ],
+    );
+    const writer = new URL("./writer.ts", import.meta.url).pathname;
+    const command = (i: number) => [writer, `w${i}`, "1", "file", path];
+    const running = Array.from({ length: 24 }, (_, i) => startNode(command(i), { uid: 12_345 }));
+    for (const { exited } of running) {
+      const { code, stderr } = await exited;
+      assert.equal(code, 0, stderr);
+    }
+    assert.equal((await open(false)).records().keys.length, 25);
+  });
+
+  it("with a lock that this user may only read is not changed", async () => {
+    if (process.getuid?.() !== 0) return;
+    const data = join(directory, "data");
+    await mkdir(data, { recursive: true });
+    await chmod(directory, 0o755);
+    await chown(data, 12_345, 12_345);
+    await writeFile(`${path}.lock`, "", { mode: 0o644 });
+    const writer = new URL("./writer.ts", import.meta.url).pathname;
+    const { code, stderr } = await startNode([writer, "w", "1", "file", path], { uid: 12_345 })
+      .exited;
+    assert.equal(code, 1);
+    assert.match(stderr, /Cannot lock .*keys\.json\.lock: this user may not write it/);
+    await assert.rejects(stat(path));
+  });
+
+  it("loses nothing of changes that come through a link and by its own name", async () => {
+    const data = join(directory, "data");
+    await mkdir(join(data, "real"), { recursive: true });
+    await symlink(join(data, "real", "keys.json"), path);
+    const writer = new URL("./writer.ts", import.meta.url).pathname;
+    const running = Array.from({ length: 12 }, (_, i) => {
+      const where = i % 2 === 0 ? path : join(data, "real", "keys.json");
+      return startNode([writer, `w${i}`, "2", "file", where]);
+    });
+    for (const { exited } of running) assert.equal((await exited).code, 0);
+    assert.equal((await open(false)).records().keys.length, 24);
+    assert.ok((await lstat(path)).isSymbolicLink());
   });
 
   it("is locked by a process only while that lives, however it ends", async () => {

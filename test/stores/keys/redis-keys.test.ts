@@ -9,7 +9,7 @@ import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../../support/wire/tcp-proxy.ts";
-import { add, record } from "./record.ts";
+import { add, record, withAccounts } from "./record.ts";
 
 const HASH = "tg:{0}:keys";
 let server: TestRedis;
@@ -80,12 +80,15 @@ describe("Keys in Redis", () => {
     const data = await redis.hgetall(HASH);
     await server.kill();
     const store = await open(copyFile());
-    assert.deepEqual([store.ready, store.health().ok, store.list()], [false, false, []]);
+    assert.deepEqual([store.ready, store.health().ok, store.records().keys], [false, false, []]);
     await server.restart();
     await eventually(() => redis.hset(HASH, data));
-    await eventually(() => assert.deepEqual([store.ready, store.list().length], [true, 1]), {
-      withinMs: 10_000,
-    });
+    await eventually(
+      () => assert.deepEqual([store.ready, store.records().keys.length], [true, 1]),
+      {
+        withinMs: 10_000,
+      },
+    );
   });
 
   it("are known from the copy on disk where Redis is away at the start", async () => {
@@ -142,12 +145,12 @@ describe("Keys in Redis", () => {
     const done = store.change((records) => {
       edits += 1;
       proxy.behave({ swallowReplies: true });
-      return { records: [...records, record("k_1")], result: "done" };
+      return { records: withAccounts(...records.keys, record("k_1")), result: "done" };
     });
-    await eventually(async () => assert.equal(await redis.hlen(HASH), 3));
+    await eventually(async () => assert.equal(await redis.hlen(HASH), 6));
     proxy.behave({});
     proxy.reset();
-    assert.deepEqual([await done, edits, store.list().length], ["done", 1, 2]);
+    assert.deepEqual([await done, edits, store.records().keys.length], ["done", 1, 2]);
   });
 
   it("are not said to be changed when the change did not arrive", async () => {
@@ -155,7 +158,7 @@ describe("Keys in Redis", () => {
     const store = await openThrough(proxy);
     const failed = store.change((records) => {
       proxy.reset();
-      return { records: [...records, record("k_1")], result: "done" };
+      return { records: withAccounts(...records.keys, record("k_1")), result: "done" };
     });
     await assert.rejects(failed, /Redis/);
     assert.equal(await redis.hlen(HASH), 0);
@@ -163,13 +166,13 @@ describe("Keys in Redis", () => {
 
   it("stay in use when a record in Redis is damaged, told once, until it is whole", async () => {
     const store = await open();
-    const first = record("k_1");
-    await add(store, first);
+    const [first, other] = [record("k_1"), record("k_2")];
+    await add(store, first, other);
     const good = (await redis.hget(HASH, "k_1")) ?? "";
-    await redis.hset(HASH, "k_1", "{oops", ":version", "7.x");
+    await redis.hset(HASH, "k_1", `{"oops":"${first.digest}"`, ":version", "7.x");
     await eventually(() => assert.equal(store.health().ok, false));
     assert.deepEqual(store.find(first.digest), first);
-    await assert.rejects(add(store, record("k_2")), /Cannot use k_1 in the hash/);
+    assert.equal(store.health().why, "1 key records in Redis are damaged: the log names them");
     await redis.hset(HASH, "k_1", good);
     await eventually(() => assert.deepEqual(store.health(), { ok: true }));
     assert.deepEqual(
@@ -178,27 +181,42 @@ describe("Keys in Redis", () => {
     );
   });
 
-  it("are written back when Redis loses them, with what was made since", async () => {
+  it("can be changed beside a damaged one, which stays as it was found", async () => {
     const store = await open();
-    const [first, revoked] = [record("k_1"), record("k_2", { revokedMs: 5 })];
-    await add(store, first, revoked);
-    await server.restart();
-    await eventually(async () => assert.equal(await redis.hlen(HASH), 3), { withinMs: 10_000 });
-    await redis.flushall();
-    const since = record("k_3");
-    await add(await open(undefined, false), since);
-    await eventually(
-      async () => {
-        const fresh = await open(undefined, false);
-        const ids = fresh.list().map(({ id }) => id);
-        assert.deepEqual(ids.sort(), ["k_1", "k_2", "k_3"]);
-        assert.deepEqual(fresh.find(revoked.digest), revoked);
-        await close(fresh);
-      },
-      { withinMs: 10_000 },
+    const [first, other] = [record("k_1"), record("k_2")];
+    await add(store, first, other);
+    await redis.hset(HASH, "k_1", "{oops", ":version", "7.x");
+    const writer = await open(undefined, false);
+    assert.match(writer.damage().join(), /Cannot use k_1 in the hash tg:\{0\}:keys: /);
+    const revoked = { ...other, revokedMs: 5 };
+    await writer.change((before) => {
+      assert.deepEqual(before.keys, [other]);
+      return { records: { ...before, keys: [revoked] }, result: 0 };
+    });
+    await eventually(() => assert.deepEqual(store.find(other.digest), revoked));
+    assert.deepEqual(store.find(first.digest), first);
+    assert.equal(await redis.hget(HASH, "k_1"), "{oops");
+  });
+
+  it("of a field whose name is not the record's id are damaged, and named", async () => {
+    await add(await open(), record("k_1"));
+    const text = (await redis.hget(HASH, "k_1")) ?? "";
+    await redis.hset(
+      HASH,
+      "k_2",
+      text.replace(/"digest":"\w{4}/, '"digest":"0000'),
+      ":version",
+      "7.x",
     );
-    await eventually(() => assert.deepEqual(store.find(since.digest), since));
-    assert.match(told[0] ?? "", /^error: Redis lost key records: they were written back/);
+    const writer = await open(undefined, false);
+    assert.match(
+      writer.damage().join(),
+      /Cannot use k_2\.id in the hash .*: it must be the name of the field that holds it/,
+    );
+    assert.deepEqual(
+      writer.records().keys.map(({ id }) => id),
+      ["k_1"],
+    );
   });
 
   it("of a copy on disk stay in use, and the gateway says so, when Redis is there but empty", async () => {
@@ -233,11 +251,11 @@ describe("Keys in Redis", () => {
     const store = await open();
     const writer = await open(undefined, false);
     await add(writer, record("k_1"));
-    await eventually(() => assert.equal(store.list().length, 1));
+    await eventually(() => assert.equal(store.records().keys.length, 1));
     const before = await server.calls("hgetall");
     for (let i = 2; i < 8; i++) {
       await add(writer, record(`k_${i}`));
-      await eventually(() => assert.equal(store.list().length, i));
+      await eventually(() => assert.equal(store.records().keys.length, i));
     }
     assert.ok((await server.calls("hgetall")) - before <= 1);
   });

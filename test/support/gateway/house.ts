@@ -4,12 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { loadConfig } from "../../../src/config/load.ts";
-import { digestKey, type KeyRecord } from "../../../src/core/keys/key.ts";
+import { digestKey } from "../../../src/core/keys/key.ts";
 import type { Started } from "../../../src/server/process/started.ts";
 import { start } from "../../../src/server/start.ts";
-import { keysText } from "../../../src/stores/keys/file-keys.ts";
+import { keysText } from "../../../src/stores/keys/file-format.ts";
 import { createLog, type RequestLine } from "../../../src/telemetry/log.ts";
 import { eventually } from "../poll.ts";
+import { type GivenKey, recordsFrom } from "../records.ts";
 import { type Backend, openBackend } from "./backend.ts";
 
 /** The differences from the configuration below; objects are merged, member by member. */
@@ -23,7 +24,7 @@ export type HouseOptions = {
   /** Served in place of the recording backend; closed with the house. */
   readonly upstream?: Upstream;
   /** Keys that are in the key file before the start, by their text: each one's record. */
-  readonly keys?: Readonly<Record<string, Partial<KeyRecord>>>;
+  readonly keys?: Readonly<Record<string, GivenKey>>;
   /** Further files in the directory of the configuration, by name. */
   readonly files?: Readonly<Record<string, string>>;
   readonly now?: () => number;
@@ -143,12 +144,10 @@ async function startFrom(file: string, options: Pick<HouseOptions, "now">) {
   return { started, lines, said };
 }
 
-function recordsOf({ keys = {} }: HouseOptions): KeyRecord[] {
-  return Object.entries(keys).map(([key, given], index) => {
-    const id = given.id ?? `fixed-${index}`;
-    const rest = { name: "", plan: "free", environment: "production", scopes: [], limits: [] };
-    return { ...rest, id, account: id, digest: digestKey(key), createdMs: 0, ...given };
-  });
+function recordsOf({ keys = {} }: HouseOptions) {
+  return recordsFrom(
+    Object.entries(keys).map(([key, given]) => ({ digest: digestKey(key), ...given })),
+  );
 }
 
 function configOf(upstream: Upstream, { environment, api = PETS }: HouseOptions) {

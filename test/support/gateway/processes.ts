@@ -10,6 +10,8 @@ export type RunOptions = {
   readonly cwd?: string;
   readonly stdin?: string;
   readonly timeoutMs?: number;
+  /** The user and the group that it runs as, where the tests are root. */
+  readonly uid?: number;
 };
 
 export type Finished = {
@@ -80,6 +82,7 @@ export function startProgram(
     cwd: options.cwd ?? ROOT,
     env: { PATH, HOME, ...(TMPDIR && { TMPDIR }), ...options.env },
     stdio: "pipe",
+    ...(options.uid !== undefined && { uid: options.uid, gid: options.uid }),
   });
   alive.add(child);
   child.stdin.on("error", () => {}).end(options.stdin ?? "");

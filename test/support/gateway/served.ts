@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { digestKey } from "../../../src/core/keys/key.ts";
-import { keysText } from "../../../src/stores/keys/file-keys.ts";
+import { keysText } from "../../../src/stores/keys/file-format.ts";
 import type { RequestLine } from "../../../src/telemetry/log.ts";
+import { recordsFrom } from "../records.ts";
 import { type Running, type RunOptions, startProgram } from "./processes.ts";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
@@ -108,9 +109,8 @@ export async function openServed(options: ServedOptions): Promise<Served> {
 }
 
 function keysOfServed(): string {
-  const account = { id: ACCOUNT, account: ACCOUNT, plan: "vectors", environment: "production" };
-  const rest = { name: "", scopes: [], limits: [], createdMs: 0 };
-  return [...keysText([{ ...account, ...rest, digest: digestKey(KEY) }])].join("");
+  const given = { id: ACCOUNT, plan: "vectors", digest: digestKey(KEY) };
+  return [...keysText(recordsFrom([given]))].join("");
 }
 
 function sortLines(running: Running, lines: RequestLine[], said: Record<string, unknown>[]): void {

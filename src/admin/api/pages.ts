@@ -1,0 +1,32 @@
+import { type Answer, json, problem } from "../http/answer.ts";
+
+/** Where a list is, and how it was asked for. */
+export type Listing = { readonly path: string; readonly query: URLSearchParams };
+
+const LENGTH = 1_000;
+const LENGTH_MAX = 10_000;
+
+/**
+ * A page of a list (docs/reference/admin.md#pages): `limit` records behind the one with the id
+ * `after`, and the way to the next page in a Link field (RFC 8288). An id that is there no more
+ * begins anew, so that a list is never cut short in silence.
+ */
+export function paged<T extends { readonly id: string }>(
+  all: readonly T[],
+  { path, query }: Listing,
+  tell: (page: readonly T[]) => unknown,
+): Answer {
+  const limit = query.get("limit") ?? String(LENGTH);
+  if (!/^\d{1,5}$/.test(limit) || Number(limit) < 1 || Number(limit) > LENGTH_MAX) {
+    return problem("bad_request", `limit must be a whole number from 1 to ${LENGTH_MAX}`);
+  }
+  const after = query.get("after");
+  const start = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
+  const page = all.slice(start, start + Number(limit));
+  const answer = json(200, tell(page));
+  const last = page.at(-1);
+  if (last === undefined || start + page.length >= all.length) return answer;
+  const next = new URLSearchParams(query);
+  next.set("after", last.id);
+  return { ...answer, fields: [...answer.fields, "Link", `<${path}?${next}>; rel="next"`] };
+}

@@ -1,0 +1,61 @@
+import { limitsOf } from "../../core/keys/records.ts";
+import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
+import type { AccountName } from "../../stores/interface/quota-store.ts";
+import { type Answer, json, problem, RETRY, reasonOf, unknownId } from "../http/answer.ts";
+import type { ApiDeps, Call } from "./call.ts";
+import { readNothing } from "./members.ts";
+
+/** Every ban in force, as `bans list --json` tells them. */
+export async function tellBans({ deps }: Call): Promise<Answer> {
+  return ask(deps, async () => json(200, bansReport(await deps.quotas.bans())));
+}
+
+/** Answers with the usage of an account, in the shape of `usage --json`. Charges nothing. */
+export async function tellUsage({ deps, id }: Call): Promise<Answer> {
+  const holder = findHolder(deps.keys.records(), id);
+  if (holder === undefined) return unknownId();
+  const { bans, plans } = deps.config();
+  const plan = plans.get(holder.plan);
+  const limits = plan === undefined ? [] : limitsOf(plan, holder.limits);
+  if (limits.length === 0) {
+    return problem("plan_missing", `The plan of account ${holder.account} is not configured`);
+  }
+  return ask(deps, async () => {
+    const verdict = await deps.quotas.peek(holder, { limits, bans });
+    return json(200, usageReport(holder, verdict));
+  });
+}
+
+/** Ends a ban, also that of an account whose keys are gone. */
+export async function liftBan({ deps, id, members }: Call): Promise<Answer> {
+  const nothing = readNothing(members);
+  if (!nothing.ok) return nothing.answer;
+  return ask(deps, async () => {
+    const name = findHolder(deps.keys.records(), id) ?? (await bannedAccount(deps, id));
+    if (name === undefined) return unknownId();
+    const { account, environment } = name;
+    if (!(await deps.quotas.liftBan({ account, environment }))) {
+      return problem("not_banned", `Account ${account} is not banned`);
+    }
+    deps.log.info("ban_lifted", { account, env: environment });
+    return json(200, { account, environment, lifted: true });
+  });
+}
+
+async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountName | undefined> {
+  return (await deps.quotas.bans()).find(({ account }) => account === id);
+}
+
+/** A store that is away is an answer, not a failure of ours. */
+async function ask(deps: ApiDeps, asked: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await asked();
+  } catch (error) {
+    deps.log.error("store_no_answer", { why: reasonOf(error) });
+    return problem(
+      "store_unavailable",
+      "The rate limit store is unavailable: retry shortly",
+      RETRY,
+    );
+  }
+}

@@ -1,0 +1,34 @@
+import { type Limit, WINDOWS } from "../../core/quota/windows.ts";
+import type { Call } from "../frame/verb.ts";
+
+/** The values of --limit, or what is wrong with one. */
+export function readLimits(call: Call): readonly Limit[] | string {
+  const limits = call.texts("limit").map(readLimit);
+  const wrong = limits.find((limit) => typeof limit === "string");
+  return wrong ?? limits.filter((limit) => typeof limit !== "string");
+}
+
+function readLimit(text: string): Limit | string {
+  const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
+  const window = WINDOWS.find((known) => known === name);
+  if (window === undefined || digits === undefined) {
+    return `Cannot read --limit as WINDOW=NUMBER with a window of ${WINDOWS.join(", ")}: the value is ${JSON.stringify(text)}`;
+  }
+  return { window, limit: Number(digits) };
+}
+
+/** The values of --meta, or what is wrong with one. A value may have "=" in it. */
+export function readMeta(call: Call): Readonly<Record<string, string>> | string {
+  const pairs: [string, string][] = [];
+  for (const text of call.texts("meta")) {
+    const at = text.indexOf("=");
+    if (at < 1) {
+      return `Cannot read --meta as NAME=VALUE: the value is ${JSON.stringify(text)}`;
+    }
+    pairs.push([text.slice(0, at), text.slice(at + 1)]);
+  }
+  if (new Set(pairs.map(([name]) => name)).size < pairs.length) {
+    return "Cannot use one name of --meta twice: give each name once";
+  }
+  return Object.fromEntries(pairs);
+}

@@ -1,0 +1,65 @@
+import { type KeyChange, setKey } from "../../core/keys/keyring.ts";
+import { keyReports } from "../../core/keys/report.ts";
+import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { printJson } from "../frame/terminal.ts";
+import { type Call, CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
+import { withEdit, withKeys } from "../stores/with-keys.ts";
+
+export const keysSet: Verb = {
+  name: "keys set",
+  usage: "ID [--name TEXT] [--expires 90d|never] [--scope S]… [--drop-scope S]… [--from CIDR|any]…",
+  summary: "change a key in place",
+  example: "keys set k_4fPqX1mZ0aBc --scope orders:write --from 203.0.113.0/24",
+  options: [
+    { name: "name", value: "TEXT", summary: "what people call it" },
+    { name: "expires", value: "90d|never", summary: "stop working after this long from now" },
+    { name: "scope", value: "S", repeats: true, summary: "add a scope" },
+    { name: "drop-scope", value: "S", repeats: true, summary: "take a scope away" },
+    {
+      name: "from",
+      value: "CIDR|any",
+      repeats: true,
+      summary: "work only from these networks, in place of those before; any: from anywhere",
+    },
+    CONFIG,
+    JSON_FLAG,
+  ],
+  args: ["ID"],
+  run(call, terminal) {
+    const change = readChange(call);
+    if (typeof change === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, change));
+    return withKeys(call, terminal, (keys) =>
+      withEdit(keys, terminal, {
+        edit: (records) => setKey(records, call.args[0] ?? "", change, terminal.now()),
+        say: ({ changed, records }) => {
+          const [report] = keyReports([changed], records);
+          if (call.flag("json")) return printJson(terminal, report);
+          terminal.out(`Key ${changed.id} is changed\n`);
+          return DONE;
+        },
+      }),
+    );
+  },
+};
+
+function readChange(call: Call): KeyChange | string {
+  const from = call.texts("from");
+  const isAny = from.includes("any");
+  if (isAny && from.length > 1) return "Cannot use --from any beside a network: give one of them";
+  const never = call.text("expires") === "never";
+  const expires = never ? "never" : readPeriod(call, "expires");
+  if (typeof expires === "string" && expires !== "never") return expires;
+  const change = {
+    name: call.text("name"),
+    expiresInMs: expires,
+    addScopes: call.texts("scope"),
+    dropScopes: call.texts("drop-scope"),
+    from: from.length === 0 ? undefined : isAny ? [] : from,
+  };
+  const isNothing =
+    change.name === undefined && change.expiresInMs === undefined && change.from === undefined;
+  if (isNothing && change.addScopes.length + change.dropScopes.length === 0) {
+    return "Nothing to set: give --name, --expires, --scope, --drop-scope or --from";
+  }
+  return change as KeyChange;
+}

@@ -1,0 +1,55 @@
+import { maskKeys } from "./key.ts";
+import { type KeyringRefusal, refused, shown } from "./keyring-rules.ts";
+import { type AccountRecord, isWorking, type KeyRecord, type Records } from "./records.ts";
+
+/** `key` is set when the ID is that of a key; `keys` are all of its account, oldest first. */
+export type FoundKeys = {
+  readonly ok: true;
+  readonly account: AccountRecord;
+  readonly key: KeyRecord | undefined;
+  readonly keys: readonly KeyRecord[];
+};
+
+/** An ID means a key, or an account; where both have it, the key (of that account). */
+export function findKeys({ keys, accounts }: Records, id: string): FoundKeys | KeyringRefusal {
+  const key = keys.find((record) => record.id === id);
+  const name = key?.account ?? id;
+  const account = accounts.find((record) => record.id === name);
+  if (account === undefined) return unknown(id);
+  return { ok: true, account, key, keys: keys.filter((record) => record.account === name) };
+}
+
+/** The account that an ID names: an account, or that of a key; where both have it, the account. */
+export function findAccount({ keys, accounts }: Records, id: string): AccountRecord | undefined {
+  const named = accounts.find((record) => record.id === id);
+  if (named !== undefined) return named;
+  const owner = keys.find((record) => record.id === id)?.account;
+  return accounts.find((record) => record.id === owner);
+}
+
+/** One key to edit: an account stands for its only working key, or its only key. */
+export function pickKey(
+  records: Records,
+  id: string,
+  nowMs: number,
+): { readonly ok: true; readonly key: KeyRecord } | KeyringRefusal {
+  const found = findKeys(records, id);
+  if (!found.ok) return found;
+  if (found.key !== undefined) return { ok: true, key: found.key };
+  const working = found.keys.filter((record) => isWorking(record, nowMs));
+  const [only, ...others] = working.length === 0 ? found.keys.slice(-1) : working;
+  if (only !== undefined && others.length === 0) return { ok: true, key: only };
+  if (only === undefined) return refused(`Cannot choose a key of account ${id}: it has none`);
+  const names = working.slice(0, 10).map((record) => record.id);
+  return refused(
+    `Cannot choose a key of account ${id}, as ${working.length} work: name one of ${names.join(", ")}`,
+  );
+}
+
+export function unknown(id: string): KeyringRefusal {
+  return {
+    ok: false,
+    because: "unknown",
+    message: `Cannot find ${shown(maskKeys(id))}: no key or account has this ID`,
+  };
+}

@@ -1,0 +1,125 @@
+import type { Limit } from "../quota/windows.ts";
+import { accept, type Judged, refuse } from "../refusal.ts";
+
+/**
+ * The record of a key at rest (docs/reference/keys.md#key-records): never the key, only its SHA-256
+ * in hex. The secret is 178 random bits, so a slow hash would add nothing. Instants are Unix
+ * milliseconds.
+ */
+export type KeyRecord = {
+  readonly id: string;
+  readonly digest: string;
+  readonly name: string;
+  readonly environment: string;
+  readonly account: string;
+  readonly scopes: readonly string[];
+  /** Networks in CIDR notation; the key works only from there. Empty: it works from anywhere. */
+  readonly from: readonly string[];
+  readonly createdMs: number;
+  readonly expiresMs?: number;
+  /** Once set, the key is revoked, even where a clock has not come to that instant yet. */
+  readonly revokedMs?: number;
+  /** The id of the key that a rotation put in its place; this one works until `expiresMs`. */
+  readonly replacedBy?: string;
+};
+
+/**
+ * The record of an account (docs/reference/keys.md#accounts): what holds for all of its keys.
+ * Instants are Unix milliseconds.
+ */
+export type AccountRecord = {
+  readonly id: string;
+  /** For ever: its counters live there. */
+  readonly environment: string;
+  readonly plan: string;
+  /** Limits agreed for this account: each replaces that window of the plan. */
+  readonly limits: readonly Limit[];
+  /** Told to the backend as X-Consumer-Meta-NAME. */
+  readonly meta: Readonly<Record<string, string>>;
+  readonly createdMs: number;
+  readonly suspended?: Suspension;
+};
+
+/** Without `untilMs` a suspension lasts until it is taken back. */
+export type Suspension = {
+  readonly sinceMs: number;
+  readonly untilMs?: number;
+  readonly reason: string;
+};
+
+/** All that is kept. Each key has its account here; ids and digests are unique. */
+export type Records = {
+  readonly keys: readonly KeyRecord[];
+  readonly accounts: readonly AccountRecord[];
+};
+
+export const NO_RECORDS: Records = { keys: [], accounts: [] };
+
+/** Ids of keys and accounts as they rest (docs/reference/keys.md#ids). */
+export const ID_PATTERN = /^[A-Za-z0-9._-]{1,64}$/;
+
+/** An id that may be given: "." and ".." are folders to whatever makes a path of it. */
+export function isId(text: string): boolean {
+  return ID_PATTERN.test(text) && text !== "." && text !== "..";
+}
+
+/** Whether a key works at `nowMs`, and if not, why. There is no other definition of this. */
+export function keyState(
+  { revokedMs, expiresMs }: Pick<KeyRecord, "revokedMs" | "expiresMs">,
+  nowMs: number,
+): "works" | "expired" | "revoked" {
+  if (revokedMs !== undefined) return "revoked";
+  return expiresMs !== undefined && expiresMs <= nowMs ? "expired" : "works";
+}
+
+/** Works: neither revoked nor expired at `nowMs`. */
+export function isWorking(key: KeyRecord, nowMs: number): boolean {
+  return keyState(key, nowMs) === "works";
+}
+
+/** Whether an account is suspended at `nowMs`. */
+export function isSuspended({ suspended }: AccountRecord, nowMs: number): boolean {
+  return suspended !== undefined && (suspended.untilMs ?? Number.POSITIVE_INFINITY) > nowMs;
+}
+
+/** Unknown, revoked, expired and wrong environment look the same to the client; the log knows. */
+export function judgeRecord(
+  record: KeyRecord | undefined,
+  environment: string,
+  nowMs: number,
+): Judged<KeyRecord> {
+  if (record === undefined) return refuse("key_invalid", "unknown key");
+  if (record.environment !== environment) return refuse("key_invalid", "another environment");
+  const state = keyState(record, nowMs);
+  return state === "works" ? accept(record) : refuse("key_invalid", `${state} key`);
+}
+
+/** A plan's windows with the account's own in place of them; "custom" has only the account's. */
+export function limitsOf(plan: readonly Limit[] | "custom", own: readonly Limit[]): Limit[] {
+  const base = plan === "custom" ? [] : plan;
+  const kept = base.filter(({ window }) => !own.some((mine) => mine.window === window));
+  return [...kept, ...own].sort((a, b) => ORDER[a.window] - ORDER[b.window]);
+}
+
+const ORDER = { second: 0, minute: 1, hour: 2, day: 3, month: 4 } as const;
+
+/**
+ * Two records of one key, as one: of two ends the earlier holds, so that nothing which was learnt
+ * late gives a key back that somebody took away (docs/reference/keys.md#copies). `key` itself where
+ * `other` takes nothing away.
+ */
+export function soonestEnd(key: KeyRecord, other: KeyRecord): KeyRecord {
+  const revokedMs = earlier(key.revokedMs, other.revokedMs);
+  const expiresMs = earlier(key.expiresMs, other.expiresMs);
+  if (revokedMs === key.revokedMs && expiresMs === key.expiresMs) return key;
+  return {
+    ...key,
+    ...(revokedMs === undefined ? {} : { revokedMs }),
+    ...(expiresMs === undefined ? {} : { expiresMs }),
+  };
+}
+
+function earlier(one: number | undefined, other: number | undefined): number | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return Math.min(one, other);
+}

@@ -1,0 +1,26 @@
+import { BlockList, isIP } from "node:net";
+
+/** Whether an address lies in one of a set of networks. */
+export type Networks = (address: string) => boolean;
+
+/** Reads CIDRs that were checked with `isNetwork`; a bare address is a network of one. */
+export function readNetworks(cidrs: readonly string[]): Networks {
+  if (cidrs.length === 0) return () => false;
+  const list = new BlockList();
+  for (const cidr of cidrs) {
+    const [network = "", bits] = cidr.split("/");
+    const family = isIP(network) === 6 ? "ipv6" : "ipv4";
+    list.addSubnet(network, Number(bits ?? (family === "ipv6" ? 128 : 32)), family);
+  }
+  return (address) => {
+    const version = isIP(address);
+    return version !== 0 && list.check(address, version === 6 ? "ipv6" : "ipv4");
+  };
+}
+
+/** An address, or one with the number of bits that count: 10.0.0.0/8, 2001:db8::/32. */
+export function isNetwork(text: string): boolean {
+  const [, address = "", bits] = /^([0-9A-Fa-f:.]+)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
+  const version = isIP(address);
+  return version !== 0 && Number(bits ?? 0) <= (version === 6 ? 128 : 32);
+}

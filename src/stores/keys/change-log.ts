@@ -1,0 +1,63 @@
+/**
+ * The last changes of the records in Redis, as a text that lies beside them: which version became
+ * which, and the names of the fields that changed. Whoever knows one of these versions reads those
+ * fields in place of all. It is written by the script that writes the records, so it is true as far
+ * as it goes; where it does not reach, all records are read.
+ */
+export type Changes = string;
+
+type Change = readonly [from: string, to: string, names: readonly string[]];
+
+/** Longer than this the oldest changes go. */
+const LENGTH_MAX = 32_768;
+
+/** The log with one change more; `names` undefined: everything changed, so the log begins anew. */
+export function withChange(
+  changes: Changes,
+  { from, to, names }: { from: string; to: string; names: readonly string[] | undefined },
+): Changes {
+  if (names === undefined) return "[]";
+  const all = [...read(changes), [from, to, names] as const];
+  let text = JSON.stringify(all);
+  while (text.length > LENGTH_MAX) {
+    all.shift();
+    text = JSON.stringify(all);
+  }
+  return text;
+}
+
+/** The fields that changed after `version`; undefined where the log does not say. */
+export function changedSince(version: string, changes: Changes): readonly string[] | undefined {
+  const all = read(changes);
+  const first = all.findIndex(([from]) => from === version);
+  if (first === -1) return undefined;
+  const later = all.slice(first);
+  const linked = later.every(([from], i) => i === 0 || later[i - 1]?.[1] === from);
+  return linked ? [...new Set(later.flatMap(([, , names]) => names))] : undefined;
+}
+
+/** The version that the log ends in; "" where it has none. */
+export function lastVersion(changes: Changes): string {
+  return read(changes).at(-1)?.[1] ?? "";
+}
+
+/** Nothing where it cannot be read: it saves work, and nobody depends on it. */
+function read(text: Changes): readonly Change[] {
+  try {
+    const found: unknown = JSON.parse(text);
+    return Array.isArray(found) && found.every(isChange) ? found : [];
+  } catch {
+    return [];
+  }
+}
+
+function isChange(value: unknown): value is Change {
+  if (!Array.isArray(value)) return false;
+  const [from, to, names] = value as unknown[];
+  return (
+    typeof from === "string" &&
+    typeof to === "string" &&
+    Array.isArray(names) &&
+    names.every((name) => typeof name === "string")
+  );
+}

@@ -1,0 +1,133 @@
+import { setImmediate as breathe } from "node:timers/promises";
+import { NO_RECORDS, type Records } from "../../core/keys/records.ts";
+import { damaged, MemberReader, parseFile } from "../files/damaged.ts";
+import { type DamagedRecord, type Reading, RecordCollector } from "./reading.ts";
+import { accountText, keyText, RECORD_VERSION } from "./record-format.ts";
+
+/** Records read or written before the event loop has its turn: about two milliseconds. */
+const AT_ONCE = 500;
+const HEAD = `{"version":${RECORD_VERSION},"keys":[`;
+const MIDDLE = `],"accounts":[`;
+const TAIL = "]}";
+/** Version 1 had keys alone, each with the terms of its account. */
+const OLD_HEAD = `{"version":1,"keys":[`;
+
+/**
+ * The text of a file of records, in pieces, a record per line. Damaged ones are written as they were
+ * found, unless the edit has put another in their place.
+ */
+export function* keysText(
+  records: Records,
+  setAside: readonly DamagedRecord[] = [],
+): Generator<string> {
+  const present = new Set<unknown>(setAside.length === 0 ? [] : everyOne(records));
+  const kept = new Set<unknown>(setAside.map((each) => each.kept));
+  const raw = (kind: DamagedRecord["kind"]) =>
+    setAside
+      .filter((each) => each.kind === kind && (each.kept === undefined || present.has(each.kept)))
+      .map(({ value }) => JSON.stringify(value));
+  yield `${HEAD}\n`;
+  yield* listText(records.keys, (key) => (kept.has(key) ? undefined : keyText(key)), raw("key"));
+  yield `${MIDDLE}\n`;
+  const accountOf = (account: Records["accounts"][number]) =>
+    kept.has(account) ? undefined : accountText(account);
+  yield* listText(records.accounts, accountOf, raw("account"));
+  yield `${TAIL}\n`;
+}
+
+function everyOne({ keys, accounts }: Records): readonly unknown[] {
+  return [...keys, ...accounts];
+}
+
+function* listText<T>(
+  list: readonly T[],
+  textOf: (record: T) => string | undefined,
+  raw: readonly string[],
+): Generator<string> {
+  let first = true;
+  for (let from = 0; from < list.length; from += AT_ONCE) {
+    const piece = list.slice(from, from + AT_ONCE).map(textOf);
+    const lines = piece.filter((line) => line !== undefined);
+    if (lines.length === 0) continue;
+    yield (first ? "" : ",\n") + lines.join(",\n");
+    first = false;
+  }
+  if (raw.length > 0) yield (first ? "" : ",\n") + raw.join(",\n");
+  if (!first || raw.length > 0) yield "\n";
+}
+
+export type ReadOptions = {
+  /** These stand in for damaged records that were known before. */
+  readonly known?: Records;
+  /** Unix milliseconds: which keys of an older file speak for their account. */
+  readonly nowMs: number;
+};
+
+/**
+ * The records of such a file, and what is damaged among them. Rejects with DamagedFileError, naming
+ * the places, when the file as a whole is none of ours.
+ */
+export async function readKeys(
+  file: string,
+  text: string,
+  { known = NO_RECORDS, nowMs }: ReadOptions,
+): Promise<Reading> {
+  const { keys, accounts } = (await readByLine(text)) ?? wholeFile(file, text);
+  const collector = new RecordCollector();
+  for (const [index, value] of accounts.entries()) {
+    collector.account(value, ["accounts", index]);
+    if (index % AT_ONCE === AT_ONCE - 1) await breathe();
+  }
+  for (const [index, value] of keys.entries()) {
+    collector.key(value, ["keys", index]);
+    if (index % AT_ONCE === AT_ONCE - 1) await breathe();
+  }
+  return collector.end(known, nowMs);
+}
+
+type Values = { readonly keys: readonly unknown[]; readonly accounts: readonly unknown[] };
+
+/** As keysText lays it out: 100,000 keys in pieces, without holding up requests for half a second. */
+async function readByLine(text: string): Promise<Values | undefined> {
+  const lines = text.split("\n");
+  const head = lines.shift();
+  if ((head !== HEAD && head !== OLD_HEAD) || lines.pop() !== "" || lines.pop() !== TAIL) {
+    return undefined;
+  }
+  const middle = head === HEAD ? lines.indexOf(MIDDLE) : lines.length;
+  if (middle === -1) return undefined;
+  const keys = await parseLines(lines.slice(0, middle));
+  const accounts = await parseLines(lines.slice(middle + 1));
+  return keys && accounts && { keys, accounts };
+}
+
+async function parseLines(lines: readonly string[]): Promise<unknown[] | undefined> {
+  const values: unknown[] = [];
+  try {
+    for (const [index, line] of lines.entries()) {
+      const isLast = index === lines.length - 1;
+      if (line.endsWith(",") === isLast) return undefined;
+      values.push(JSON.parse(isLast ? line : line.slice(0, -1)));
+      if (index % AT_ONCE === AT_ONCE - 1) await breathe();
+    }
+  } catch {
+    return undefined;
+  }
+  return values;
+}
+
+function wholeFile(file: string, text: string): Values {
+  const reader = new MemberReader();
+  const { version, keys, accounts, ...others } = reader.object(parseFile(file, text), []);
+  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
+  if (version !== 1 && version !== RECORD_VERSION) {
+    reader.note(["version"], `this gateway reads versions 1 and ${RECORD_VERSION}`, version);
+  }
+  for (const name of Object.keys(others)) reader.note([name], "it is unknown", others[name]);
+  const values = {
+    keys: reader.list(keys, ["keys"]),
+    accounts: version === 1 && accounts === undefined ? [] : reader.list(accounts, ["accounts"]),
+  };
+  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
+  return values;
+}
