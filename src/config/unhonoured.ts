@@ -6,8 +6,7 @@ import { isMap, type Path } from "./file/place.ts";
  * work removes it here: nobody may rely on a limit that does not hold.
  */
 const UNHONOURED: readonly string[] = [
-  ...["bans.observe", "environments.*.public", "environments.*.publicRoutes"],
-  ...["environments.*.standing", "log.meta", "history"],
+  ...["bans.observe", "environments.*.standing", "log.meta", "history"],
   ...["keyHeaders", "foreignKeys", "events", "telemetry"],
 ];
 

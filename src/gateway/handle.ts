@@ -5,7 +5,7 @@ import type { Exchange } from "./exchange/exchange.ts";
 import type { Backend, Gateway, Served } from "./exchange/served.ts";
 import { forward } from "./forward/forward.ts";
 import { judgeAddress, judgeMaintenance } from "./stages/admit.ts";
-import { authenticate } from "./stages/authenticate.ts";
+import { identify } from "./stages/identify.ts";
 import { receive } from "./stages/receive.ts";
 import { sendPreflight, sendRefusal, sendServerOptions } from "./stages/reply.ts";
 import { spend } from "./stages/spend.ts";
@@ -32,28 +32,27 @@ export async function handle(
   const open = judgeMaintenance(served);
   if (!open.ok) return sendRefusal(gateway, exchange, open.refusal);
 
-  const consumer = authenticate(gateway, served, head);
-  if (!consumer.ok) return sendRefusal(gateway, exchange, consumer.refusal);
-  const { key, owner } = consumer.value;
-  exchange.identify(key, owner);
+  const caller = identify(gateway, received.value, exchange);
+  if (!caller.ok) return sendRefusal(gateway, exchange, caller.refusal);
+  exchange.identify(caller.value);
 
-  const spending = spend(gateway, served, consumer.value, exchange);
+  const spending = spend(gateway, served, caller.value, exchange);
   const standing = spending instanceof Promise ? await exchange.awaitDecision(spending) : spending;
   // The client left meanwhile: the charge is in its line, and there is no one to answer.
   if (exchange.over) return;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
 
-  const { scopes } = key;
+  const { scopes } = caller.value;
   const route = judgeRoute(found, { method: head.method, scopes, nowMs: gateway.now() });
   if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
 
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
-  const told = { standing: standing.value, key, owner };
+  const told = { standing: standing.value, caller: caller.value };
   // A route was found, so a service has it.
   const at = backend as Backend;
   const sent = { backend: at, target: forwardedTarget(target.whole, at) };
   const admitted = { gateway, exchange, served, head, ...sent, ...told };
   const { upgrade } = exchange.arrival;
   if (upgrade === undefined) return forward(admitted);
-  return openTunnel(admitted, key, upgrade);
+  return openTunnel(admitted, upgrade);
 }

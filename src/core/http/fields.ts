@@ -46,8 +46,9 @@ const FROM_PROXIES = new Set(["forwarded", "x-real-ip"]);
  */
 export type Identity = {
   readonly requestId: string;
-  readonly key: Pick<KeyRecord, "id" | "scopes">;
-  readonly owner: Pick<AccountRecord, "id" | "plan" | "meta">;
+  /** Both undefined where the request had no key. */
+  readonly key: Pick<KeyRecord, "id" | "scopes"> | undefined;
+  readonly owner: Pick<AccountRecord, "id" | "plan" | "meta"> | undefined;
   readonly peer: string;
   readonly peerIsTrusted: boolean;
   readonly scheme: "http" | "https";
@@ -152,6 +153,7 @@ export function requestFields(head: Head, identity: Identity): string[] {
 
 /** The account and the key of the request (docs/reference/http.md#backend-fields). */
 function pushConsumer(fields: string[], { key, owner }: Identity): void {
+  if (key === undefined || owner === undefined) return;
   fields.push("X-Consumer-Id", owner.id, "X-Consumer-Plan", owner.plan);
   fields.push("X-Consumer-Key-Id", key.id);
   if (key.scopes.length > 0) fields.push("X-Consumer-Scopes", key.scopes.join(" "));

@@ -50,6 +50,8 @@ export type Found = {
   readonly template: string | undefined;
   /** Methods of the path, for Allow; undefined where there is no such path. */
   readonly allow: readonly string[] | undefined;
+  /** No credentials are needed, where the environment has a plan for such requests. */
+  readonly isPublic: boolean;
   /** Units of the request (docs/reference/plans.md#cost). */
   readonly cost: number;
 };
@@ -59,6 +61,7 @@ const COST = 1;
 /** There is no such path. */
 export const NOTHING: Found = {
   ...{ operation: undefined, template: undefined, allow: undefined },
+  isPublic: false,
   cost: COST,
 };
 
@@ -74,6 +77,7 @@ export function findRoute(table: RouteTable, method: string, path: string): Foun
       operation: undefined,
       template: `${basePath === "/" ? "" : basePath}/*`,
       allow: METHODS,
+      isPublic: ruleFor(table.publicRoutes, method, path) !== undefined,
       cost: ruleFor(table.costs, method, path)?.cost ?? COST,
     };
   }
@@ -82,7 +86,8 @@ export function findRoute(table: RouteTable, method: string, path: string): Foun
   if (found === undefined) return NOTHING;
   const { template, methods, allow } = found;
   const operation = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined);
-  return { operation, template, allow, cost: operation?.cost ?? COST };
+  const { isPublic = false, cost = COST } = operation ?? {};
+  return { operation, template, allow, isPublic, cost };
 }
 
 /** The first rule that the request matches; one for GET holds for HEAD too. */
@@ -91,10 +96,10 @@ function ruleFor<R extends RouteRule>(
   method: string,
   path: string,
 ): R | undefined {
-  if (rules === undefined) return undefined;
+  if (rules === undefined || rules.length === 0) return undefined;
   const segments = path.split("/");
-  const wanted = method === "HEAD" ? "GET" : method;
-  return rules.find((rule) => rule.method === wanted && fits(rule.segments, segments));
+  const isAsked = (one: string) => one === method || (method === "HEAD" && one === "GET");
+  return rules.find((rule) => isAsked(rule.method) && fits(rule.segments, segments));
 }
 
 /** All operations of one path. */

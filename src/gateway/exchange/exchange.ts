@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { Head } from "../../core/http/head.ts";
 import type { Found } from "../../core/http/route.ts";
-import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
+import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Refusal, RefusalCode } from "../../core/refusal.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
@@ -72,6 +72,12 @@ export type Arrival = {
   readonly last: boolean;
 };
 
+type Identified = {
+  readonly key: KeyRecord | undefined;
+  readonly account: string;
+  readonly plan: string;
+};
+
 /** The store's answer. `decidedMs` is its now: Retry-After counts from it. */
 type Decision = {
   readonly decision: "admitted" | "refused";
@@ -108,8 +114,8 @@ export class Exchange {
   backend: Backend | undefined;
   cors: CorsPolicy | undefined;
   key: KeyRecord | undefined;
-  /** The account of the key. */
-  owner: AccountRecord | undefined;
+  account: string | undefined;
+  plan: string | undefined;
   standing: Standing | undefined;
   policy: string | undefined;
   /** Units that the request costs. */
@@ -196,10 +202,11 @@ export class Exchange {
     this.cost = found.cost;
   }
 
-  /** The key is accepted. */
-  identify(key: KeyRecord, owner: AccountRecord): void {
+  /** The key is accepted, or the address where none is needed. */
+  identify({ key, account, plan }: Identified): void {
     this.key = key;
-    this.owner = owner;
+    this.account = account;
+    this.plan = plan;
   }
 
   /** The state of the account, or of the address's failure allowance, where nothing is decided. */

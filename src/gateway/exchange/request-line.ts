@@ -11,9 +11,9 @@ export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
   return {
     id: exchange.id,
     env: served?.name ?? arrival.environment,
-    account: key?.account,
+    account: exchange.account,
     key: key?.id,
-    plan: exchange.owner?.plan,
+    plan: exchange.plan,
     method: exchange.request.method as string,
     route: exchange.found?.template,
     path: maskKeys(exchange.path).slice(0, PATH_LOGGED_MAX),

@@ -10,6 +10,7 @@ import type { Log, RequestLine } from "../../telemetry/log.ts";
 import type { TrustedProxies } from "../client/client-address.ts";
 import type { Concurrency } from "../client/concurrency.ts";
 import type { FailureAllowance } from "../client/failure-allowance.ts";
+import type { PublicTerms, Visitors } from "../client/visitors.ts";
 import type { Certificate } from "../node/certificate.ts";
 import type { Memory } from "../node/memory-pressure.ts";
 import type { Upstreams } from "../upstreams/upstreams.ts";
@@ -50,6 +51,8 @@ export type Served = {
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
   readonly planBounds: ReadonlyMap<string, PlanBounds>;
   readonly bans: BanPolicy | undefined;
+  /** The terms of requests without a key to public operations; undefined where they need one. */
+  readonly publicTerms: PublicTerms | undefined;
   readonly rateLimitFields: "off" | "policy";
 };
 
@@ -63,6 +66,7 @@ export type Gateway = {
   failures: FailureAllowance;
   readonly concurrency: Concurrency;
   isTrusted: TrustedProxies;
+  readonly visitors: Visitors;
   readonly log: Log;
   readonly onRequest: (line: RequestLine) => void;
   /** A request was decided without the store, or not at all (docs/reference/store.md#away). */

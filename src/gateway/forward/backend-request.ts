@@ -1,9 +1,9 @@
 import { requestFields } from "../../core/http/fields.ts";
 import type { Head } from "../../core/http/head.ts";
-import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { type Backend, type Gateway, type Served, schemeOf } from "../exchange/served.ts";
+import type { Caller } from "../stages/identify.ts";
 
 /** An exchange that got this far: its head was judged, its key accepted, its quota charged. */
 export type Admitted = {
@@ -14,8 +14,7 @@ export type Admitted = {
   readonly head: Head;
   /** Forwarded byte for byte as it was matched. */
   readonly target: string;
-  readonly key: KeyRecord;
-  readonly owner: AccountRecord;
+  readonly caller: Caller;
   readonly standing: Standing;
 };
 
@@ -25,11 +24,11 @@ export type Admitted = {
  * wanted.
  */
 export function outgoingFields(admitted: Admitted): string[] {
-  const { gateway, exchange, served, backend, head, key, owner } = admitted;
+  const { gateway, exchange, served, backend, head, caller } = admitted;
   const fields = requestFields(head, {
     requestId: exchange.id,
-    key,
-    owner,
+    key: caller.key,
+    owner: caller.owner,
     peer: exchange.arrival.peer,
     peerIsTrusted: gateway.isTrusted(exchange.arrival.peer),
     scheme: schemeOf(served),

@@ -56,13 +56,13 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   #takeConnection(): void {
-    const { gateway, exchange, owner, backend } = this.#admitted;
+    const { gateway, exchange, caller, backend } = this.#admitted;
     exchange.wait("connection", gateway.elapsed());
     // Drop the previous try's controller. `#fail` would abort that finished try, and this one would
     // wait in the queue for ever.
     this.#controller = undefined;
     this.#stopWaiting = backend.upstreams.take(
-      owner.id,
+      caller.account,
       (connection) => this.#dispatch(connection),
       this.#attempts,
     );

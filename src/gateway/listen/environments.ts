@@ -62,8 +62,15 @@ function servedOf(
     plans: config.plans,
     planBounds: config.planBounds,
     bans: config.bans,
+    publicTerms: publicTermsOf(config, environment),
     rateLimitFields: config.rateLimitFields,
   };
+}
+
+function publicTermsOf({ plans }: Config, { name, publicPlan }: Environment) {
+  const limits = publicPlan === undefined ? undefined : plans.get(publicPlan);
+  if (publicPlan === undefined || limits === undefined || limits === "custom") return undefined;
+  return { environment: name, plan: publicPlan, limits };
 }
 
 /** Each request line tells so many digits of the configuration's hash. */

@@ -36,6 +36,14 @@ export class Consumer implements AccountName {
   get account(): string {
     return this.key.account;
   }
+
+  get plan(): string {
+    return this.owner.plan;
+  }
+
+  get scopes(): readonly string[] {
+    return this.key.scopes;
+  }
 }
 
 /**

@@ -16,7 +16,7 @@ import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import type { Answer, NoAnswer } from "../../stores/interface/quota-store.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway, Served } from "../exchange/served.ts";
-import type { Consumer } from "./authenticate.ts";
+import type { Caller } from "./identify.ts";
 
 /**
  * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). The
@@ -25,12 +25,12 @@ import type { Consumer } from "./authenticate.ts";
 export function spend(
   gateway: Gateway,
   served: Served,
-  consumer: Consumer,
+  consumer: Caller,
   exchange: Exchange,
 ): Judged<Standing> | Promise<Judged<Standing>> {
   if (served.rateLimitFields === "policy") exchange.announce(policyField(consumer.limits));
-  if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.owner.plan}`);
-  const bounds = served.planBounds.get(consumer.owner.plan) ?? UNBOUNDED;
+  if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.plan}`);
+  const bounds = served.planBounds.get(consumer.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;
   const limits = askedLimits(consumer.limits, { operation, observe: bounds.observe });
 
@@ -49,7 +49,8 @@ export function spend(
     standAsKnown(gateway, exchange, { consumer, limits });
     return refuse("store_unavailable", "the rate limit store is away");
   };
-  const ask = { limits, bans: served.bans, units: 1, cost: exchange.cost };
+  const bans = consumer.key === undefined ? undefined : served.bans;
+  const ask = { limits, bans, units: 1, cost: exchange.cost };
   const answer = gateway.quotas.spend(consumer, ask);
   return answer instanceof Promise ? answer.then(settle) : settle(answer);
 }
@@ -60,7 +61,7 @@ const NONE: readonly Limit[] = [];
 type Asked = {
   readonly bounds: PlanBounds;
   readonly limits: readonly Limit[];
-  readonly consumer: Consumer;
+  readonly consumer: Caller;
 };
 
 /**
@@ -72,7 +73,7 @@ function judgeAtOnce(
   exchange: Exchange,
   { bounds: { concurrent }, limits, consumer }: Asked,
 ): Judged<void> {
-  if (isSuspended(consumer.owner, now())) return refuse("account_suspended");
+  if (consumer.owner && isSuspended(consumer.owner, now())) return refuse("account_suspended");
   if (concurrent !== undefined && !exchange.occupy(concurrency, consumer.id, concurrent)) {
     return refuse("too_concurrent", `${concurrent} under way`);
   }
@@ -87,7 +88,7 @@ function judgeAtOnce(
 function standAsKnown(
   { quotas, now }: Gateway,
   exchange: Exchange,
-  { consumer, limits }: { readonly consumer: Consumer; readonly limits: readonly Limit[] },
+  { consumer, limits }: { readonly consumer: Caller; readonly limits: readonly Limit[] },
 ): void {
   const last = quotas.lastKnown(consumer, limits);
   exchange.stand(last === undefined ? untouchedStanding(limits, now()) : admittedStanding(last));

@@ -16,7 +16,7 @@ const ASKED_AT_ONCE = 64;
  */
 export class Tunnels {
   readonly #gateway: Gateway;
-  readonly #byKey = new Map<string, Set<OpenTunnel>>();
+  readonly #byOwner = new Map<string, Set<OpenTunnel>>();
   #timer: NodeJS.Timeout | undefined;
   #asking = false;
   size = 0;
@@ -27,20 +27,20 @@ export class Tunnels {
 
   /** Counts a tunnel in; false where the key has `tunnelsPerKey` already. */
   enter(tunnel: OpenTunnel): boolean {
-    const { key, served } = tunnel;
-    const tunnels = this.#byKey.get(key.id) ?? new Set();
+    const { owner, served } = tunnel;
+    const tunnels = this.#byOwner.get(owner) ?? new Set();
     if (tunnels.size >= served.limits.tunnelsPerKey) return false;
-    this.#byKey.set(key.id, tunnels.add(tunnel));
+    this.#byOwner.set(owner, tunnels.add(tunnel));
     this.size += 1;
     this.#timer ??= setInterval(() => this.#recheck(), RECHECK_MS).unref();
     return true;
   }
 
   leave(tunnel: OpenTunnel): void {
-    const tunnels = this.#byKey.get(tunnel.key.id);
+    const tunnels = this.#byOwner.get(tunnel.owner);
     if (!tunnels?.delete(tunnel)) return;
     this.size -= 1;
-    if (tunnels.size === 0) this.#byKey.delete(tunnel.key.id);
+    if (tunnels.size === 0) this.#byOwner.delete(tunnel.owner);
     if (this.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -51,13 +51,14 @@ export class Tunnels {
   }
 
   #all(): OpenTunnel[] {
-    return [...this.#byKey.values()].flatMap((tunnels) => [...tunnels]);
+    return [...this.#byOwner.values()].flatMap((tunnels) => [...tunnels]);
   }
 
   #recheck(): void {
     const { keys, now } = this.#gateway;
     if (keys.ready) {
       for (const { key, served } of this.#firsts()) {
+        if (key === undefined) continue;
         const judged = judgeRecord(keys.find(key.digest), served.name, now());
         const owner = keys.account(key.account);
         if (!judged.ok) this.#closeKey(key.id, judged.refusal.why as string);
@@ -75,26 +76,27 @@ export class Tunnels {
 
   /** One tunnel of each key: it speaks for the others. */
   #firsts(): OpenTunnel[] {
-    return [...this.#byKey.values()].flatMap(([first]) => first ?? []);
+    return [...this.#byOwner.values()].flatMap(([first]) => first ?? []);
   }
 
   #closeKey(id: string, why: string): void {
-    for (const tunnel of this.#byKey.get(id) ?? []) tunnel.close(1008, why);
+    for (const tunnel of this.#byOwner.get(id) ?? []) tunnel.close(1008, why);
   }
 
   async #closeBanned(): Promise<void> {
-    const tunnels = this.#firsts().filter(({ served }) => served.bans !== undefined);
+    const tunnels = this.#firsts().filter(({ key, served }) => key && served.bans);
     for (let i = 0; i < tunnels.length; i += ASKED_AT_ONCE) {
       const some = tunnels.slice(i, i + ASKED_AT_ONCE);
       const banned = await Promise.all(some.map((tunnel) => this.#isBanned(tunnel)));
-      for (const [at, { key }] of some.entries()) {
-        if (banned[at]) this.#closeKey(key.id, "the account is banned");
+      for (const [at, { owner }] of some.entries()) {
+        if (banned[at]) this.#closeKey(owner, "the account is banned");
       }
     }
   }
 
   /** Asks the store, since any gateway may have banned the account; while it is away, what is known. */
   async #isBanned({ key, served }: OpenTunnel): Promise<boolean> {
+    if (key === undefined) return false;
     const { keys, quotas } = this.#gateway;
     const name = { environment: key.environment, account: key.account };
     const owner = keys.account(key.account);

@@ -27,17 +27,18 @@ proxy.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks
 const started = new WeakMap<object, Tunnel>();
 
 /** Asks a backend for the WebSocket, and passes both directions on once it agreed. */
-export function openTunnel(admitted: Admitted, key: KeyRecord, { tunnels, nonce }: Upgrade): void {
-  const tunnel = new Tunnel(admitted, { key, tunnels, nonce });
+export function openTunnel(admitted: Admitted, { tunnels, nonce }: Upgrade): void {
+  const tunnel = new Tunnel(admitted, { tunnels, nonce });
   if (tunnels.enter(tunnel)) tunnel.start();
   else void sendRefusal(admitted.gateway, admitted.exchange, { code: "too_many_tunnels" });
 }
 
 type Upstream = ReturnType<Upstreams["pick"]>;
-type Facts = { readonly key: KeyRecord; readonly tunnels: TunnelRegister; readonly nonce: string };
+type Facts = { readonly tunnels: TunnelRegister; readonly nonce: string };
 
 class Tunnel implements Forwarding, OpenTunnel {
-  readonly key: KeyRecord;
+  readonly key: KeyRecord | undefined;
+  readonly owner: string;
   readonly served: Served;
   readonly #admitted: Admitted;
   readonly #tunnels: TunnelRegister;
@@ -50,8 +51,10 @@ class Tunnel implements Forwarding, OpenTunnel {
   #bytes = 0;
   #settled = false;
 
-  constructor(admitted: Admitted, { key, tunnels, nonce }: Facts) {
+  constructor(admitted: Admitted, { tunnels, nonce }: Facts) {
+    const { key, account } = admitted.caller;
     this.key = key;
+    this.owner = key?.id ?? account;
     this.served = admitted.served;
     this.#admitted = admitted;
     this.#tunnels = tunnels;

@@ -5,6 +5,7 @@ import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { trustProxies } from "../../gateway/client/client-address.ts";
 import { Concurrency } from "../../gateway/client/concurrency.ts";
 import { createFailureAllowance } from "../../gateway/client/failure-allowance.ts";
+import { Visitors } from "../../gateway/client/visitors.ts";
 import type { Gateway } from "../../gateway/exchange/served.ts";
 import { Serving } from "../../gateway/listen/listeners.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
@@ -132,6 +133,7 @@ function gatewayOf(
     quotas,
     failures: createFailureAllowance(config.unauthenticated),
     concurrency: new Concurrency(),
+    visitors: new Visitors(),
     isTrusted: trustProxies(config.trustedProxies),
     log,
     onRequest: (line) => {

@@ -44,7 +44,8 @@ const OPERATIONS = [
 ];
 const TABLE: RouteTable = { basePath: "/v1", operations: OPERATIONS };
 const ANY: RouteTable = { basePath: "/v1", operations: undefined };
-const NOTHING = { operation: undefined, template: undefined, allow: undefined, cost: 1 };
+const PLAIN = { isPublic: false, cost: 1 };
+const NOTHING = { operation: undefined, template: undefined, allow: undefined, ...PLAIN };
 
 const idOf = (method: string, path: string, table = TABLE) =>
   findRoute(table, method, path).operation?.operationId;
@@ -140,12 +141,43 @@ describe("A route is found", () => {
       assert.deepEqual(findRoute(ANY, "GET", path), {
         operation: undefined,
         template: "/v1/*",
-        cost: 1,
         allow: methods,
+        ...PLAIN,
       });
     }
     for (const path of ["/v1x", "/v2", "/", ""]) {
       assert.deepEqual(findRoute(ANY, "GET", path), NOTHING);
+    }
+  });
+
+  it("with the cost and the publicity of the operation, or of the first rule that fits", () => {
+    const priced = [operation("GET", "/v1/{a}", { cost: 0, isPublic: true })];
+    const described = findRoute({ basePath: "/v1", operations: priced }, "HEAD", "/v1/x");
+    assert.deepEqual([described.cost, described.isPublic], [0, true]);
+    const other = findRoute({ basePath: "/v1", operations: priced }, "POST", "/v1/x");
+    assert.deepEqual([other.cost, other.isPublic], [1, false]);
+
+    const rule = (method: string, path: string) => {
+      return { method, segments: path.split("/").map((part) => (part === "*" ? undefined : part)) };
+    };
+    const table: RouteTable = {
+      ...ANY,
+      costs: [
+        { ...rule("GET", "/v1/a/b"), cost: 3 },
+        { ...rule("GET", "/v1/a/*"), cost: 5 },
+      ],
+      publicRoutes: [rule("POST", "/v1/a/*")],
+    };
+    const foundAt = (method: string, path: string) => {
+      const { cost, isPublic } = findRoute(table, method, path);
+      return [cost, isPublic];
+    };
+    assert.deepEqual(foundAt("GET", "/v1/a/b"), [3, false]);
+    assert.deepEqual(foundAt("HEAD", "/v1/a/c"), [5, false]);
+    assert.deepEqual(foundAt("POST", "/v1/a/b"), [1, true]);
+    for (const path of ["/v1/a/", "/v1/a", "/v1/a/b/c", "/v1/b/b"]) {
+      assert.deepEqual(foundAt("GET", path), [1, false]);
+      assert.deepEqual(foundAt("POST", path), [1, false]);
     }
   });
 

@@ -1,0 +1,25 @@
+import { accept, type Judged } from "../../core/refusal.ts";
+import type { Visitor } from "../client/visitors.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { Gateway } from "../exchange/served.ts";
+import { authenticate, type Consumer } from "./authenticate.ts";
+import type { Received } from "./receive.ts";
+
+/** The account that a request is charged to: that of its key, or that of a client address. */
+export type Caller = Consumer | Visitor;
+
+/**
+ * Finds whose request it is. Credentials that are there are always judged; without any, a public
+ * operation is charged to the client address (docs/reference/plans.md#public-operations).
+ */
+export function identify(
+  gateway: Gateway,
+  { served, head, found }: Received,
+  { arrival }: Exchange,
+): Judged<Caller> {
+  const consumer = authenticate(gateway, served, head);
+  if (consumer.ok || consumer.refusal.code !== "key_missing") return consumer;
+  const { publicTerms } = served;
+  if (publicTerms === undefined || !found.isPublic) return consumer;
+  return accept(gateway.visitors.at(publicTerms, arrival.client, gateway.elapsed()));
+}
