@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dirname, "..");
 
 rmSync(join(ROOT, "dist"), { recursive: true, force: true });
 const { status } = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: ROOT, stdio: "inherit" });
-for (const file of globSync("**/*.lua", { cwd: join(ROOT, "src") })) {
+for (const file of globSync("**/*.{lua,html,css,js,svg}", { cwd: join(ROOT, "src") })) {
   cpSync(join(ROOT, "src", file), join(ROOT, "dist", file));
 }
 process.exitCode = status ?? 1;

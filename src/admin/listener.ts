@@ -7,26 +7,32 @@ import type { Counting } from "../telemetry/counting.ts";
 import type { Checks } from "../telemetry/health.ts";
 import type { ApiDeps } from "./api/call.ts";
 import { findRow } from "./api/routes.ts";
+import { figuresReader } from "./figures.ts";
 import {
   type Answer,
   json,
   problem,
   reasonOf,
   refuseMethod,
-  SECURITY_FIELDS,
+  securityFields,
 } from "./http/answer.ts";
 import { isJson, LINGER_BYTES_MAX, readMembers } from "./http/body.ts";
+import { EventStream } from "./http/event-stream.ts";
 import { type Guarded, readHead, refuseStranger } from "./http/guard.ts";
 import { keepRoom } from "./http/keep-room.ts";
 import { answerBrokenRequests } from "./http/parser-error.ts";
-import { PAGE } from "./page.ts";
+import { findPageFile } from "./page.ts";
 import { createMetrics, METRICS_TYPE, type Metrics, type Watched } from "./prometheus.ts";
 
-export type AdminDeps = ApiDeps & {
+export type AdminDeps = Omit<ApiDeps, "events"> & {
   /** The checks; of one environment where it is named. */
   readonly checks: (environment?: string) => Checks;
   readonly metrics: Pick<Metrics, "render">;
+  /** The data of the next event for those who watch, as one line. Never rejects. */
+  readonly figures: () => Promise<string>;
 };
+
+type Deps = AdminDeps & { readonly events: EventStream };
 
 /** `answerTimeoutMs` bounds how long a slow reader may hold an answer, and a silent one a socket. */
 export type AdminLimits = {
@@ -43,6 +49,8 @@ const LIMITS: AdminLimits = {
   answerTimeoutMs: 60_000,
 };
 const HEADER_BYTES_MAX = 16_384;
+const WATCHERS_MAX = 16;
+const FIGURES_EVERY_MS = 1_000;
 const CLOSE_MS = 1_000;
 
 export type Admin = { readonly url: string; close(): Promise<void> };
@@ -62,12 +70,22 @@ export async function startAdmin(
   const { listen, token, hosts = [] } = options;
   const limits = { ...LIMITS, ...options.limits };
   const guarded: Guarded = { host: listen.host, hosts, token };
+  const events = new EventStream({
+    event: "figures",
+    everyMs: FIGURES_EVERY_MS,
+    watchersMax: WATCHERS_MAX,
+    read: options.figures,
+  });
+  const deps: Deps = { ...options, events };
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const deadline = setTimeout(() => request.socket.destroy(), limits.answerTimeoutMs);
     response.once("close", () => clearTimeout(deadline));
-    void answer(options, guarded, request)
-      .catch((error: unknown) => failed(options, request, error))
-      .then((told) => send(request, response, told));
+    void answer(deps, guarded, request)
+      .catch((error: unknown) => failed(deps, request, error))
+      .then((told) => {
+        if (told.stream !== undefined) clearTimeout(deadline);
+        send(request, response, told);
+      });
   };
   const server = createServer(
     {
@@ -90,15 +108,15 @@ export async function startAdmin(
   await listenOn(server, listen);
   // The system can refuse a connection (no descriptors left): that must not end the process.
   server.on("error", (error) => options.log.error("admin_listener_failed", { why: error.message }));
-  return { url: urlOf(server), close: () => close(server) };
+  const closeAll = () => {
+    events.close();
+    return close(server);
+  };
+  return { url: urlOf(server), close: closeAll };
 }
 
 /** Answers a request: at the open endpoints first, then at /api after the guard. */
-async function answer(
-  deps: AdminDeps,
-  guarded: Guarded,
-  request: IncomingMessage,
-): Promise<Answer> {
+async function answer(deps: Deps, guarded: Guarded, request: IncomingMessage): Promise<Answer> {
   const { method = "", url = "" } = request;
   const head = readHead(request.rawHeaders);
   const [path = "", query] = url.split(/\?(.*)/s);
@@ -143,12 +161,12 @@ function queryMessage(known: readonly string[]): string {
 
 async function answerOpen(deps: AdminDeps, method: string, path: string): Promise<Answer> {
   const rows: Readonly<Record<string, () => Answer | Promise<Answer>>> = {
-    "/": () => text("text/html; charset=utf-8", PAGE),
     "/livez": () => text("text/plain; charset=utf-8", "ok\n"),
     "/readyz": () => readiness(deps.checks()),
     "/metrics": async () => text(METRICS_TYPE, await deps.metrics.render()),
   };
-  const row = Object.hasOwn(rows, path) ? rows[path] : readinessOf(deps, path);
+  const file = await findPageFile(path);
+  const row = Object.hasOwn(rows, path) ? rows[path] : file ? () => file : readinessOf(deps, path);
   if (row === undefined) return problem("not_found", "There is nothing here: see / for what is");
   return method === "GET" || method === "HEAD" ? row() : refuseMethod(["GET", "HEAD"]);
 }
@@ -173,20 +191,19 @@ function failed(deps: AdminDeps, request: IncomingMessage, error: unknown): Answ
 
 function send(request: IncomingMessage, response: ServerResponse, told: Answer): void {
   if (response.headersSent || request.socket.destroyed) return;
-  const fields = [
-    "Content-Type",
-    told.type,
-    "Content-Length",
-    String(Buffer.byteLength(told.body)),
-  ];
-  fields.push(...SECURITY_FIELDS, ...told.fields);
+  const fields = ["Content-Type", told.type, ...securityFields(told.policy), ...told.fields];
+  if (told.stream === undefined) {
+    fields.push("Content-Length", String(Buffer.byteLength(told.body)));
+  }
   // An unread body may be of any length: the request behind it is not waited for.
   if (!request.complete && hasMore(request)) {
     fields.push("Connection", "close");
     lingerOnClose(request.socket, request, LINGER_BYTES_MAX);
   }
   response.writeHead(told.status, fields);
-  response.end(request.method === "HEAD" ? undefined : told.body);
+  if (request.method === "HEAD") response.end();
+  else if (told.stream !== undefined) told.stream(response);
+  else response.end(told.body);
 }
 
 function hasMore({ headers }: IncomingMessage): boolean {
@@ -217,7 +234,7 @@ async function close(server: Server): Promise<void> {
   clearTimeout(timer);
 }
 
-export type AdminHouse = Omit<AdminDeps, "metrics"> & {
+export type AdminHouse = Omit<AdminDeps, "metrics" | "figures"> & {
   readonly counting: Counting;
   readonly watched: Watched;
   /** Brings the counts up to date, ahead of each scrape. */
@@ -232,7 +249,9 @@ export function openAdmin(admin: NonNullable<Config["admin"]>, house: AdminHouse
     await gather?.();
     return metrics.render();
   };
-  return startAdmin({ ...house, ...admin, metrics: { render } });
+  const readFigures = figuresReader(house);
+  const figures = async () => JSON.stringify(await readFigures());
+  return startAdmin({ ...house, ...admin, metrics: { render }, figures });
 }
 
 /** 200 while all of it is well, else 503: machines read the status, people the reasons. */

@@ -1,34 +1,55 @@
+import { readdir, readFile } from "node:fs/promises";
+import { extname } from "node:path";
+import type { Answer } from "./http/answer.ts";
+
 /**
- * A list of everything that the listener has, for people who open it in a browser: plain, without
- * script or style.
+ * The page at / (docs/reference/admin.md#page): hand-written modules of the folder beside this file,
+ * served as they are, and the library that draws. They hold no data, so they need no token.
  */
-export const PAGE = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Tollgate</title>
-<h1>Tollgate</h1>
-<p>This is the admin listener of an API gateway. Nothing here answers on a public listener.</p>
-<h2>Open to all who can reach this port</h2>
-<ul>
-<li><a href="/livez">/livez</a> whether the process lives; it looks at nothing else
-<li><a href="/readyz">/readyz</a> whether it should get traffic, and if not, why
-<li><a href="/metrics">/metrics</a> counters for Prometheus
-</ul>
-<h2>With the admin token, where one is set</h2>
-<p>Send <code>Authorization: Bearer &lt;admin token&gt;</code>. What writes is sent as
-<code>application/json</code>. An ID is an account or one of its keys.
-<ul>
-<li><a href="/api/keys">GET /api/keys</a> every key, without its secret
-<li>POST /api/keys issues keys: environment, plan; name, account, expires, limits, scopes, count
-<li>GET /api/keys/ID one key, or the keys of one account
-<li>POST /api/keys/ID/rotate puts a new key in place of an old one, which works on for the grace
-<li>POST /api/keys/ID/revoke ends a key
-<li><a href="/api/bans">GET /api/bans</a> the bans in force
-<li>DELETE /api/bans/ID lifts a ban
-<li>GET /api/usage/ID what an account has used, and what is left
-<li><a href="/api/config">GET /api/config</a> the configuration in force, secrets masked
-<li>POST /api/reload reads the configuration again
-</ul>
-</html>
-`;
+const FOLDER = new URL("./page/", import.meta.url);
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+/** Scripts, styles and requests of this origin alone; nothing inline, nothing framed, no forms. */
+const POLICY = [
+  "default-src 'none'",
+  ...["script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'"],
+  ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  "require-trusted-types-for 'script'",
+].join("; ");
+
+/** Files of the library: the name under which each is served, and where it is. */
+const LIBRARY: readonly (readonly [name: string, specifier: string])[] = [
+  ["uplot.js", "uplot/dist/uPlot.esm.js"],
+  ["uplot.css", "uplot/dist/uPlot.min.css"],
+];
+
+let files: Promise<ReadonlyMap<string, Answer>> | undefined;
+
+/** The answer for a path of the page, from memory; undefined where the page has no such file. */
+export async function findPageFile(path: string): Promise<Answer | undefined> {
+  if (path !== "/" && !path.startsWith("/page/")) return undefined;
+  files ??= readFiles();
+  return (await files).get(path);
+}
+
+/** Read at the first request, once: a gateway whose page nobody opens keeps none of it. */
+async function readFiles(): Promise<ReadonlyMap<string, Answer>> {
+  const names = await readdir(FOLDER);
+  const own = names.map((name) => [name, new URL(name, FOLDER)] as const);
+  const library = LIBRARY.map(([name, specifier]) => {
+    return [name, new URL(import.meta.resolve(specifier))] as const;
+  });
+  const answers = [...own, ...library].map(async ([name, url]) => {
+    const type = TYPES[extname(name)] ?? "application/octet-stream";
+    const body = await readFile(url, "utf8");
+    const path = name === "index.html" ? "/" : `/page/${name}`;
+    return [path, { status: 200, type, body, fields: [], policy: POLICY }] as const;
+  });
+  return new Map(await Promise.all(answers));
+}

@@ -110,6 +110,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     checks: (environment) => state.checksOf(environment),
     reload: () => state.reloaded(),
     metrics,
+    figures: async () => "{}",
     log: { info: note, error: note },
     now,
     spreadKeys: async () => {},

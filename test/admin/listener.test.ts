@@ -84,19 +84,10 @@ describe("the open endpoints", () => {
     assert.equal((await house.ask("POST", "/readyz/staging")).status, 405);
   });
 
-  it("the page names every path that there is, and loads nothing", async () => {
-    await using house = await openAdminHouse();
-    const { text } = await house.ask("GET", "/");
-    const paths = ["/livez", "/readyz", "/metrics", "/api/keys", "/api/keys/ID/rotate"];
-    paths.push("/api/keys/ID/revoke", "/api/bans", "/api/bans/ID", "/api/usage/ID", "/api/config");
-    for (const path of [...paths, "/api/reload"]) assert.ok(text.includes(path), path);
-    assert.doesNotMatch(text, /<script|<style|src=|style=/);
-  });
-
   it("send the security fields with every answer, refusals of the parser included", async () => {
     await using house = await openAdminHouse();
     const answers = await Promise.all([
-      house.ask("GET", "/"),
+      house.ask("GET", "/page/main.js"),
       house.ask("GET", "/api/keys"),
       house.ask("GET", "/api/keys", { token: "" }),
       house.ask("GET", "/nothing"),

@@ -3,6 +3,7 @@ import type { Reloaded } from "../../config/reload.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
+import type { EventStream } from "../http/event-stream.ts";
 
 /**
  * The parts that the API works on; the process supplies them. `now` is the wall clock, in Unix
@@ -18,6 +19,8 @@ export type ApiDeps = {
   readonly now: () => number;
   /** Has every other process of this gateway read the key records now. Never rejects. */
   readonly spreadKeys: () => Promise<void>;
+  /** The live figures for those who watch. */
+  readonly events: Pick<EventStream, "open">;
 };
 
 /** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */

@@ -57,6 +57,7 @@ const TABLE: readonly Row[] = [
   row("GET", "/api/usage/:id", tellUsage),
   row("GET", "/api/config", tellConfig),
   row("POST", "/api/reload", reload),
+  row("GET", "/api/events", watch),
 ];
 
 function row(
@@ -100,6 +101,12 @@ function fits(pattern: readonly string[], segments: readonly string[]): boolean 
 /** The configuration in force, by the keys of its file, every secret masked, with its hash. */
 function tellConfig({ deps }: Call): Answer {
   return json(200, shownConfig(deps.config()));
+}
+
+/** Begins with the routes that there are, so that a page offers no more than it can ask for. */
+function watch({ deps }: Call): Answer {
+  const routes = TABLE.map(({ method, segments }) => `${method} ${segments.join("/")}`);
+  return deps.events.open({ routes });
 }
 
 async function reload({ deps, members }: Call): Promise<Answer> {

@@ -1,9 +1,15 @@
+import type { ServerResponse } from "node:http";
+
 /** A whole answer, before it is written. `fields` is a flat list of names and values. */
 export type Answer = {
   readonly status: number;
   readonly type: string;
   readonly body: string;
   readonly fields: readonly string[];
+  /** The Content-Security-Policy, where it is not the one that forbids everything. */
+  readonly policy?: string;
+  /** Writes the content, in place of `body`, for as long as it likes, once the head is written. */
+  readonly stream?: (response: ServerResponse) => void;
 };
 
 /** Every way the admin listener says no: one row per code. */
@@ -29,6 +35,7 @@ const PROBLEMS = {
   internal_error: 500,
   plan_missing: 503,
   store_unavailable: 503,
+  too_many_watchers: 503,
 } as const satisfies Record<string, number>;
 
 export type ProblemCode = keyof typeof PROBLEMS;
@@ -52,18 +59,17 @@ export function problem(
   return { ...json(status, { code, message, status, ...more }), fields };
 }
 
-/**
- * On every answer: nothing here is to be kept, guessed at, framed, or loaded by another site. The
- * page needs neither script nor style, so it may have none.
- */
-export const SECURITY_FIELDS: readonly string[] = [
-  ...["Cache-Control", "no-store"],
-  ...["X-Content-Type-Options", "nosniff"],
-  ...["Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"],
-  ...["X-Frame-Options", "DENY"],
-  ...["Referrer-Policy", "no-referrer"],
-  ...["Cross-Origin-Resource-Policy", "same-origin"],
-];
+/** Most answers are data: they need neither script nor style, so they may have none. */
+const POLICY = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+/** On every answer: nothing here is to be kept, guessed at, framed, or loaded by another site. */
+export function securityFields(policy: string = POLICY): readonly string[] {
+  return [
+    ...["Cache-Control", "no-store", "X-Content-Type-Options", "nosniff"],
+    ...["Content-Security-Policy", policy, "X-Frame-Options", "DENY"],
+    ...["Referrer-Policy", "no-referrer", "Cross-Origin-Resource-Policy", "same-origin"],
+  ];
+}
 
 export function refuseMethod(allow: readonly string[]): Answer {
   const fields = ["Allow", allow.join(", ")];

@@ -1,6 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { type Answer, problem, refuseMethod, SECURITY_FIELDS } from "./answer.ts";
+import { type Answer, problem, refuseMethod, securityFields } from "./answer.ts";
 
 /**
  * Answers bytes that the HTTP parser refused, and CONNECT, which has no response object, in the
@@ -58,7 +58,7 @@ const LINGER_BYTES_MAX = 1_048_576;
 function endWith(socket: Duplex, { status, type, body, fields }: Answer): void {
   const all = [
     ...["Content-Type", type, "Content-Length", String(Buffer.byteLength(body))],
-    ...["Connection", "close", ...SECURITY_FIELDS, ...fields],
+    ...["Connection", "close", ...securityFields(), ...fields],
   ];
   const lines = all.flatMap((value, i) => (i % 2 === 0 ? [`${value}: ${all[i + 1]}\r\n`] : []));
   discard(socket);

@@ -1,0 +1,98 @@
+import type { ServerResponse } from "node:http";
+import { type Answer, problem } from "./answer.ts";
+
+/** A reader that takes nothing for so many events is cut. */
+const MISSED_MAX = 15;
+
+/** A source of server-sent events: `read` gives the data of the next one, as one line. */
+export type EventSource = {
+  readonly event: string;
+  readonly everyMs: number;
+  readonly watchersMax: number;
+  readonly read: () => string | Promise<string>;
+};
+
+/**
+ * One stream of server-sent events for all who watch (docs/reference/admin.md#events): each event is
+ * read and written out once for all of them. While nobody watches it has no timer and reads nothing.
+ */
+export class EventStream {
+  readonly #source: EventSource;
+  /** Each with the number of events that it missed in a row. */
+  readonly #watchers = new Map<ServerResponse, number>();
+  #timer: NodeJS.Timeout | undefined;
+  #reading = false;
+  #closed = false;
+
+  constructor(source: EventSource) {
+    this.#source = source;
+  }
+
+  get watchers(): number {
+    return this.#watchers.size;
+  }
+
+  /** The answer that goes on until the reader or this side ends it; `hello` comes first. */
+  open(hello: unknown): Answer {
+    const { watchersMax } = this.#source;
+    if (this.#closed || this.#watchers.size >= watchersMax) {
+      const message = `At most ${watchersMax} watch at a time: close another page`;
+      return problem("too_many_watchers", message, { fields: ["Retry-After", "5"] });
+    }
+    const stream = (response: ServerResponse) => {
+      response.write(`event: hello\ndata: ${JSON.stringify(hello)}\n\n`);
+      this.#add(response);
+    };
+    return { status: 200, type: "text/event-stream", body: "", fields: [], stream };
+  }
+
+  /** Ends every stream; none is opened after it. */
+  close(): void {
+    this.#closed = true;
+    for (const response of this.#watchers.keys()) response.end();
+    this.#watchers.clear();
+    this.#rest();
+  }
+
+  #add(response: ServerResponse): void {
+    if (this.#closed) {
+      response.end();
+      return;
+    }
+    this.#watchers.set(response, 0);
+    response.once("close", () => {
+      this.#watchers.delete(response);
+      if (this.#watchers.size === 0) this.#rest();
+    });
+    this.#timer ??= setInterval(() => void this.#tell(), this.#source.everyMs);
+    void this.#tell();
+  }
+
+  #rest(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** A read that is slower than the interval is not started twice. */
+  async #tell(): Promise<void> {
+    if (this.#reading) return;
+    this.#reading = true;
+    try {
+      const text = `event: ${this.#source.event}\ndata: ${await this.#source.read()}\n\n`;
+      for (const [response, missed] of this.#watchers) this.#write(response, missed, text);
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  #write(response: ServerResponse, missed: number, text: string): void {
+    if (!response.writableNeedDrain) {
+      this.#watchers.set(response, 0);
+      response.write(text);
+    } else if (missed >= MISSED_MAX) {
+      response.destroy();
+    } else {
+      this.#watchers.set(response, missed + 1);
+    }
+  }
+}

@@ -1,0 +1,250 @@
+import { createKey, readAccounts, works } from "./accounts.js";
+import { liftBan } from "./bans.js";
+import { ask, showKey } from "./dialogs.js";
+import { badge, button, el, failure, fill, heading, note, section, table } from "./elements.js";
+import { count, limits, time } from "./format.js";
+
+const USAGE_EVERY_MS = 2_000;
+
+/** One account: where it stands, its keys, and all that may be done to it. */
+export function accountView({ api, id }) {
+  const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  const usage = el("div", {});
+  const showUsage = () => drawUsage({ api, id, usage, reload: load });
+  async function load() {
+    try {
+      const account = (await readAccounts(api)).find((one) => one.account === id);
+      if (account === undefined) {
+        fill(content, heading(id), el("p", { class: "empty" }, "There is no such account."));
+        return;
+      }
+      drawAccount({ api, account, content, usage, reload: load });
+      await showUsage();
+    } catch (error) {
+      fill(content, failure(error, load));
+    }
+  }
+  void load();
+  const timer = setInterval(() => document.hidden || void showUsage(), USAGE_EVERY_MS);
+  return { element: content, close: () => clearInterval(timer) };
+}
+
+function drawAccount({ api, account, content, usage, reload }) {
+  const { account: id, environment, plan, keys, meta } = account;
+  const more = button("One more key", async () => {
+    if (await createKey(api, { account: id, environment, plan })) await reload();
+  });
+  const acts = ACTS.filter(({ name, when }) => when(account) && api.has(routeOf(name)));
+  const buttons = acts.map((act) => {
+    return button(act.title, () => perform(api, account, act, reload), act.danger ? "danger" : "");
+  });
+  const labels = Object.entries(meta).map(([name, value]) => `${name}=${value}`);
+  fill(
+    content,
+    el("p", { class: "back" }, el("a", { href: "#/accounts" }, "All accounts")),
+    heading(id, leadOf(account), more, ...buttons),
+    labels.length > 0 && el("p", { class: "hint" }, labels.join(" · ")),
+    section("Where it stands", usage),
+    section("Keys", keysTable({ api, keys, reload })),
+  );
+}
+
+function leadOf({ plan, environment, limits: own, suspended }) {
+  const text = Object.keys(own).length > 0 ? `, by agreement ${limits(own)}` : "";
+  return el(
+    "span",
+    {},
+    `${plan} in ${environment}${text} `,
+    suspended && badge("suspended", "bad"),
+    suspended?.reason && ` ${suspended.reason}`,
+    suspended?.until && [" until ", time(suspended.until)],
+  );
+}
+
+/** All that may be done to an account as a whole; each is asked for first. */
+const ACTS = [
+  {
+    name: "",
+    title: "Change plan",
+    text: "For all of its keys, at once. Counts, strikes and bans stay; the running window takes the new limit.",
+    when: () => true,
+  },
+  {
+    name: "reset",
+    title: "Reset usage",
+    text: "Every running window goes back to 0. Bans, strikes and history stay.",
+    danger: true,
+    when: () => true,
+  },
+  {
+    name: "suspend",
+    title: "Suspend",
+    text: "Every request of its keys is refused with 403, and its tunnels end, until it is resumed.",
+    fields: [
+      { name: "reason", label: "Reason", hint: "For people; the account's clients do not see it." },
+      { name: "for", label: "For", placeholder: "24h", hint: "Empty: until it is resumed." },
+    ],
+    danger: true,
+    when: ({ state }) => state !== "suspended",
+  },
+  {
+    name: "resume",
+    title: "Resume",
+    text: "Its keys work again at once.",
+    when: ({ state }) => state === "suspended",
+  },
+];
+
+function routeOf(name) {
+  return name === "" ? "PATCH /api/accounts/:id" : `POST /api/accounts/:id/${name}`;
+}
+
+async function perform(api, { account, plan }, { name, title, text, danger, fields = [] }, reload) {
+  const plans = name === "" ? Object.keys((await api.get("/api/config")).plans) : [];
+  const choice = { name: "plan", label: "Plan", options: plans, value: plan };
+  const [method, path] = routeOf(name).replace(":id", encodeURIComponent(account)).split(" ");
+  const run = (values) => {
+    const given = Object.entries(values).filter(([, value]) => value !== "");
+    return api.send(method, path, Object.fromEntries(given));
+  };
+  const all = name === "" ? [choice] : fields;
+  const done = await ask({
+    title: `${title}: ${account}`,
+    text,
+    fields: all,
+    verb: title,
+    danger,
+    run,
+  });
+  if (done === undefined) return;
+  note(`${title}: done`);
+  await reload();
+}
+
+function keysTable({ api, keys, reload }) {
+  const rows = [...keys]
+    .sort((a, b) => b.created - a.created)
+    .map((key) => [
+      el(
+        "div",
+        {},
+        el("span", { class: "id" }, key.id),
+        key.name && el("div", { class: "names" }, key.name),
+      ),
+      stateOf(key),
+      key.scopes.join(", ") || "–",
+      time(key.created),
+      works(key) &&
+        el(
+          "div",
+          { class: "buttons" },
+          button("Rotate", () => rotate(api, key, reload)),
+          button("Revoke", () => revoke(api, key, reload), "danger"),
+        ),
+    ]);
+  return table({
+    label: "Keys",
+    columns: [
+      { name: "Key" },
+      { name: "State" },
+      { name: "Scopes", class: "wide" },
+      { name: "Created", class: "wide" },
+      { name: "Actions" },
+    ],
+    rows,
+    empty: "This account has no key.",
+  });
+}
+
+function stateOf(key) {
+  if (key.revoked !== null) return el("span", {}, badge("revoked"), " ", time(key.revoked));
+  if (!works(key)) return el("span", {}, badge("expired"), " ", time(key.expires));
+  if (key.expires === null) return badge("works", "good");
+  return el("span", {}, badge("works", "good"), " ends ", time(key.expires));
+}
+
+async function rotate(api, { id, account }, reload) {
+  const issued = await ask({
+    title: `Rotate key ${id}?`,
+    text: `A new key takes its place, for the same account ${account}. The old one works on for the grace.`,
+    fields: [
+      {
+        name: "grace",
+        label: "Grace",
+        value: "24h",
+        required: true,
+        hint: "Such as 0s, 1h or 7d.",
+      },
+    ],
+    verb: "Rotate",
+    run: ({ grace }) => api.send("POST", `/api/keys/${id}/rotate`, { grace }),
+  });
+  if (issued === undefined) return;
+  await showKey(issued);
+  await reload();
+}
+
+async function revoke(api, { id, name }, reload) {
+  const done = await ask({
+    title: `Revoke key ${id}?`,
+    text: `${name ? `“${name}”. ` : ""}Every request with it is refused within a second. A revoked key never works again.`,
+    verb: "Revoke",
+    danger: true,
+    run: () => api.send("POST", `/api/keys/${id}/revoke`),
+  });
+  if (done === undefined) return;
+  note(`Key ${id} is revoked`);
+  await reload();
+}
+
+async function drawUsage({ api, id, usage, reload }) {
+  let report;
+  try {
+    report = await api.get(`/api/usage/${encodeURIComponent(id)}`);
+  } catch (error) {
+    fill(usage, failure(error));
+    return;
+  }
+  const { windows, strikes, ban } = report;
+  const text = JSON.stringify(report);
+  if (usage.dataset.shown === text && usage.firstChild) return;
+  usage.dataset.shown = text;
+  fill(
+    usage,
+    ban &&
+      el(
+        "p",
+        { class: "banned" },
+        badge("banned", "bad"),
+        " ends ",
+        time(ban.until),
+        `, offence ${count(ban.offences)} `,
+        button("Lift the ban", () => liftBan(api, id, reload)),
+      ),
+    el("div", { class: "meters" }, ...windows.map(meterOf)),
+    el("p", { class: "hint" }, strikes === 1 ? "1 strike" : `${count(strikes)} strikes`),
+  );
+}
+
+function meterOf({ window, limit, used, remaining, reset }) {
+  const label = `${count(used)} of ${count(limit)} used in this ${window}`;
+  const share = limit === 0 ? 0 : used / limit;
+  return el(
+    "div",
+    { class: "meter", "data-window": window },
+    el(
+      "div",
+      { class: "meter-head" },
+      el("strong", {}, window),
+      el("span", {}, `${count(used)} of ${count(limit)}`),
+    ),
+    el("meter", {
+      min: 0,
+      max: Math.max(1, limit),
+      value: used,
+      "aria-label": label,
+      class: share >= 1 ? "full" : share >= 0.8 ? "near" : "",
+    }),
+    el("p", { class: "hint" }, `${count(remaining)} left, anew `, time(reset)),
+  );
+}

@@ -1,0 +1,110 @@
+const STORED_AS = "tollgate-admin-token";
+
+/** An answer that is an error, in the words of the API. */
+export class Refusal extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/**
+ * The admin API. Where a token is set it is asked for once, by `askToken(why)`, and kept for this
+ * tab alone; it goes into a header, never into a URL.
+ */
+export class Api {
+  #token = sessionStorage.getItem(STORED_AS) ?? "";
+  #askToken;
+  #asking;
+  /** "GET /api/keys" and the like, as the process has them; filled by the live stream. */
+  routes = new Set();
+
+  constructor(askToken) {
+    this.#askToken = askToken;
+  }
+
+  has(route) {
+    return this.routes.has(route);
+  }
+
+  async get(path) {
+    return (await this.#json("GET", path)).value;
+  }
+
+  /** A whole list: pages are followed by their links (RFC 8288). */
+  async all(path) {
+    const items = [];
+    for (let next = path; next !== undefined; ) {
+      const { value, response } = await this.#json("GET", next);
+      items.push(
+        ...(Array.isArray(value) ? value : (Object.values(value).find(Array.isArray) ?? [])),
+      );
+      next = nextLink(response.headers.get("link"), next);
+    }
+    return items;
+  }
+
+  async send(method, path, body = {}) {
+    return (await this.#json(method, path, body)).value;
+  }
+
+  /** The response of a stream, once its head is there. */
+  async open(path, signal) {
+    const response = await this.#fetch("GET", path, undefined, signal);
+    if (!response.ok) throw await refusalOf(response);
+    return response;
+  }
+
+  async #json(method, path, body) {
+    const response = await this.#fetch(method, path, body);
+    if (!response.ok) throw await refusalOf(response);
+    return { value: await response.json(), response };
+  }
+
+  async #fetch(method, path, body, signal) {
+    for (;;) {
+      const used = this.#token;
+      const headers = {};
+      if (used !== "") headers.Authorization = `Bearer ${used}`;
+      if (body !== undefined) headers["Content-Type"] = "application/json";
+      const content = body === undefined ? undefined : JSON.stringify(body);
+      const options = { method, headers, body: content, signal, cache: "no-store" };
+      const response = await fetch(path, { ...options, credentials: "omit" }).catch((error) => {
+        if (error.name === "AbortError") throw error;
+        throw new Refusal(0, "unreachable", "The gateway does not answer: is it running?");
+      });
+      if (response.status !== 401) return response;
+      await this.#renew(used, await refusalOf(response));
+    }
+  }
+
+  /** However many requests were refused, the token is asked for once. */
+  async #renew(used, { code, message }) {
+    if (this.#token !== used) return;
+    this.#asking ??= this.#askToken(code === "token_missing" ? undefined : message);
+    const token = await this.#asking;
+    this.#asking = undefined;
+    this.#token = token;
+    sessionStorage.setItem(STORED_AS, token);
+  }
+}
+
+async function refusalOf(response) {
+  const told = await response.json().catch(() => ({}));
+  const { code = "unknown", message = `The gateway answered ${response.status}` } = told;
+  const more = [...(told.mistakes ?? []).map(placed), ...(told.reasons ?? [])];
+  return new Refusal(response.status, code, [message, ...more].join("\n"));
+}
+
+function placed({ file, line, column, message }) {
+  return `${file}:${line}:${column}: ${message}`;
+}
+
+/** The target of rel="next", within this origin. */
+function nextLink(header, from) {
+  const target = /<([^>]*)>\s*;[^,]*\brel="?next"?/.exec(header ?? "")?.[1];
+  if (target === undefined) return undefined;
+  const url = new URL(target, new URL(from, location.origin));
+  return url.origin === location.origin ? url.pathname + url.search : undefined;
+}

@@ -1,0 +1,37 @@
+import { badge, el, fill, heading, table } from "./elements.js";
+
+/** Every backend, and whether it is in service; live. */
+export function backendsView({ live }) {
+  const content = el("div", {});
+  const draw = () => {
+    const { figures } = live;
+    const text = JSON.stringify(figures?.upstreams);
+    if (content.dataset.shown === text) return;
+    content.dataset.shown = text;
+    const rows = figures?.upstreams.map(({ environment, backend, origin, up }) => [
+      el("span", { class: "id" }, origin),
+      [environment, backend].filter(Boolean).join(" "),
+      badge(up ? "up" : "down", up ? "good" : "bad"),
+    ]);
+    fill(
+      content,
+      table({
+        label: "Backends",
+        columns: [{ name: "Origin" }, { name: "Serves" }, { name: "State" }],
+        rows: rows ?? [],
+        empty: rows === undefined ? "Waiting for the first figures…" : "There is no backend.",
+      }),
+    );
+  };
+  const end = live.onChange(draw);
+  draw();
+  return {
+    element: el(
+      "div",
+      {},
+      heading("Backends", "A backend that is down gets no requests until it answers again."),
+      content,
+    ),
+    close: end,
+  };
+}

@@ -1,0 +1,121 @@
+import { el, fill } from "./elements.js";
+import { short } from "./format.js";
+import uPlot from "./uplot.js";
+
+const HEIGHT_PX = 168;
+/** The width of time that is drawn, in seconds: it grows with what there is to show. */
+const SPAN_S = { min: 60, max: 300 };
+
+/**
+ * A plot of the last five minutes: `series` are `{ name, colour, of(sample) }`, `show` makes a value a
+ * text. The legend has the newest values, or those under the pointer. `close` lets go of everything.
+ */
+export function chart({ title, series, show, live }) {
+  const legend = series.map(() => el("dd", {}, "–"));
+  const names = series.map(({ name, colour }) => el("dt", { class: colour }, name));
+  const pairs = series.map((_, i) => el("div", {}, names[i], legend[i]));
+  const words = series.map(({ name }) => name).join(", ");
+  const label = `${title} over the last five minutes: ${words}`;
+  const canvas = el("div", { class: "canvas", role: "img", "aria-label": label });
+  const element = el(
+    "figure",
+    { class: "chart" },
+    el("figcaption", {}, title),
+    canvas,
+    el("dl", { class: "legend" }, ...pairs),
+  );
+
+  const tell = (at) => {
+    const sample = live.samples[at ?? live.samples.length - 1];
+    series.forEach(({ of, as = show }, i) => {
+      legend[i].textContent = sample === undefined ? "–" : as(of(sample));
+    });
+  };
+  let plot;
+  const draw = () => {
+    plot?.setData(dataOf(live.samples, series));
+    tell(plot?.cursor.idx ?? undefined);
+  };
+  const make = () => {
+    plot?.destroy();
+    fill(canvas);
+    const width = Math.max(200, canvas.clientWidth);
+    plot = new uPlot(options({ series, width, tell }), dataOf(live.samples, series), canvas);
+  };
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const sized = new ResizeObserver(() => {
+    if (plot === undefined) make();
+    else if (canvas.clientWidth > 0) plot.setSize({ width: canvas.clientWidth, height: HEIGHT_PX });
+  });
+  sized.observe(canvas);
+  dark.addEventListener("change", make);
+  const close = () => {
+    sized.disconnect();
+    dark.removeEventListener("change", make);
+    plot?.destroy();
+  };
+  return { element, draw, close };
+}
+
+/** Values that are not there leave a gap; those without a bound end at the top of all. */
+function dataOf(samples, series) {
+  const value = (number) => (number === Number.POSITIVE_INFINITY ? 10_000 : number);
+  return [
+    samples.map(({ at }) => at),
+    ...series.map(({ of }) => samples.map((one) => value(of(one)))),
+  ];
+}
+
+/** The seconds on the axis: up to the newest sample, which is at the right edge. */
+function span(_plot, from, to) {
+  const end = to ?? Date.now() / 1_000;
+  const width = Math.min(SPAN_S.max, Math.max(SPAN_S.min, end - (from ?? end)));
+  return [end - width, end];
+}
+
+const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
+function clock(unixSeconds) {
+  return CLOCK.format(unixSeconds * 1_000);
+}
+
+function options({ series, width, tell }) {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  const font = "11px system-ui, sans-serif";
+  const axis = { stroke: colour("muted"), font, ticks: { show: false } };
+  const grid = { stroke: colour("line"), width: 1 };
+  return {
+    width,
+    height: HEIGHT_PX,
+    legend: { show: false },
+    padding: [8, 10, 0, 0],
+    cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } },
+    scales: {
+      x: { range: span },
+      y: { range: (_plot, _from, to) => [0, Math.max(1, to * 1.1)] },
+    },
+    axes: [
+      {
+        ...axis,
+        grid: { show: false },
+        space: 70,
+        size: 24,
+        values: (_plot, ticks) => ticks.map(clock),
+      },
+      { ...axis, grid, size: 44, space: 34, values: (_plot, ticks) => ticks.map(short) },
+    ],
+    series: [
+      {},
+      ...series.map((one, i) => ({
+        label: one.name,
+        stroke: colour(one.colour),
+        fill: i === 0 ? `${colour(one.colour)}1f` : undefined,
+        width: 1.5,
+        points: { show: false },
+        spanGaps: false,
+      })),
+    ],
+    hooks: { setCursor: [(plot) => tell(plot.cursor.idx ?? undefined)] },
+  };
+}

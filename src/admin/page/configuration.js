@@ -1,0 +1,85 @@
+import { ask } from "./dialogs.js";
+import { badge, button, el, failure, fill, heading, note, section } from "./elements.js";
+import { time } from "./format.js";
+
+/** The configuration in force, secrets masked, and its reload. */
+export function configurationView({ api, live }) {
+  const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  const force = el("p", { class: "force" });
+  const load = async () => {
+    try {
+      const { hash: _, ...config } = await api.get("/api/config");
+      const parts = Object.entries(config).map(([name, value]) => setting(name, value));
+      fill(content, el("dl", { class: "settings" }, ...parts.flat()));
+    } catch (error) {
+      fill(content, failure(error, load));
+    }
+  };
+  let shown = "";
+  const draw = () => {
+    const { config, checks } = live.figures ?? {};
+    const text = JSON.stringify([config, checks?.config]);
+    if (config === undefined || text === shown) return;
+    const changed = shown !== "";
+    shown = text;
+    const { why } = checks.config;
+    fill(
+      force,
+      "Hash ",
+      el("code", {}, config.hash),
+      ", in force since ",
+      time(config.configuredMs / 1_000),
+      why && el("span", {}, " ", badge("last reload refused", "bad"), ` ${why}`),
+    );
+    if (changed) void load();
+  };
+  const end = live.onChange(draw);
+  draw();
+  void load();
+  return {
+    element: el(
+      "div",
+      {},
+      heading(
+        "Configuration",
+        force,
+        button("Reload", () => reload(api, load), "primary"),
+      ),
+      section("In force", content),
+    ),
+    close: end,
+  };
+}
+
+async function reload(api, after) {
+  const done = await ask({
+    title: "Reload the configuration?",
+    text: "The file is read again. With a mistake in it, the one in force stays.",
+    verb: "Reload",
+    run: () => api.send("POST", "/api/reload"),
+  });
+  if (done === undefined) return;
+  note(`In force: ${done.hash}`);
+  await after();
+}
+
+/** Scalars in a line; what is deeper can be opened. */
+function setting(name, value) {
+  const isDeep = typeof value === "object" && value !== null && Object.keys(value).length > 0;
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const shown = isDeep
+    ? el(
+        "details",
+        {},
+        el("summary", {}, summaryOf(value)),
+        el("pre", { tabindex: "0" }, JSON.stringify(value, undefined, 2)),
+      )
+    : el("code", {}, text);
+  return [el("dt", {}, name), el("dd", {}, shown)];
+}
+
+function summaryOf(value) {
+  const names = Object.keys(value);
+  if (Array.isArray(value)) return `${names.length} entries`;
+  return names.length > 6 ? `${names.slice(0, 6).join(", ")} …` : names.join(", ");
+}

@@ -1,0 +1,109 @@
+import { badge, el, failure, fill, heading, section, table } from "./elements.js";
+import { count, time } from "./format.js";
+
+/** Operations that go away, when, how often they were called, and, where it is known, by whom. */
+export function deprecationsView({ api, live }) {
+  const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  let going;
+  const draw = () => going && drawOperations(content, going, live.figures);
+  const load = async () => {
+    try {
+      const { environments } = await api.get("/api/config");
+      going = { operations: operationsIn(environments), callers: [] };
+      if (api.has("GET /api/deprecations")) going.callers = await api.all("/api/deprecations");
+      draw();
+    } catch (error) {
+      fill(content, failure(error, load));
+    }
+  };
+  const end = live.onChange(draw);
+  void load();
+  return {
+    element: el(
+      "div",
+      {},
+      heading("Going away", "Deprecated operations. From its sunset on, one answers 410."),
+      content,
+    ),
+    close: end,
+  };
+}
+
+function operationsIn(environments) {
+  return Object.entries(environments).flatMap(([environment, { operations, backends = [] }]) => {
+    const all = [operations, ...backends.map((one) => one.operations)].flatMap((list) =>
+      Array.isArray(list) ? list : [],
+    );
+    return all
+      .filter(({ lifecycle }) => lifecycle?.deprecated)
+      .map((operation) => ({ environment, ...operation }));
+  });
+}
+
+function drawOperations(content, { operations, callers }, figures) {
+  const rows = operations.map(({ environment, method, template, lifecycle }) => {
+    const counted = figures?.deprecated.find(
+      (one) => one.environment === environment && one.route === template,
+    );
+    const { sunsetMs, successor } = lifecycle;
+    const requests = counted?.requests ?? 0;
+    return { environment, method, template, sunsetMs, successor, requests };
+  });
+  const text = JSON.stringify([rows, callers]);
+  if (content.dataset.shown === text) return;
+  content.dataset.shown = text;
+  const operationsTable = table({
+    label: "Deprecated operations",
+    columns: [
+      { name: "Operation" },
+      { name: "Environment", class: "wide" },
+      { name: "Sunset" },
+      { name: "Requests", class: "number" },
+      { name: "Successor", class: "wide" },
+    ],
+    rows: rows.map((row) => [
+      el("span", { class: "id" }, `${row.method} ${row.template}`),
+      row.environment,
+      sunsetOf(row),
+      count(row.requests),
+      row.successor ?? "–",
+    ]),
+    empty: "Nothing goes away: no operation is deprecated.",
+  });
+  fill(
+    content,
+    operationsTable,
+    callers.length > 0 && section("Who still calls", callersTable(callers)),
+  );
+}
+
+function sunsetOf({ sunsetMs }) {
+  if (sunsetMs === undefined) return "no date";
+  const gone = sunsetMs <= Date.now();
+  return el("span", {}, gone && badge("gone", "bad"), gone && " ", time(sunsetMs / 1_000));
+}
+
+function callersTable(operations) {
+  const rows = operations.flatMap(
+    ({ environment, operation, method, template, route, accounts = [] }) =>
+      accounts.map(({ account, last, requests }) => [
+        el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+        operation ?? [method, template ?? route].filter(Boolean).join(" "),
+        environment ?? "–",
+        requests === undefined ? "–" : count(requests),
+        last === undefined || last === null ? "–" : time(last),
+      ]),
+  );
+  return table({
+    label: "Callers",
+    columns: [
+      { name: "Account" },
+      { name: "Operation" },
+      { name: "Environment", class: "wide" },
+      { name: "Requests", class: "number" },
+      { name: "Last" },
+    ],
+    rows,
+    empty: "Nobody calls them any more.",
+  });
+}

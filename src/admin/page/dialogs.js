@@ -1,0 +1,143 @@
+import { button, el, fill, note } from "./elements.js";
+
+/**
+ * Opens a dialog, which keeps the keyboard inside and gives it back; Escape closes it. `build(close)`
+ * makes its content. Resolves with the value given to `close`, undefined for Escape.
+ */
+function open({ title, build, closable = true }) {
+  return new Promise((resolve) => {
+    let result;
+    const before = document.activeElement;
+    const dialog = el("dialog", { "aria-labelledby": "dialog-title" });
+    const close = (value) => {
+      result = value;
+      dialog.close();
+    };
+    fill(dialog, el("h2", { id: "dialog-title" }, title), build(close));
+    dialog.addEventListener("cancel", (event) => closable || event.preventDefault());
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      if (before?.isConnected) before.focus();
+      else document.getElementById("main").focus();
+      resolve(result);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** One labelled field of a form. `options` make it a choice. */
+function field({ name, label, hint, options, value = "", ...attributes }) {
+  const id = `field-${name}`;
+  const described = hint === undefined ? {} : { "aria-describedby": `${id}-hint` };
+  const common = { id, name, autocomplete: "off", ...described, ...attributes };
+  const control =
+    options === undefined
+      ? el("input", { type: "text", spellcheck: "false", ...common, value })
+      : el(
+          "select",
+          common,
+          ...options.map((one) => el("option", { value: one, selected: one === value }, one)),
+        );
+  return el(
+    "div",
+    { class: "field" },
+    el("label", { for: id }, label),
+    control,
+    hint && el("p", { id: `${id}-hint`, class: "hint" }, hint),
+  );
+}
+
+/**
+ * Asks before something is done, with fields where it needs to know more. `run(values)` does it; its
+ * error is shown in the dialog, which stays. Resolves with the result of `run`, or undefined where
+ * it was not done.
+ */
+export function ask({ title, text, fields = [], verb, danger = false, run, closable = true }) {
+  const build = (close) => {
+    const error = el("p", { class: "error", role: "alert" });
+    const go = el("button", { type: "submit", class: danger ? "danger" : "primary" }, verb);
+    const submit = async (event) => {
+      event.preventDefault();
+      go.disabled = true;
+      error.textContent = "";
+      const values = Object.fromEntries(
+        [...new FormData(event.target)].map(([name, value]) => [name, String(value).trim()]),
+      );
+      try {
+        close({ value: await run(values) });
+      } catch (refused) {
+        error.textContent = refused.message;
+        go.disabled = false;
+        go.focus();
+      }
+    };
+    return el(
+      "form",
+      { onsubmit: submit },
+      text && el("p", { class: "words" }, text),
+      ...fields.map(field),
+      error,
+      el("div", { class: "buttons" }, closable && button("Cancel", () => close()), go),
+    );
+  };
+  return open({ title, build, closable }).then((done) => done?.value);
+}
+
+/** Shows a new key, once: it is nowhere else, and gone when the dialog is closed. */
+export function showKey({ id, key, account }) {
+  const build = (close) => {
+    const shown = el("input", {
+      type: "text",
+      readonly: true,
+      value: key,
+      "aria-label": "The key",
+    });
+    const copy = async () => {
+      shown.select();
+      await navigator.clipboard?.writeText(key).catch(() => {});
+      if (navigator.clipboard === undefined) document.execCommand("copy");
+      note("Copied");
+    };
+    return el(
+      "div",
+      {},
+      el(
+        "p",
+        { class: "words" },
+        `Key ${id} of account ${account}. It is shown this once: `,
+        el("strong", {}, "store it now."),
+      ),
+      el("div", { class: "key" }, shown, button("Copy", copy)),
+      el(
+        "div",
+        { class: "buttons" },
+        button("I have stored it", () => close(), "primary"),
+      ),
+    );
+  };
+  return open({ title: "The new key", build, closable: false });
+}
+
+/** Asks for the admin token until there is one. `why` says what was wrong with the last one. */
+export async function askToken(why) {
+  const token = await ask({
+    title: "Admin token",
+    text:
+      why ??
+      "This gateway has an admin token (admin.token in its configuration). It is kept for this tab alone.",
+    fields: [
+      {
+        name: "token",
+        label: "Token",
+        type: "password",
+        required: true,
+        autocomplete: "current-password",
+      },
+    ],
+    verb: "Continue",
+    closable: false,
+    run: async ({ token }) => token,
+  });
+  return token ?? askToken(why);
+}

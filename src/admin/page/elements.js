@@ -1,0 +1,82 @@
+/**
+ * Makes an element. Attributes with a function are listeners, `true` is an attribute without a
+ * value, `false`, null and undefined are left out. Texts become text nodes: never markup.
+ */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...present(children));
+  return element;
+}
+
+/** Puts these in the place of all that an element holds. */
+export function fill(element, ...children) {
+  element.replaceChildren(...present(children));
+}
+
+function present(children) {
+  return children
+    .flat()
+    .filter((child) => child !== undefined && child !== null && child !== false);
+}
+
+/** A short announcement, which leaves by itself after some seconds. */
+export function note(text, kind = "plain") {
+  const one = el("p", { class: `note ${kind}` }, text);
+  document.getElementById("notes").append(one);
+  setTimeout(() => one.remove(), 6_000);
+}
+
+/** A word for a state; the colour says the same again. */
+export function badge(text, kind = "plain") {
+  return el("span", { class: `badge ${kind}` }, text);
+}
+
+/** A table: `columns` are `{ name, class? }`, each row is a list of cells in their order. */
+export function table({ label, columns, rows, empty }) {
+  if (rows.length === 0) return el("p", { class: "empty" }, empty);
+  const head = columns.map(({ name, class: kind }) =>
+    el("th", { scope: "col", class: kind }, name),
+  );
+  const body = rows.map((cells) =>
+    el("tr", {}, ...cells.map((cell, i) => el("td", { class: columns[i].class }, cell))),
+  );
+  return el(
+    "div",
+    { class: "scroll", role: "region", "aria-label": label, tabindex: "0" },
+    el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body)),
+  );
+}
+
+/** A block with a heading of its own. */
+export function section(title, ...children) {
+  return el("section", { class: "block" }, el("h2", {}, title), ...children);
+}
+
+/** The head of a view: its title, a sentence, and its buttons. */
+export function heading(title, lead, ...buttons) {
+  return el(
+    "div",
+    { class: "heading" },
+    el("div", {}, el("h1", {}, title), lead && el("p", { class: "lead" }, lead)),
+    buttons.length > 0 && el("div", { class: "buttons" }, ...buttons),
+  );
+}
+
+export function button(text, onclick, kind = "") {
+  return el("button", { type: "button", class: kind, onclick }, text);
+}
+
+/** An error in the place of what could not be shown, with a way to try again. */
+export function failure(error, again) {
+  return el(
+    "div",
+    { class: "failure", role: "alert" },
+    el("p", {}, error.message),
+    again && button("Try again", again),
+  );
+}

@@ -1,0 +1,72 @@
+import { el } from "./elements.js";
+
+const GROUPED = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const TENTHS = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export function count(value) {
+  return value === null || value === undefined ? "–" : GROUPED.format(value);
+}
+
+/** For axes: 1.5K, 2M. */
+export function short(value) {
+  return SHORT.format(value);
+}
+
+export function perSecond(value) {
+  if (value === null || value === undefined) return "–";
+  return TENTHS.format(value < 10 ? value : Math.round(value));
+}
+
+export function milliseconds(value) {
+  if (value === null || value === undefined) return "–";
+  if (value === Number.POSITIVE_INFINITY) return "over 10 s";
+  if (value >= 1_000) return `${(value / 1_000).toFixed(value < 10_000 ? 1 : 0)} s`;
+  return `${value < 10 ? value.toFixed(1) : GROUPED.format(value)} ms`;
+}
+
+const STEPS = [
+  [86_400, "d"],
+  [3_600, "h"],
+  [60, "min"],
+  [1, "s"],
+];
+
+/** "in 3 min", "2 d ago", "now". */
+function relative(unixSeconds, nowMs = Date.now()) {
+  const away = Math.round(unixSeconds - nowMs / 1_000);
+  const length = Math.abs(away);
+  const [size, unit] = STEPS.find(([step]) => length >= step) ?? [1, "s"];
+  if (length < 1) return "now";
+  const text = `${GROUPED.format(Math.floor(length / size))} ${unit}`;
+  return away > 0 ? `in ${text}` : `${text} ago`;
+}
+
+/** An instant: relative, and exact on hover and for programs. Kept up to date by `keepTimes`. */
+export function time(unixSeconds) {
+  const exact = new Date(unixSeconds * 1_000).toISOString();
+  const title = `${exact.slice(0, 19).replace("T", " ")} UTC`;
+  const attributes = { datetime: exact, title, "data-unix": unixSeconds };
+  return el("time", attributes, relative(unixSeconds));
+}
+
+/** Brings every instant on the page up to date once a second; texts that are the same stay. */
+export function keepTimes() {
+  setInterval(() => {
+    for (const element of document.querySelectorAll("time[data-unix]")) {
+      const text = relative(Number(element.dataset.unix));
+      if (element.textContent !== text) element.textContent = text;
+    }
+  }, 1_000);
+}
+
+/** "60 a minute, 1,000 a day". */
+export function limits(plan) {
+  if (typeof plan !== "object" || plan === null) return "agreed per account";
+  const windows = ["second", "minute", "hour", "day", "month"].filter((name) => name in plan);
+  const parts = windows.map((name) => `${count(plan[name])} a ${name}`);
+  if (plan.custom) parts.push("agreed per account");
+  if (plan.concurrent !== undefined) parts.push(`${count(plan.concurrent)} at once`);
+  if (plan.observe !== undefined) parts.push(`observed: ${limits(plan.observe)}`);
+  return parts.join(", ");
+}

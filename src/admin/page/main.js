@@ -1,0 +1,100 @@
+import { accountView } from "./account.js";
+import { accountsView } from "./accounts.js";
+import { Api } from "./api.js";
+import { backendsView } from "./backends.js";
+import { bansView } from "./bans.js";
+import { configurationView } from "./configuration.js";
+import { deprecationsView } from "./deprecations.js";
+import { askToken } from "./dialogs.js";
+import { badge, el, fill } from "./elements.js";
+import { explainView } from "./explain.js";
+import { keepTimes } from "./format.js";
+import { Live } from "./live.js";
+import { overviewView } from "./overview.js";
+import { plansView } from "./plans.js";
+
+/** The sections in their order. `needs` names the route without which a section is not offered. */
+const SECTIONS = [
+  { path: "", name: "Overview", view: overviewView },
+  { path: "accounts", name: "Accounts", view: accountsView },
+  { path: "bans", name: "Bans", view: bansView },
+  { path: "plans", name: "Plans", view: plansView },
+  { path: "backends", name: "Backends", view: backendsView },
+  { path: "deprecations", name: "Going away", view: deprecationsView },
+  { path: "explain", name: "Explain", view: explainView, needs: "GET /api/explain/:id" },
+  { path: "configuration", name: "Configuration", view: configurationView },
+];
+
+const api = new Api(askToken);
+const live = new Live(api);
+const main = document.getElementById("main");
+let current;
+
+/** "#/accounts/a_1" is the section and what is shown in it. */
+function place() {
+  const [path = "", id] = location.hash.replace(/^#\/?/, "").split("/");
+  return { path, id: id === undefined ? undefined : decodeURIComponent(id) };
+}
+
+/** A view is `{ element, close? }`; the one before is closed first. */
+function show() {
+  const { path, id } = place();
+  const section = SECTIONS.find((one) => one.path === path) ?? SECTIONS[0];
+  const view = path === "accounts" && id !== undefined ? accountView : section.view;
+  current?.close?.();
+  current = view({ api, live, id });
+  document.title = section.path === "" ? "Tollgate" : `${section.name} · Tollgate`;
+  fill(main, current.element);
+  showSections();
+}
+
+let shownSections = "";
+
+/** Drawn anew only when it differs, so that the keyboard does not lose its place. */
+function showSections() {
+  const { path } = place();
+  const offered = SECTIONS.filter(({ needs }) => needs === undefined || api.has(needs));
+  const text = JSON.stringify([path, offered.map(({ name }) => name)]);
+  if (text === shownSections) return;
+  shownSections = text;
+  const links = offered.map((one) =>
+    el("a", { href: `#/${one.path}`, "aria-current": one.path === path && "page" }, one.name),
+  );
+  fill(document.getElementById("sections"), ...links);
+}
+
+let shownStatus = "";
+
+/** In the head, on every section: whether all is well. */
+function showStatus() {
+  const { figures, state } = live;
+  const status = document.getElementById("status");
+  const failing = Object.entries(figures?.checks ?? {}).filter(([, { ok }]) => !ok);
+  const word = state !== "live" ? state : failing.length === 0 ? "Ready" : "Not ready";
+  const text = `${word} ${failing.map(([name]) => name).join(", ")}`;
+  if (text !== shownStatus) {
+    shownStatus = text;
+    const kind = state === "connecting" ? "plain" : word === "Ready" ? "good" : "bad";
+    const why = failing.map(([name, check]) => `${name}: ${check.why ?? "failing"}`).join("; ");
+    fill(
+      status,
+      badge(state === "connecting" ? "Connecting" : word, kind),
+      why && el("span", {}, why),
+    );
+  }
+  document.body.classList.toggle("stale", state !== "live");
+}
+
+addEventListener("hashchange", () => {
+  show();
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+live.onChange(() => {
+  showStatus();
+  showSections();
+});
+showStatus();
+keepTimes();
+show();
+void live.run();

@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it } from "vitest";
+import { EventStream } from "../../../src/admin/http/event-stream.ts";
+import { openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openAdminHouse } from "../admin-house.ts";
+
+type Message = { readonly event: string; readonly data: Record<string, unknown> };
+
+/** Reads a stream until it has so many messages, then leaves. */
+async function read(url: string, wanted: number, headers: Record<string, string> = {}) {
+  const leave = new AbortController();
+  const response = await fetch(url, { signal: leave.signal, headers });
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("content-type"), "text/event-stream");
+  assert.equal(response.headers.get("cache-control"), "no-store");
+  const messages: Message[] = [];
+  let text = "";
+  for await (const piece of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += piece;
+    const whole = text.split("\n\n");
+    text = whole.pop() ?? "";
+    for (const one of whole) {
+      const [, event = "", data = ""] = /^event: (.*)\ndata: (.*)$/.exec(one) ?? [];
+      messages.push({ event, data: JSON.parse(data) });
+    }
+    if (messages.length >= wanted) break;
+  }
+  leave.abort();
+  return messages;
+}
+
+describe("GET /api/events", () => {
+  it("begins with the routes that there are, and tells figures at once and each second", async () => {
+    await using house = await openHouse();
+    const { key } = await house.issue();
+    for (let i = 0; i < 3; i++) await (await house.ask(key)).text();
+    const startMs = performance.now();
+    const [hello, first, second] = await read(`${house.adminUrl}/api/events`, 3);
+    assert.equal(hello?.event, "hello");
+    assert.ok(((hello?.data.routes ?? []) as string[]).includes("POST /api/keys/:id/revoke"));
+    assert.equal(first?.event, "figures");
+    assert.deepEqual(first?.data.answered, { 200: 3 });
+    assert.deepEqual(first?.data.ownAnswers, {});
+    assert.deepEqual(first?.data.bans, { imposed: 0, inForce: 0 });
+    assert.deepEqual(first?.data.plans, [
+      { environment: "production", plan: "free", admitted: 3, refused: 0 },
+    ]);
+    assert.ok((second?.data.atMs as number) > (first?.data.atMs as number));
+    assert.ok(performance.now() - startMs >= 900, "the second comes a second later");
+  });
+
+  it("wants the token, and its own Host and Origin, as all of /api does", async () => {
+    await using house = await openAdminHouse();
+    assert.equal((await house.ask("GET", "/api/events", { token: "" })).status, 401);
+    const foreign = { Origin: "http://attacker.example" };
+    assert.equal((await house.ask("GET", "/api/events", { fields: foreign })).status, 403);
+    const rebound = { Host: "attacker.example" };
+    assert.equal((await house.ask("GET", "/api/events", { fields: rebound })).status, 403);
+  });
+
+  it("answers HEAD without a stream", async () => {
+    await using house = await openAdminHouse();
+    const head = await house.ask("HEAD", "/api/events");
+    assert.deepEqual([head.status, head.text], [200, ""]);
+  });
+
+  it("refuses the seventeenth watcher, and takes another when one has left", async () => {
+    await using house = await openHouse();
+    const leave = new AbortController();
+    const one = () => fetch(`${house.adminUrl}/api/events`, { signal: leave.signal });
+    const all = await Promise.all(Array.from({ length: 16 }, one));
+    assert.ok(all.every(({ status }) => status === 200));
+    const refused = await fetch(`${house.adminUrl}/api/events`);
+    assert.equal(refused.status, 503);
+    assert.equal(((await refused.json()) as { code: string }).code, "too_many_watchers");
+    leave.abort();
+    await eventually(async () => (await read(`${house.adminUrl}/api/events`, 1)).length > 0);
+  });
+
+  it("ends with the admin listener, which waits for no watcher", async () => {
+    const house = await openHouse();
+    const response = await fetch(`${house.adminUrl}/api/events`);
+    const text = response.text();
+    const startMs = performance.now();
+    await house[Symbol.asyncDispose]();
+    assert.match(await text, /^event: hello\n/);
+    assert.ok(performance.now() - startMs < 3_000);
+  });
+});
+
+describe("the stream", () => {
+  it("reads nothing while nobody watches, and stops reading when the last one leaves", async () => {
+    let readings = 0;
+    const stream = new EventStream({
+      ...{ event: "tick", everyMs: 10, watchersMax: 2 },
+      read: () => String(++readings),
+    });
+    await sleep(50);
+    assert.equal(readings, 0);
+    const [a, b] = [new Watcher(), new Watcher()];
+    for (const one of [a, b]) stream.open({}).stream?.(one as never);
+    await eventually(() => a.written.length > 4 && b.written.length > 4);
+    const both = Math.max(a.written.length, b.written.length);
+    assert.ok(readings <= both, "one reading serves all");
+    for (const one of [a, b]) one.leave();
+    const last = readings;
+    await sleep(60);
+    assert.ok(readings <= last + 1);
+    assert.equal(stream.watchers, 0);
+  });
+
+  it("cuts a reader that takes nothing, and goes on for the others", async () => {
+    const stream = new EventStream({
+      ...{ event: "tick", everyMs: 5, watchersMax: 2 },
+      read: () => "1",
+    });
+    const [slow, quick] = [new Watcher(), new Watcher()];
+    slow.writableNeedDrain = true;
+    for (const one of [slow, quick]) stream.open({}).stream?.(one as never);
+    await eventually(() => slow.destroyed);
+    assert.equal(slow.written.length, 1, "hello alone");
+    assert.ok(quick.written.length > 10);
+    assert.equal(quick.destroyed, false);
+    stream.close();
+    assert.equal(quick.ended, true);
+    assert.equal(stream.open({}).status, 503);
+  });
+});
+
+/** The side of a response that a stream sees. */
+class Watcher {
+  readonly written: string[] = [];
+  writableNeedDrain = false;
+  destroyed = false;
+  ended = false;
+  #onClose: () => void = () => {};
+
+  write(text: string): void {
+    this.written.push(text);
+  }
+
+  once(_event: "close", listener: () => void): void {
+    this.#onClose = listener;
+  }
+
+  end(): void {
+    this.ended = true;
+  }
+
+  destroy(): void {
+    this.destroyed = true;
+    this.#onClose();
+  }
+
+  leave(): void {
+    this.#onClose();
+  }
+}
