@@ -99,6 +99,7 @@ describe("the rows", () => {
       storeUnsafePolicy: () => false,
       storeCommands: () => 0,
       logDropped: () => 0,
+      eventsDropped: () => 0,
       workers: () => ({ serving: 2, restarts: 0 }),
     });
     const text = await metrics.render();

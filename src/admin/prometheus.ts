@@ -28,6 +28,8 @@ export type Watched = {
   readonly storeCommands: () => number;
   /** Log lines that were thrown away because the pipe was stuck. */
   readonly logDropped: () => number;
+  /** Events that no webhook took. */
+  readonly eventsDropped: () => number;
   /** Present when several processes serve: their number, and how often one was replaced. */
   readonly workers?: () => { readonly serving: number; readonly restarts: number };
 };
@@ -88,6 +90,7 @@ function readsOf(watched: Watched, counting: Counting): Record<PlainName, Read |
     store_commands_total: one(watched.storeCommands),
     store_unsafe_policy: one(() => (watched.storeUnsafePolicy() ? 1 : 0)),
     log_dropped_total: one(watched.logDropped),
+    events_dropped_total: one(watched.eventsDropped),
     config_reloads_total: counted(tallies.reloads),
     config_last_reload_success_timestamp_seconds: one(() => configuration().configuredMs / 1000),
     config_info: () => [[{ hash: configuration().hash }, 1]],

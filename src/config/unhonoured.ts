@@ -7,7 +7,7 @@ import { isMap, type Path } from "./file/place.ts";
  */
 const UNHONOURED: readonly string[] = [
   ...["bans.observe", "environments.*.standing", "log.meta", "history"],
-  ...["keyHeaders", "foreignKeys", "events", "telemetry"],
+  ...["keyHeaders", "foreignKeys", "telemetry"],
 ];
 
 /** Warns of each setting in the file that has no effect. */

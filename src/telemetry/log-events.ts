@@ -1,4 +1,4 @@
-type LogEventRow = {
+export type LogEventRow = {
   readonly level: "debug" | "info" | "warn" | "error";
   /** Members of the line beyond `level`, `time` and `msg`; `why` is always words for people. */
   readonly members: readonly string[];
@@ -6,7 +6,7 @@ type LogEventRow = {
 };
 
 /**
- * Every line of the log but that of a request, by its `msg`: docs/reference/events.md is made from
+ * Every line of the log but those of requests and events, by its `msg`: docs/reference/events.md is made from
  * these rows. The names are stable, so that an alarm can wait for one.
  */
 export const LOG_EVENTS = {
@@ -29,16 +29,6 @@ export const LOG_EVENTS = {
     level: "info",
     members: ["because"],
     meaning: "The configuration is read again",
-  },
-  config_reloaded: {
-    level: "info",
-    members: ["hash"],
-    meaning: "A new configuration is in force",
-  },
-  config_refused: {
-    level: "error",
-    members: ["why"],
-    meaning: "A reload changed nothing; one line for each reason",
   },
   config_incomplete: {
     level: "error",
@@ -99,16 +89,6 @@ export const LOG_EVENTS = {
     level: "error",
     members: ["why"],
     meaning: "Something could not be closed on the way out",
-  },
-  store_away: {
-    level: "error",
-    members: ["code", "why", "mode", "buckets"],
-    meaning: "The store is [away](store.md#away): `mode` decides",
-  },
-  store_back: {
-    level: "info",
-    members: ["accountsCharged", "buckets"],
-    meaning: "The store decides again, and has what was admitted meanwhile",
   },
   store_evicts: {
     level: "warn",
@@ -195,27 +175,11 @@ export const LOG_EVENTS = {
     members: ["file"],
     meaning: "The copy of the key records is written again",
   },
-  key_issued: {
-    level: "info",
-    members: ["key", "account", "env", "plan"],
-    meaning: "The admin API issued a key; `key` is its id",
-  },
-  key_rotated: {
-    level: "info",
-    members: ["key", "successor"],
-    meaning: "The admin API put a new key in the place of one; both are ids",
-  },
-  key_revoked: { level: "info", members: ["key"], meaning: "The admin API revoked a key" },
   key_changed: { level: "info", members: ["key"], meaning: "The admin API changed a key" },
   keys_imported: {
     level: "info",
     members: ["keys", "accounts"],
     meaning: "The admin API imported so many new records",
-  },
-  account_changed: {
-    level: "info",
-    members: ["account", "env", "plan"],
-    meaning: "The admin API changed an account",
   },
   account_suspended: {
     level: "info",
@@ -237,7 +201,6 @@ export const LOG_EVENTS = {
     members: ["why"],
     meaning: "The admin API could not change the key records",
   },
-  ban_lifted: { level: "info", members: ["account", "env"], meaning: "The admin API lifted a ban" },
   store_no_answer: {
     level: "error",
     members: ["why"],
@@ -264,8 +227,3 @@ export const LOG_EVENTS = {
     meaning: "A process has ended; another takes its place after `afterMs`",
   },
 } as const satisfies Record<string, LogEventRow>;
-
-export type LogEvent = keyof typeof LOG_EVENTS;
-export type LogLine<E extends LogEvent> = {
-  readonly [K in (typeof LOG_EVENTS)[E]["members"][number]]?: unknown;
-};

@@ -1,5 +1,6 @@
 import { type DestinationStream, pino } from "pino";
-import type { LogEvent, LogLine } from "./log-events.ts";
+import { type EVENTS, type EventKind, isEvent } from "./events.ts";
+import type { LOG_EVENTS } from "./log-events.ts";
 
 /**
  * One line for each request (docs/reference/http.md#request-line). Absent members are unknown: no
@@ -101,7 +102,16 @@ type LogField = { readonly meaning: string; readonly absent?: string };
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 
-/** Writes one line by its row in log-events.ts, with the members that the row names. */
+type Rows = typeof LOG_EVENTS & typeof EVENTS;
+export type LogEvent = keyof Rows;
+type LogLine<E extends LogEvent> = {
+  readonly [K in Rows[E]["members"][number]]?: unknown;
+};
+
+/**
+ * Writes one line by its row in log-events.ts, with the members that the row names; for a row of
+ * events.ts it is the line of an event, and whoever listens hears of it.
+ */
 type Tell = <E extends LogEvent>(event: E, details?: LogLine<E>) => void;
 
 /** The one logger. Details never hold a key, a token or a password: callers pass facts, not objects of libraries. */
@@ -112,7 +122,11 @@ export type Log = {
   readonly error: Tell;
   request(line: RequestLine): void;
   setLevel(level: LogLevel): void;
+  /** Hears of each event, whatever the level; one listener at most. */
+  onEvent(listener: EventListener): void;
 };
+
+export type EventListener = (kind: EventKind, details: Readonly<Record<string, unknown>>) => void;
 
 /** Writes JSON lines to `destination`; main.ts opens the one on stdout. */
 export function createLog(destination: DestinationStream, level: LogLevel): Log {
@@ -120,16 +134,27 @@ export function createLog(destination: DestinationStream, level: LogLevel): Log 
     { level, base: null, formatters: { level: (label) => ({ level: label }) } },
     destination,
   );
+  let heard: EventListener = () => {};
+  const tell =
+    (grade: Exclude<LogLevel, "silent">): Tell =>
+    (event: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
+      if (!isEvent(event)) return logger[grade](details, event as string);
+      logger[grade]({ kind: event, ...details }, "event");
+      heard(event, details);
+    };
   return {
-    debug: (event, details) => logger.debug(details ?? {}, event),
-    info: (event, details) => logger.info(details ?? {}, event),
-    warn: (event, details) => logger.warn(details ?? {}, event),
-    error: (event, details) => logger.error(details ?? {}, event),
+    debug: tell("debug"),
+    info: tell("info"),
+    warn: tell("warn"),
+    error: tell("error"),
     request: (line) => {
       if (logger.isLevelEnabled("info")) destination.write(requestText(line));
     },
     setLevel: (next) => {
       logger.level = next;
+    },
+    onEvent: (listener) => {
+      heard = listener;
     },
   };
 }

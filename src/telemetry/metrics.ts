@@ -88,6 +88,11 @@ export const METRICS = {
     labels: [],
     help: "Log lines thrown away on a stuck pipe.",
   },
+  events_dropped_total: {
+    type: "counter",
+    labels: [],
+    help: "Events that were not sent: too many were held, or the webhook took none for a day.",
+  },
   config_reloads_total: {
     type: "counter",
     labels: ["result"],

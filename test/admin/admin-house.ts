@@ -149,6 +149,7 @@ const UNWATCHED: Omit<Watched, "storeUp"> = {
   storeUnsafePolicy: () => false,
   storeCommands: () => 0,
   logDropped: () => 0,
+  eventsDropped: () => 0,
 };
 
 export const ALL_WELL: Checks = {

@@ -19,6 +19,7 @@ const WATCHED: Watched = {
   storeUnsafePolicy: () => false,
   storeCommands: () => 42,
   logDropped: () => 3,
+  eventsDropped: () => 0,
 };
 
 const LINE: RequestLine = {

@@ -152,7 +152,7 @@ describe("2.1 Dies mid-traffic: a store that is away", () => {
     );
     const allowed = 'tollgate_store_unavailable_decisions_total{mode="allow"}';
     assert.equal(await metric(house, allowed), 9);
-    const away = house.said.find(({ msg }) => msg === "store_away");
+    const away = house.said.find(({ kind }) => kind === "store_away");
     assert.equal(away?.mode, "allow");
     await proxy.listen();
     await readyWithin(house, 3_000);

@@ -70,7 +70,7 @@ describe("Redis that takes no writes", () => {
       const connected = await connectionsSoFar();
       await begin();
       let asked = 1 + (await notices(house, key));
-      const away = house.said.find(({ msg }) => msg === "store_away");
+      const away = house.said.find(({ kind }) => kind === "store_away");
       assert.equal(away?.code, code);
       assert.equal((await isReady(house)).status, 503);
       // Long enough for three probes: none of them may take the store to be back.

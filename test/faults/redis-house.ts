@@ -102,7 +102,7 @@ export function startLoad(house: House, keys: readonly string[], perSecond: numb
 
 /** The lines of the log about the store going and coming, in order. */
 export function changes({ said }: Pick<House, "said">): string[] {
-  return said.map(({ msg }) => String(msg)).filter((each) => /^store_(away|back)$/.test(each));
+  return said.map(({ kind }) => String(kind)).filter((each) => /^store_(away|back)$/.test(each));
 }
 
 export async function isReady(house: House): Promise<{ status: number; store: string }> {

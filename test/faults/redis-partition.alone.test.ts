@@ -46,7 +46,7 @@ test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without
   });
   const load = startLoad(`${served.url}/v1/pets`, KEY, PER_SECOND);
   await eventually(() => load.went.length > 1.2 * PER_SECOND, { withinMs: 20_000 });
-  const away = () => served.said.find(({ msg }) => msg === "store_away");
+  const away = () => served.said.find(({ kind }) => kind === "store_away");
   const accepted = proxy.accepted();
   const startMs = Date.now();
   proxy.behave({ blackHole: true });
@@ -62,7 +62,7 @@ test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without
   const late = await leastMiB(served, quarterMs);
   const open = proxy.open();
   proxy.behave({});
-  const back = () => served.said.some(({ msg }) => msg === "store_back");
+  const back = () => served.said.some(({ kind }) => kind === "store_back");
   await eventually(() => assert.ok(back()));
   const went = await load.stop();
   const told = new Map(samplesOf(await (await fetch(`${served.adminUrl}/metrics`)).text()));

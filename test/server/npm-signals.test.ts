@@ -103,7 +103,7 @@ test("SIGHUP to npm reloads, although npm itself dies of it", {
 }, async () => {
   await using started = await startUnderNpm("http://127.0.0.1:9");
   started.npm.kill("SIGHUP");
-  await eventually(() => assert.ok(started.lines().some(({ msg }) => msg === "config_reloaded")));
+  await eventually(() => assert.ok(started.lines().some(({ kind }) => kind === "config_reloaded")));
   const answer = await fetch(`${started.url}/v1/x`);
   assert.equal(answer.status, 401, "it goes on");
   await answer.text();

@@ -5,7 +5,7 @@ import type { BanPolicy } from "../../core/quota/decide.ts";
 import type { PlanBounds } from "../../core/quota/plan.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
-import type { QuotaStore } from "../../stores/interface/quota-store.ts";
+import type { AccountName, Answer, QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log, RequestLine } from "../../telemetry/log.ts";
 import type { TrustedProxies } from "../client/client-address.ts";
 import type { Concurrency } from "../client/concurrency.ts";
@@ -71,8 +71,8 @@ export type Gateway = {
   readonly onRequest: (line: RequestLine) => void;
   /** A request was decided without the store, or not at all (docs/reference/store.md#away). */
   readonly onWithoutStore: (answer: "local" | "unavailable") => void;
-  /** A ban was imposed just now on an account of this environment. */
-  readonly onBan: (environment: string) => void;
+  /** The store, or what stands in for it, answered for a request of that cost. */
+  readonly onAnswer: (consumer: AnsweredAccount, answer: Answer, cost: number) => void;
   readonly now: () => number;
   readonly elapsed: () => number;
   /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
@@ -80,6 +80,9 @@ export type Gateway = {
   /** As the upkeep found it last; absent until then. */
   memory?: Memory;
 };
+
+/** The owner of a request that was answered. */
+type AnsweredAccount = AccountName & { readonly plan: string; readonly key: object | undefined };
 
 /** The service that has the path; undefined where none has. */
 export function backendAt({ backends }: Served, path: string): Backend | undefined {

@@ -42,7 +42,7 @@ export function spend(
   const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
     if (!("unavailable" in answer)) {
       if (answer.by === "local") gateway.onWithoutStore("local");
-      if (answer.earned !== undefined) gateway.onBan(consumer.environment);
+      gateway.onAnswer(consumer, answer, exchange.cost);
       return judgeAnswer(answer, exchange, bounds);
     }
     gateway.onWithoutStore("unavailable");

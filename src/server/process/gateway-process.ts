@@ -14,6 +14,7 @@ import type { Report } from "../../telemetry/log.ts";
 import { type Engine, RunningGateway, type Spread, type Stores } from "./running-gateway.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, watch } from "./status.ts";
+import { tellAnswer } from "./tell-answers.ts";
 
 /** A gateway that is one process of several. */
 export type WorkerGateway = Started & {
@@ -63,7 +64,7 @@ class GatewayProcess implements Engine {
     this.#gateway = gatewayOf(config, options, { ...stores, mode: () => this.#mode() });
     this.#serving = new Serving(this.#gateway);
     const { logDropped = () => 0 } = options;
-    this.watched = { ...watch(this.#serving, stores.quotas), logDropped };
+    this.watched = { ...watch(this.#serving, stores.quotas), logDropped, eventsDropped: () => 0 };
     stores.keys.onChange(() => stores.quotas.forget());
   }
 
@@ -143,7 +144,10 @@ function gatewayOf(
     onWithoutStore: (answer) => {
       counting.decidedWithoutStore(answer === "unavailable" ? "deny" : mode());
     },
-    onBan: (environment) => counting.banned(environment),
+    onAnswer: (consumer, answer, cost) => {
+      if (answer.earned !== undefined) counting.banned(consumer.environment);
+      tellAnswer(log, consumer, answer, cost);
+    },
     now,
     elapsed: () => performance.now(),
     draining: "no",

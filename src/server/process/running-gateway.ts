@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
 import type { Admin } from "../../admin/listener.ts";
 import type { Watched } from "../../admin/prometheus.ts";
 import type { Config } from "../../config/config.ts";
@@ -10,9 +12,14 @@ import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import { type Counting, takeCounted } from "../../telemetry/counting.ts";
 import { type Checks, checksOf, type Observed } from "../../telemetry/health.ts";
+import { Webhook } from "../../telemetry/webhook.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, readGauges } from "./status.ts";
 import { VERSION } from "./version.ts";
+import { watchChanges } from "./watch-changes.ts";
+
+/** The name of this gateway in its events: two on one machine have two. */
+const GATEWAY = `${hostname()}-${randomBytes(3).toString("hex")}`;
 
 /**
  * The spread of a configuration. Not `taken`: nothing has changed, for these reasons. Taken: it is
@@ -58,6 +65,8 @@ export class RunningGateway implements Started {
   readonly #hurry = new AbortController();
   #reloading: Promise<unknown> = Promise.resolve();
   #reloadFailed: string | undefined;
+  readonly #webhook: Webhook;
+  readonly #unwatch: () => void;
 
   constructor(config: Config, options: StartOptions, stores: Stores, engine: Engine) {
     this.#config = config;
@@ -66,6 +75,11 @@ export class RunningGateway implements Started {
     this.#engine = engine;
     this.#now = options.now ?? Date.now;
     stores.counting.configured(config, this.#now());
+    this.#webhook = new Webhook(config.events, this.#now);
+    options.log.onEvent((kind, details) => {
+      this.#webhook.take({ kind, time: this.#now(), gateway: GATEWAY, ...details });
+    });
+    this.#unwatch = options.supervised === true ? () => {} : this.#watchChanges();
   }
 
   get urls(): Readonly<Record<string, string>> {
@@ -87,7 +101,11 @@ export class RunningGateway implements Started {
       config: () => this.#config,
       checks: (environment) => this.checks(environment),
       reload: () => this.reload(),
-      watched: { ...watched, version: VERSION },
+      watched: {
+        ...watched,
+        version: VERSION,
+        eventsDropped: () => watched.eventsDropped() + this.#webhook.dropped,
+      },
       ...(gather && { gather }),
       spreadKeys,
       log: this.#options.log,
@@ -111,7 +129,10 @@ export class RunningGateway implements Started {
   status(): ProcessStatus {
     return {
       counted: takeCounted(this.#stores.counting),
-      gauges: readGauges(this.#engine.watched),
+      gauges: readGauges({
+        ...this.#engine.watched,
+        eventsDropped: () => this.#webhook.dropped,
+      }),
       checks: this.checks(),
     };
   }
@@ -131,6 +152,15 @@ export class RunningGateway implements Started {
     this.#stopping ??= this.#stopOnce();
     if (atOnce) this.#engine.cut();
     return this.#stopping;
+  }
+
+  #watchChanges(): () => void {
+    return watchChanges({
+      config: () => this.#config,
+      upstreams: () => this.#engine.observe().upstreams,
+      log: this.#options.log,
+      now: this.#now,
+    });
   }
 
   async #reloadOnce(): Promise<Reloaded> {
@@ -157,7 +187,9 @@ export class RunningGateway implements Started {
    * (docs/reference/edge.md#reload).
    */
   #kept(reasons: readonly string[], first?: Mistake): void {
-    for (const why of reasons) this.#options.log.error("config_refused", { why });
+    if (this.#options.supervised !== true) {
+      for (const why of reasons) this.#options.log.error("config_refused", { why });
+    }
     this.#stores.counting.reloaded("failure");
     // Anybody may read this: a mistake may quote the file, and a reason names keys.
     this.#reloadFailed =
@@ -167,6 +199,7 @@ export class RunningGateway implements Started {
   #adopted(config: Config): void {
     this.#config = config;
     this.#options.log.setLevel(config.log.level);
+    this.#webhook.reconfigure(config.events);
     this.#stores.quotas.forget();
     this.#stores.counting.configured(config, this.#now());
     this.#reloadFailed = undefined;
@@ -182,14 +215,16 @@ export class RunningGateway implements Started {
       return { ok: false, mistakes: [], reasons, partly: true };
     }
     counting.reloaded("success");
-    log.info("config_reloaded", { hash });
+    if (this.#options.supervised !== true) log.info("config_reloaded", { hash });
     return { ok: true, hash };
   }
 
   async #stopOnce(): Promise<void> {
     await this.#engine.drain(drainTimes(this.#config), this.#hurry.signal);
+    this.#unwatch();
     await this.#admin?.close();
     await this.#stores.quotas.close();
     await this.#stores.keys.close();
+    this.#webhook.close();
   }
 }

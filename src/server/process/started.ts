@@ -12,6 +12,8 @@ export type StartOptions = {
   readonly logDropped?: () => number;
   /** Takes whole lines that other processes of this gateway have logged. */
   readonly relay?: (lines: string) => void;
+  /** Another process of this gateway tells what is the same for all of them: reloads, backends. */
+  readonly supervised?: boolean;
 };
 
 /** A running gateway. `urls` has one entry for each environment, by name. */

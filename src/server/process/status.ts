@@ -17,9 +17,10 @@ export type Gauges = {
   readonly upstreams: readonly UpstreamUp[];
   readonly storeUp: boolean;
   readonly storeUnsafePolicy: boolean;
-  /** These two only grow, as long as the process lives. */
+  /** These only grow, as long as the process lives. */
   readonly storeCommands: number;
   readonly logDropped: number;
+  readonly eventsDropped: number;
 };
 type UpstreamUp = { readonly environment: string; readonly origin: string; readonly up: boolean };
 
@@ -27,7 +28,7 @@ type UpstreamUp = { readonly environment: string; readonly origin: string; reado
 export function watch(
   serving: Serving,
   quotas: QuotaStore,
-): Omit<Watched, "version" | "logDropped"> {
+): Omit<Watched, "version" | "logDropped" | "eventsDropped"> {
   return {
     inFlight: () => serving.active,
     tunnels: () => serving.tunnels,
@@ -47,6 +48,7 @@ export function readGauges(watched: Omit<Watched, "version">): Gauges {
     storeUnsafePolicy: watched.storeUnsafePolicy(),
     storeCommands: watched.storeCommands(),
     logDropped: watched.logDropped(),
+    eventsDropped: watched.eventsDropped(),
   };
 }
 
@@ -69,6 +71,7 @@ export function sumGauges(all: readonly Gauges[]): Gauges {
     storeUnsafePolicy: all.some(({ storeUnsafePolicy }) => storeUnsafePolicy),
     storeCommands: sum(({ storeCommands }) => storeCommands),
     logDropped: sum(({ logDropped }) => logDropped),
+    eventsDropped: sum(({ eventsDropped }) => eventsDropped),
   };
 }
 

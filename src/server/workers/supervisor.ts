@@ -84,6 +84,7 @@ class Supervisor implements Engine {
       storeUnsafePolicy: () => team.gauges.storeUnsafePolicy,
       storeCommands: () => team.gauges.storeCommands + (stores.quotas.commands?.() ?? 0),
       logDropped: () => team.gauges.logDropped + logDropped(),
+      eventsDropped: () => team.gauges.eventsDropped,
       workers: () => ({ serving: team.serving, restarts: team.restarts }),
     };
   }

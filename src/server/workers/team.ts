@@ -43,7 +43,7 @@ export class Team {
   #endsMs: number[] = [];
   #lastWhy = "";
   /** Sums of counters of processes that are gone: counters only grow. */
-  #past = { storeCommands: 0, logDropped: 0 };
+  #past = { storeCommands: 0, logDropped: 0, eventsDropped: 0 };
   #restarts = 0;
   urls: Readonly<Record<string, string>> = {};
 
@@ -90,6 +90,7 @@ export class Team {
       ...now,
       storeCommands: now.storeCommands + this.#past.storeCommands,
       logDropped: now.logDropped + this.#past.logDropped + lost,
+      eventsDropped: now.eventsDropped + this.#past.eventsDropped,
     };
   }
 
@@ -200,8 +201,9 @@ export class Team {
   #lose(member: Member, why: string): void {
     if (!this.#members.delete(member)) return;
     this.#leaving.add(member);
-    const { storeCommands = 0, logDropped = 0 } = member.status?.gauges ?? {};
+    const { storeCommands = 0, logDropped = 0, eventsDropped = 0 } = member.status?.gauges ?? {};
     this.#past.storeCommands += storeCommands;
+    this.#past.eventsDropped += eventsDropped;
     this.#past.logDropped += logDropped + member.lost;
     if (this.#stopping || !this.#opened) return;
     this.#endsMs.push(performance.now());

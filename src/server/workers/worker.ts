@@ -89,7 +89,7 @@ class Service {
       // The admin listener is one for all, in the process that watches.
       this.#gateway = await startProcess(
         { ...config, admin: undefined },
-        { log, load, logDropped: () => this.#pipe.dropped() },
+        { log, load, logDropped: () => this.#pipe.dropped(), supervised: true },
       );
     } catch (error) {
       await this.#channel.tell({ cannot: error instanceof Error ? error.message : String(error) });
@@ -164,5 +164,6 @@ function numbered(log: Log, worker: number): Log {
     error: (event, details) => log.error(event, { ...details, worker } as typeof details),
     request: (line) => log.request(line),
     setLevel: (level) => log.setLevel(level),
+    onEvent: (listener) => log.onEvent(listener),
   };
 }

@@ -68,7 +68,7 @@ describe("a running gateway", () => {
     await serving(gateway);
     const count = (fits: (line: Record<string, unknown>) => boolean) =>
       gateway.lines().filter(fits).length;
-    const reloads = () => count(({ msg }) => msg === "config_reloaded");
+    const reloads = () => count(({ kind }) => kind === "config_reloaded");
 
     gateway.child.kill("SIGHUP");
     await eventually(() => assert.equal(reloads(), 1));
@@ -79,8 +79,8 @@ describe("a running gateway", () => {
     await eventually(() => assert.equal(reloads(), 3));
 
     await writeFile(file, `${configText()}bogus: 1\n`);
-    const { msg, why } = await gateway.line((line) => line.level === "error");
-    assert.equal(msg, "config_refused");
+    const { kind, why } = await gateway.line((line) => line.level === "error");
+    assert.equal(kind, "config_refused");
     assert.match(String(why), /tollgate\.yaml:\d+:1: .*bogus/);
     assert.equal(reloads(), 3);
     const { code, stdout, stderr } = await gateway.stop();

@@ -113,7 +113,7 @@ describe("a Cluster of which a master is away", () => {
       assert.match(checks.store.why, /^buckets [\d, ]+ of 16 are away: Redis/);
     });
     await eventually(() => {
-      const away = house.said.find(({ msg }) => msg === "store_away");
+      const away = house.said.find(({ kind }) => kind === "store_away");
       assert.match(String(away?.buckets), /^\d+(,\d+)*$/);
       assert.equal(away?.mode, "local");
     });

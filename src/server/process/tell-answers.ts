@@ -1,0 +1,46 @@
+import type { Answer } from "../../stores/interface/quota-store.ts";
+import type { Log } from "../../telemetry/log.ts";
+
+/** The account that a request is of. */
+type Owner = {
+  readonly environment: string;
+  readonly account: string;
+  readonly plan: string;
+  /** Undefined for a request without credentials, which is an address's. */
+  readonly key: object | undefined;
+};
+
+/** Parts of a limit, in percent, whose first use is told (docs/reference/events.md#kinds). */
+const TOLD_PERCENT = [80, 100];
+
+/**
+ * Tells the ban that a request earned, and each limit of which it was the one to use up 80 or 100 %:
+ * the counts before and after it say so, so that no two gateways tell the same.
+ */
+export function tellAnswer(log: Log, owner: Owner, answer: Answer, cost: number): void {
+  const { environment: env, account, plan, key } = owner;
+  const { verdict, earned, admitted, unspent, by } = answer;
+  if (earned !== undefined) {
+    log.warn("ban", {
+      ...{ account, env, plan, window: earned.window, offences: earned.offences },
+      until: Math.ceil(earned.untilMs / 1000),
+      ...(verdict.ban === undefined && { observed: true }),
+    });
+  }
+  // A share of a limit, while the store is away, is no limit of the account; addresses are many.
+  if (key === undefined || !admitted || by !== "store" || cost === 0) return;
+  for (const { window, operation, observed, limit, used: usedByAll, resetMs } of verdict.windows) {
+    const used = usedByAll - unspent;
+    // The hot path: most requests cross nothing.
+    if (observed || used * 100 < limit * (TOLD_PERCENT[0] as number)) continue;
+    for (const percent of TOLD_PERCENT) {
+      const least = Math.ceil((limit * percent) / 100);
+      if (used < least || used - cost >= least) continue;
+      const name = operation === undefined ? window : `${operation}.${window}`;
+      const reset = Math.ceil(resetMs / 1000);
+      log.info("quota", {
+        ...{ account, env, plan, window: name, percent, used, limit, reset },
+      });
+    }
+  }
+}

@@ -1,0 +1,70 @@
+import type { Config } from "../../config/config.ts";
+import type { Log } from "../../telemetry/log.ts";
+
+type Upstream = {
+  readonly environment: string;
+  readonly backend?: string | undefined;
+  readonly origin: string;
+  readonly up: boolean;
+};
+
+export type Seen = {
+  readonly config: () => Config;
+  readonly upstreams: () => Iterable<Upstream>;
+  readonly log: Log;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+};
+
+const LOOK_MS = 500;
+const DAY_MS = 86_400_000;
+/** Days ahead of its sunset on which an operation is told. */
+const AHEAD_DAYS = [7, 30];
+
+/**
+ * Tells upstreams that go out of service or come back, and operations whose sunset comes near. It
+ * looks on a timer: nothing of it is on the way of a request. Stops when the result is called.
+ */
+export function watchChanges(seen: Seen): () => void {
+  const state = { up: new Map<string, boolean>(), told: new Map<string, number>() };
+  const look = () => {
+    tellUpstreams(seen, state.up);
+    tellSunsets(seen, state.told);
+  };
+  const timer = setInterval(look, LOOK_MS).unref();
+  return () => clearInterval(timer);
+}
+
+function tellUpstreams({ upstreams, log }: Seen, before: Map<string, boolean>): void {
+  for (const { environment: env, backend, origin, up } of upstreams()) {
+    const id = `${env} ${backend ?? ""} ${origin}`;
+    if ((before.get(id) ?? true) === up) continue;
+    before.set(id, up);
+    const told = { env, backend, upstream: new URL(origin).origin };
+    if (up) log.info("upstream_up", told);
+    else log.error("upstream_down", told);
+  }
+}
+
+/** Once for 30 days and once for 7, and at the start for the nearer of those that are past. */
+function tellSunsets({ config, log, now }: Seen, told: Map<string, number>): void {
+  for (const { name: env, routes, backends } of config().environments) {
+    const all = [routes, ...backends.map((backend) => backend.routes)];
+    for (const { method, template, lifecycle } of all.flatMap((one) => one.operations ?? [])) {
+      const { deprecated, sunsetMs } = lifecycle;
+      if (!deprecated || sunsetMs === undefined) continue;
+      const leftMs = sunsetMs - now();
+      const days = AHEAD_DAYS.find((ahead) => leftMs <= ahead * DAY_MS);
+      const id = `${env} ${method} ${template} ${sunsetMs}`;
+      if (days === undefined || leftMs <= 0 || (told.get(id) ?? Number.MAX_VALUE) <= days) continue;
+      told.set(id, days);
+      log.warn("sunset", {
+        env,
+        method,
+        route: template,
+        days,
+        sunset: Math.ceil(sunsetMs / 1000),
+      });
+    }
+  }
+}

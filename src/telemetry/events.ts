@@ -1,0 +1,77 @@
+import type { LogEventRow } from "./log-events.ts";
+
+/**
+ * Every event: a line of the log with `"msg":"event"` and its `kind`, and with `events` in the
+ * configuration a message to a webhook. docs/reference/events.md is made from these rows.
+ */
+export const EVENTS = {
+  ban: {
+    level: "warn",
+    members: ["account", "env", "plan", "window", "until", "offences", "observed"],
+    meaning: "An account earned a ban, by the refusals of `window`; `until` in Unix seconds",
+  },
+  ban_lifted: { level: "info", members: ["account", "env"], meaning: "A ban was lifted" },
+  quota: {
+    level: "info",
+    members: ["account", "env", "plan", "window", "percent", "used", "limit", "reset"],
+    meaning: "A count reached 80 or 100 % of its limit; told by the gateway whose request did so",
+  },
+  key_issued: {
+    level: "info",
+    members: ["key", "account", "env", "plan"],
+    meaning: "The admin API issued a key; `key` is its id",
+  },
+  key_rotated: {
+    level: "info",
+    members: ["key", "successor"],
+    meaning: "The admin API put a new key in the place of one; both are ids",
+  },
+  key_revoked: { level: "info", members: ["key"], meaning: "The admin API revoked a key" },
+  account_changed: {
+    level: "info",
+    members: ["account", "env", "plan"],
+    meaning: "The admin API changed an account",
+  },
+  upstream_down: {
+    level: "error",
+    members: ["env", "backend", "upstream"],
+    meaning: "A backend's upstream is out of service",
+  },
+  upstream_up: {
+    level: "info",
+    members: ["env", "backend", "upstream"],
+    meaning: "It is in service again",
+  },
+  store_away: {
+    level: "error",
+    members: ["code", "why", "mode", "buckets"],
+    meaning: "The store is [away](store.md#away): `mode` decides",
+  },
+  store_back: {
+    level: "info",
+    members: ["accountsCharged", "buckets"],
+    meaning: "The store decides again, and has what was admitted meanwhile",
+  },
+  config_reloaded: {
+    level: "info",
+    members: ["hash"],
+    meaning: "A new configuration is in force",
+  },
+  config_refused: {
+    level: "error",
+    members: ["why"],
+    meaning: "A reload changed nothing; one for each reason",
+  },
+  sunset: {
+    level: "warn",
+    members: ["env", "method", "route", "days", "sunset"],
+    meaning: "An operation goes away in so many `days`, 30 or 7; `sunset` in Unix seconds",
+  },
+} as const satisfies Record<string, LogEventRow>;
+
+export type EventKind = keyof typeof EVENTS;
+
+/** Narrows a name of a line to one of an event. */
+export function isEvent(name: string): name is EventKind {
+  return Object.hasOwn(EVENTS, name);
+}

@@ -1,0 +1,158 @@
+import { createHmac, randomUUID } from "node:crypto";
+import type { EventKind } from "./events.ts";
+
+export type WebhookSettings = {
+  readonly url: string;
+  /** `whsec_` and the key of the signature in base64. */
+  readonly secret: string;
+  /** Kinds that are sent; `all` for every one. */
+  readonly kinds: readonly string[];
+};
+
+/** One event as it is sent. `time` is in Unix milliseconds. */
+export type SentEvent = Readonly<Record<string, unknown>> & {
+  readonly kind: EventKind;
+  readonly time: number;
+};
+
+const BATCH_MAX = 100;
+const HELD_MAX = 10_000;
+/** Events that come within this time of each other go together. */
+const GATHER_MS = 100;
+const ANSWER_MS_MAX = 10_000;
+const RETRY_MS = 1_000;
+const RETRY_MS_MAX = 300_000;
+const GIVE_UP_MS = 24 * 3_600_000;
+
+/** The same bytes under the same id at each try, so that a receiver can tell them from new ones. */
+type Message = {
+  readonly id: string;
+  readonly body: string;
+  readonly events: number;
+  readonly madeMs: number;
+};
+
+/**
+ * Sends events as signed messages (Standard Webhooks 1.0), at least once and in their order, away
+ * from the way of any request: a receiver that is away or slow costs nothing but memory, which is
+ * bounded (docs/reference/events.md#webhooks).
+ */
+export class Webhook {
+  #settings: WebhookSettings | undefined;
+  readonly #now: () => number;
+  #waiting: SentEvent[] = [];
+  #message: Message | undefined;
+  #tries = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #sending = false;
+  #closed = false;
+  #dropped = 0;
+
+  /** `now` is the wall clock, in Unix milliseconds. */
+  constructor(settings: WebhookSettings | undefined, now: () => number) {
+    this.#settings = settings;
+    this.#now = now;
+  }
+
+  /** Events that were thrown away so far: too many were held, or none was taken for a day. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** A reload may change where events go; those that wait go there. */
+  reconfigure(settings: WebhookSettings | undefined): void {
+    this.#settings = settings;
+    if (settings === undefined) this.#forget();
+    else this.#wake(GATHER_MS);
+  }
+
+  take(event: SentEvent): void {
+    const { kinds = [] } = this.#settings ?? {};
+    if (this.#closed || !(kinds.includes("all") || kinds.includes(event.kind))) return;
+    if (this.#waiting.length + (this.#message?.events ?? 0) >= HELD_MAX) {
+      this.#dropped += 1;
+      return;
+    }
+    this.#waiting.push(event);
+    this.#wake(GATHER_MS);
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #forget(): void {
+    this.#waiting = [];
+    this.#message = undefined;
+    this.#tries = 0;
+  }
+
+  #wake(afterMs: number): void {
+    if (this.#timer !== undefined || this.#sending || this.#closed) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      void this.#send();
+    }, afterMs).unref();
+  }
+
+  async #send(): Promise<void> {
+    const settings = this.#settings;
+    this.#message ??= this.#next();
+    const message = this.#message;
+    if (settings === undefined || message === undefined) return;
+    this.#sending = true;
+    const taken = await post(settings, message, this.#now());
+    this.#sending = false;
+    if (this.#message !== message) return this.#wake(GATHER_MS);
+    const late = this.#now() - message.madeMs > GIVE_UP_MS;
+    if (!taken && !late) {
+      this.#wake(Math.min(RETRY_MS * 2 ** this.#tries, RETRY_MS_MAX));
+      this.#tries += 1;
+      return;
+    }
+    if (!taken) this.#dropped += message.events;
+    this.#message = undefined;
+    this.#tries = 0;
+    if (this.#waiting.length > 0) this.#wake(0);
+  }
+
+  #next(): Message | undefined {
+    const events = this.#waiting.splice(0, BATCH_MAX);
+    if (events.length === 0) return undefined;
+    const madeMs = this.#now();
+    const timestamp = new Date(madeMs).toISOString();
+    const body = JSON.stringify({ type: "tollgate.events", timestamp, data: { events } });
+    return { id: `msg_${randomUUID()}`, body, events: events.length, madeMs };
+  }
+}
+
+/** Whether the receiver took it: any answer of 2xx. */
+async function post(settings: WebhookSettings, message: Message, nowMs: number): Promise<boolean> {
+  const { url, secret } = settings;
+  const { id, body } = message;
+  const timestamp = String(Math.floor(nowMs / 1000));
+  try {
+    const response = await fetch(url, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "webhook-id": id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": sign(secret, `${id}.${timestamp}.${body}`),
+      },
+      body,
+      redirect: "error",
+      signal: AbortSignal.timeout(ANSWER_MS_MAX),
+    });
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}
+
+function sign(secret: string, text: string): string {
+  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+  return `v1,${createHmac("sha256", key).update(text).digest("base64")}`;
+}

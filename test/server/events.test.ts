@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { test } from "vitest";
+import { openBackend } from "../support/gateway/backend.ts";
+import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { eventually } from "../support/poll.ts";
+import { openReceiver, SECRET } from "../support/webhook-receiver.ts";
+import { ask, awayFromMinuteEdge } from "../support/wire/client.ts";
+
+const events = ({ said }: Pick<Served, "said">) => said.filter(({ msg }) => msg === "event");
+
+test("80 and 100 % of a limit and a ban are told once each, in the log and to the webhook", async () => {
+  await using receiver = await openReceiver();
+  await using backend = await openBackend();
+  const config = {
+    plans: { vectors: { minute: 10, month: 1000 }, free: { minute: 60 } },
+    bans: { strikes: 1, grace: "10ms", within: "1m", duration: "1m" },
+    events: { url: receiver.url, secret: SECRET },
+  };
+  await using served = await openServed({ upstreams: [backend.origin], config });
+  await awayFromMinuteEdge();
+  await Promise.all(Array.from({ length: 10 }, () => ask(served.port, { key: KEY })));
+  await eventually(() => assert.equal(events(served).length, 2));
+  await ask(served.port, { key: KEY });
+  await eventually(async () => {
+    await ask(served.port, { key: KEY });
+    assert.ok(events(served).some(({ kind }) => kind === "ban"));
+  });
+  const told = events(served).map(({ kind, percent, used, limit, window, account }) => {
+    return { kind, percent, used, limit, window, account };
+  });
+  const account = "vectors";
+  assert.deepEqual(told, [
+    { kind: "quota", percent: 80, used: 8, limit: 10, window: "minute", account },
+    { kind: "quota", percent: 100, used: 10, limit: 10, window: "minute", account },
+    {
+      kind: "ban",
+      percent: undefined,
+      used: undefined,
+      limit: undefined,
+      window: "minute",
+      account,
+    },
+  ]);
+  await eventually(() => {
+    const sent = receiver.received.flatMap((message) => message.events.map(({ kind }) => kind));
+    assert.deepEqual(sent, ["quota", "quota", "ban"]);
+  });
+});
+
+test("a backend that goes out and comes back, and a reload, are told once each", async () => {
+  await using well = await openBackend();
+  let ill = false;
+  await using sick = await openBackend((_seen, response) => {
+    response.writeHead(ill ? 503 : 200).end();
+  });
+  const production = {
+    ...{ listen: "127.0.0.1:0", basePath: "/v1", keyTag: "live" },
+    upstreams: [well.origin, sick.origin],
+    healthCheck: { path: "/up", every: "100ms" },
+  };
+  await using served = await openServed({
+    upstreams: [],
+    config: { environments: { production } },
+  });
+  const kinds = () => events(served).map(({ kind }) => kind);
+  ill = true;
+  await eventually(() => assert.deepEqual(kinds(), ["upstream_down"]));
+  assert.equal(events(served)[0]?.upstream, sick.origin);
+  ill = false;
+  await eventually(() => assert.deepEqual(kinds(), ["upstream_down", "upstream_up"]));
+  served.running.child.kill("SIGHUP");
+  await eventually(() => {
+    assert.deepEqual(kinds(), ["upstream_down", "upstream_up", "config_reloaded"]);
+  });
+});

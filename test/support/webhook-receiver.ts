@@ -1,0 +1,53 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Webhook } from "standardwebhooks";
+
+export const SECRET = `whsec_${Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")}`;
+
+type Event = Readonly<Record<string, unknown>> & { readonly kind: string };
+
+export type Received = { readonly id: string; readonly events: readonly Event[] };
+
+export type Receiver = AsyncDisposable & {
+  readonly url: string;
+  /** Messages whose signature the library of Standard Webhooks took, in their order. */
+  readonly received: Received[];
+  /** Answers every message with this status; 0 leaves it unanswered. */
+  status: number;
+  /** Messages that came, whatever became of them. */
+  tries: number;
+};
+
+/** A receiver of webhooks that checks each signature by the library of the specification. */
+export async function openReceiver(): Promise<Receiver> {
+  const wanted = new Webhook(SECRET);
+  const received: Received[] = [];
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (piece) => {
+      body += piece;
+    });
+    request.on("end", () => {
+      receiver.tries += 1;
+      if (receiver.status === 0) return;
+      if (receiver.status < 300) {
+        const headers = request.headers as Record<string, string>;
+        const read = wanted.verify(body, headers) as { data: { events: Event[] } };
+        received.push({ id: headers["webhook-id"] ?? "", events: read.data.events });
+      }
+      response.writeHead(receiver.status).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
+  const receiver: Receiver = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`,
+    received,
+    status: 204,
+    tries: 0,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return receiver;
+}
