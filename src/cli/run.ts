@@ -5,6 +5,9 @@ import { parseCall } from "./frame/parse.ts";
 import { didYouMean } from "./frame/suggest.ts";
 import { printJson, type Terminal } from "./frame/terminal.ts";
 import type { Verb } from "./frame/verb.ts";
+import { accountsList } from "./verbs/accounts-list.ts";
+import { accountsSet } from "./verbs/accounts-set.ts";
+import { accountsState } from "./verbs/accounts-state.ts";
 import { bans } from "./verbs/bans.ts";
 import { check, schema } from "./verbs/check.ts";
 import { completionOf } from "./verbs/completion.ts";
@@ -31,6 +34,9 @@ const VERBS: readonly Verb[] = [
   keysSet,
   keysRotate,
   keysRevoke,
+  ...accountsList,
+  accountsSet,
+  ...accountsState,
   ...bans,
   usage,
   status,

@@ -193,8 +193,8 @@ export const LOG_EVENTS = {
   },
   account_reset: {
     level: "info",
-    members: ["account", "env", "units"],
-    meaning: "The windows of an account were set to 0, which had so many units",
+    members: ["account", "env", "windows"],
+    meaning: "Windows of an account were set to 0; each with the units that it had",
   },
   keys_unchanged: {
     level: "error",

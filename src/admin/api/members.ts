@@ -121,6 +121,13 @@ export function readSuspension(
   return { ok: true, value: { forMs, reason } };
 }
 
+/** The body of a reset: windows by name; undefined for all that run. */
+export function readReset(members: Members): Read<readonly string[] | undefined> {
+  const mistaken = mistakes(members, { windows: { kind: "texts" } });
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  return { ok: true, value: (members as { windows?: readonly string[] }).windows };
+}
+
 /** The body of a search: the key itself. */
 export function readToken(members: Members): Read<string> {
   const mistaken = mistakes(members, { key: { kind: "text", required: true } });

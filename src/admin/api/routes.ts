@@ -21,7 +21,7 @@ import {
   showKeys,
 } from "./keys.ts";
 import { readNothing } from "./members.ts";
-import { liftBan, tellBans, tellUsage } from "./usage.ts";
+import { liftBan, resetAccount, tellBans, tellUsage } from "./usage.ts";
 
 export type Row = {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
@@ -52,6 +52,7 @@ const TABLE: readonly Row[] = [
   row("PATCH", "/api/accounts/:id", setAccount),
   row("POST", "/api/accounts/:id/suspend", suspend),
   row("POST", "/api/accounts/:id/resume", resume),
+  row("POST", "/api/accounts/:id/reset", resetAccount),
   row("GET", "/api/bans", tellBans),
   row("DELETE", "/api/bans/:id", liftBan),
   row("GET", "/api/usage/:id", tellUsage),

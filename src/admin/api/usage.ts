@@ -1,9 +1,10 @@
+import { countersOf, windowName } from "../../config/counters.ts";
 import { limitsOf } from "../../core/keys/records.ts";
 import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
 import type { AccountName } from "../../stores/interface/quota-store.ts";
 import { type Answer, json, problem, RETRY, reasonOf, unknownId } from "../http/answer.ts";
 import type { ApiDeps, Call } from "./call.ts";
-import { readNothing } from "./members.ts";
+import { readNothing, readReset } from "./members.ts";
 
 /** Every ban in force, as `bans list --json` tells them. */
 export async function tellBans({ deps }: Call): Promise<Answer> {
@@ -39,6 +40,27 @@ export async function liftBan({ deps, id, members }: Call): Promise<Answer> {
     }
     deps.log.info("ban_lifted", { account, env: environment });
     return json(200, { account, environment, lifted: true });
+  });
+}
+
+/** Sets windows of an account to 0: those named, or all that run. */
+export async function resetAccount({ deps, id, members }: Call): Promise<Answer> {
+  const wanted = readReset(members);
+  if (!wanted.ok) return wanted.answer;
+  const holder = findHolder(deps.keys.records(), id);
+  if (holder === undefined) return unknownId();
+  const { account, environment } = holder;
+  const windows = wanted.value;
+  const found = countersOf(deps.config(), environment, windows ?? []);
+  if (!found.ok) return problem("bad_request", found.message);
+  return ask(deps, async () => {
+    const counters = windows === undefined ? undefined : found.counters;
+    const done = await deps.quotas.reset({ account, environment }, counters);
+    const told = done.map(({ counter, units }) => {
+      return { window: windowName(deps.config(), environment, counter), units };
+    });
+    deps.log.info("account_reset", { account, env: environment, windows: told });
+    return json(200, { account, environment, windows: told });
   });
 }
 

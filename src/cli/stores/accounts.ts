@@ -1,9 +1,9 @@
-import type { BanReport, UsageReport } from "../../core/keys/report.ts";
+import type { BanReport, ResetReport, UsageReport } from "../../core/keys/report.ts";
 
-/** A question about accounts: an answer, or why there is none, in words; all of those exit 1. */
+/** A question about accounts: an answer, or why there is none, in words: exit 1, or 64 of `usage`. */
 export type AccountAnswer<T> =
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly message: string };
+  | { readonly ok: false; readonly message: string; readonly usage?: true };
 
 export type Lifted = { readonly account: string; readonly environment: string };
 
@@ -11,5 +11,7 @@ export type Lifted = { readonly account: string; readonly environment: string };
 export type Accounts = {
   bans(): Promise<AccountAnswer<readonly BanReport[]>>;
   liftBan(id: string): Promise<AccountAnswer<Lifted>>;
+  /** `windows` as people name them; undefined for all that run. */
+  reset(id: string, windows: readonly string[] | undefined): Promise<AccountAnswer<ResetReport>>;
   usage(id: string): Promise<AccountAnswer<UsageReport>>;
 };

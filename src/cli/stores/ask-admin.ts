@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import type { Config } from "../../config/config.ts";
 import { type Mistake, mistakeLine } from "../../config/file/place.ts";
-import type { BanReport, UsageReport } from "../../core/keys/report.ts";
+import type { BanReport, ResetReport, UsageReport } from "../../core/keys/report.ts";
 import { originOf } from "../frame/curl.ts";
 import type { AccountAnswer, Accounts, Lifted } from "./accounts.ts";
 
@@ -19,6 +19,13 @@ export function askAdmin(config: Config): Accounts {
     usage: (id) =>
       askGateway<UsageReport>(config, {
         path: `/api/usage/${encodeURIComponent(id)}`,
+        only: ONLY,
+      }),
+    reset: (id, windows) =>
+      askGateway<ResetReport>(config, {
+        method: "POST",
+        path: `/api/accounts/${encodeURIComponent(id)}/reset`,
+        body: { windows },
         only: ONLY,
       }),
     liftBan: (id) =>
@@ -40,7 +47,9 @@ const REFRESH_MS_MAX = 2_000;
 export async function refreshGateway({ admin }: Config): Promise<void> {
   if (admin === undefined || admin.listen.port === 0) return;
   const url = new URL("/api/keys/refresh", originOf(admin.listen));
-  await exchange(url, "POST", admin.token, REFRESH_MS_MAX).catch(() => undefined);
+  await exchange(url, { method: "POST", token: admin.token, withinMs: REFRESH_MS_MAX }).catch(
+    () => undefined,
+  );
 }
 
 const ONLY = "with store: memory the running gateway knows";
@@ -49,13 +58,14 @@ const ONLY = "with store: memory the running gateway knows";
 export type Question = {
   readonly method?: string;
   readonly path: string;
+  readonly body?: unknown;
   readonly also?: readonly number[];
   readonly only?: string;
 };
 
 /** One question to the running gateway at its admin listener; why there is no answer, in words. */
 export async function askGateway<T>(config: Config, asked: Question): Promise<AccountAnswer<T>> {
-  const { method = "GET", path, also = [], only } = asked;
+  const { method = "GET", path, body: sent, also = [], only } = asked;
   const { admin } = config;
   const reason = only === undefined ? "" : `, and ${only}`;
   if (admin === undefined) {
@@ -66,9 +76,14 @@ export async function askGateway<T>(config: Config, asked: Question): Promise<Ac
     return refused(`Cannot ask the gateway${reason}: admin.listen has port 0, name one`);
   }
   try {
-    const { status, text } = await exchange(new URL(path, origin), method, admin.token);
+    const { status, text } = await exchange(new URL(path, origin), {
+      method,
+      token: admin.token,
+      body: sent === undefined ? "" : JSON.stringify(sent),
+    });
     const body: unknown = JSON.parse(text);
     if (status === 200 || also.includes(status)) return { ok: true, value: body as T };
+    if (status === 400) return { ...refused(messageOf(body, origin)), usage: true };
     const where = status === 401 || status === 403 ? ` (admin.listen, ${origin})` : "";
     return refused(`${messageOf(body, origin)}${where}`);
   } catch (error) {
@@ -79,15 +94,20 @@ export async function askGateway<T>(config: Config, asked: Question): Promise<Ac
   }
 }
 
+type Sent = {
+  readonly method: string;
+  readonly token: string;
+  readonly body?: string;
+  readonly withinMs?: number;
+};
+
 function exchange(
   url: URL,
-  method: string,
-  token: string,
-  withinMs = ANSWER_MS_MAX,
+  { method, token, body = "", withinMs = ANSWER_MS_MAX }: Sent,
 ): Promise<{ readonly status: number; readonly text: string }> {
   const headers = {
     "Content-Type": "application/json",
-    "Content-Length": 0,
+    "Content-Length": Buffer.byteLength(body),
     ...(token === "" ? {} : { Authorization: `Bearer ${token}` }),
   };
   return new Promise((resolve, reject) => {
@@ -104,7 +124,7 @@ function exchange(
       answer.on("error", reject);
     });
     asked.on("error", reject);
-    asked.end();
+    asked.end(body);
   });
 }
 
@@ -122,6 +142,6 @@ function messageOf(body: unknown, origin: string): string {
   return [message, ...mistakes.map(mistakeLine)].join("\n");
 }
 
-function refused(message: string): AccountAnswer<never> {
+function refused(message: string): Extract<AccountAnswer<never>, { ok: false }> {
   return { ok: false, message };
 }

@@ -1,4 +1,5 @@
 import type { Config } from "../../config/config.ts";
+import { countersOf, windowName } from "../../config/counters.ts";
 import { limitsOf } from "../../core/keys/records.ts";
 import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
@@ -43,6 +44,20 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
         const limits = limitsOf(plan, holder.limits);
         const verdict = await quotas.peek(holder, { limits, bans: config.bans });
         return given(usageReport(holder, verdict));
+      }),
+    reset: (id, windows) =>
+      answered(config, async () => {
+        const holder = findHolder(keys.records(), id);
+        if (holder === undefined) return unknown(id);
+        const { account, environment } = holder;
+        const found = countersOf(config, environment, windows ?? []);
+        if (!found.ok) return { ...found, usage: true };
+        const counters = windows === undefined ? undefined : found.counters;
+        const done = await quotas.reset({ account, environment }, counters);
+        const told = done.map(({ counter, units }) => {
+          return { window: windowName(config, environment, counter), units };
+        });
+        return given({ account, environment, windows: told });
       }),
     liftBan: (id) =>
       answered(config, async () => {

@@ -32,3 +32,13 @@ export function readMeta(call: Call): Readonly<Record<string, string>> | string 
   }
   return Object.fromEntries(pairs);
 }
+
+/** An environment that is not configured is wrong usage; a plan may be one that accounts still have. */
+export function unknownEnvironment(
+  wanted: string | undefined,
+  { environments }: { readonly environments: readonly { readonly name: string }[] },
+): string | undefined {
+  if (wanted === undefined || environments.some(({ name }) => name === wanted)) return undefined;
+  const known = environments.map(({ name }) => name).join(", ");
+  return `Unknown environment ${JSON.stringify(wanted)}: expected ${known}`;
+}

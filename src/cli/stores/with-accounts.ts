@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import { FAILED, fail } from "../../server/process/process-door.ts";
+import { FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { readConfig } from "../frame/config-file.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import type { Call } from "../frame/verb.ts";
@@ -21,7 +21,8 @@ export async function withAccounts<T>(
   const config = await readConfig(call, terminal);
   if (typeof config === "number") return config;
   const answer = await askWhereTheyAre(config, terminal, work.ask);
-  return answer.ok ? work.say(answer.value) : fail(terminal, FAILED, answer.message);
+  if (answer.ok) return work.say(answer.value);
+  return fail(terminal, answer.usage ? WRONG_USAGE : FAILED, answer.message);
 }
 
 async function askWhereTheyAre<T>(

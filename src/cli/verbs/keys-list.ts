@@ -7,6 +7,7 @@ import { instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { type Call, CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import { readKey } from "../stores/read-key.ts";
+import { unknownEnvironment } from "../stores/read-terms.ts";
 import { failRefused, listStatus, withKeys } from "../stores/with-keys.ts";
 
 const STATES = ["works", "expired", "revoked"] as const;
@@ -32,7 +33,7 @@ export const keysList: Verb = {
       return Promise.resolve(fail(terminal, WRONG_USAGE, message));
     }
     return withKeys(call, terminal, async (keys, config) => {
-      const unknown = unknownName(call, config);
+      const unknown = unknownEnvironment(call.text("env"), config);
       if (unknown !== undefined) return fail(terminal, WRONG_USAGE, unknown);
       const records = keys.records();
       const plans = new Map(records.accounts.map(({ id, plan }) => [id, plan]));
@@ -54,17 +55,6 @@ export const keysList: Verb = {
 
 function isWanted(wanted: string | undefined, found: string | undefined): boolean {
   return wanted === undefined || wanted === found;
-}
-
-/** An environment that is not configured is wrong usage; a plan may be one that accounts still have. */
-function unknownName(
-  call: Call,
-  { environments }: { readonly environments: readonly { readonly name: string }[] },
-): string | undefined {
-  const wanted = call.text("env");
-  if (wanted === undefined || environments.some(({ name }) => name === wanted)) return undefined;
-  const known = environments.map(({ name }) => name).join(", ");
-  return `Unknown environment ${JSON.stringify(wanted)}: expected ${known}`;
 }
 
 export const keysShow: Verb = {

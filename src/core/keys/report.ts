@@ -84,6 +84,13 @@ export function usageReport(holder: Omit<Holder, "limits">, verdict: Verdict): U
 
 type AccountBan = { readonly account: string; readonly environment: string; readonly ban: Ban };
 
+/** Windows of an account that were set to 0, with the units that they had counted. */
+export type ResetReport = {
+  readonly account: string;
+  readonly environment: string;
+  readonly windows: readonly { readonly window: string; readonly units: number }[];
+};
+
 /** Bans in force, the one that ends last first. */
 export function bansReport(bans: readonly AccountBan[]): BanReport[] {
   return [...bans]

@@ -1,0 +1,115 @@
+import type { Config } from "../../config/config.ts";
+import { type AccountChange, accountsOn, setAccounts } from "../../core/keys/accounts.ts";
+import { limitsText } from "../../core/keys/keyring-rules.ts";
+import { accountReports } from "../../core/keys/report.ts";
+import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { editKeys, ringOf } from "../../stores/interface/edit-keys.ts";
+import type { KeyStore } from "../../stores/interface/key-store.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
+import { type Call, CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { readLimits, readMeta } from "../stores/read-terms.ts";
+import { failRefused, withEdit, withKeys } from "../stores/with-keys.ts";
+
+/** Accounts changed in one go: other writers have their turn between two of them. */
+const BATCH = 2_000;
+
+export const accountsSet: Verb = {
+  name: "accounts set",
+  usage: "ID…|--on PLAN [--plan P] [--limit W=N]… [--no-limits] [--meta NAME=VALUE]…",
+  summary: "change plan, limits and metadata of accounts in place, for all of their keys",
+  example: "accounts set acme --plan pro --limit day=20000",
+  options: [
+    { name: "on", value: "PLAN", summary: "every account that is on this plan" },
+    { name: "plan", value: "P", summary: "move to this plan; own limits stay" },
+    { name: "limit", value: "minute=500", repeats: true, summary: "replace a window of the plan" },
+    { name: "no-limits", summary: "drop the own limits, before any --limit of this call" },
+    {
+      name: "meta",
+      value: "tenant=42",
+      repeats: true,
+      summary: "tell the backend; NAME= drops it",
+    },
+    CONFIG,
+    JSON_FLAG,
+  ],
+  args: [],
+  more: true,
+  run(call, terminal) {
+    const change = readChange(call);
+    if (typeof change === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, change));
+    return withKeys(call, terminal, (keys, config) => {
+      const on = call.text("on");
+      if (on !== undefined) return setAllOn(keys, config, { on, change, call, terminal });
+      const ring = ringOf(config, terminal.now());
+      return withEdit(keys, terminal, {
+        edit: (records) => setAccounts(records, call.args, change, ring),
+        say: ({ records, accounts }) => {
+          const reports = accountReports(accounts, records, terminal.now());
+          if (call.flag("json")) {
+            return printJson(terminal, call.args.length === 1 ? reports[0] : reports);
+          }
+          for (const { id, plan, limits } of accounts) {
+            const own = limits.length === 0 ? "" : `, with its own limits ${limitsText(limits)}`;
+            terminal.out(`Account ${id} is on plan ${plan}${own}\n`);
+          }
+          return DONE;
+        },
+      });
+    });
+  },
+};
+
+function readChange(call: Call): AccountChange | string {
+  const on = call.text("on");
+  if (on === undefined && call.args.length === 0) return "Missing ID, or --on PLAN";
+  if (on !== undefined && call.args.length > 0) return "Give IDs or --on PLAN, not both";
+  const limits = readLimits(call);
+  if (typeof limits === "string") return limits;
+  const meta = readMeta(call);
+  if (typeof meta === "string") return meta;
+  const change = { plan: call.text("plan"), limits, dropLimits: call.flag("no-limits"), meta };
+  const isNothing = change.plan === undefined && limits.length === 0 && !change.dropLimits;
+  if (isNothing && Object.keys(meta).length === 0) {
+    return "Nothing to set: give --plan, --limit, --no-limits or --meta";
+  }
+  return change;
+}
+
+type All = {
+  readonly on: string;
+  readonly change: AccountChange;
+  readonly call: Call;
+  readonly terminal: Terminal;
+};
+
+/** Judges all of them first, then goes by batches: whoever runs it again goes on. */
+async function setAllOn(
+  keys: KeyStore,
+  config: Config,
+  { on, change, call, terminal }: All,
+): Promise<number> {
+  const ring = ringOf(config, terminal.now());
+  const judged = accountsOn(keys.records(), on, change, ring);
+  if (!judged.ok) return failRefused(terminal, judged);
+  const { ids } = judged;
+  let changed = 0;
+  for (let from = 0; from < ids.length; from += BATCH) {
+    const batch = new Set(ids.slice(from, from + BATCH));
+    const edited = await editKeys(keys, (records) => {
+      // Somebody may have moved one of them meanwhile.
+      const still = records.accounts.filter(({ id, plan }) => plan === on && batch.has(id));
+      return setAccounts(
+        records,
+        still.map(({ id }) => id),
+        change,
+        ring,
+      );
+    });
+    if (!edited.ok) return failRefused(terminal, edited);
+    changed += edited.accounts.length;
+    if (ids.length > BATCH) terminal.err(`${changed} of ${ids.length} accounts\n`);
+  }
+  if (call.flag("json")) return printJson(terminal, { changed });
+  terminal.out(`${changed} ${changed === 1 ? "account is" : "accounts are"} changed\n`);
+  return DONE;
+}

@@ -1,0 +1,85 @@
+import { resumeAccount, suspendAccount } from "../../core/keys/accounts.ts";
+import type { AccountRecord } from "../../core/keys/records.ts";
+import type { ResetReport } from "../../core/keys/report.ts";
+import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { printJson } from "../frame/terminal.ts";
+import { CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
+import { withAccounts } from "../stores/with-accounts.ts";
+import { withEdit, withKeys } from "../stores/with-keys.ts";
+import { showAccount } from "./accounts-list.ts";
+
+const suspend: Verb = {
+  name: "accounts suspend",
+  usage: "ID [--for 24h] [--reason TEXT] [--config FILE] [--json]",
+  summary: "refuse all requests of an account with 403, uncharged, and end its tunnels",
+  example: "accounts suspend acme --reason 'unpaid since May'",
+  options: [
+    { name: "for", value: "24h", summary: "end by itself after this long (until it is resumed)" },
+    { name: "reason", value: "TEXT", summary: "kept with the account, for people" },
+    CONFIG,
+    JSON_FLAG,
+  ],
+  args: ["ID"],
+  run(call, terminal) {
+    const forMs = readPeriod(call, "for");
+    if (typeof forMs === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, forMs));
+    const how = { forMs, reason: call.text("reason") };
+    return withKeys(call, terminal, (keys) =>
+      withEdit(keys, terminal, {
+        edit: (records) => suspendAccount(records, call.args[0] ?? "", how, terminal.now()),
+        say: ({ records, accounts: [account] }) =>
+          showAccount(account as AccountRecord, { records, call, terminal }),
+      }),
+    );
+  },
+};
+
+const resume: Verb = {
+  name: "accounts resume",
+  usage: "ID [--config FILE] [--json]",
+  summary: "end the suspension of an account",
+  example: "accounts resume acme",
+  options: [CONFIG, JSON_FLAG],
+  args: ["ID"],
+  run: (call, terminal) =>
+    withKeys(call, terminal, (keys) =>
+      withEdit(keys, terminal, {
+        edit: (records) => resumeAccount(records, call.args[0] ?? "", terminal.now()),
+        say: ({ records, accounts: [account] }) =>
+          showAccount(account as AccountRecord, { records, call, terminal }),
+      }),
+    ),
+};
+
+const reset: Verb = {
+  name: "accounts reset",
+  usage: "ID [--window W]… [--config FILE] [--json]",
+  summary: "set the running windows of an account to 0; bans and strikes stay",
+  example: "accounts reset acme --window day",
+  options: [
+    { name: "window", value: "W", repeats: true, summary: "this one (all that run)" },
+    CONFIG,
+    JSON_FLAG,
+  ],
+  args: ["ID"],
+  run: (call, terminal) => {
+    const windows = call.texts("window");
+    return withAccounts(call, terminal, {
+      ask: (accounts) =>
+        accounts.reset(call.args[0] ?? "", windows.length === 0 ? undefined : windows),
+      say: (report) => {
+        if (call.flag("json")) return printJson(terminal, report);
+        terminal.out(resetText(report));
+        return DONE;
+      },
+    });
+  },
+};
+
+function resetText({ account, environment, windows }: ResetReport): string {
+  const had = windows.map(({ window, units }) => `${window} had ${units}`).join(", ");
+  const told = had === "" ? "no window runs" : had;
+  return `The windows of ${account} in ${environment} are at 0: ${told}\n`;
+}
+
+export const accountsState: readonly Verb[] = [suspend, resume, reset];
