@@ -64,7 +64,7 @@ export async function run(
   if (first === "--version" || first === "version") return tellVersion(rest, terminal, version);
   if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);
 
-  if (argv.some(holdsKey)) return wholeKey(terminal);
+  if (argv.some((text) => holdsKey(text))) return wholeKey(terminal);
   const verb = findVerb(argv);
   if (verb === undefined) return unknownVerb(argv, terminal);
   const parsed = parseCall(verb, argv.slice(verb.name.split(" ").length));

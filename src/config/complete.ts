@@ -28,7 +28,8 @@ export function complete(draft: Draft, rest: Rest): Config {
   const keys = sound(draft.keys);
   const environments = [...draft.environments].map(([name, environment]) => {
     const limits = { ...sound(draft.limits), ...sound(environment.limits) };
-    return environmentOf(environment, { name, limits: limits as Limits, rest, folder });
+    const keyHeaders = sound(draft.keyHeaders);
+    return environmentOf(environment, { name, limits: limits as Limits, rest, folder, keyHeaders });
   });
   const [unauthenticated] = inOrder(sound(draft.unauthenticated));
   return {
@@ -72,6 +73,7 @@ type Around = {
   readonly limits: Limits;
   readonly rest: Rest;
   readonly folder: string;
+  readonly keyHeaders: readonly string[];
 };
 
 function environmentOf(draft: EnvironmentDraft, around: Around): Environment {
@@ -95,7 +97,7 @@ function environmentOf(draft: EnvironmentDraft, around: Around): Environment {
     },
     healthCheck: healthCheckOf(draft.healthCheck),
     tls: certificateOf(draft.tls, around.folder),
-    cors: corsPolicyOf(draft.cors),
+    cors: corsPolicyOf(draft.cors, around.keyHeaders),
     limits: edgeLimitsOf(limits),
     publicPlan: draft.public,
     standing: draft.standing,
@@ -153,10 +155,17 @@ function certificateOf(tls: EnvironmentDraft["tls"], folder: string): Certificat
   return { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) };
 }
 
-function corsPolicyOf(cors: EnvironmentDraft["cors"]): CorsPolicy | undefined {
+/** Pages may set every field that a key may stand in. */
+function corsPolicyOf(
+  cors: EnvironmentDraft["cors"],
+  keyHeaders: readonly string[],
+): CorsPolicy | undefined {
   if (cors === undefined) return undefined;
-  const { maxAge, ...rest } = cors;
-  return { ...rest, maxAgeSeconds: Math.floor(maxAge / 1000) };
+  const { maxAge, headers, ...rest } = cors;
+  const given = new Set(headers.map((name) => name.toLowerCase()));
+  const further = keyHeaders.filter((name) => !given.has(name));
+  const maxAgeSeconds = Math.floor(maxAge / 1000);
+  return { ...rest, headers: [...headers, ...further], maxAgeSeconds };
 }
 
 function edgeLimitsOf(limits: Required<LimitOverrides>): EdgeLimits {

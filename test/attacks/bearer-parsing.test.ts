@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { digestKey, judgeShape, readBearer } from "../../src/core/keys/key.ts";
+import { readBearer } from "../../src/core/keys/credentials.ts";
+import { digestKey, judgeShape } from "../../src/core/keys/key.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { ask, errorOf } from "../support/wire/client.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";

@@ -49,6 +49,8 @@ export type Identity = {
   /** Both undefined where the request had no key. */
   readonly key: Pick<KeyRecord, "id" | "scopes"> | undefined;
   readonly owner: Pick<AccountRecord, "id" | "plan" | "meta"> | undefined;
+  /** Names of the fields that a key may stand in, lower case: none of them goes on. */
+  readonly keyHeaders: readonly string[];
   readonly peer: string;
   readonly peerIsTrusted: boolean;
   readonly scheme: "http" | "https";
@@ -116,6 +118,7 @@ export function requestFields(head: Head, identity: Identity): string[] {
     const name = names[i] as string;
     const value = rawHeaders[2 * i + 1] as string;
     if (HOP_BY_HOP.has(name) || dropped.has(name) || name.includes("_") || isOurs(name)) continue;
+    if (identity.keyHeaders.includes(name)) continue;
     if (NOT_FORWARDED.has(name)) {
       if (name === "traceparent") traceparents.push(value);
       else if (name === "tracestate") tracestates.push(value);

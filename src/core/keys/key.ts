@@ -27,25 +27,6 @@ export function checksum(body: string): string {
   return text;
 }
 
-const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
-const TOKEN_LENGTH_MIN = 16;
-const TOKEN_LENGTH_MAX = 512;
-
-/**
- * The token of one Authorization field: RFC 6750 2.1, scheme in any case, token68 of 16 to 512
- * characters. Nothing else is hashed, looked up or logged (docs/reference/http.md#authentication).
- */
-export function readBearer(authorization: string | undefined): Judged<string> {
-  // No credentials are a missing key; whatever else is wrong with them is an invalid one.
-  if (authorization === undefined || authorization === "") return refuse("key_missing");
-  if (authorization.length > TOKEN_LENGTH_MAX + 16) return refuse("key_invalid", "too long");
-  const token = BEARER.exec(authorization)?.[1] ?? "";
-  if (token.length < TOKEN_LENGTH_MIN || token.length > TOKEN_LENGTH_MAX) {
-    return refuse("key_invalid", "malformed credentials");
-  }
-  return accept(token);
-}
-
 /**
  * Judges shape, tag and checksum of a token, without looking anything up
  * (docs/reference/keys.md#key-shape).
@@ -64,17 +45,59 @@ export function judgeShape(token: string, prefix: string, tag: string): Judged<s
   return accept(token);
 }
 
+/** Keys of another shape: `prefix`, then at least `min` of A-Z a-z 0-9 _ - (docs/reference/keys.md#foreign-keys). */
+export type ForeignShape = { readonly prefix: string; readonly min: number };
+
+/** Whether a token has one of these shapes. */
+export function isForeign(token: string, shapes: readonly ForeignShape[]): boolean {
+  return shapes.some(({ prefix, min }) => {
+    const rest = token.slice(prefix.length);
+    return token.startsWith(prefix) && rest.length >= min && /^[A-Za-z0-9_-]+$/.test(rest);
+  });
+}
+
+/**
+ * Judges a token, without looking anything up: one of ours by shape, tag and checksum, any other by
+ * the shapes of foreign keys.
+ */
+export function judgeToken(
+  token: string,
+  {
+    keyPrefix,
+    keyTag,
+    foreignKeys,
+  }: {
+    readonly keyPrefix: string;
+    readonly keyTag: string;
+    readonly foreignKeys: readonly ForeignShape[];
+  },
+): Judged<string> {
+  const isOurs = token.startsWith(`${keyPrefix}_`);
+  return !isOurs && isForeign(token, foreignKeys)
+    ? accept(token)
+    : judgeShape(token, keyPrefix, keyTag);
+}
+
 const KEY_SHAPED = /([a-z0-9]_[a-z0-9]+_)[0-9A-Za-z]{20,}/g;
 const WHOLE_KEY = /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{36}(?![0-9A-Za-z])/;
 
 /** Whether a text has a whole key in it, or one mistyped: secrets are given by stdin only. */
-export function holdsKey(text: string): boolean {
-  return WHOLE_KEY.test(text);
+export function holdsKey(text: string, shapes: readonly ForeignShape[] = []): boolean {
+  return WHOLE_KEY.test(text) || shapes.some((shape) => foreignPattern(shape).test(text));
 }
 
-/** Hides what looks like a key, for logs: people put keys in paths, and the log must not learn them. */
-export function maskKeys(text: string): string {
-  return text.includes("_") ? text.replace(KEY_SHAPED, "$1…") : text;
+/** Hides keys in a text for the log: people put keys in paths, and the log must not learn them. */
+export function maskKeys(text: string, shapes: readonly ForeignShape[] = []): string {
+  let masked = text.includes("_") ? text.replace(KEY_SHAPED, "$1…") : text;
+  for (const shape of shapes) {
+    if (!masked.includes(shape.prefix)) continue;
+    masked = masked.replace(new RegExp(foreignPattern(shape), "g"), `${shape.prefix}…`);
+  }
+  return masked;
+}
+
+function foreignPattern({ prefix, min }: ForeignShape): RegExp {
+  return new RegExp(`${prefix.replace(/[^A-Za-z0-9_]/g, "\\$&")}[A-Za-z0-9_-]{${min},}`);
 }
 
 /** From here on a key is its digest: the raw key is never stored, cached or logged. */

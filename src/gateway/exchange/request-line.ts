@@ -16,7 +16,7 @@ export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
     plan: exchange.plan,
     method: exchange.request.method as string,
     route: exchange.found?.template,
-    path: maskKeys(exchange.path).slice(0, PATH_LOGGED_MAX),
+    path: maskKeys(exchange.path, served?.foreignKeys).slice(0, PATH_LOGGED_MAX),
     status: exchange.status,
     code: exchange.code,
     source: exchange.source,

@@ -1,6 +1,7 @@
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { isUnder, type RouteTable } from "../../core/http/route.ts";
+import type { ForeignShape } from "../../core/keys/key.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
 import type { PlanBounds } from "../../core/quota/plan.ts";
 import type { Limit } from "../../core/quota/windows.ts";
@@ -36,6 +37,9 @@ export type Served = {
   readonly hosts: readonly string[];
   readonly keyPrefix: string;
   readonly keyTag: string;
+  /** Names of the fields that a key may stand in, lower case. */
+  readonly keyHeaders: readonly string[];
+  readonly foreignKeys: readonly ForeignShape[];
   /** The longest path first, the one without a path last. */
   readonly backends: readonly Backend[];
   readonly limits: EdgeLimits;

@@ -29,6 +29,7 @@ export function outgoingFields(admitted: Admitted): string[] {
     requestId: exchange.id,
     key: caller.key,
     owner: caller.owner,
+    keyHeaders: served.keyHeaders,
     peer: exchange.arrival.peer,
     peerIsTrusted: gateway.isTrusted(exchange.arrival.peer),
     scheme: schemeOf(served),

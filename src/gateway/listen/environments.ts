@@ -51,6 +51,8 @@ function servedOf(
     hosts: environment.hosts,
     keyPrefix: config.keyPrefix,
     keyTag: environment.keyTag,
+    keyHeaders: config.keyHeaders,
+    foreignKeys: config.foreignKeys,
     backends: backendsOf(environment, elapsed, before),
     limits,
     config: config.hash.slice(0, HASH_DIGITS),

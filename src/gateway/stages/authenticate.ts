@@ -1,11 +1,13 @@
 import type { Head } from "../../core/http/head.ts";
-import { digestKey, judgeShape, readBearer } from "../../core/keys/key.ts";
+import { readCredentials } from "../../core/keys/credentials.ts";
+import { digestKey, judgeToken } from "../../core/keys/key.ts";
 import {
   type AccountRecord,
   judgeRecord,
   type KeyRecord,
   limitsOf,
 } from "../../core/keys/records.ts";
+import { type Networks, readNetworks } from "../../core/networks.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import { type AccountName, accountId } from "../../stores/interface/quota-store.ts";
@@ -51,19 +53,35 @@ export class Consumer implements AccountName {
  * is refused without looking anything up. Until there is a copy of the records a well-formed key is
  * neither valid nor invalid; a key whose plan is missing is never unlimited.
  */
-export function authenticate(gateway: Gateway, served: Served, head: Head): Judged<Consumer> {
-  const bearer = readBearer(head.authorization);
-  if (!bearer.ok) return bearer;
-  const shape = judgeShape(bearer.value, served.keyPrefix, served.keyTag);
+export function authenticate(
+  gateway: Gateway,
+  served: Served,
+  { head, client }: { readonly head: Head; readonly client: string },
+): Judged<Consumer> {
+  const token = readCredentials(head, served.keyHeaders);
+  if (!token.ok) return token;
+  const shape = judgeToken(token.value, served);
   if (!shape.ok) return shape;
   if (!gateway.keys.ready) return refuse("store_unavailable", "no copy of the key records yet");
 
-  const record = gateway.keys.find(digestKey(bearer.value));
+  const record = gateway.keys.find(digestKey(token.value));
   const key = judgeRecord(record, served.name, gateway.now());
   if (!key.ok) return key;
+  if (!isFrom(key.value, client)) return refuse("key_invalid", `not from ${client}`);
   // The store keeps no key without its account.
   const owner = gateway.keys.account(key.value.account) as AccountRecord;
   return accept(consumerOf(served, key.value, owner));
+}
+
+/** Read once for each list: a record is replaced, never changed. */
+const networks = new WeakMap<readonly string[], Networks>();
+
+/** Whether the key works at the client's address (docs/reference/keys.md#networks). */
+function isFrom({ from }: KeyRecord, client: string): boolean {
+  if (from.length === 0) return true;
+  const known = networks.get(from) ?? readNetworks(from);
+  networks.set(from, known);
+  return known(client);
 }
 
 /** Worked out once for each record and set of plans: both are replaced, never changed. */

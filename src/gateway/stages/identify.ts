@@ -17,7 +17,7 @@ export function identify(
   { served, head, found }: Received,
   { arrival }: Exchange,
 ): Judged<Caller> {
-  const consumer = authenticate(gateway, served, head);
+  const consumer = authenticate(gateway, served, { head, client: arrival.client });
   if (consumer.ok || consumer.refusal.code !== "key_missing") return consumer;
   const { publicTerms } = served;
   if (publicTerms === undefined || !found.isPublic) return consumer;

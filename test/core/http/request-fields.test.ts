@@ -7,6 +7,7 @@ const IDENTITY: Identity = {
   requestId: "r1",
   key: { id: "k_1", scopes: [] },
   owner: { id: "acme", plan: "free", meta: {} },
+  keyHeaders: ["authorization", "x-api-key"],
   peer: "192.0.2.7",
   peerIsTrusted: false,
   scheme: "http",
@@ -69,7 +70,14 @@ describe("The fields of a request to the backend", () => {
     ...["Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "TE", "Trailer"],
     ...["Proxy-Authorization", "Transfer-Encoding", "Upgrade", "HTTP2-Settings", "Close"],
   ];
-  const written = ["Authorization", "Content-Length", "Expect", "Host", "X-Client-Request-Id"];
+  const written = [
+    "Authorization",
+    "Content-Length",
+    "Expect",
+    "Host",
+    "X-Client-Request-Id",
+    "X-Api-Key",
+  ];
   const others = [
     ...["X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method-Override", "X-HTTP-Method"],
     ...["X-Method-Override", "X_Under", "X-Forwarded_For", "_", "Content_Length"],

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
 import { describe, it } from "vitest";
+import { readBearer } from "../../../src/core/keys/credentials.ts";
 import {
   BASE62,
   checksum,
@@ -9,7 +10,6 @@ import {
   formKey,
   judgeShape,
   maskKeys,
-  readBearer,
 } from "../../../src/core/keys/key.ts";
 
 /** Well-formed by itself (docs/reference/keys.md#key-shape). */

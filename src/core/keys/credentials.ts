@@ -1,0 +1,54 @@
+import { accept, type Judged, refuse } from "../refusal.ts";
+
+const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
+const TOKEN_LENGTH_MIN = 16;
+const TOKEN_LENGTH_MAX = 512;
+
+/**
+ * The token of one Authorization field: RFC 6750 2.1, scheme in any case, token68 of 16 to 512
+ * characters. Nothing else is hashed, looked up or logged (docs/reference/http.md#authentication).
+ */
+export function readBearer(authorization: string | undefined): Judged<string> {
+  // No credentials are a missing key; whatever else is wrong with them is an invalid one.
+  if (authorization === undefined || authorization === "") return refuse("key_missing");
+  if (authorization.length > TOKEN_LENGTH_MAX + 16) return refuse("key_invalid", "too long");
+  const token = BEARER.exec(authorization)?.[1] ?? "";
+  if (token.length < TOKEN_LENGTH_MIN || token.length > TOKEN_LENGTH_MAX) {
+    return refuse("key_invalid", "malformed credentials");
+  }
+  return accept(token);
+}
+
+/** A key in a field of its own stands bare: visible ASCII, as long as a bearer token may be. */
+const BARE = /^[\x21-\x7e]{16,512}$/;
+const AUTHORIZATION = "authorization";
+
+/** The fields of a request, flat as they came, and their names in lower case. */
+export type Fields = {
+  readonly names: readonly string[];
+  readonly rawHeaders: readonly string[];
+  readonly authorization: string | undefined;
+};
+
+/**
+ * The one token among the fields where a key may stand (docs/reference/http.md#authentication): an
+ * empty field is none, and two are refused, even if they are equal. `keyHeaders` are lower case.
+ */
+export function readCredentials(head: Fields, keyHeaders: readonly string[]): Judged<string> {
+  if (keyHeaders.length === 1 && keyHeaders[0] === AUTHORIZATION) {
+    return readBearer(head.authorization);
+  }
+  const { names, rawHeaders } = head;
+  let found: { readonly name: string; readonly value: string } | undefined;
+  for (const [i, name] of names.entries()) {
+    const value = rawHeaders[2 * i + 1] as string;
+    if (value === "" || !keyHeaders.includes(name)) continue;
+    if (found !== undefined) return refuse("key_invalid", "credentials in two fields");
+    found = { name, value };
+  }
+  if (found === undefined) return refuse("key_missing");
+  if (found.name === AUTHORIZATION) return readBearer(found.value);
+  return BARE.test(found.value)
+    ? accept(found.value)
+    : refuse("key_invalid", "malformed credentials");
+}

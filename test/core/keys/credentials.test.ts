@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { readCredentials } from "../../../src/core/keys/credentials.ts";
+import {
+  type ForeignShape,
+  holdsKey,
+  isForeign,
+  judgeToken,
+  maskKeys,
+} from "../../../src/core/keys/key.ts";
+
+const OURS = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+const FOREIGN: readonly ForeignShape[] = [{ prefix: "sk.", min: 16 }];
+const THEIRS = `sk.${"a".repeat(14)}_-`;
+
+function read(fields: readonly string[], keyHeaders = ["authorization", "x-api-key"]): string {
+  const names = fields.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
+  const at = names.indexOf("authorization");
+  const authorization = at === -1 ? undefined : fields[2 * at + 1];
+  const judged = readCredentials({ names, rawHeaders: fields, authorization }, keyHeaders);
+  return judged.ok ? judged.value : `${judged.refusal.code}: ${judged.refusal.why}`;
+}
+
+describe("The fields in which a key may stand", () => {
+  it("have it as a bearer token or bare", () => {
+    assert.equal(read(["Authorization", `Bearer ${OURS}`]), OURS);
+    assert.equal(read(["X-Api-Key", OURS]), OURS);
+    assert.equal(read(["X-Api-Key", `Bearer ${OURS}`]), "key_invalid: malformed credentials");
+    assert.equal(read(["Authorization", OURS]), "key_invalid: malformed credentials");
+    assert.equal(read(["X-Api-Key", "short"]), "key_invalid: malformed credentials");
+  });
+
+  it("have it once: two are refused, even if they are equal", () => {
+    const two = "key_invalid: credentials in two fields";
+    assert.equal(read(["Authorization", `Bearer ${OURS}`, "X-Api-Key", OURS]), two);
+    assert.equal(read(["X-Api-Key", OURS, "x-api-key", OURS]), two);
+  });
+
+  it("have none where they are empty, and no other field has one", () => {
+    assert.equal(read(["X-Api-Key", "", "Authorization", ""]), "key_missing: undefined");
+    assert.equal(read(["X-Api-Key", "", "Authorization", `Bearer ${OURS}`]), OURS);
+    assert.equal(read(["X-Key", OURS]), "key_missing: undefined");
+    assert.equal(
+      read(["Authorization", `Bearer ${OURS}`], ["x-api-key"]),
+      "key_missing: undefined",
+    );
+  });
+});
+
+describe("A key of another shape", () => {
+  const judge = (token: string) => {
+    const judged = judgeToken(token, { keyPrefix: "pets", keyTag: "live", foreignKeys: FOREIGN });
+    return judged.ok ? "ok" : judged.refusal.why;
+  };
+
+  it("is tried only where the token does not start as ours do", () => {
+    assert.equal(judge(OURS), "ok");
+    assert.equal(judge(THEIRS), "ok");
+    assert.equal(judge("pets_other"), "another prefix or environment");
+    assert.equal(judge("xk.aaaaaaaaaaaaaaaaaa"), "another prefix or environment");
+  });
+
+  it("has its prefix, and as many plain characters as it must", () => {
+    for (const token of [THEIRS.slice(0, -1), `${THEIRS}.`, `${THEIRS} `, "sk."]) {
+      assert.equal(isForeign(token, FOREIGN), false, token);
+    }
+    assert.equal(isForeign(`${THEIRS}b`, FOREIGN), true);
+  });
+
+  it("is masked in a text, and known for a key in an argument, as ours are", () => {
+    assert.equal(maskKeys(`/a/${THEIRS}/${OURS}`, FOREIGN), "/a/sk.…/pets_live_…");
+    assert.equal(maskKeys("/a/sk.short", FOREIGN), "/a/sk.short");
+    assert.equal(holdsKey(`--name=${THEIRS}`, FOREIGN), true);
+    assert.equal(holdsKey(THEIRS), false);
+    assert.equal(holdsKey(OURS), true);
+    assert.equal(holdsKey("k_4fPqX1mZ0aBc"), false);
+  });
+});
