@@ -74,7 +74,8 @@ export type ConnectionHandler = {
  */
 export class Connection implements SocketEvents {
   readonly #options: ConnectionOptions;
-  readonly #reader: ResponseReader;
+  /** A new one with each connection: once something was wrong, it reads nothing more. */
+  #reader: ResponseReader;
   #socket: Socket | undefined;
   #connected = false;
   #connectTimer: NodeJS.Timeout | undefined;
@@ -253,6 +254,7 @@ export class Connection implements SocketEvents {
     const { destination, connectTimeoutMs } = this.#options;
     this.#connected = false;
     this.#answered = 0;
+    this.#reader = new ResponseReader(this.#options.limits);
     this.#socket = openSocket(destination, this);
     this.#connectTimer = setTimeout(() => this.#ended("timeout"), connectTimeoutMs);
   }

@@ -145,7 +145,7 @@ describe("2.2 Refused: a backend that is away", () => {
     await house.law();
     const ready = await house.admin("/readyz");
     assert.equal(ready.status, 200, "one is left");
-    assert.match(await ready.text(), /down: http:\/\/127\.0\.0\.1:1"/);
+    assert.match(await ready.text(), /down: production http:\/\/127\.0\.0\.1:1"/);
     const metrics = await (await house.admin("/metrics")).text();
     assert.match(metrics, /upstream_up\{env="production",upstream="http:\/\/127\.0\.0\.1:1"\} 0/);
     assert.match(metrics, new RegExp(`upstream_up\\{[^}]*"${backend.origin}"\\} 1`));

@@ -1,9 +1,11 @@
 import { requestFields } from "../../core/http/fields.ts";
 import type { Head } from "../../core/http/head.ts";
 import type { Standing } from "../../core/quota/standing.ts";
+import type { OutgoingRequest } from "../../wire/connection.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { type Backend, type Gateway, type Served, schemeOf } from "../exchange/served.ts";
 import type { Caller } from "../stages/identify.ts";
+import type { Upstream } from "../upstreams/backend-connection.ts";
 
 /** An exchange that got this far: its head was judged, its key accepted, its quota charged. */
 export type Admitted = {
@@ -18,14 +20,36 @@ export type Admitted = {
   readonly standing: Standing;
 };
 
-/**
- * The fields of the request to the backend, flat. The client library reads Content-Length as what
- * the body must come to, and writes the framing itself; Host is its own unless the client's is
- * wanted.
- */
+/** The request as it goes to this upstream; the connection writes Host and the framing. */
+export function outgoingRequest(admitted: Admitted, upstream: Upstream): OutgoingRequest {
+  const { head, target } = admitted;
+  return {
+    method: head.method,
+    target,
+    host: hostFor(admitted, upstream),
+    fields: outgoingFields(admitted),
+    body: bodyOf(head),
+  };
+}
+
+/** The Host that the backend sees: its own, unless the client's is wanted. */
+export function hostFor({ served, head }: Admitted, { host }: Pick<Upstream, "host">): string {
+  return served.upstreamHost === "client" ? head.host : host;
+}
+
+/** RFC 9110 8.6: these say that they have no body, where others just have none. */
+const TELL_EMPTY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
+
+function bodyOf({ method, chunked, contentLength }: Head): OutgoingRequest["body"] {
+  if (chunked) return "chunked";
+  if (contentLength !== undefined && contentLength > 0) return contentLength;
+  return TELL_EMPTY.has(method) ? 0 : undefined;
+}
+
+/** The fields of the request to the backend, flat, without Host and those of the framing. */
 export function outgoingFields(admitted: Admitted): string[] {
   const { gateway, exchange, served, backend, head, caller } = admitted;
-  const fields = requestFields(head, {
+  return requestFields(head, {
     requestId: exchange.id,
     key: caller.key,
     owner: caller.owner,
@@ -35,7 +59,4 @@ export function outgoingFields(admitted: Admitted): string[] {
     scheme: schemeOf(served),
     prefix: backend.stripPrefix,
   });
-  if (served.upstreamHost === "client") fields.push("Host", head.host);
-  if (head.contentLength !== undefined) fields.push("Content-Length", String(head.contentLength));
-  return fields;
 }

@@ -1,16 +1,11 @@
-import type { Dispatcher } from "undici";
 import { responseFields } from "../../core/http/fields.ts";
 import { replacedFields } from "../../core/http/own-fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import type { Loss } from "../../wire/connection.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Admitted } from "./backend-request.ts";
 
 const FIELDS_MAX = 100;
-
-/** The fields as the backend spelled them, byte for byte. */
-export function textOf(raw: Dispatcher.DispatchController["rawHeaders"]): string[] {
-  return (raw as readonly Buffer[]).map((part) => part.toString("latin1"));
-}
 
 /**
  * The reason why a response must not be passed on, beyond those of the parser
@@ -28,38 +23,15 @@ export function judgeResponse(status: number, raw: readonly string[]): string | 
   return undefined;
 }
 
-const LOST = new Set([
-  ...["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "ECONNABORTED"],
-  ...["ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
-]);
-
-function codeOf(error: Error): string {
-  return "code" in error && error.code !== undefined ? String(error.code) : error.name;
-}
-
-/** The connection went away, as one that was kept too long does. */
-export function isConnectionLoss(error: Error): boolean {
-  return LOST.has(codeOf(error)) && !/^bad /.test(error.message);
-}
-
-const NOT_SENDABLE = "UND_ERR_INVALID_ARG";
-
-/** There was no connection to be had, for a reason that lies with the backend or on the way to it. */
-export function isUnreached(error: Error): boolean {
-  return codeOf(error) !== NOT_SENDABLE;
-}
-
 /**
- * The refusal for an error of the client library. The error's name goes to the log, such as why a
- * certificate is not accepted; the client learns the code only
- * (docs/reference/http.md#backend-failures). `started`: there was a connection; `answering`: bytes
- * had come over it.
+ * The refusal for a request that was lost on the way to a backend or back. The reason goes to the
+ * log, such as why a certificate is not accepted; the client learns the code only
+ * (docs/reference/http.md#backend-failures).
  */
-export function refusalFor(error: Error, started: boolean, answering: boolean): Refusal {
-  const code = codeOf(error);
-  if (code === NOT_SENDABLE) return { code: "bad_request", why: "a field value" };
-  const unreachable = !started || (isConnectionLoss(error) && !answering);
-  return { code: unreachable ? "upstream_unreachable" : "upstream_invalid", why: code };
+export function refusalFor({ kind, why }: Pick<Loss, "kind" | "why">): Refusal {
+  if (kind === "misframed") return { code: "bad_request", why };
+  const isUnreachable = kind === "unreached" || kind === "unanswered";
+  return { code: isUnreachable ? "upstream_unreachable" : "upstream_invalid", why };
 }
 
 /**
@@ -75,17 +47,6 @@ export function whyEnded({ code, why = code }: Refusal, exchange: Exchange): str
 }
 
 const SMALL_BYTES_MAX = 16_384;
-
-/** The length that a response promises; -1 where it does not say, or not by one whole number. */
-export function promisedLength(raw: readonly string[]): number {
-  for (let i = 0; i < raw.length; i += 2) {
-    const name = raw[i] as string;
-    if (name.length !== 14 || name.toLowerCase() !== "content-length") continue;
-    const length = Number(raw[i + 1]);
-    return Number.isSafeInteger(length) ? length : -1;
-  }
-  return -1;
-}
 
 /**
  * Whether a body is small and there is something to come: such a one is worth waiting for, because

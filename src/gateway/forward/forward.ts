@@ -1,17 +1,18 @@
-import type { Dispatcher } from "undici";
 import { responseFields } from "../../core/http/fields.ts";
 import { hasBody } from "../../core/http/head.ts";
 import { ownFields, replacedFields } from "../../core/http/own-fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import type { Connection, ConnectionHandler, Loss } from "../../wire/connection.ts";
+import type { StatusHead } from "../../wire/head.ts";
+import type { ResponseHead } from "../../wire/response.ts";
 import type { Forwarding } from "../exchange/exchange.ts";
 import { endTogether } from "../node/end-together.ts";
 import { countPassedBytes } from "../node/free-buffers.ts";
 import { lingerOnClose } from "../node/linger.ts";
 import { failExchange } from "../stages/reply.ts";
 import type { BackendConnection } from "../upstreams/backend-connection.ts";
-import { type Admitted, outgoingFields } from "./backend-request.ts";
-import * as answered from "./backend-response.ts";
-import { EarlyHints } from "./backend-response.ts";
+import { type Admitted, outgoingRequest } from "./backend-request.ts";
+import { EarlyHints, isSmall, judgeResponse, refusalFor, whyEnded } from "./backend-response.ts";
 import { RequestBody } from "./request-body.ts";
 import { Attempts } from "./retry.ts";
 
@@ -20,24 +21,20 @@ export function forward(admitted: Admitted): void {
   new Forward(admitted).start();
 }
 
-class Forward implements Forwarding, Dispatcher.DispatchHandler {
+class Forward implements Forwarding, ConnectionHandler {
   readonly #admitted: Admitted;
   readonly #attempts = new Attempts();
   readonly #hints = new EarlyHints();
   #connection: BackendConnection | undefined;
-  #controller: Dispatcher.DispatchController | undefined;
   #body: RequestBody | undefined;
   #stopWaiting: () => void = () => {};
-  #reusedConnection = false;
-  /** Set with the first byte that goes out on this connection, and with the first that comes back. */
-  #sent = false;
   #answering = false;
   /** A small body that comes in one piece goes out in one write, with its head. */
   #wholeBytes = -1;
   #whole: Buffer | undefined;
+  /** The pieces of one read go out together. */
+  #pieces: Buffer[] = [];
   #listensToDrain = false;
-  /** Why we abort: the library reports back only that we did. */
-  #failure: Refusal | undefined;
   /** The client's side is settled: answered, refused, cut or gone. */
   #settled = false;
 
@@ -46,114 +43,117 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   }
 
   start(): void {
-    const { exchange, backend, head } = this.#admitted;
+    const { gateway, exchange, backend, head } = this.#admitted;
     exchange.forward(this);
     if (hasBody(head)) {
-      this.#body = new RequestBody(exchange, backend.limits.bodyBytes);
+      this.#body = new RequestBody(exchange, backend.limits.bodyBytes, gateway.elapsed);
       if (exchange.arrival.asksToContinue) exchange.response.writeContinue();
     }
-    this.#takeConnection();
+    this.#try();
   }
 
-  #takeConnection(): void {
+  /** One try; `onLost` decides whether there is another one. */
+  #try(): void {
     const { gateway, exchange, caller, backend } = this.#admitted;
     exchange.wait("connection", gateway.elapsed());
-    // Drop the previous try's controller. `#fail` would abort that finished try, and this one would
-    // wait in the queue for ever.
-    this.#controller = undefined;
     this.#stopWaiting = backend.upstreams.take(
       caller.account,
-      (connection) => this.#dispatch(connection),
+      (connection) => this.#send(connection),
       this.#attempts,
     );
   }
 
-  #dispatch(connection: BackendConnection): void {
+  #send(connection: BackendConnection): void {
     this.#connection = connection;
-    const { exchange, head, target } = this.#admitted;
-    this.#sent = false;
-    exchange.tryAt(connection.upstream.origin);
-    const headers = outgoingFields(this.#admitted);
-    const method = head.method as Dispatcher.HttpMethod;
-    connection.send({ path: target, method, headers, body: this.#body ?? null }, this);
+    this.#admitted.exchange.tryAt(connection.upstream.origin);
+    const request = outgoingRequest(this.#admitted, connection.upstream);
+    try {
+      connection.send(request, this);
+    } catch {
+      this.#fail({ code: "bad_request", why: "a field value" });
+    }
   }
 
-  // Events of the client library, in order.
+  // Events of the connection, in order.
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller;
-    this.#reusedConnection = this.#connection?.reused === true;
+  onStart(connection: Connection): void {
     const { gateway, exchange } = this.#admitted;
-    if (this.#settled) controller.abort(new Error("the exchange is over"));
-    else if (this.#body !== undefined) exchange.wait("upload", gateway.elapsed());
+    if (this.#body === undefined) return;
+    exchange.wait("upload", gateway.elapsed());
+    this.#body.sendTo(connection);
   }
 
-  onBodySent(): void {
-    this.#countForward();
+  onSending(): void {
+    this.#admitted.exchange.countForward();
+  }
+
+  onDrain(): void {
     this.#admitted.exchange.progress(this.#admitted.gateway.elapsed());
+    this.#body?.drained();
   }
 
-  onRequestSent(): void {
-    this.#countForward();
+  onSent(): void {
     const { gateway, exchange } = this.#admitted;
     if (!this.#answering) exchange.wait("answer", gateway.elapsed());
   }
 
-  onResponseStarted(): void {
+  onReceiving(): void {
     this.#answering = true;
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
-    const raw = answered.textOf(controller.rawHeaders);
-    const wrong = answered.judgeResponse(status, raw);
-    if (status < 200) this.#hints.pass(this.#admitted, status, raw);
-    else if (wrong === undefined) this.#sendHead(status, raw);
+  onInterim({ status, rawHeaders }: StatusHead): void {
+    this.#hints.pass(this.#admitted, status, rawHeaders);
+  }
+
+  onHead(head: ResponseHead): void {
+    const wrong = judgeResponse(head.status, head.rawHeaders);
+    if (wrong === undefined) this.#sendHead(head);
     else this.#fail({ code: "upstream_invalid", why: wrong });
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    const { gateway, exchange, head } = this.#admitted;
-    exchange.took(chunk.length, gateway.elapsed());
-    if (head.method === "HEAD") return;
-    if (chunk.length === this.#wholeBytes) {
-      this.#whole = chunk;
-      return;
-    }
-    countPassedBytes(chunk.length);
-    if (exchange.response.write(chunk)) return;
-    controller.pause();
+  onData(piece: Buffer): void {
+    const { gateway, exchange } = this.#admitted;
+    exchange.took(piece.length, gateway.elapsed());
+    if (piece.length === this.#wholeBytes) this.#whole = piece;
+    else this.#pieces.push(piece);
+  }
+
+  onReadEnd(): void {
+    const { gateway, exchange } = this.#admitted;
+    if (this.#writePieces()) return;
+    this.#connection?.pause();
     exchange.wait("reader", gateway.elapsed());
     if (this.#listensToDrain) return;
     this.#listensToDrain = true;
     exchange.response.on("drain", () => {
-      if (!this.#settled) exchange.wait("download", gateway.elapsed());
-      controller.resume();
+      if (this.#settled) return;
+      exchange.wait("download", gateway.elapsed());
+      this.#connection?.resume();
     });
   }
 
-  onResponseEnd(): void {
-    if (this.#connection !== undefined) {
-      this.#connection.answered += 1;
-      this.#admitted.backend.upstreams.succeeded(this.#connection);
-    }
+  onEnd(): void {
+    const { backend, exchange } = this.#admitted;
+    this.#writePieces();
+    backend.upstreams.succeeded(this.#connection as BackendConnection);
     this.#settle();
     this.#releaseConnection();
-    endTogether(this.#admitted.exchange.response, this.#whole);
+    endTogether(exchange.response, this.#whole);
   }
 
-  onResponseError(_controller: unknown, error: Error): void {
-    const again = this.#again(error);
-    const started = this.#controller !== undefined;
-    const failure = this.#failure ?? answered.refusalFor(error, started, this.#answering);
+  onLost(loss: Loss): void {
+    const { backend, exchange, head } = this.#admitted;
+    const { upstream } = this.#connection as BackendConnection;
+    this.#writePieces();
+    const again = this.#attempts.again(backend.upstreams, upstream, loss, head.method);
+    const failure = refusalFor(loss);
     // A connection that died of old age, or behind a client that reads nothing, says nothing of the
     // backend.
-    const reading = this.#admitted.exchange.waiting !== "reader";
-    const isBackends = failure.code.startsWith("upstream") && again !== "aged" && reading;
-    if (this.#connection !== undefined && isBackends)
-      this.#admitted.backend.upstreams.failed(this.#connection);
+    const isBackends = failure.code.startsWith("upstream") && again !== "aged";
+    if (isBackends && exchange.waiting !== "reader") backend.upstreams.failed({ upstream });
     this.#releaseConnection();
     if (again === undefined) this.#end(failure);
-    else this.#takeConnection();
+    else this.#try();
   }
 
   // Events of the gateway: a wait that took too long, a client that is wrong or gone.
@@ -161,12 +161,9 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
   late(): void {
     const { exchange } = this.#admitted;
     const { waiting } = exchange;
-    if (waiting === "reader") {
-      exchange.stall();
-      return;
-    }
     const stalled = waiting === "upload" && this.#body?.held === false;
-    if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
+    if (waiting === "reader") exchange.stall();
+    else if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
     else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
   }
 
@@ -178,28 +175,29 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     this.#fail({ code: "request_timeout", why: "the client went away" });
   }
 
-  /** Ends both sides. The library answers an abort with onResponseError, at once. */
+  /** Ends both sides, for a reason of ours. */
   #fail(failure: Refusal): void {
-    this.#failure = failure;
-    if (this.#controller !== undefined) {
-      this.#controller.abort(new Error(failure.code));
-    } else {
-      this.#stopWaiting();
-      this.#end(failure);
+    const connection = this.#connection;
+    if (connection === undefined) this.#stopWaiting();
+    else {
+      connection.abort();
+      if (failure.code.startsWith("upstream")) this.#admitted.backend.upstreams.failed(connection);
+      this.#releaseConnection();
     }
+    this.#end(failure);
   }
 
   #end(failure: Refusal): void {
     if (this.#settled) return;
     this.#settle();
     const { gateway, exchange } = this.#admitted;
-    failExchange(gateway, exchange, { ...failure, why: answered.whyEnded(failure, exchange) });
+    failExchange(gateway, exchange, { ...failure, why: whyEnded(failure, exchange) });
   }
 
   #settle(): void {
     this.#settled = true;
     this.#admitted.exchange.settle();
-    this.#body?.destroy();
+    this.#body?.stop();
   }
 
   #releaseConnection(): void {
@@ -208,37 +206,30 @@ class Forward implements Forwarding, Dispatcher.DispatchHandler {
     if (connection !== undefined) this.#admitted.backend.upstreams.release(connection);
   }
 
-  #again(error: Error) {
-    const connection = this.#connection;
-    const { backend, head } = this.#admitted;
-    if (connection === undefined || this.#settled || this.#failure !== undefined) return;
-    return this.#attempts.again(backend.upstreams, {
-      error,
-      connection,
-      method: head.method,
-      started: this.#controller !== undefined,
-      reused: this.#reusedConnection,
-      answering: this.#answering,
-    });
-  }
-
-  #countForward(): void {
-    if (!this.#sent) this.#admitted.exchange.countForward();
-    this.#sent = true;
+  /** False where the client has to take something first. */
+  #writePieces(): boolean {
+    const pieces = this.#pieces;
+    const [first] = pieces;
+    if (first === undefined) return true;
+    const whole = pieces.length === 1 ? first : Buffer.concat(pieces);
+    this.#pieces = [];
+    countPassedBytes(whole.length);
+    return this.#admitted.exchange.response.write(whole);
   }
 
   /**
    * Sends the final head of the backend with our fields in place of its own
    * (docs/reference/edge.md#response-fields).
    */
-  #sendHead(status: number, raw: readonly string[]): void {
+  #sendHead({ status, rawHeaders, framing }: ResponseHead): void {
     const { gateway, exchange, served } = this.#admitted;
     const { response, request } = exchange;
     if (gateway.draining !== "no" || !request.complete) exchange.closeAfter();
-    const theirs = responseFields(raw, { replaced: replacedFields(exchange), status });
+    const theirs = responseFields(rawHeaders, { replaced: replacedFields(exchange), status });
     if (exchange.last) lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
-    exchange.answer(answered.promisedLength(raw), gateway.elapsed());
-    if (answered.isSmall(exchange.promisedBytes)) this.#wholeBytes = exchange.promisedBytes;
+    const promisedBytes = typeof framing === "number" ? framing : -1;
+    exchange.answer(promisedBytes, gateway.elapsed());
+    if (isSmall(promisedBytes)) this.#wholeBytes = promisedBytes;
     response.writeHead(status, [...theirs, ...ownFields(exchange)]);
     // A body at hand takes the head along; one yet to come must not hold it back. flushHeaders()
     // would write the bytes of fields as UTF-8.

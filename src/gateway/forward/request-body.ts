@@ -1,42 +1,61 @@
-import { Readable } from "node:stream";
+import type { Connection } from "../../wire/connection.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { countPassedBytes } from "../node/free-buffers.ts";
 
 /**
- * The body on its way to the backend: counts it against the limit, and tells the exchange that it
- * makes progress. A stream of its own, because the client library destroys the stream that it is
- * given, and with the request itself would go the client's connection.
+ * The body on its way to the backend, piece by piece as it comes, and counted against the limit. The
+ * client's request waits until there is a connection that takes it.
  */
-export class RequestBody extends Readable {
+export class RequestBody {
   readonly #exchange: Exchange;
+  readonly #elapsed: () => number;
   #bytesLeft: number;
+  #connection: Connection | undefined;
+  #over = false;
+  /**
+   * The backend has not taken all that the client has sent: then the wait is not the client's.
+   */
+  held = false;
 
-  constructor(exchange: Exchange, bytesMax: number) {
-    super({ highWaterMark: 65_536 });
+  /** `elapsed` is the clock of the exchange, by which each piece is progress. */
+  constructor(exchange: Exchange, bytesMax: number, elapsed: () => number) {
     this.#exchange = exchange;
+    this.#elapsed = elapsed;
     this.#bytesLeft = bytesMax;
     const { request } = exchange;
     request.on("data", (chunk: Buffer) => this.#take(chunk));
-    request.on("end", () => this.push(null));
+    request.on("end", () => {
+      if (!this.#over) this.#connection?.end();
+    });
     request.pause();
   }
 
-  /** True while the backend has not taken what the client has sent: then the wait is not the client's. */
-  get held(): boolean {
-    return this.readableLength > 0 || this.#exchange.request.readableLength > 0;
+  sendTo(connection: Connection): void {
+    this.#connection = connection;
+    this.#exchange.request.resume();
   }
 
-  override _read(): void {
-    this.#exchange.request.resume();
+  /** The connection takes more again. */
+  drained(): void {
+    this.held = false;
+    if (!this.#over) this.#exchange.request.resume();
+  }
+
+  /** Nothing more of it goes to a backend. */
+  stop(): void {
+    this.#over = true;
+    this.#connection = undefined;
   }
 
   #take(chunk: Buffer): void {
     this.#bytesLeft -= chunk.length;
     countPassedBytes(chunk.length);
-    if (this.destroyed) return;
+    if (this.#over) return;
+    this.#exchange.progress(this.#elapsed());
     if (this.#bytesLeft < 0) {
       this.#exchange.breaks({ code: "body_too_large", why: "the body went on past the limit" });
-    } else if (!this.push(chunk)) {
+    } else if (this.#connection?.write(chunk) === false && !this.#over) {
+      this.held = true;
       this.#exchange.request.pause();
     }
   }

@@ -1,24 +1,11 @@
-import type { BackendConnection, Upstream } from "../upstreams/backend-connection.ts";
+import type { Loss } from "../../wire/connection.ts";
+import type { Upstream } from "../upstreams/backend-connection.ts";
 import type { Preference, Upstreams } from "../upstreams/upstreams.ts";
-import { isConnectionLoss, isUnreached } from "./backend-response.ts";
 
 const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 /** Backends that one request may find unreachable before it is answered. */
 const UNREACHED_MAX = 3;
 const NONE: ReadonlySet<Upstream> = new Set();
-
-/** The course of one try until it failed. */
-export type Failed = {
-  readonly error: Error;
-  readonly connection: BackendConnection;
-  readonly method: string;
-  /** The library had a connection and wrote, or was about to write, the request. */
-  readonly started: boolean;
-  /** That connection had carried a response before. */
-  readonly reused: boolean;
-  /** Bytes of a response had come. */
-  readonly answering: boolean;
-};
 
 type Again = "aged" | "unreached" | undefined;
 
@@ -34,17 +21,15 @@ export class Attempts implements Preference {
    * `aged`: a connection that had carried responses died before any byte of this one; then once,
    * and on a new connection: any request that was not sent yet, and GET and HEAD that were.
    */
-  again(upstreams: Upstreams, { error, connection, method, ...was }: Failed): Again {
-    const { started } = was;
-    const isOld = started ? was.reused : connection.reused;
-    if (isOld && !this.fresh && !was.answering && isConnectionLoss(error)) {
-      if (started && !RETRIED.has(method)) return undefined;
+  again(upstreams: Upstreams, upstream: Upstream, loss: Loss, method: string): Again {
+    if (loss.kind === "unanswered" && loss.reused && !this.fresh) {
+      if (loss.sent && !RETRIED.has(method)) return undefined;
       this.fresh = true;
-      this.shunned = connection.upstream;
+      this.shunned = upstream;
       return "aged";
     }
-    if (started || !isUnreached(error)) return undefined;
-    this.unreached = new Set(this.unreached).add(connection.upstream);
+    if (loss.kind !== "unreached") return undefined;
+    this.unreached = new Set(this.unreached).add(upstream);
     const isLeft = this.unreached.size < UNREACHED_MAX && upstreams.hasOther(this.unreached);
     return isLeft ? "unreached" : undefined;
   }

@@ -61,7 +61,7 @@ export class Serving {
     for (const { key } of before) {
       if (!next.some((one) => one.key === key)) void this.#close(key);
     }
-    for (const upstreams of retired(before, next)) void upstreams.close();
+    for (const upstreams of retired(before, next)) upstreams.close();
   }
 
   /** Lets what is under way end, for at most `deadlineMs`, then closes every connection. */
@@ -70,7 +70,7 @@ export class Serving {
     this.#upkeep.stop();
     const served = this.#listening.flatMap(({ serves }) => serves);
     const backends = served.flatMap((environment) => environment.backends);
-    await Promise.allSettled(backends.map(({ upstreams }) => upstreams.close()));
+    for (const { upstreams } of backends) upstreams.close();
   }
 
   /** Ends all that is under way: nothing is waited for any more. */

@@ -62,7 +62,9 @@ export function failExchange(gateway: Gateway, exchange: Exchange, failure: Refu
   exchange.settle();
   if (exchange.response.headersSent) {
     exchange.explain(failure.why);
-    exchange.socket.destroy();
+    // The end of an HTTP/1.0 response may be the end of the connection: only a reset tells it apart.
+    if (exchange.head?.version === "1.0") exchange.socket.resetAndDestroy();
+    else exchange.socket.destroy();
   } else if (!exchange.socket.destroyed) {
     void sendRefusal(gateway, exchange, failure);
   } else {

@@ -2,7 +2,8 @@ import type { IncomingHttpHeaders } from "node:http";
 import { responseFields } from "../../core/http/fields.ts";
 import { ownFields, replacedFields } from "../../core/http/own-fields.ts";
 import { acceptFor, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
-import { type Admitted, outgoingFields } from "../forward/backend-request.ts";
+import { type Admitted, hostFor, outgoingFields } from "../forward/backend-request.ts";
+import type { Upstream } from "../upstreams/backend-connection.ts";
 
 /**
  * The fields of a handshake to the backend: those of any request, then the handshake's own, so that
@@ -10,13 +11,11 @@ import { type Admitted, outgoingFields } from "../forward/backend-request.ts";
  */
 export function handshakeFields(
   admitted: Admitted,
-  origin: string,
+  upstream: Pick<Upstream, "host">,
   nonce: string,
 ): IncomingHttpHeaders {
-  const record = recordOf(outgoingFields(admitted));
-  delete record["content-length"];
-  record.host ??= new URL(origin).host;
-  return Object.assign(record, {
+  return Object.assign(recordOf(outgoingFields(admitted)), {
+    host: hostFor(admitted, upstream),
     connection: "Upgrade",
     upgrade: "websocket",
     "sec-websocket-version": WEBSOCKET_VERSION,

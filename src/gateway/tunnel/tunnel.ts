@@ -4,6 +4,7 @@ import { createProxyServer } from "http-proxy-3";
 import { closeFrame, wrongSwitch } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import type { Loss } from "../../wire/connection.ts";
 import type { Forwarding } from "../exchange/exchange.ts";
 import type { OpenTunnel, TunnelRegister, Upgrade } from "../exchange/open-tunnel.ts";
 import type { Served } from "../exchange/served.ts";
@@ -35,6 +36,17 @@ export function openTunnel(admitted: Admitted, { tunnels, nonce }: Upgrade): voi
 
 type Upstream = ReturnType<Upstreams["pick"]>;
 type Facts = { readonly tunnels: TunnelRegister; readonly nonce: string };
+
+const LOST: ReadonlySet<string> = new Set([
+  ...["ECONNRESET", "EPIPE", "ECONNABORTED", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
+]);
+
+/** An error of Node's HTTP client, as the wire tells its own. */
+function lossOf(error: Error, sent: boolean, answering: boolean): Pick<Loss, "kind" | "why"> {
+  const why = "code" in error && error.code !== undefined ? String(error.code) : error.name;
+  if (!sent) return { kind: "unreached", why };
+  return { kind: LOST.has(why) && !answering ? "unanswered" : "invalid", why };
+}
 
 class Tunnel implements Forwarding, OpenTunnel {
   readonly key: KeyRecord | undefined;
@@ -74,7 +86,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     exchange.tryAt(upstream.origin);
     exchange.wait("connection", gateway.elapsed());
     request.url = target;
-    request.headers = handshakeFields(this.#admitted, upstream.origin, this.#nonce);
+    request.headers = handshakeFields(this.#admitted, upstream, this.#nonce);
     const to = {
       target: upstream.origin,
       connectTimeout: options.connectTimeoutMs,
@@ -142,7 +154,8 @@ class Tunnel implements Forwarding, OpenTunnel {
     }
     this.#reports("succeeded");
     this.#tunnels.leave(this);
-    exchange.answer(answered.promisedLength(rawHeaders), gateway.elapsed());
+    const promisedBytes = Number(answer.headers["content-length"] ?? -1);
+    exchange.answer(promisedBytes, gateway.elapsed());
     const { response } = exchange;
     response.writeHead(status, answerFields(this.#admitted, rawHeaders, status));
     // Flushes the head as the bytes that it is: flushHeaders() would make UTF-8 of it.
@@ -167,7 +180,7 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   #failed(error: Error): void {
     const { exchange } = this.#admitted;
-    const failure = answered.refusalFor(error, exchange.forwards > 0, this.#answering);
+    const failure = answered.refusalFor(lossOf(error, exchange.forwards > 0, this.#answering));
     if (exchange.stage !== "tunnelling") this.#fail(failure);
     else exchange.explain(`the backend's connection: ${failure.why}`);
   }

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
-import type { Readable } from "node:stream";
-import { buildConnector, Client, type Dispatcher } from "undici";
+import type { ConnectionOptions as TlsOptions } from "node:tls";
+import { Connection } from "../../wire/connection.ts";
+import type { Destination } from "../../wire/socket.ts";
 import { FairShare } from "./fair-share.ts";
 
 export type UpstreamsOptions = {
@@ -19,19 +20,23 @@ export type UpstreamsOptions = {
 
 /** Below the idle time of common backends (5 s and up), so that we are the first to close. */
 const KEEP_ALIVE_MS = 4_000;
+/** Few interim responses are passed on, and responseTimeout ends those that go on and on. */
+const INTERIM_MAX = Number.POSITIVE_INFINITY;
 
 /** One backend: its connections, the requests that wait for one, and its health. */
 export class Upstream {
   readonly origin: string;
-  readonly connect: buildConnector.connector;
+  /** The authority of the origin, as Host names it. */
+  readonly host: string;
+  readonly destination: Destination;
   readonly idle: BackendConnection[] = [];
   readonly share: FairShare<BackendConnection>;
   pending = 0;
   /** No requests go there, but for probes. */
   out = false;
-  /** Failures of requests. */
+  /** Failed requests. */
   failuresInRow = 0;
-  /** Failures of the health check. */
+  /** Failed health checks. */
   failedProbes = 0;
   /** On the monotonic clock: when the next probe is due; undefined while none is wanted. */
   probeAtMs: number | undefined;
@@ -40,96 +45,50 @@ export class Upstream {
 
   constructor(origin: string, options: UpstreamsOptions) {
     this.origin = origin;
-    this.connect = connectorFor(origin, options);
+    this.host = new URL(origin).host;
+    this.destination = destinationOf(origin, options);
     this.share = new FairShare(options.connectionsMax);
   }
 }
 
 /**
- * Opens connections to one backend. Over TLS its certificate must be valid for `serverName`, or for
- * the host of its origin, which is also the name asked for (SNI): never for the client's Host, by
- * which the library would go.
+ * Over TLS the backend's certificate must be valid for `serverName`, or for the host of its origin,
+ * which is also the name asked for (SNI): never for the client's Host.
  */
-function connectorFor(origin: string, options: UpstreamsOptions): buildConnector.connector {
-  const { ca, serverName, connectTimeoutMs } = options;
-  const { protocol, hostname } = new URL(origin);
+function destinationOf(origin: string, { ca, serverName }: UpstreamsOptions): Destination {
+  const { protocol, hostname, port } = new URL(origin);
+  const host = hostname.replace(/^\[|\]$/g, "");
+  if (protocol === "http:") return { host, port: Number(port || 80), tls: undefined };
   // RFC 6066 3: an address is no name to ask for; it is verified all the same.
-  const name = serverName ?? (isIP(hostname.replace(/^\[|\]$/g, "")) === 0 ? hostname : undefined);
-  const isTls = protocol === "https:";
-  const connect = buildConnector({
-    allowH2: false,
-    timeout: connectTimeoutMs,
-    ...(isTls ? { rejectUnauthorized: true, minVersion: "TLSv1.2" } : {}),
-    ...(isTls && ca !== undefined ? { ca } : {}),
-  });
-  return ({ servername: _, ...to }, callback) => {
-    connect(isTls && name !== undefined ? { ...to, servername: name } : to, callback);
+  const servername = serverName ?? (isIP(host) === 0 ? host : undefined);
+  const tls: TlsOptions = {
+    rejectUnauthorized: true,
+    minVersion: "TLSv1.2",
+    ALPNProtocols: ["http/1.1"],
+    ...(servername === undefined ? {} : { servername }),
+    ...(ca === undefined ? {} : { ca }),
   };
+  return { host, port: Number(port || 443), tls };
 }
 
-export type BackendCall = {
-  readonly path: string;
-  readonly method: Dispatcher.HttpMethod;
-  readonly headers: string[];
-  readonly body: Readable | null;
-};
-
 /**
- * One connection to a backend, for one request at a time. Knowing the connection makes a
- * safe retry possible: only a reused one can have died of old age. One whose socket died
- * connects anew with its next request.
+ * One connection to a backend, for one request at a time. Knowing the connection makes a safe retry
+ * possible: only a reused one can have died of old age. One whose socket died connects anew with its
+ * next request.
  */
-export class BackendConnection {
+export class BackendConnection extends Connection {
   readonly upstream: Upstream;
-  readonly #options: UpstreamsOptions;
-  #client: Client;
   /** The account whose request it carries. */
   account = "";
-  /** Responses on the present connection: 0 means that it is new, or not there yet. */
-  answered = 0;
 
   constructor(upstream: Upstream, options: UpstreamsOptions) {
+    super({
+      destination: upstream.destination,
+      limits: { headBytesMax: 4 * options.headerBytesMax, interimMax: INTERIM_MAX },
+      connectTimeoutMs: options.connectTimeoutMs,
+      idleMsMax: KEEP_ALIVE_MS,
+      elapsed: options.elapsed,
+    });
     this.upstream = upstream;
-    this.#options = options;
-    this.#client = this.#newClient();
-  }
-
-  get reused(): boolean {
-    return this.answered > 0;
-  }
-
-  send({ path, method, headers, body }: BackendCall, handler: Dispatcher.DispatchHandler): void {
-    // The same name each time, or the library would connect anew when a client's Host differs.
-    const servername = this.upstream.origin;
-    const request = { path, method, headers, body, servername };
-    this.#client.dispatch(request, handler);
-  }
-
-  /** The next request goes over a new connection. Only between requests. */
-  renew(): void {
-    void this.#client.close();
-    this.#client = this.#newClient();
-  }
-
-  close(): Promise<void> {
-    return this.#client.close();
-  }
-
-  #newClient(): Client {
-    const client = new Client(this.upstream.origin, {
-      pipelining: 1,
-      connect: this.upstream.connect,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      keepAliveMaxTimeout: KEEP_ALIVE_MS,
-      // Time limits are the gateway's own: the library's are coarse, and a timer each.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxHeaderSize: 4 * this.#options.headerBytesMax,
-    });
-    this.answered = 0;
-    client.on("connect", () => {
-      if (client === this.#client) this.answered = 0;
-    });
-    return client;
   }
 }

@@ -1,4 +1,4 @@
-import { Client } from "undici";
+import { buildConnector, Client } from "undici";
 import type { Upstream, UpstreamsOptions } from "./backend-connection.ts";
 
 const USER_AGENT = "tollgate-health";
@@ -28,10 +28,29 @@ export function probeDue(
   };
   upstream.endProbe = () => end(undefined);
   const { healthCheck } = options;
-  stop = healthCheck === undefined ? tryConnect(upstream, end) : ask(upstream, healthCheck, end);
+  const probed = { origin: upstream.origin, connect: connectorFor(upstream, options) };
+  stop = healthCheck === undefined ? tryConnect(probed, end) : ask(probed, healthCheck, end);
 }
 
-function tryConnect({ origin, connect }: Upstream, end: (wentWell: boolean) => void): () => void {
+type Probed = { readonly origin: string; readonly connect: buildConnector.connector };
+
+/** Connects as requests do: over TLS with the same trust, and for the same name. */
+function connectorFor(
+  { destination: { tls } }: Upstream,
+  { connectTimeoutMs: timeout }: UpstreamsOptions,
+): buildConnector.connector {
+  const connect = buildConnector({
+    ...tls,
+    allowH2: false,
+    timeout,
+  } as buildConnector.BuildOptions);
+  const servername = tls?.servername;
+  return ({ servername: _, ...to }, callback) => {
+    connect(servername === undefined ? to : { ...to, servername }, callback);
+  };
+}
+
+function tryConnect({ origin, connect }: Probed, end: (wentWell: boolean) => void): () => void {
   const { protocol, hostname, port, host } = new URL(origin);
   let stopped = false;
   const name = hostname.replace(/^\[|\]$/g, "");
@@ -46,7 +65,7 @@ function tryConnect({ origin, connect }: Upstream, end: (wentWell: boolean) => v
 
 /** A connection of its own: the check judges the backend, and not the age of a connection. */
 function ask(
-  { origin, connect }: Upstream,
+  { origin, connect }: Probed,
   { path }: { readonly path: string },
   end: (wentWell: boolean) => void,
 ): () => void {

@@ -70,7 +70,7 @@ export class Upstreams {
     const { upstream, account } = connection;
     upstream.pending -= 1;
     upstream.share.returned(account);
-    if (this.#closed) void connection.close();
+    if (this.#closed) connection.close();
     else upstream.idle.push(connection);
     for (;;) {
       const waiter = upstream.share.next();
@@ -130,11 +130,10 @@ export class Upstreams {
   }
 
   /** Closes idle connections now, and busy ones when their response has ended. */
-  async close(): Promise<void> {
+  close(): void {
     this.#closed = true;
     for (const { endProbe } of this.all) endProbe?.();
-    const idle = this.all.flatMap((upstream) => upstream.idle.splice(0));
-    await Promise.allSettled(idle.map((connection) => connection.close()));
+    for (const { idle } of this.all) for (const connection of idle.splice(0)) connection.close();
   }
 
   #probed(upstream: Upstream, wentWell: boolean): void {

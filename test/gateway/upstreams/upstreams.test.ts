@@ -22,7 +22,7 @@ function poolOf(origins: readonly string[], more: Partial<UpstreamsOptions> = {}
     elapsed: () => clock.ms,
     ...more,
   });
-  return { upstreams, clock, [Symbol.asyncDispose]: () => upstreams.close() };
+  return { upstreams, clock, [Symbol.asyncDispose]: async () => upstreams.close() };
 }
 
 function take(upstreams: Upstreams): BackendConnection {

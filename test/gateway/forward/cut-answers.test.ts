@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import type { Socket } from "node:net";
+import { connect } from "node:net";
+import { afterAll, test } from "vitest";
+import { openByteBackend } from "../../support/gateway/backend.ts";
+import { openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+
+let serve: (socket: Socket) => void = () => undefined;
+const backend = await openByteBackend((socket) => serve(socket));
+const house = await openHouse({
+  upstream: {
+    origin: backend.origin,
+    get seen() {
+      return backend.received;
+    },
+    close: backend.close,
+  },
+});
+afterAll(() => house[Symbol.asyncDispose]());
+const { key } = await house.issue({ plan: "business" });
+
+/** All bytes of the answer, how the connection ended, and after how long. */
+async function ask(version: string) {
+  const socket = connect(house.port, "127.0.0.1");
+  let text = "";
+  let error = "";
+  socket.on("data", (chunk) => (text += chunk.toString("latin1")));
+  socket.on("error", ({ message }) => (error = message));
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  const ended = new Promise((resolve) => socket.once("end", resolve));
+  socket.write(
+    `GET /v1/pets HTTP/${version}\r\nHost: gw.test\r\nConnection: close\r\nAuthorization: Bearer ${key}\r\n\r\n`,
+  );
+  await Promise.race([closed, ended]);
+  const atMs = performance.now();
+  socket.destroy();
+  return { text, error, atMs };
+}
+
+const HALF = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nhalf of it";
+
+test("an answer that is delimited by the close and ends in a reset never looks complete", async () => {
+  let resetAtMs = 0;
+  serve = (socket) => {
+    socket.write(HALF);
+    setTimeout(() => {
+      resetAtMs = performance.now();
+      socket.resetAndDestroy();
+    }, 50);
+  };
+  const modern = await ask("1.1");
+  assert.match(modern.text, /half of it/);
+  assert.ok(!modern.text.endsWith("0\r\n\r\n"), "the last chunk would say that it is whole");
+  assert.ok(modern.atMs - resetAtMs < 100, "at once");
+  const old = await ask("1.0");
+  assert.match(old.error, /ECONNRESET/, "to HTTP/1.0 a plain end would be the end of the body");
+  await eventually(() => assert.equal(house.lines.length, 2));
+  for (const { why } of house.lines) assert.match(why ?? "", /^upstream_aborted: ECONNRESET, /);
+  await house.law({ connectionsFailed: true });
+});
+
+test("an answer that is delimited by the close and ends in good order is whole", async () => {
+  serve = (socket) => socket.end(HALF);
+  assert.match((await ask("1.1")).text, /half of it\r\n0\r\n\r\n$/);
+  const old = await ask("1.0");
+  assert.deepEqual([old.error, old.text.endsWith("half of it")], ["", true]);
+});
