@@ -6,7 +6,7 @@ import { isMap, type Path } from "./file/place.ts";
  * work removes it here: nobody may rely on a limit that does not hold.
  */
 const UNHONOURED: readonly string[] = [
-  ...["bans.observe", "environments.*.standing", "log.meta", "history"],
+  ...["environments.*.standing", "log.meta", "history"],
   ...["keyHeaders", "foreignKeys", "telemetry"],
 ];
 

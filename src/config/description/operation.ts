@@ -14,12 +14,6 @@ export type OfDescription = {
   readonly access: Access;
 };
 
-/**
- * Read, and without effect yet. Whoever makes one work removes it here: nobody may rely on a limit
- * that does not hold.
- */
-const UNHONOURED: readonly string[] = ["x-cost", "x-limits"];
-
 /** Reads what the gateway acts on of one operation; the rest is for others. */
 export function readOperation(
   operation: Fields,
@@ -31,9 +25,6 @@ export function readOperation(
   const { operationId, security } = operation;
   if (operationId !== undefined && typeof operationId !== "string") {
     findings.misread([...path, "operationId"], "a name");
-  }
-  for (const name of UNHONOURED.filter((one) => operation[one] !== undefined)) {
-    findings.warning([...path, name], `${name} has no effect in this version: nothing enforces it`);
   }
   const access =
     security === undefined

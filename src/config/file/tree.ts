@@ -1,4 +1,5 @@
 import {
+  type Alias,
   isAlias,
   isMap,
   isScalar,
@@ -49,6 +50,11 @@ type Reading = Parsed & {
   readonly keys: Map<string, number>;
   readonly substituted: Set<string>;
   readonly broken: Set<string>;
+  /** The node that an alias of this name stands for from here on. */
+  readonly anchors: Map<string, Node>;
+  /** Nodes whose anchors are noted, and aliases that are resolved: an expansion meets them again. */
+  readonly anchored: Set<Node>;
+  readonly targets: Map<Alias, Node | undefined>;
   count: number;
   exceeded: boolean;
 };
@@ -71,6 +77,9 @@ export function readTree(
     keys: new Map(),
     substituted: new Set(),
     broken: new Set(),
+    anchors: new Map(),
+    anchored: new Set(),
+    targets: new Map(),
     count: 0,
     exceeded: false,
   };
@@ -91,8 +100,9 @@ function plain(reading: Reading, node: Node | null | undefined, { path, aliasAt 
   if (isTooMuch(reading, path, offset)) return undefined;
   const isEmpty = isScalar(node) && node.value === null && node.source === "";
   if (offset !== undefined && !isEmpty) reading.values.set(pathKey(path), offset);
+  noteAnchor(reading, node);
   if (isAlias(node)) {
-    const target = node.resolve(reading.document);
+    const target = targetOf(reading, node);
     if (target === undefined) {
       note(reading, offset ?? 0, "Cannot follow the alias: no anchor before it has this name");
       reading.broken.add(pathKey(path));
@@ -107,12 +117,29 @@ function plain(reading: Reading, node: Node | null | undefined, { path, aliasAt 
   return isScalar(node) ? plainScalar(reading, node, path) : null;
 }
 
+/**
+ * Keeps the node under its anchor, in the order of the file: an alias means the last anchor of its
+ * name before it (YAML 1.2.2, 7.1). The parser's own look-up walks the whole file for each alias.
+ */
+function noteAnchor({ anchors, anchored }: Reading, node: Node | null | undefined): void {
+  if (!isScalar(node) && !isMap(node) && !isSeq(node)) return;
+  if (node.anchor === undefined || anchored.has(node)) return;
+  anchored.add(node);
+  anchors.set(node.anchor, node);
+}
+
+function targetOf({ anchors, targets }: Reading, alias: Alias): Node | undefined {
+  if (!targets.has(alias)) targets.set(alias, anchors.get(alias.source));
+  return targets.get(alias);
+}
+
 function plainMap(reading: Reading, items: readonly Pair[], path: Path): Record<string, unknown> {
   const map: Record<string, unknown> = {};
   for (const pair of items) {
     if (reading.exceeded) break;
     const offset = (pair.key as Node).range?.[0] ?? 0;
-    const key = isAlias(pair.key) ? pair.key.resolve(reading.document) : pair.key;
+    noteAnchor(reading, pair.key as Node);
+    const key = isAlias(pair.key) ? targetOf(reading, pair.key) : pair.key;
     if (!isScalar(key)) {
       note(reading, offset, "Cannot use a map or a list as a key: write a word");
       continue;
