@@ -138,10 +138,20 @@ function read<T>(title: string, { pattern, read }: Reading<T>) {
     .meta({ title });
 }
 
+const WORD = "[0-9a-f]{1,4}";
+const IPV4 = "\\d{1,3}(?:\\.\\d{1,3}){3}";
+/** RFC 4291 2.2: eight words, or fewer around one "::"; the last two may be written as IPv4. */
+const IPV6 = [
+  ...[`(?:${WORD}:){7}${WORD}`, `(?:${WORD}:){1,7}:`, `:(?::${WORD}){1,7}`, "::"],
+  ...[1, 2, 3, 4, 5, 6].map((left) => `(?:${WORD}:){1,${left}}(?::${WORD}){1,${7 - left}}`),
+  ...[`(?:${WORD}:){6}${IPV4}`, `::(?:${WORD}:){0,5}${IPV4}`],
+].join("|");
+const LABEL = "[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?";
+
 /** Lower case, no port; an IPv6 address in brackets, as Host has it. */
 export const hostName = text(
   "a lower-case host name without port",
-  /^(?:(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*|\[[0-9a-f:.]+\])$/,
+  new RegExp(`^(?:(?=.{1,253}$)${LABEL}(?:\\.${LABEL})*|\\[(?:${IPV6})\\])$`),
 );
 
 /** Literal segments that arrive as they are written: no dot segments, escapes or empty ones. */
