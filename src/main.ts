@@ -29,6 +29,7 @@ async function runVerb(): Promise<number> {
     {
       env: process.env,
       isTty: isatty(1),
+      isErrTty: isatty(2),
       now: Date.now,
       out: (text) => {
         written = writeOut(text);

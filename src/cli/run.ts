@@ -17,6 +17,7 @@ import { keysFind, keysList, keysShow } from "./verbs/keys-list.ts";
 import { keysRevoke, keysRotate } from "./verbs/keys-rotate.ts";
 import { keysSet } from "./verbs/keys-set.ts";
 import { pets } from "./verbs/pets.ts";
+import { plans } from "./verbs/plans.ts";
 import { reload, status } from "./verbs/running.ts";
 import { start } from "./verbs/start.ts";
 import { usage } from "./verbs/usage.ts";
@@ -39,6 +40,7 @@ const VERBS: readonly Verb[] = [
   ...accountsState,
   ...bans,
   usage,
+  ...plans,
   status,
   reload,
   completionOf(() => VERBS),

@@ -43,15 +43,7 @@ export function complete(draft: Draft, rest: Rest): Config {
     stateFile: resolve(folder, sound(draft.stateFile)),
     workers: sound(draft.workers),
     environments,
-    plans: new Map(
-      Object.entries(sound(draft.plans)).map(([name, plan]) => {
-        return [name, windowsOf(plan)];
-      }),
-    ),
-    planBounds: new Map(
-      Object.entries(sound(draft.plans)).map(([name, plan]) => [name, boundsOf(plan)]),
-    ),
-    bans: banPolicyOf(draft.bans),
+    ...completePlans(draft),
     unauthenticated: sound(unauthenticated),
     keyPrefix: sound(draft.keyPrefix),
     rateLimitFields: draft.rateLimitFields ?? "off",
@@ -63,6 +55,18 @@ export function complete(draft: Draft, rest: Rest): Config {
     foreignKeys: draft.foreignKeys ?? [],
     events: draft.events,
     telemetry: draft.telemetry,
+  };
+}
+
+/** The parts of the configuration by which an account is decided. */
+export type Plans = Pick<Config, "plans" | "planBounds" | "bans">;
+
+export function completePlans(draft: Pick<Draft, "plans" | "bans">): Plans {
+  const plans = Object.entries(sound(draft.plans));
+  return {
+    plans: new Map(plans.map(([name, plan]) => [name, windowsOf(plan)])),
+    planBounds: new Map(plans.map(([name, plan]) => [name, boundsOf(plan)])),
+    bans: banPolicyOf(draft.bans),
   };
 }
 

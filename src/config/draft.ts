@@ -36,6 +36,16 @@ export function readDraft(findings: Findings): Draft {
   return { ...((read ?? nothing) as DraftOf<typeof fields>), environments };
 }
 
+/** Reads a file that has plans, and bans beside them where it likes, and nothing else. */
+export function readPlansDraft(findings: Findings): Pick<Draft, "plans" | "bans"> {
+  const { plans, bans } = shape.shape;
+  const found = findings.tree.value as Fields;
+  for (const key of Object.keys(found)) {
+    if (key !== "plans" && key !== "bans") findings.unknownKey([key], ["plans", "bans"]);
+  }
+  return readFields({ plans, bans }, { found, findings, start: [] });
+}
+
 function readEnvironments(
   found: unknown,
   findings: Findings,

@@ -7,6 +7,8 @@ import { DONE, type ProcessSurroundings } from "../../server/process/process-doo
 export type Terminal = ProcessSurroundings & {
   /** Whether stdout is a terminal, where style helps. */
   readonly isTty: boolean;
+  /** Whether stderr is one, where progress is shown. */
+  readonly isErrTty?: boolean;
   /** Unix milliseconds. */
   now(): number;
   out(text: string): void;

@@ -55,3 +55,16 @@ export function readPeriod(call: Call, option: string): number | string | undefi
   if (period !== undefined) return period;
   return `Cannot read --${option} as a duration such as 10s, 5m, 24h or 90d: the value is ${JSON.stringify(text)}`;
 }
+
+export const LOG: Option = {
+  name: "log",
+  value: "FILE",
+  repeats: true,
+  summary: "a log of a gateway, compressed by gzip or not; several of them, in any order",
+};
+
+/** All log files of a call: each --log, and, as a shell expands `--log *.log`, what follows `args`. */
+export function logFilesOf(call: Call, args: number): readonly string[] {
+  const named = call.texts("log");
+  return named.length === 0 ? [] : [...named, ...call.args.slice(args)];
+}

@@ -1,7 +1,7 @@
 import type { Config, Environment } from "../../config/config.ts";
 import type { IssuedKey } from "../../core/keys/keyring.ts";
 import type { Edited, KeyringRefusal } from "../../core/keys/keyring-rules.ts";
-import type { Records } from "../../core/keys/records.ts";
+import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { issuedReport } from "../../core/keys/report.ts";
 import { FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { editKeys } from "../../stores/interface/edit-keys.ts";
@@ -39,6 +39,18 @@ export async function withKeys(
   } finally {
     await keys.close();
   }
+}
+
+/** The accounts as they are kept now, for verbs that only look; rejects where the store is away. */
+export async function readAccounts(
+  config: Config,
+  terminal: Terminal,
+): Promise<readonly AccountRecord[]> {
+  const { openKeyStore } = await import("../../stores/open.ts");
+  const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  const { accounts } = keys.records();
+  await keys.close();
+  return accounts;
 }
 
 /** Edits the newest records, and says on stderr why not where that is refused. */

@@ -1,0 +1,162 @@
+import { mistakeLine } from "../../config/file/place.ts";
+import type { Limit } from "../../core/quota/windows.ts";
+import { DONE, fail, WRONG_CONFIGURATION, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { readConfig } from "../frame/config-file.ts";
+import { openProgress } from "../frame/progress.ts";
+import { instant, table } from "../frame/table.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
+import { type Call, CONFIG, JSON_FLAG, LOG, logFilesOf, type Verb } from "../frame/verb.ts";
+import { Missing } from "../logs/missing.ts";
+import { PastTraffic, type TriedAccount } from "../logs/past-traffic.ts";
+import { readAccounts, withKeys } from "../stores/with-keys.ts";
+
+const list: Verb = {
+  name: "plans list",
+  usage: "[--config FILE] [--json]",
+  summary: "list the plans, their limits, and how many accounts are on each",
+  options: [CONFIG, JSON_FLAG],
+  args: [],
+  example: "plans list --json",
+  run: (call, terminal) =>
+    withKeys(call, terminal, async (keys, config) => {
+      const { accounts } = keys.records();
+      const plans = [...config.plans].map(([plan, limits]) => ({
+        plan,
+        custom: limits === "custom",
+        limits: limits === "custom" ? [] : limits.map(({ window, limit }) => ({ window, limit })),
+        observe: (config.planBounds.get(plan)?.observe ?? []).map(({ window, limit }) => {
+          return { window, limit };
+        }),
+        concurrent: config.planBounds.get(plan)?.concurrent ?? null,
+        accounts: accounts.filter((account) => account.plan === plan).length,
+      }));
+      if (call.flag("json")) return printJson(terminal, plans);
+      const rows = plans.map(({ plan, custom, limits, observe, concurrent, accounts: on }) => [
+        plan,
+        custom ? "agreed per account" : worded(limits),
+        worded(observe),
+        concurrent ?? "-",
+        on,
+      ]);
+      terminal.out(table(terminal, ["PLAN", "LIMITS", "OBSERVED", "CONCURRENT", "ACCOUNTS"], rows));
+      return DONE;
+    }),
+};
+
+function worded(limits: readonly Pick<Limit, "window" | "limit">[]): string {
+  return limits.map(({ window, limit }) => `${window}=${limit}`).join(" ") || "-";
+}
+
+const tryOut: Verb = {
+  name: "plans try",
+  usage: "NEW.yaml --log FILE… [--config FILE] [--json]",
+  summary: "tell who would be newly limited or banned: decides the requests of logs by new plans",
+  options: [LOG, CONFIG, JSON_FLAG],
+  args: ["NEW.yaml"],
+  more: true,
+  example: "plans try new-plans.yaml --log gateway-1.log --log gateway-2.log.gz",
+  async run(call, terminal) {
+    const files = logFilesOf(call, 1);
+    if (files.length === 0) {
+      return fail(terminal, WRONG_USAGE, "Missing --log FILE (see: tollgate help plans try)");
+    }
+    const trial = await trialOf(call, terminal);
+    if (typeof trial === "number") return trial;
+    const { readLogs } = await import("../../telemetry/read-log.ts");
+    const traffic = new PastTraffic(trial);
+    const missing = new Missing();
+    const progress = openProgress(terminal, "Reading");
+    const tally = await readLogs(files, {
+      request: (line) => {
+        missing.request(line);
+        traffic.add(line);
+      },
+      event: (line) => missing.event(line),
+      progress: progress.tell,
+    }).finally(progress.end);
+    const tried = [...traffic.tried()];
+    const lacking = [...missing.told(traffic.longest), ...traffic.left()];
+    if (tally.damaged > 0) {
+      lacking.unshift(
+        `${tally.damaged} lines are damaged and left out, the first at ${tally.firstDamage}`,
+      );
+    }
+    return say({ call, terminal, tried, lacking, traffic, span: missing.span });
+  },
+};
+
+/** The plans that are tried, with the accounts and operations that they are tried on. */
+async function trialOf(call: Call, terminal: Terminal) {
+  const { loadPlans } = await import("../../config/load-plans.ts");
+  const loaded = await loadPlans(call.args[0] ?? "", terminal.env);
+  if (!loaded.ok) {
+    return fail(terminal, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));
+  }
+  const isNamed = call.text("config") !== undefined || loaded.config === undefined;
+  const config = isNamed ? await readConfig(call, terminal) : loaded.config;
+  if (config === undefined || typeof config === "number") return config ?? WRONG_CONFIGURATION;
+  const accounts = await readAccounts(config, terminal);
+  if (loaded.config !== undefined) {
+    return { plans: loaded.config, environments: loaded.config.environments, accounts };
+  }
+  const bans = loaded.hasBans ? loaded.plans.bans : config.bans;
+  return { plans: { ...loaded.plans, bans }, environments: config.environments, accounts };
+}
+
+type Outcome = {
+  readonly call: Call;
+  readonly terminal: Terminal;
+  readonly tried: readonly TriedAccount[];
+  readonly lacking: readonly string[];
+  readonly traffic: PastTraffic;
+  readonly span: Missing["span"];
+};
+
+function say({ call, terminal, tried, lacking, traffic, span }: Outcome): number {
+  const { requests, accounts } = traffic;
+  if (call.flag("json")) {
+    return printJson(terminal, {
+      requests,
+      from: span === undefined ? null : seconds(span.fromMs),
+      to: span === undefined ? null : seconds(span.toMs),
+      accounts: tried.map(reportOf),
+      missing: lacking,
+    });
+  }
+  const rows = tried.map(({ account, environment, plan, ...rest }) => [
+    ...[account, environment, plan, rest.limited, rest.window ?? "-", since(rest.limitedSinceMs)],
+    ...[rest.banned, rest.bans, since(rest.bannedSinceMs), rest.admitted + rest.unbanned],
+  ]);
+  const names = [
+    ...["ACCOUNT", "ENVIRONMENT", "PLAN", "LIMITED", "WINDOW", "SINCE"],
+    ...["BANNED", "BANS", "SINCE", "EASED"],
+  ];
+  const when = span === undefined ? "" : `, ${since(span.fromMs)} to ${since(span.toMs)}`;
+  terminal.out(`${requests} requests of ${accounts} accounts${when}\n`);
+  terminal.out(
+    tried.length === 0
+      ? "Each would be decided as it was: nobody is newly limited or banned\n"
+      : table(terminal, names, rows),
+  );
+  for (const one of lacking) terminal.out(`Missing: ${one}\n`);
+  return DONE;
+}
+
+function reportOf({ limitedSinceMs, bannedSinceMs, window, ...rest }: TriedAccount) {
+  return {
+    ...rest,
+    window: window ?? null,
+    limitedSince: limitedSinceMs === undefined ? null : seconds(limitedSinceMs),
+    bannedSince: bannedSinceMs === undefined ? null : seconds(bannedSinceMs),
+  };
+}
+
+function since(ms: number | undefined): string {
+  return ms === undefined ? "-" : instant(seconds(ms));
+}
+
+function seconds(ms: number): number {
+  return Math.floor(ms / 1_000);
+}
+
+export const plans: readonly Verb[] = [list, tryOut];

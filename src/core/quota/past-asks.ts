@@ -1,0 +1,85 @@
+/** How a request was decided. Of one instant the admitted came first: room only ever shrinks. */
+export const OUTCOMES = ["admitted", "limited", "banned"] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+export type PastAsk = {
+  /** Unix milliseconds of the store's clock. */
+  readonly atMs: number;
+  /** The number under which the caller keeps plan, limits and cost. */
+  readonly kind: number;
+  readonly outcome: Outcome;
+};
+
+const FIRST_ROOM = 65_536;
+
+/**
+ * Requests of the past, of many accounts in any order, at 16 bytes each: logs are written when
+ * requests end, and several gateways write them, so they are put in order here.
+ */
+export class PastAsks {
+  #atMs = new Float64Array(FIRST_ROOM);
+  #account = new Uint32Array(FIRST_ROOM);
+  /** Kind and outcome in one number. */
+  #what = new Uint32Array(FIRST_ROOM);
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** `account` and `kind` are numbers that the caller gives out, from 0. */
+  add(account: number, { atMs, kind, outcome }: PastAsk): void {
+    if (this.#size === this.#atMs.length) this.#grow();
+    this.#atMs[this.#size] = atMs;
+    this.#account[this.#size] = account;
+    this.#what[this.#size] = kind * OUTCOMES.length + OUTCOMES.indexOf(outcome);
+    this.#size += 1;
+  }
+
+  /** One account after the other, each with its requests as they were decided. */
+  *byAccount(): Generator<{ readonly account: number; readonly asks: Iterable<PastAsk> }> {
+    const order = this.#ordered();
+    for (let from = 0; from < order.length; ) {
+      const account = this.#account[order[from] as number] as number;
+      let end = from + 1;
+      while (end < order.length && this.#account[order[end] as number] === account) end += 1;
+      yield { account, asks: this.#asksOf(order.subarray(from, end)) };
+      from = end;
+    }
+  }
+
+  *#asksOf(places: Uint32Array): Generator<PastAsk> {
+    for (const place of places) {
+      const what = this.#what[place] as number;
+      yield {
+        atMs: this.#atMs[place] as number,
+        kind: Math.floor(what / OUTCOMES.length),
+        outcome: OUTCOMES[what % OUTCOMES.length] as Outcome,
+      };
+    }
+  }
+
+  #ordered(): Uint32Array {
+    const [account, atMs, what] = [this.#account, this.#atMs, this.#what];
+    const at = (list: { readonly [place: number]: number }, place: number) => list[place] as number;
+    return Uint32Array.from({ length: this.#size }, (_, place) => place).sort((a, b) => {
+      return (
+        at(account, a) - at(account, b) ||
+        at(atMs, a) - at(atMs, b) ||
+        (at(what, a) % OUTCOMES.length) - (at(what, b) % OUTCOMES.length) ||
+        a - b
+      );
+    });
+  }
+
+  #grow(): void {
+    const room = this.#atMs.length * 2;
+    const [atMs, account, what] = [this.#atMs, this.#account, this.#what];
+    this.#atMs = new Float64Array(room);
+    this.#account = new Uint32Array(room);
+    this.#what = new Uint32Array(room);
+    this.#atMs.set(atMs);
+    this.#account.set(account);
+    this.#what.set(what);
+  }
+}

@@ -1,0 +1,95 @@
+import { type Account, type BanPolicy, decide, NEW_ACCOUNT, type Verdict } from "./decide.ts";
+import type { Outcome, PastAsk } from "./past-asks.ts";
+import { refusalAt, windowLabel } from "./standing.ts";
+import type { Limit } from "./windows.ts";
+
+/** Requests of one kind ask for this under the plan that is tried. */
+export type AskKind = { readonly limits: readonly Limit[]; readonly cost: number };
+
+/** Requests that one account would be refused and was not, or the other way round. */
+export type Difference = {
+  readonly requests: number;
+  /** Admitted then, and over a limit now. */
+  readonly limited: number;
+  readonly limitedSinceMs: number | undefined;
+  /** The window of the first of them. */
+  readonly window: string | undefined;
+  /** Refused by a ban now, and not then. */
+  readonly banned: number;
+  readonly bannedSinceMs: number | undefined;
+  /** Bans that the account would earn over all. */
+  readonly bans: number;
+  /** Refused then, and admitted now. */
+  readonly admitted: number;
+  /** Refused by a ban then, and over a limit now. */
+  readonly unbanned: number;
+};
+
+/**
+ * Decides the requests of one account again, in their order and at their instants, by the same rule
+ * as when they came (docs/reference/http.md#quotas). The account begins without any usage.
+ */
+export function replay(
+  asks: Iterable<PastAsk>,
+  kinds: readonly AskKind[],
+  bans: BanPolicy | undefined,
+): Difference {
+  const found = { ...NOTHING };
+  let account: Account = NEW_ACCOUNT;
+  for (const { atMs, kind, outcome } of asks) {
+    const { limits, cost } = kinds[kind] as AskKind;
+    found.requests += 1;
+    const tooSmall = limits.find(({ limit, observed }) => cost > limit && !observed);
+    if (tooSmall !== undefined) {
+      compare(found, { was: outcome, is: "limited", atMs, window: windowLabel(tooSmall) });
+      continue;
+    }
+    const decision = decide(account, { limits, bans, units: 1, cost }, atMs);
+    account = decision.account;
+    const { verdict } = decision;
+    if (verdict.earned !== undefined && !bans?.observe) found.bans += 1;
+    compare(found, { was: outcome, atMs, ...outcomeOf(verdict, cost) });
+  }
+  return found;
+}
+
+/** Whether anything was decided otherwise than it had been. */
+export function isDifferent({ limited, banned, admitted, unbanned }: Difference): boolean {
+  return limited + banned + admitted + unbanned > 0;
+}
+
+type Found = { -readonly [Member in keyof Difference]: Difference[Member] };
+
+const NOTHING: Difference = {
+  ...{ requests: 0, bans: 0, admitted: 0, unbanned: 0 },
+  ...{ limited: 0, limitedSinceMs: undefined, window: undefined },
+  ...{ banned: 0, bannedSinceMs: undefined },
+};
+
+type Compared = {
+  readonly was: Outcome;
+  readonly is: Outcome;
+  readonly atMs: number;
+  readonly window: string | undefined;
+};
+
+function compare(found: Found, { was, is, atMs, window }: Compared): void {
+  if (was === is) return;
+  if (is === "admitted") found.admitted += 1;
+  else if (is === "banned") {
+    found.banned += 1;
+    found.bannedSinceMs ??= atMs;
+  } else if (was === "banned") found.unbanned += 1;
+  else {
+    found.limited += 1;
+    found.limitedSinceMs ??= atMs;
+    found.window ??= window;
+  }
+}
+
+function outcomeOf(verdict: Verdict, cost: number): Pick<Compared, "is" | "window"> {
+  if (verdict.granted > 0) return { is: "admitted", window: undefined };
+  const refusal = refusalAt(verdict, verdict.nowMs, cost);
+  if (refusal?.code === "key_banned") return { is: "banned", window: undefined };
+  return { is: "limited", window: refusal?.standing.window };
+}

@@ -1,0 +1,176 @@
+import { type FileHandle, open } from "node:fs/promises";
+import { type Readable, Transform } from "node:stream";
+import { createGunzip } from "node:zlib";
+import type { RequestLine } from "./log.ts";
+
+/** A request as a line of the log tells it; `time` is when it ended, in Unix milliseconds. */
+export type PastRequest = RequestLine & { readonly time: number };
+
+/** Any other line: an event, or a line about the process. */
+export type PastEvent = Readonly<Record<string, unknown>> & { readonly msg: string };
+
+export type LogListener = {
+  readonly request: (line: PastRequest) => void;
+  readonly event?: ((line: PastEvent) => void) | undefined;
+  /** Bytes of the files read so far, and of all of them. */
+  readonly progress?: ((bytes: number, bytesAll: number) => void) | undefined;
+};
+
+/** The lines of the files, counted. `damaged` lines were left out; `firstDamage` is `FILE:LINE`. */
+export type LogTally = {
+  readonly lines: number;
+  readonly requests: number;
+  readonly damaged: number;
+  readonly firstDamage: string | undefined;
+};
+
+/** No line of a gateway is nearly as long: a path has 2,048 characters, and headers are not told. */
+const LINE_CHARACTERS_MAX = 1024 ** 2;
+
+/**
+ * Reads logs from first to last, compressed by gzip or not, line by line: no more than a piece of one
+ * file is held at a time. Rejects where a file cannot be read, before it has told anything of any.
+ */
+export async function readLogs(files: readonly string[], listener: LogListener): Promise<LogTally> {
+  const handles: FileHandle[] = [];
+  try {
+    let bytesAll = 0;
+    for (const file of files) {
+      const handle = await opened(file);
+      handles.push(handle);
+      bytesAll += (await handle.stat()).size;
+    }
+    const tally = { lines: 0, requests: 0, damaged: 0, firstDamage: undefined };
+    let bytes = 0;
+    const advance = (more: number) => {
+      bytes += more;
+      listener.progress?.(bytes, bytesAll);
+    };
+    for (const [i, file] of files.entries()) {
+      const handle = handles[i] as FileHandle;
+      await readOne(file, handle, { listener, tally, advance });
+    }
+    return tally;
+  } finally {
+    await Promise.all(handles.map((handle) => handle.close().catch(() => {})));
+  }
+}
+
+async function opened(file: string): Promise<FileHandle> {
+  try {
+    const handle = await open(file);
+    if (!(await handle.stat()).isDirectory()) return handle;
+    await handle.close();
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const why = code === "ENOENT" ? "there is no such file" : `the system says ${code}`;
+    throw new Error(`Cannot read the log ${file}: ${why}; check the path`);
+  }
+  throw new Error(`Cannot read the log ${file}: it is a folder; name its files`);
+}
+
+type Tally = { -readonly [Member in keyof LogTally]: LogTally[Member] };
+
+type Reading = {
+  readonly listener: LogListener;
+  readonly tally: Tally;
+  readonly advance: (bytes: number) => void;
+};
+
+async function readOne(
+  file: string,
+  handle: FileHandle,
+  { listener, tally, advance }: Reading,
+): Promise<void> {
+  let line = 0;
+  const take = (text: string) => {
+    line += 1;
+    if (text === "") return;
+    tally.lines += 1;
+    const told = text.length <= LINE_CHARACTERS_MAX ? tell(text, listener) : "damaged";
+    if (told === "request") tally.requests += 1;
+    if (told !== "damaged") return;
+    tally.damaged += 1;
+    tally.firstDamage ??= `${file}:${line}`;
+  };
+  const magic = await handle.read(Buffer.alloc(2), 0, 2, 0);
+  const isGzip = magic.bytesRead === 2 && magic.buffer.readUInt16BE() === 0x1f8b;
+  const raw = handle.createReadStream({ start: 0, autoClose: false });
+  const counted = raw.pipe(countingBytes(advance));
+  try {
+    await eachLine(isGzip ? gunzipped(raw, counted) : counted, take);
+  } catch (error) {
+    // The rest of a compressed file cannot be read where a part of it is broken or missing.
+    if (!isGzip) throw error;
+    tally.damaged += 1;
+    tally.firstDamage ??= `${file}:${line + 1}`;
+  }
+}
+
+function countingBytes(advance: (bytes: number) => void): Transform {
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      advance(chunk.length);
+      done(null, chunk);
+    },
+  });
+}
+
+function gunzipped(raw: Readable, counted: Readable): Readable {
+  const gunzip = createGunzip();
+  raw.on("error", (error) => gunzip.destroy(error));
+  return counted.pipe(gunzip);
+}
+
+/** A line that is far too long is given once, cut, so that it counts as one. */
+async function eachLine(stream: Readable, take: (line: string) => void): Promise<void> {
+  stream.setEncoding("utf8");
+  let rest = "";
+  for await (const piece of stream as AsyncIterable<string>) {
+    let from = 0;
+    for (let end = piece.indexOf("\n"); end !== -1; end = piece.indexOf("\n", from)) {
+      take(rest + piece.slice(from, end));
+      rest = "";
+      from = end + 1;
+    }
+    if (rest.length <= LINE_CHARACTERS_MAX) rest += piece.slice(from);
+  }
+  if (rest !== "") take(rest);
+}
+
+const DECISIONS: ReadonlySet<unknown> = new Set(["admitted", "refused", "none"]);
+
+function tell(text: string, { request, event }: LogListener): "request" | "event" | "damaged" {
+  let line: unknown;
+  try {
+    line = JSON.parse(text);
+  } catch {
+    return "damaged";
+  }
+  if (typeof line !== "object" || line === null || !("msg" in line)) return "damaged";
+  if (line.msg !== "request") {
+    if (typeof line.msg !== "string") return "damaged";
+    event?.(line as PastEvent);
+    return "event";
+  }
+  if (!isRequest(line)) return "damaged";
+  request(line);
+  return "request";
+}
+
+/** The members that are counted with; a gateway writes them in every line. */
+function isRequest(line: object): line is PastRequest {
+  const { id, time, decision, charged, decidedAt, cost, windows } = line as Partial<PastRequest>;
+  return (
+    typeof id === "string" &&
+    Number.isSafeInteger(time) &&
+    DECISIONS.has(decision) &&
+    isUnits(charged) &&
+    (decidedAt === undefined || (Number.isFinite(decidedAt) && isUnits(cost))) &&
+    (windows === undefined || Array.isArray(windows))
+  );
+}
+
+function isUnits(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { describe, it } from "vitest";
+import { type House, openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+type Told = {
+  requests: number;
+  from: number;
+  accounts: {
+    account: string;
+    limited: number;
+    limitedSince: number | null;
+    window: string | null;
+    banned: number;
+    bans: number;
+    admitted: number;
+  }[];
+  missing: string[];
+};
+
+const START_MS = Date.UTC(2026, 10, 1);
+const CONFIG = {
+  plans: { free: { minute: 10, day: 40 }, enterprise: "custom" },
+  bans: { strikes: 3, grace: "1s", within: "60s", duration: "30s" },
+};
+
+/** Half an hour of one account that is limited and banned, and one with limits of its own. */
+async function lived(clock: { ms: number }): Promise<{ house: House; ids: string[] }> {
+  const house = await openHouse({ config: CONFIG, now: () => clock.ms });
+  const free = await house.issue();
+  const own = await house.issue({ plan: "enterprise", limits: { minute: 15 } });
+  for (const stepMs of [...Array(25).fill(400), ...Array(30).fill(3_000), 60_000, 60_000]) {
+    await (await house.ask(free.key)).text();
+    await (await house.ask(own.key)).text();
+    clock.ms += stepMs;
+  }
+  await eventually(() => assert.equal(house.lines.length, 114));
+  return { house, ids: [free.account, own.account] };
+}
+
+async function writeLogs(house: House): Promise<string[]> {
+  const texts = house.lines.map((line) => `${JSON.stringify(line)}\n`).reverse();
+  const files = [join(house.directory, "one.log"), join(house.directory, "two.log.gz")];
+  await writeFile(files[0] as string, texts.filter((_, i) => i % 3 === 0).join(""));
+  await writeFile(files[1] as string, gzipSync(texts.filter((_, i) => i % 3 !== 0).join("")));
+  return files;
+}
+
+describe("plans try", () => {
+  it("against the log of the same plan differs nowhere, and names who is limited by a smaller one", async () => {
+    const clock = { ms: START_MS };
+    const { house, ids } = await lived(clock);
+    await using _house = house;
+    const codes = new Set(house.lines.map(({ code }) => code));
+    assert.deepEqual([...codes].sort(), ["key_banned", "rate_limited", undefined]);
+    const logs = await writeLogs(house);
+    const [one = "", two = ""] = logs;
+
+    const same = await runVerb(["plans", "try", house.file, "--log", one, two, "--json"]);
+    assert.equal(same.status, 0, same.err);
+    const told = jsonOf<Told>(same);
+    assert.deepEqual([told.requests, told.from, told.accounts], [114, START_MS / 1_000, []]);
+    assert.deepEqual(told.missing, []);
+
+    const plans = join(house.directory, "new.yaml");
+    await writeFile(plans, "plans:\n  free: { minute: 5, day: 40 }\n  enterprise: custom\n");
+    const asked = ["plans", "try", plans, "--config", house.file, "--log", one, "--log", two];
+    const stricter = jsonOf<Told>(await runVerb([...asked, "--json"]));
+    assert.deepEqual(
+      stricter.accounts.map(({ account }) => account),
+      [ids[0]],
+    );
+    const [first] = stricter.accounts;
+    assert.equal(first?.limited, 5, "five of the first ten were admitted by the old plan");
+    assert.deepEqual([first?.window, first?.limitedSince], ["minute", START_MS / 1_000 + 2]);
+    const text = await runVerb(asked);
+    assert.match(text.out, /^114 requests of 2 accounts, 2026-11-01 00:00:00Z to /);
+    assert.match(text.out, new RegExp(`${ids[0]} +production +free +5 +minute`));
+
+    // Without bans, nobody is banned any more; the rest of the plan is what it was.
+    await writeFile(
+      plans,
+      "plans: { free: { minute: 10, day: 40 }, enterprise: custom }\nbans: off\n",
+    );
+    const [without] = jsonOf<Told>(await runVerb([...asked, "--json"])).accounts;
+    assert.deepEqual([without?.banned, without?.bans, without?.limited], [0, 0, 0]);
+  });
+
+  it("says what a log lacks: its beginning, lines, plans, and changes meanwhile", async () => {
+    const clock = { ms: START_MS + 5_000 };
+    const { house } = await lived(clock);
+    await using _house = house;
+    const log = join(house.directory, "some.log");
+    const reset = { level: "info", time: 1, msg: "account_reset", account: "a", env: "production" };
+    const lines = house.lines.map((line, i) => ({
+      ...line,
+      config: i < 5 ? "00000000" : "11111111",
+    }));
+    const text = [reset, ...lines].map((line) => JSON.stringify(line)).join("\n");
+    await writeFile(log, `${text}\n{"cut`);
+    const plans = join(house.directory, "new.yaml");
+    await writeFile(plans, "plans: { enterprise: custom }\n");
+    const asked = ["plans", "try", plans, "--config", house.file, "--log", log];
+    const { missing } = jsonOf<Told>(await runVerb([...asked, "--json"]));
+    const words = [
+      /^1 lines are damaged and left out, the first at .*some\.log:116$/,
+      /^accounts were reset \(account_reset: 1\)$/,
+      /^the configuration changed: 2 are in the log, 00000000, 11111111$/,
+      /begins at 2026-11-01 00:00:05Z, and its minute at 2026-11-01 00:00:00Z/,
+      /^57 requests were not tried, since plan free has no windows for them$/,
+    ];
+    assert.equal(missing.length, words.length, missing.join("\n"));
+    for (const [i, word] of words.entries()) assert.match(missing[i] ?? "", word);
+    assert.match((await runVerb(asked)).out, /\nMissing: 57 requests were not tried/);
+  });
+
+  it("refuses to run without a log, with one that is not there, and with plans that are wrong", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const without = await runVerb(["plans", "try", file]);
+    assert.deepEqual([without.status, without.out], [64, ""]);
+    assert.match(without.err, /^Missing --log FILE/);
+    const none = await runVerb(["plans", "try", file, "--log", "nowhere.log"]);
+    assert.deepEqual(
+      [none.status, none.err.includes("nowhere.log: there is no such file")],
+      [1, true],
+    );
+    const plans = join(folder.path, "new.yaml");
+    await writeFile(plans, "plans:\n  free: { minutes: 5 }\nstore: memory\n");
+    const wrong = await runVerb(["plans", "try", plans, "--config", file, "--log", file]);
+    assert.equal(wrong.status, 78);
+    assert.match(wrong.err, /new\.yaml:2:11: /);
+    assert.match(wrong.err, /new\.yaml:3:1: .*store/);
+  });
+});
+
+describe("plans list", () => {
+  it("tells every plan with its limits and how many accounts are on it", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const create = ["keys", "create", "--env", "production", "--plan", "pro", "--config", file];
+    assert.equal((await runVerb(create)).status, 0);
+    const listed = await runVerb(["plans", "list", "--config", file, "--json"]);
+    const plans = jsonOf<{ plan: string; accounts: number }[]>(listed);
+    assert.deepEqual(plans[1], {
+      ...{ plan: "pro", custom: false, observe: [], concurrent: null, accounts: 1 },
+      limits: [
+        { window: "minute", limit: 300 },
+        { window: "day", limit: 10_000 },
+      ],
+    });
+    const { out } = await runVerb(["plans", "list", "--config", file]);
+    assert.match(out, /^PLAN +LIMITS +OBSERVED +CONCURRENT +ACCOUNTS\nfree +minute=60 day=1000/);
+    assert.match(out, /enterprise +agreed per account/);
+    assert.ok((await readFile(file, "utf8")).includes("pro:"));
+  });
+});

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { describe, it } from "vitest";
+import { readLogs } from "../../src/telemetry/read-log.ts";
+
+const REQUEST = {
+  ...{ level: "info", time: 1_790_000_000_000, id: "r1", env: "production", account: "a_1" },
+  ...{ plan: "free", method: "GET", path: "/v1/pets", status: 200, source: "backend" },
+  ...{ decision: "admitted", charged: 1, forwards: 1, durationMs: 2, client: "127.0.0.1" },
+  ...{ decidedAt: 1_790_000_000_000, cost: 1, strikes: 0, msg: "request" },
+};
+
+describe("a log read again", () => {
+  it("is told line by line from several files, compressed or not, and damage is counted", async () => {
+    await using folder = await openFolder();
+    const line = (id: string) => JSON.stringify({ ...REQUEST, id });
+    const plain = [
+      ...[line("r1"), '{"level":"info","time":1,"msg":"draining"}', "", '{"msg":"req', "words"],
+      ...[JSON.stringify({ ...REQUEST, charged: -1 }), JSON.stringify({ ...REQUEST, id: 7 })],
+      ...[`{"msg":"x${"y".repeat(2 * 1024 ** 2)}`, line("größer"), "[1]", line("r3")],
+    ].join("\n");
+    const first = join(folder.path, "one.log");
+    const second = join(folder.path, "two.log.gz");
+    await writeFile(first, plain);
+    await writeFile(second, gzipSync(`${line("r4")}\n${line("r5")}\n`));
+    const ids: string[] = [];
+    const events: string[] = [];
+    const told: [number, number][] = [];
+    const tally = await readLogs([first, second], {
+      request: ({ id }) => ids.push(id),
+      event: ({ msg }) => events.push(msg),
+      progress: (bytes, all) => told.push([bytes, all]),
+    });
+    assert.deepEqual(ids, ["r1", "größer", "r3", "r4", "r5"]);
+    assert.deepEqual(events, ["draining"]);
+    assert.deepEqual(tally, { lines: 12, requests: 5, damaged: 6, firstDamage: `${first}:4` });
+    assert.equal(told.at(-1)?.[0], told.at(-1)?.[1], "all bytes were told");
+  });
+
+  it("that was compressed and cut off gives what came before the cut, and counts the cut", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "cut.gz");
+    const lines = Array.from({ length: 5_000 }, (_, i) =>
+      JSON.stringify({ ...REQUEST, id: `r${i}${Math.sin(i)}` }),
+    );
+    const whole = gzipSync(lines.join("\n"));
+    await writeFile(file, whole.subarray(0, whole.length / 2));
+    let requests = 0;
+    const tally = await readLogs([file], { request: () => requests++ });
+    assert.ok(requests > 100 && requests < 5_000, String(requests));
+    assert.ok(tally.damaged > 0, JSON.stringify(tally));
+  });
+
+  it("that is not there is said before anything is told", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "there.log");
+    await writeFile(file, JSON.stringify(REQUEST));
+    let requests = 0;
+    const reading = (second: string) => readLogs([file, second], { request: () => requests++ });
+    await assert.rejects(
+      reading(join(folder.path, "none.log")),
+      /none\.log: there is no such file/,
+    );
+    await assert.rejects(reading(folder.path), /it is a folder; name its files/);
+    assert.equal(requests, 0);
+  });
+
+  it("of a million lines is read within a bounded memory", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "long.log.gz");
+    const line = `${JSON.stringify(REQUEST)}\n`;
+    await writeFile(file, gzipSync(line.repeat(100_000), { level: 1 }));
+    const before = process.memoryUsage().rss;
+    let most = 0;
+    let requests = 0;
+    const files = Array.from({ length: 10 }, () => file);
+    await readLogs(files, {
+      request: () => {
+        requests += 1;
+        if (requests % 50_000 === 0) most = Math.max(most, process.memoryUsage().rss);
+      },
+    });
+    assert.equal(requests, 1_000_000);
+    const grown = (most - before) / 1024 ** 2;
+    assert.ok(
+      grown < 200,
+      `${grown.toFixed(0)} MiB more for ${(line.length * 10) / 100} MB of text`,
+    );
+  });
+});
+
+async function openFolder() {
+  const path = await mkdtemp(join(tmpdir(), "tollgate-log-"));
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
+}
