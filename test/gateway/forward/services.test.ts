@@ -207,8 +207,5 @@ it("a service that a reload adds under load costs no request", async () => {
   assert.equal(await (await house.ask(key, "/v1/added")).text(), "added");
   loading = false;
   await load;
-  assert.ok(
-    statuses.length > 0 && statuses.every((status) => status === 200),
-    await reloaded.text(),
-  );
+  assert.ok(statuses.length > 0 && statuses.every((status) => status === 200));
 });
