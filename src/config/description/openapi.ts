@@ -25,8 +25,6 @@ type Around = {
   readonly hasPublicPlan?: boolean;
 };
 
-const ALONE: Charging = { environment: "", names: new Map(), leastLimits: new Map() };
-
 const VALUES_MAX = 500_000;
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"];
 const BESIDE = ["$ref", "summary", "description", "servers", "parameters"];
@@ -49,7 +47,7 @@ export function readDescription(text: string, around: Around): Description {
 }
 
 function readPaths(findings: Findings, around: Around): Operation[] {
-  const { basePath, under, charging = ALONE, hasPublicPlan = false } = around;
+  const { basePath, under, charging = alone(), hasPublicPlan = false } = around;
   const root = findings.tree.value;
   if (!isMap(root)) {
     findings.misread([], "an OpenAPI 3 description");
@@ -102,6 +100,11 @@ function readPaths(findings: Findings, around: Around): Operation[] {
   }
   checkOperationIds(operations, findings);
   return operations;
+}
+
+/** A description by itself: no other of its environment, and no plan, is known. */
+function alone(): Charging {
+  return { environment: "", names: new Map(), leastLimits: new Map() };
 }
 
 function readItem(

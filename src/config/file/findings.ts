@@ -56,7 +56,8 @@ export class Findings {
     if (Array.isArray(value))
       return value.length === 0 ? "the list is empty" : "the value is a list";
     if (typeof value === "object") {
-      return Object.keys(value).length === 0 ? "the map is empty" : "the value is a map";
+      const keys = Object.keys(value);
+      return keys.length === 0 ? "the map is empty" : `the value is a map with ${listed(keys)}`;
     }
     if (isSecret(path)) return "the value is not shown, as it may hold a secret";
     if (this.tree.isSubstituted(path)) {
@@ -116,6 +117,13 @@ function meant(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
 
 function isOfAnotherKind({ code, path }: z.core.$ZodIssue): boolean {
   return path.length === 0 && (code === "invalid_type" || code === "invalid_value");
+}
+
+const LISTED_MAX = 5;
+
+function listed(keys: readonly string[]): string {
+  const shown = keys.slice(0, LISTED_MAX).map((key) => dotted([key]));
+  return keys.length > LISTED_MAX ? `${shown.join(", ")} and more` : shown.join(", ");
 }
 
 function isSecret(path: Path): boolean {

@@ -51,15 +51,19 @@ export const plan = z
           },
           PLAN,
         )
-        .refine(hasEitherWindowsOrCustom, PLAN)
+        .refine((value) => hasWindows(value) || "custom" in value, PLAN)
+        .refine((value) => !hasWindows(value) || !("custom" in value), {
+          message: "custom, or a map of windows, and not both",
+          params: { hint: "remove custom, or the windows" },
+        })
         .meta({ minProperties: 1 }),
     ],
     PLAN,
   )
   .meta({ title: PLAN });
 
-function hasEitherWindowsOrCustom(value: object): boolean {
-  return WINDOWS.some((window) => window in value) !== "custom" in value;
+function hasWindows(value: object): boolean {
+  return WINDOWS.some((window) => window in value);
 }
 
 /** From the shortest window to the longest, whatever the order in the file. */

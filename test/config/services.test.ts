@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { Environment, Loaded } from "../../src/config/config.ts";
+import { countsId } from "../../src/config/description/charge.ts";
+import { loadFiles, told } from "./folder.ts";
+
+const START = "environments:\n  production:\n    listen: 127.0.0.1:0\n    keyTag: live\n";
+const UPSTREAMS = "    upstreams: [http://127.0.0.1:9001]\n";
+const PLANS = "plans: { free: { minute: 60, day: 1000 }, open: { minute: 5 }, agreed: custom }\n";
+
+function describing(paths: string, head = ""): string {
+  return `openapi: 3.1.0\n${head}paths:\n${paths}`;
+}
+
+function load(lines: string, files: Readonly<Record<string, string>> = {}): Promise<Loaded> {
+  return loadFiles({ "tollgate.yaml": `${START}${lines}${PLANS}`, ...files });
+}
+
+async function environment(lines: string, files = {}): Promise<Environment> {
+  const loaded = await load(lines, files);
+  assert.ok(loaded.ok, told(loaded).join("\n"));
+  return loaded.config.environments[0] as Environment;
+}
+
+async function warnings(lines: string, files = {}): Promise<string[]> {
+  const loaded = await load(lines, files);
+  assert.ok(loaded.ok, told(loaded).join("\n"));
+  return loaded.warnings.map(({ line, column, message }) => `${line}:${column}: ${message}`);
+}
+
+async function mistakes(lines: string, files = {}): Promise<string[]> {
+  return told(await load(lines, files));
+}
+
+const ORDERS = describing("  /orders/{id}:\n    get: { operationId: order }\n");
+
+describe("backends", () => {
+  it("have routes at the paths of their clients, the longest path first, and their own limits", async () => {
+    const lines = `${UPSTREAMS}    limits: { bodyBytes: 2KiB }
+    backends:
+      - { path: /v1/orders, stripPrefix: /v1, addPrefix: /in/side, api: orders.yaml, upstreams: [http://127.0.0.1:9002], limits: { responseTimeout: 1s } }
+      - { path: /v1/orders/old, upstreams: [http://127.0.0.1:9003] }
+`;
+    const { backends, upstreams, limits } = await environment(lines, { "orders.yaml": ORDERS });
+    const [old, orders] = backends;
+    assert.deepEqual([old?.path, old?.stripPrefix, old?.addPrefix], ["/v1/orders/old", "", ""]);
+    assert.equal(old?.routes.operations, undefined);
+    assert.equal(old?.limits.bodyBytes, 2048);
+    assert.deepEqual([orders?.stripPrefix, orders?.addPrefix], ["/v1", "/in/side"]);
+    assert.equal(orders?.routes.operations?.[0]?.template, "/v1/orders/{id}");
+    assert.deepEqual([orders?.limits.responseTimeoutMs, orders?.limits.bodyBytes], [1_000, 2048]);
+    assert.equal(limits.responseTimeoutMs, 60_000);
+    assert.deepEqual(upstreams, ["http://127.0.0.1:9001"]);
+  });
+
+  it("that have basePath itself leave nothing for upstreams of the environment", async () => {
+    const lines = "    backends: [{ path: /v1, upstreams: [http://127.0.0.1:9002] }]\n";
+    assert.deepEqual((await environment(lines)).upstreams, []);
+  });
+
+  it("describe no path outside of their own", async () => {
+    const lines = `${UPSTREAMS}    backends: [{ path: /v1/carts, api: orders.yaml, upstreams: [http://127.0.0.1:9002] }]\n`;
+    assert.deepEqual(await mistakes(lines, { "orders.yaml": ORDERS }), [
+      '3:3: Cannot use the path "/orders/{id}": as /v1/orders/{id} it lies outside of its backend\'s path /v1/carts; check stripPrefix',
+    ]);
+  });
+
+  it("hide what the environment describes under their path, which is a warning", async () => {
+    const lines = `${UPSTREAMS}    api: orders.yaml\n    backends: [{ path: /v1/orders, upstreams: [http://127.0.0.1:9002] }]\n`;
+    assert.deepEqual(await warnings(lines, { "orders.yaml": ORDERS }), [
+      "6:5: GET /v1/orders/{id} is described here and never served from here: a backend has its path",
+    ]);
+  });
+});
+
+describe("limits of an operation", () => {
+  const limited = (name: string) =>
+    describing(
+      `  /${name}:\n    get: { operationId: ${name}, x-limits: { minute: 5 }, x-cost: 2 }\n`,
+    );
+
+  it("have a short number and stand beside its cost", async () => {
+    const { routes } = await environment(`${UPSTREAMS}    api: a.yaml\n`, {
+      "a.yaml": limited("a"),
+    });
+    const [operation] = routes.operations ?? [];
+    assert.equal(operation?.cost, 2);
+    assert.match(operation?.limits?.id ?? "", /^[0-9a-z]{1,5}$/);
+    assert.equal(operation?.limits?.id, countsId("production", "a"));
+    assert.notEqual(countsId("staging", "a"), countsId("production", "a"));
+    const [window] = operation?.limits?.windows ?? [];
+    assert.deepEqual([window?.window, window?.limit], ["minute", 5]);
+  });
+
+  it("need a name that is unique over all descriptions of the environment", async () => {
+    const backend =
+      "    backends: [{ path: /v1/a, api: b.yaml, upstreams: [http://127.0.0.1:9002] }]\n";
+    const files = {
+      "a.yaml": describing("  /x:\n    get: { operationId: a }\n"),
+      "b.yaml": limited("a"),
+    };
+    const [mistake, ...others] = await mistakes(`${UPSTREAMS}    api: a.yaml\n${backend}`, files);
+    assert.match(mistake ?? "", /^4:25: Cannot use the operationId a twice in one environment/);
+    assert.deepEqual(others, []);
+  });
+
+  it("are refused where two names have one number", async () => {
+    const names = new Map<string, string>();
+    let pair: [string, string] | undefined;
+    for (let i = 0; pair === undefined; i++) {
+      const name = `op${i}`;
+      const id = countsId("production", name);
+      const other = names.get(id);
+      if (other !== undefined) pair = [other, name];
+      names.set(id, name);
+    }
+    const paths = pair.map((name) => {
+      return `  /${name}:\n    get: { operationId: ${name}, x-limits: { day: 9 } }\n`;
+    });
+    const [mistake] = await mistakes(`${UPSTREAMS}    api: a.yaml\n`, {
+      "a.yaml": describing(paths.join("")),
+    });
+    assert.match(
+      mistake ?? "",
+      /^6:25: Cannot use the operationId op\d+ with x-limits: its short number/,
+    );
+  });
+
+  it("and a cost above what a plan allows at all is a warning that names the plan", async () => {
+    const api = describing("  /a:\n    get: { operationId: a, x-cost: 61 }\n");
+    const [warning, ...others] = await warnings(`${UPSTREAMS}    api: a.yaml\n`, { "a.yaml": api });
+    assert.equal(
+      warning,
+      "4:28: x-cost 61 is above the smallest limit of free (60), open (5): such accounts always get 403 cost_over_limit",
+    );
+    assert.deepEqual(others, []);
+  });
+});
+
+describe("what descriptions and the configuration say together", () => {
+  it("standing is no path that a description has", async () => {
+    const lines = `${UPSTREAMS}    api: orders.yaml\n    standing: /v1/orders/limits\n`;
+    assert.deepEqual(await mistakes(lines, { "orders.yaml": ORDERS }), [
+      "7:15: Cannot use the path /v1/orders/limits: the description has it too; choose another",
+    ]);
+  });
+
+  it("costs and publicRoutes are the description's to say, where there is one", async () => {
+    const lines = `${UPSTREAMS}    api: orders.yaml\n    costs: [{ match: "GET /v1/a", cost: 2 }]\n    public: open\n    publicRoutes: [GET /v1/a]\n`;
+    const told = await mistakes(lines, { "orders.yaml": ORDERS });
+    assert.deepEqual(
+      told.map((one) => one.slice(0, 43)),
+      [
+        "7:5: Cannot use costs beside api: the descr",
+        "9:5: Cannot use publicRoutes beside api: th",
+      ],
+    );
+  });
+
+  it("rules are of paths under basePath", async () => {
+    const lines = `${UPSTREAMS}    costs: [{ match: "GET /v2/a", cost: 2 }]\n    public: open\n    publicRoutes: [GET /v2/a]\n`;
+    assert.deepEqual(await mistakes(lines), [
+      "6:22: Cannot use the path /v2/a: it lies outside of basePath /v1",
+      "8:20: Cannot use the path /v2/a: it lies outside of basePath /v1",
+    ]);
+  });
+
+  it("operations that nobody may call without a key are warned of at their line", async () => {
+    const api = describing("  /a:\n    get:\n      operationId: a\n      security: []\n");
+    const message =
+      "6:7: Operations without security need a key all the same: the environment has public: off; name a plan there";
+    assert.deepEqual(await warnings(`${UPSTREAMS}    api: a.yaml\n`, { "a.yaml": api }), [message]);
+    const open = `${UPSTREAMS}    api: a.yaml\n    public: open\n`;
+    assert.deepEqual(await warnings(open, { "a.yaml": api }), []);
+    assert.deepEqual(await warnings(`${UPSTREAMS}    publicRoutes: [GET /v1/a]\n`), [
+      "6:5: publicRoutes need a key all the same: the environment has public: off; name a plan there",
+    ]);
+  });
+});
