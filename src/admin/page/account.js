@@ -7,7 +7,7 @@ import { count, limits, time } from "./format.js";
 const USAGE_EVERY_MS = 2_000;
 
 /** One account: where it stands, its keys, and all that may be done to it. */
-export function accountView({ api, id }) {
+export function accountView({ api, live, id }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   const usage = el("div", {});
   const showUsage = () => drawUsage({ api, id, usage, reload: load });
@@ -26,7 +26,12 @@ export function accountView({ api, id }) {
   }
   void load();
   const timer = setInterval(() => document.hidden || void showUsage(), USAGE_EVERY_MS);
-  return { element: content, close: () => clearInterval(timer) };
+  const end = live.onRoutes(load);
+  const close = () => {
+    clearInterval(timer);
+    end();
+  };
+  return { element: content, close };
 }
 
 function drawAccount({ api, account, content, usage, reload }) {

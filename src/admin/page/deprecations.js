@@ -16,7 +16,7 @@ export function deprecationsView({ api, live }) {
       fill(content, failure(error, load));
     }
   };
-  const end = live.onChange(draw);
+  const ends = [live.onChange(draw), live.onRoutes(load)];
   void load();
   return {
     element: el(
@@ -25,7 +25,7 @@ export function deprecationsView({ api, live }) {
       heading("Going away", "Deprecated operations. From its sunset on, one answers 410."),
       content,
     ),
-    close: end,
+    close: () => ends.forEach((end) => void end()),
   };
 }
 

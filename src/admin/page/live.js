@@ -34,6 +34,16 @@ export class Live {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Hears of the routes that the gateway has, once they are known and when it is another gateway. */
+  onRoutes(listener) {
+    let known = this.#api.routes;
+    return this.onChange(() => {
+      if (this.#api.routes === known) return;
+      known = this.#api.routes;
+      listener();
+    });
+  }
+
   /** Reads until the page is hidden for long, and comes back by itself after each failure. */
   async run() {
     this.#abort = new AbortController();

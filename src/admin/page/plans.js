@@ -52,15 +52,13 @@ function drawPlans(content, { plans, environments, accounts }, figures) {
       label: "Plans",
       columns: [
         { name: "Plan" },
-        { name: "Environment" },
         { name: "Limits", class: "wide words" },
         { name: "Accounts", class: "number" },
         { name: "Admitted", class: "number" },
         { name: "Refused", class: "number" },
       ],
       rows: rows.map((row) => [
-        el("strong", {}, row.plan),
-        row.environment,
+        el("div", {}, el("strong", {}, row.plan), el("div", { class: "names" }, row.environment)),
         limits(row.shown),
         count(row.accounts),
         count(row.admitted),

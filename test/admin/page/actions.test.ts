@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { type House, openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { focused, openBrowser, openTab, tabTo, textOf } from "./browser.ts";
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
+const TOKEN = "canary-admin-token-0123456789abcdef";
+
+async function read<T>(house: House, path: string): Promise<T> {
+  return (await (await house.admin(path)).json()) as T;
+}
+
+/** Goes to a button by keyboard alone and presses it; waits for its dialog. */
+async function press(page: Page, name: string): Promise<void> {
+  await page.getByRole("button", { name, exact: true }).first().waitFor();
+  await tabTo(page, name);
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor();
+}
+
+/** The button of the open dialog, by keyboard; waits until the dialog is closed. */
+async function confirm(page: Page, name: string): Promise<void> {
+  await tabTo(page, name);
+  await page.keyboard.press("Enter");
+}
+
+async function closed(page: Page): Promise<void> {
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+}
+
+describe("by keyboard alone", () => {
+  it("a key is created, shown once, and works; then rotated, and revoked", async () => {
+    await using house = await openHouse();
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    await press(page, "Create a key");
+    assert.equal(await focused(page), "Environment", "the first field has the keyboard");
+    await tabTo(page, "Plan");
+    await page.keyboard.type("pro");
+    await tabTo(page, "Name");
+    await page.keyboard.type("Nadia's shop");
+    await confirm(page, "Create");
+    const shown = page.getByRole("textbox", { name: "The key" });
+    const key = await shown.inputValue();
+    assert.match(key, /^pets_live_[0-9A-Za-z]{36}$/);
+    await page.keyboard.press("Escape");
+    assert.equal(await shown.isVisible(), true, "a key that is shown once is not lost by a slip");
+    await confirm(page, "I have stored it");
+    await closed(page);
+    assert.equal((await house.ask(key)).status, 200);
+    assert.ok(!(await page.content()).includes(key), "the key is nowhere on the page any more");
+
+    const [issued] = await read<{ id: string; account: string; plan: string }[]>(
+      house,
+      "/api/keys",
+    );
+    assert.equal(issued?.plan, "pro");
+    await tabTo(page, issued?.account ?? "");
+    await page.keyboard.press("Enter");
+    await press(page, "Rotate");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("0s");
+    await confirm(page, "Rotate");
+    const successor = await shown.inputValue();
+    await confirm(page, "I have stored it");
+    await closed(page);
+    await eventually(async () => assert.equal((await house.ask(successor)).status, 200));
+    await eventually(async () => assert.equal((await house.ask(key)).status, 401));
+
+    await eventually(async () => {
+      await page.reload();
+      await page.getByText("expired", { exact: true }).waitFor({ timeout: 1_000 });
+    });
+    await press(page, "Revoke");
+    await page.keyboard.press("Escape");
+    await closed(page);
+    assert.equal(await focused(page), "Revoke", "the keyboard is back where it was");
+    assert.equal((await house.ask(successor)).status, 200, "Escape does nothing");
+    await page.keyboard.press("Enter");
+    await confirm(page, "Revoke");
+    await closed(page);
+    await eventually(async () => assert.equal((await house.ask(successor)).status, 401));
+    await page.getByText("revoked", { exact: true }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  it("a ban is lifted", async () => {
+    await using house = await openHouse({ config: { bans: BANS } });
+    const { key, account } = await house.issue();
+    for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
+    assert.equal((await read<unknown[]>(house, "/api/bans")).length, 1);
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/bans`);
+    await press(page, "Lift");
+    assert.match(await textOf(page.getByRole("dialog")), new RegExp(account));
+    await confirm(page, "Lift the ban");
+    await closed(page);
+    await page.getByText("No account is banned.").waitFor();
+    assert.deepEqual(await read(house, "/api/bans"), []);
+    assert.deepEqual(complaints, []);
+  });
+
+  it("an account changes its plan, is suspended and resumed", async () => {
+    await using house = await openHouse();
+    const { key, account } = await house.issue();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    await press(page, "Change plan");
+    await page.keyboard.type("business");
+    await confirm(page, "Change plan");
+    await closed(page);
+    assert.equal(
+      (await read<{ plan: string }>(house, `/api/accounts/${account}`)).plan,
+      "business",
+    );
+    await page.getByText("business in production").waitFor();
+    await press(page, "Suspend");
+    await page.keyboard.type("unpaid");
+    await confirm(page, "Suspend");
+    await closed(page);
+    const state = () =>
+      read<{ state: string; suspended: { reason: string } | null }>(
+        house,
+        `/api/accounts/${account}`,
+      );
+    assert.deepEqual(
+      [(await state()).state, (await state()).suspended?.reason],
+      ["suspended", "unpaid"],
+    );
+    assert.equal((await house.ask(key)).status, 403);
+    await press(page, "Resume");
+    await confirm(page, "Resume");
+    await closed(page);
+    assert.equal((await state()).state, "active");
+  });
+
+  it("the configuration is reloaded, and a mistake in it is told in the dialog", async () => {
+    await using house = await openHouse();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/configuration`);
+    const hash = () => textOf(page.locator(".force code"));
+    await page.locator(".force code").waitFor();
+    const before = await hash();
+    await house.rewrite({ plans: { free: { minute: 61 }, pro: { minute: 5 } } });
+    await press(page, "Reload");
+    await confirm(page, "Reload");
+    await closed(page);
+    await eventually(async () => assert.notEqual(await hash(), before));
+    assert.equal(await hash(), (await read<{ hash: string }>(house, "/api/config")).hash);
+
+    await house.rewrite({ plans: { free: { minute: -1 } } });
+    await press(page, "Reload");
+    await confirm(page, "Reload");
+    const said = page.getByRole("dialog").getByRole("alert");
+    await eventually(async () => assert.match(await textOf(said), /tollgate\.yaml:\d+:\d+: /));
+    await page.keyboard.press("Escape");
+    await closed(page);
+  });
+});
+
+describe("the admin token", () => {
+  it("is asked for, kept for the tab, and in no URL; a wrong one is told", async () => {
+    await using house = await openHouse({
+      config: { admin: { listen: "127.0.0.1:0", token: TOKEN } },
+    });
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
+    const field = page.locator("#field-token");
+    await field.fill("not the token");
+    await page.keyboard.press("Enter");
+    await page.getByText("The admin token is not valid").waitFor();
+    await field.fill(TOKEN);
+    await page.keyboard.press("Enter");
+    await page.getByText("Ready").waitFor();
+    await page.reload();
+    await page.getByText("Ready").waitFor();
+    assert.equal(await page.getByRole("dialog").count(), 0, "the tab knows it");
+    assert.ok(!page.url().includes(TOKEN));
+    const stored = "JSON.stringify([{ ...localStorage }, document.cookie])";
+    assert.equal(await page.evaluate(stored), '[{},""]');
+    const { page: other } = await openTab(browser, `${house.adminUrl}/`);
+    await other.locator("#field-token").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+});

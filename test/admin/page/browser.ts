@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+import axe from "axe-core";
+import {
+  type Browser,
+  type BrowserContextOptions,
+  chromium,
+  type Locator,
+  type Page,
+} from "playwright-core";
+import { BROWSERS } from "../../../scripts/needs.ts";
+
+/** Nothing of a user's, and no word to anybody outside. The profile is a new one each time. */
+const FLAGS = [
+  ...["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"],
+  ...["--disable-background-networking", "--disable-component-update", "--disable-sync"],
+];
+
+export const DESKTOP = { width: 1280, height: 860 };
+export const PHONE = { width: 360, height: 740 };
+
+/** A page of a browser, and everything that went wrong in it: errors, violations, other origins. */
+export type Tab = { readonly page: Page; readonly complaints: string[] };
+
+export async function openBrowser(): Promise<Browser> {
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  const executablePath = BROWSERS.flatMap((name) => folders.map((one) => join(one, name))).find(
+    isProgram,
+  );
+  assert.ok(executablePath, "needs a browser: apt-get install chromium-headless-shell");
+  return chromium.launch({ executablePath, args: FLAGS });
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export async function openTab(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<Tab> {
+  const context = await browser.newContext({ viewport: DESKTOP, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  const complaints: string[] = [];
+  const { origin } = new URL(url);
+  page.on("pageerror", (error) => complaints.push(`error: ${error.message}`));
+  page.on("console", (message) => {
+    // A refusal of the API is shown on the page, and the browser tells it here too.
+    const expected = message.text().startsWith("Failed to load resource");
+    if (message.type() === "error" && !expected) complaints.push(`console: ${message.text()}`);
+  });
+  page.on("request", (request) => {
+    const asked = new URL(request.url());
+    if (asked.origin !== origin) complaints.push(`asked ${asked.origin}`);
+    if (/token|canary/i.test(asked.search)) complaints.push("a secret in a URL");
+  });
+  await page.goto(url);
+  return { page, complaints };
+}
+
+/** The findings of axe-core on the page as it is, each with the element that it is about. */
+export async function findings(page: Page): Promise<string[]> {
+  // The policy of the page forbids evaluated texts to the page, not to the debugger.
+  if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axe.source);
+  return page.evaluate(`(async () => {
+    const { violations } = await globalThis.axe.run(document);
+    return violations.flatMap(({ id, nodes }) => nodes.map((node) => id + " " + node.html));
+  })()`);
+}
+
+/** Presses Tab until the element with this name has the keyboard, as somebody without a mouse does. */
+export async function tabTo(page: Page, name: string, tabsMax = 60): Promise<void> {
+  for (let i = 0; i < tabsMax; i++) {
+    await page.keyboard.press("Tab");
+    if ((await focused(page)) === name) return;
+  }
+  assert.fail(`the keyboard does not reach ${name}: it is at ${await focused(page)}`);
+}
+
+/** The name of the element that has the keyboard, as a screen reader says it. */
+export function focused(page: Page): Promise<string> {
+  return page.evaluate(`(() => {
+    const { activeElement: element } = document;
+    const label = element.id && document.querySelector('label[for="' + element.id + '"]');
+    return (label || element).textContent.trim();
+  })()`);
+}
+
+/** The text that a person sees there, once it is there. */
+export async function textOf(locator: Locator): Promise<string> {
+  await locator.first().waitFor();
+  return (await locator.allInnerTexts()).join(" ");
+}

@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { findings, openBrowser, openTab, PHONE } from "./browser.ts";
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
+
+/** A gateway with something to show in every section. */
+async function openFull() {
+  const house = await openHouse({ config: { bans: BANS } });
+  const { key, account } = await house.issue({
+    name: "a name that is rather long, as names of customers are",
+  });
+  for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
+  const paths = ["", "accounts", `accounts/${account}`, "bans", "plans", "backends"];
+  return Object.assign(house, { paths: [...paths, "deprecations", "configuration"] });
+}
+
+describe("every section", () => {
+  for (const colorScheme of ["light", "dark"] as const) {
+    for (const [device, viewport] of [
+      ["a desktop", undefined],
+      ["a phone", PHONE],
+    ] as const) {
+      it(`is without findings of axe and without a sideways scroll, ${colorScheme} on ${device}`, async () => {
+        await using house = await openFull();
+        const options = viewport === undefined ? { colorScheme } : { colorScheme, viewport };
+        const { page, complaints } = await openTab(browser, `${house.adminUrl}/`, options);
+        for (const path of house.paths) {
+          await page.goto(`${house.adminUrl}/#/${path}`);
+          await page.getByRole("heading", { level: 1 }).waitFor();
+          await eventually(async () => {
+            assert.equal(await page.getByText(/^(Loading|Waiting)/).count(), 0);
+          });
+          assert.deepEqual(await findings(page), [], path);
+          const [content, window] = await page.evaluate<[number, number]>(
+            "[document.documentElement.scrollWidth, innerWidth]",
+          );
+          assert.ok(content <= window, `${path}: ${content} px in ${window}`);
+        }
+        assert.deepEqual(complaints, []);
+      });
+    }
+  }
+
+  it("has no findings while a dialog asks", async () => {
+    await using house = await openFull();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    await page.getByRole("button", { name: "Create a key" }).click();
+    await page.getByRole("dialog").waitFor();
+    assert.deepEqual(await findings(page), []);
+  });
+});
+
+describe("two thousand accounts", () => {
+  it("are searched and paged within moments, and never all in the page at once", async () => {
+    await using house = await openHouse();
+    const names = [
+      ["Ada", 1_999],
+      ["Grace", 1],
+    ] as const;
+    for (const [name, count] of names) {
+      for (let left: number = count; left > 0; left -= 1_000) {
+        await house.issue({ name, count: Math.min(left, 1_000) });
+      }
+    }
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    await page.getByText("2,000 accounts", { exact: true }).waitFor();
+    const rows = page.locator("tbody tr");
+    assert.equal(await rows.count(), 50);
+    const seen = new Set<string>();
+    for (let turned = 0; turned < 3; turned++) {
+      for (const id of await page.locator("tbody .id").allInnerTexts()) seen.add(id);
+      await page.getByRole("button", { name: "Next" }).click();
+    }
+    assert.equal(seen.size, 150, "no account twice");
+    const startMs = performance.now();
+    await page.getByLabel("Search").fill("grace");
+    await page.getByText("1 of 2,000 accounts", { exact: true }).waitFor();
+    assert.equal(await rows.count(), 1);
+    assert.ok(performance.now() - startMs < 2_000, "a search is at hand");
+    await page.getByLabel("Search").fill("nobody of this name");
+    await page.getByText("Nothing fits this search.").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+});
+
+describe("a gateway that goes away", () => {
+  it("is told on the page, which comes back with it", async () => {
+    const house = await openHouse();
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await page.getByText("Ready").waitFor();
+    await house[Symbol.asyncDispose]();
+    await page.getByText("The gateway does not answer: is it running?").waitFor();
+    const listen = new URL(house.adminUrl).host;
+    await using _again = await openHouse({ config: { admin: { listen } } });
+    await page.getByText("Ready").waitFor();
+  });
+});

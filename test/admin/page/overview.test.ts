@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { get, issueKeys, openCrew } from "../../server/workers/kit.ts";
+import { type House, openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { samplesOf } from "../scrape.ts";
+import { openBrowser, openTab, textOf } from "./browser.ts";
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
+
+/** A gateway that has admitted, refused and banned: 60 of an account's 62 requests, 3 strangers. */
+async function openUsed(): Promise<House & { account: string }> {
+  const house = await openHouse({ config: { bans: BANS } });
+  const { key, account } = await house.issue({ name: "the first" });
+  for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
+  for (let i = 0; i < 3; i++) await (await fetch(`${house.url}/v1/pets`)).text();
+  return Object.assign(house, { account });
+}
+
+/** Sums over all series of a metric whose labels fit. */
+async function metrics(house: House): Promise<(name: string, labels?: RegExp) => number> {
+  const samples = samplesOf(await (await house.admin("/metrics")).text());
+  return (name, labels = /(?:)/) =>
+    samples
+      .filter(([id]) => (id === name || id.startsWith(`${name}{`)) && labels.test(id))
+      .reduce((sum, [, value]) => sum + value, 0);
+}
+
+function tile(page: Page, name: string): Promise<string> {
+  return textOf(page.locator(`[data-tile="${name}"] dd`));
+}
+
+/** The numbers in a text, in order: "1,204 since" is [1204]. */
+function numbersIn(text: string): number[] {
+  return (text.match(/\d[\d,.]*/g) ?? []).map((one) => Number(one.replaceAll(",", "")));
+}
+
+async function cells(page: Page, label: string): Promise<string[][]> {
+  const rows = await page.getByRole("region", { name: label }).locator("tbody tr").all();
+  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
+}
+
+describe("the numbers of the page", () => {
+  it("on the overview are those of /metrics, and follow them", async () => {
+    await using house = await openUsed();
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
+    const sum = await metrics(house);
+    await eventually(async () => {
+      assert.equal(
+        numbersIn(await tile(page, "requests")).at(-1),
+        sum("tollgate_http_requests_total"),
+      );
+      const own = sum("tollgate_http_requests_total", /source="gateway"/);
+      assert.equal(numbersIn(await tile(page, "refused")).at(-1), own);
+      const limited = sum("tollgate_decisions_total", /"refused"/);
+      assert.equal(numbersIn(await tile(page, "limited")).at(-1), limited);
+      const charged = sum("tollgate_charged_total");
+      assert.deepEqual(numbersIn(await tile(page, "charged")), [
+        charged,
+        sum("tollgate_forwards_total"),
+      ]);
+      assert.deepEqual(numbersIn(await tile(page, "bans")), [1, sum("tollgate_bans_total")]);
+    });
+    assert.deepEqual(
+      [
+        sum("tollgate_http_requests_total"),
+        sum("tollgate_charged_total"),
+        sum("tollgate_bans_total"),
+      ],
+      [65, 60, 1],
+    );
+    await (await fetch(`${house.url}/v1/pets`)).text();
+    await eventually(async () => {
+      assert.equal(numbersIn(await tile(page, "requests")).at(-1), 66);
+    });
+    assert.equal(await page.locator(".u-wrap canvas").count(), 4, "four plots are drawn");
+    assert.deepEqual(complaints, []);
+  });
+
+  it("are rates of what happened in each second, in the plots too", async () => {
+    await using house = await openHouse();
+    const { key } = await house.issue({ plan: "business" });
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await eventually(async () => assert.equal(numbersIn(await tile(page, "requests"))[0], 0));
+    for (let i = 0; i < 40; i++) await (await house.ask(key)).text();
+    // All forty fall into one reading or two; the page never shows more than there were.
+    let seen = 0;
+    await eventually(async () => {
+      const [rate = 0] = numbersIn(await textOf(page.locator(".legend dd").first()));
+      seen = Math.max(seen, rate);
+      return seen >= 15;
+    });
+    assert.ok(seen <= 45, `${seen} a second`);
+    await eventually(async () => assert.equal(numbersIn(await tile(page, "requests"))[0], 0));
+  });
+
+  it("of an account, its bans, the plans and the backends are those of the API", async () => {
+    await using house = await openUsed();
+    const { page, complaints } = await openTab(
+      browser,
+      `${house.adminUrl}/#/accounts/${house.account}`,
+    );
+    const usage = (await (await house.admin(`/api/usage/${house.account}`)).json()) as {
+      windows: { window: string; limit: number; used: number; remaining: number }[];
+      ban: { until: number; offences: number };
+    };
+    for (const { window, limit, used, remaining } of usage.windows) {
+      const meter = page.locator(`[data-window="${window}"]`);
+      assert.deepEqual(numbersIn(await textOf(meter.locator(".meter-head"))), [used, limit]);
+      assert.equal(numbersIn(await textOf(meter.locator(".hint")))[0], remaining);
+      assert.equal(await meter.locator("meter").getAttribute("value"), String(used));
+    }
+    assert.equal(await unixOf(page, ".banned time"), usage.ban.until);
+
+    await page.getByRole("link", { name: "Bans" }).click();
+    await eventually(async () => {
+      const [row] = await cells(page, "Bans");
+      assert.deepEqual([row?.[0], row?.[1], row?.[3]], [house.account, "production", "1"]);
+    });
+    await page.getByRole("link", { name: "Plans" }).click();
+    await eventually(async () => {
+      const free = (await cells(page, "Plans")).find(([plan]) => plan?.startsWith("free"));
+      assert.deepEqual(free?.slice(-3), ["1", "60", "2"]);
+    });
+    await page.getByRole("link", { name: "Backends" }).click();
+    await eventually(async () => {
+      assert.deepEqual(await cells(page, "Backends"), [[house.backend.origin, "production", "up"]]);
+    });
+    await page.getByRole("link", { name: "Going away" }).click();
+    await eventually(async () => {
+      const [row] = await cells(page, "Deprecated operations");
+      assert.equal(row?.[0], "GET /v1/pets/{petId}");
+    });
+    await page.getByRole("link", { name: "Configuration" }).click();
+    const { hash } = (await (await house.admin("/api/config")).json()) as { hash: string };
+    await eventually(async () => assert.equal(await textOf(page.locator(".force code")), hash));
+    assert.deepEqual(complaints, []);
+  });
+
+  it("are the sums over all workers", async () => {
+    const redis = await startRedis();
+    try {
+      const [key = ""] = await issueKeys(redis, 1);
+      await using crew = await openCrew(redis, { workers: 2, limit: 1_000 });
+      await Promise.all(Array.from({ length: 50 }, () => get(`${crew.url}/v1/animals`, key)));
+      const { page } = await openTab(browser, `${crew.adminUrl}/`);
+      await eventually(async () => {
+        assert.equal(numbersIn(await tile(page, "requests")).at(-1), 50);
+        assert.equal(numbersIn(await tile(page, "charged"))[0], 50);
+      });
+      assert.match(
+        await textOf(page.getByText(/workers, \d+ restarts/)),
+        /^version \S+ · 2 workers/,
+      );
+    } finally {
+      await redis.close();
+    }
+  });
+});
+
+async function unixOf(page: Page, selector: string): Promise<number> {
+  return Number(await page.locator(selector).first().getAttribute("data-unix"));
+}
