@@ -139,7 +139,7 @@ async function answer(deps: Deps, guarded: Guarded, request: IncomingMessage): P
   if (!isJson(head.contentType)) {
     return problem("unsupported_media_type", "Send Content-Type: application/json");
   }
-  const members = await readMembers(request);
+  const members = await readMembers(request, found.row.bodyBytesMax);
   if (!members.ok) return members.answer;
   return found.row.run({ ...call, members: members.value });
 }

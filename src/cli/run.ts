@@ -16,6 +16,7 @@ import { keysCreate } from "./verbs/keys-create.ts";
 import { keysFind, keysList, keysShow } from "./verbs/keys-list.ts";
 import { keysRevoke, keysRotate } from "./verbs/keys-rotate.ts";
 import { keysSet } from "./verbs/keys-set.ts";
+import { keysTransfer } from "./verbs/keys-transfer.ts";
 import { pets } from "./verbs/pets.ts";
 import { plans } from "./verbs/plans.ts";
 import { reload, status } from "./verbs/running.ts";
@@ -33,6 +34,7 @@ const VERBS: readonly Verb[] = [
   keysShow,
   keysFind,
   keysSet,
+  ...keysTransfer,
   keysRotate,
   keysRevoke,
   ...accountsList,

@@ -32,7 +32,7 @@ const GUESTS: ReadonlySet<string> = new Set(["wire", "pets"]);
  * door.
  */
 const CLOSED: readonly (readonly [inside: RegExp, importers: RegExp])[] = [
-  [/^stores\/(?!interface\/|open\.ts)/, /^stores\//],
+  [/^stores\/(?!interface\/|open\.ts|keys\/transfer\.ts)/, /^stores\//],
   [/^stores\/open\.ts$/, /^(?:server\/|cli\/stores\/|cli\/verbs\/demo\.ts)/],
   [/^gateway\/(?!node\/linger)/, /^(?:gateway|server)\//],
   [/^admin\//, /^(?:admin|server)\//],

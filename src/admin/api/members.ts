@@ -27,6 +27,7 @@ const KINDS = {
       !Array.isArray(value) &&
       Object.values(value).every((limit) => typeof limit === "number"),
   ],
+  list: ["a list", (value: unknown) => Array.isArray(value)],
   flag: ["true or false", (value: unknown) => typeof value === "boolean"],
   meta: [
     'an object of texts such as {"tenant": "42"}',
@@ -126,6 +127,30 @@ export function readReset(members: Members): Read<readonly string[] | undefined>
   const mistaken = mistakes(members, { windows: { kind: "texts" } });
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   return { ok: true, value: (members as { windows?: readonly string[] }).windows };
+}
+
+/** The body of an import: the records of an export, or plain keys from elsewhere. */
+export function readImport(members: Members): Read<{
+  readonly records: readonly unknown[];
+  readonly plain: boolean;
+  readonly dryRun: boolean;
+}> {
+  const mistaken = mistakes(members, {
+    records: { kind: "list", required: true },
+    plain: { kind: "flag" },
+    dryRun: { kind: "flag" },
+  });
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const {
+    records,
+    plain = false,
+    dryRun = false,
+  } = members as {
+    records: readonly unknown[];
+    plain?: boolean;
+    dryRun?: boolean;
+  };
+  return { ok: true, value: { records, plain, dryRun } };
 }
 
 /** The body of a search: the key itself. */

@@ -21,17 +21,22 @@ import {
   showKeys,
 } from "./keys.ts";
 import { readNothing } from "./members.ts";
+import { exportKeys, importKeys } from "./transfer.ts";
 import { liftBan, resetAccount, tellBans, tellUsage } from "./usage.ts";
 
 export type Row = {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   readonly segments: readonly string[];
   readonly run: (call: Call) => Answer | Promise<Answer>;
+  /** Where a body may be longer than others. */
+  readonly bodyBytesMax?: number;
   /** Members of the query that it takes. */
   readonly query: readonly string[];
 };
 
 const PAGE = ["limit", "after"];
+/** 100,000 keys. */
+const IMPORT_BYTES_MAX = 64 * 1_048_576;
 
 /**
  * All of /api (docs/reference/admin.md#routes). ":id" stands for one ID, of an account or one of
@@ -42,6 +47,8 @@ const TABLE: readonly Row[] = [
   row("POST", "/api/keys", createKeys),
   row("POST", "/api/keys/find", findKey),
   row("POST", "/api/keys/refresh", refreshKeys),
+  row("GET", "/api/keys/export", exportKeys),
+  { ...row("POST", "/api/keys/import", importKeys), bodyBytesMax: IMPORT_BYTES_MAX },
   row("GET", "/api/keys/:id", showKeys),
   row("PATCH", "/api/keys/:id", setOneKey),
   row("POST", "/api/keys/:id/rotate", rotate),

@@ -10,13 +10,17 @@ export function isJson(contentType: string | undefined): boolean {
   return /^application\/json *(?:; *charset="?utf-8"?)? *$/i.test(contentType ?? "");
 }
 
-/** The members of the body: one JSON object of at most 64 KiB; no body at all is an empty one. */
+/** The members of the body: one JSON object of limited length; no body at all is an empty one. */
 export async function readMembers(
   request: IncomingMessage,
+  bytesMax = BODY_BYTES_MAX,
 ): Promise<Read<Readonly<Record<string, unknown>>>> {
-  const bytes = await readBytes(request);
+  const bytes = await readBytes(request, bytesMax);
   if (bytes === undefined) {
-    return { ok: false, answer: problem("body_too_large", "The body is larger than 64 KiB") };
+    return {
+      ok: false,
+      answer: problem("body_too_large", `The body is larger than ${bytesMax / 1_024} KiB`),
+    };
   }
   if (bytes.length === 0) return { ok: true, value: {} };
   const value = parse(bytes);
@@ -30,13 +34,13 @@ export async function readMembers(
 }
 
 /** Undefined when it is too large. Rejects when the client goes away before the end. */
-function readBytes(request: IncomingMessage): Promise<Buffer | undefined> {
+function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
     request.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > BODY_BYTES_MAX) resolve(undefined);
+      if (bytes > bytesMax) resolve(undefined);
       else chunks.push(chunk);
     });
     request.once("end", () => resolve(Buffer.concat(chunks)));

@@ -237,7 +237,7 @@ export function replaced<T extends { readonly id: string }>(
 }
 
 /** Ids of keys and accounts: a new id is none of them, so an ID means one thing. */
-function takenIds({ keys, accounts }: Records): Set<string> {
+export function takenIds({ keys, accounts }: Records): Set<string> {
   const taken = new Set<string>();
   for (const { id } of keys) taken.add(id);
   for (const { id } of accounts) taken.add(id);

@@ -1,0 +1,38 @@
+import { ringOf } from "../../stores/interface/edit-keys.ts";
+import { exportLines, importRecords } from "../../stores/keys/transfer.ts";
+import { type Answer, json } from "../http/answer.ts";
+import type { Call } from "./call.ts";
+import { change, refusalAnswer } from "./edit.ts";
+import { readImport } from "./members.ts";
+
+/** All accounts and keys as lines of JSON, as `keys export` prints them. */
+export function exportKeys({ deps }: Call): Answer {
+  const body = [...exportLines(deps.keys.records())].map((line) => `${line}\n`).join("");
+  return { status: 200, type: "application/jsonl; charset=utf-8", body, fields: [] };
+}
+
+/** Takes in records, all or none; each mistake is named by its place in the list. */
+export async function importKeys({ deps, members }: Call): Promise<Answer> {
+  const wanted = readImport(members);
+  if (!wanted.ok) return wanted.answer;
+  const { records: values, plain, dryRun } = wanted.value;
+  const config = deps.config();
+  const { foreignKeys } = config;
+  const options = { plain, foreignKeys, ring: ringOf(config, deps.now()) };
+  const lines = values.map((value, index) => ({ at: `records[${index}]`, value }));
+  if (dryRun) {
+    const judged = importRecords(deps.keys.records(), lines, options);
+    return judged.ok ? json(200, counts(judged)) : refusalAnswer(judged);
+  }
+  const edited = await change(deps, (records) => importRecords(records, lines, options));
+  if (!edited.ok) return edited.answer;
+  const { keys, accounts } = edited.value;
+  deps.log.info("keys_imported", { keys, accounts });
+  return json(200, counts(edited.value));
+}
+
+type Counts = Readonly<Record<"keys" | "accounts" | "known" | "ended", number>>;
+
+function counts({ keys, accounts, known, ended }: Counts): Counts {
+  return { keys, accounts, known, ended };
+}

@@ -1,0 +1,222 @@
+import { digestKey, type ForeignShape, judgeToken } from "../../core/keys/key.ts";
+import { freshId, takenIds } from "../../core/keys/keyring.ts";
+import {
+  type Edited,
+  type Keyring,
+  mistakeInName,
+  mistakeInPlan,
+  refused,
+  tagOf,
+  withoutLimits,
+} from "../../core/keys/keyring-rules.ts";
+import {
+  type AccountRecord,
+  isId,
+  type KeyRecord,
+  type Records,
+  soonestEnd,
+} from "../../core/keys/records.ts";
+import { accountText, keyText, RecordReader } from "./record-format.ts";
+
+/** Records as lines of JSON, accounts first: digests, never keys (docs/reference/keys.md#transfer). */
+export function* exportLines({ keys, accounts }: Records): Generator<string> {
+  for (const account of accounts) yield marked("account", accountText(account));
+  for (const key of keys) yield marked("key", keyText(key));
+}
+
+function marked(record: "account" | "key", text: string): string {
+  return `{"record":"${record}",${text.slice(1)}`;
+}
+
+/** One line, parsed: where it stands, for people, and its value. */
+export type Line = { readonly at: string; readonly value: unknown };
+
+export type ImportOptions = {
+  /** Lines of another kind: a key itself, with its account, plan and environment. */
+  readonly plain: boolean;
+  readonly foreignKeys: readonly ForeignShape[];
+  readonly ring: Keyring;
+};
+
+/** So many records are new, are known already, and end sooner now than they did. */
+export type Imported = {
+  readonly keys: number;
+  readonly accounts: number;
+  readonly known: number;
+  readonly ended: number;
+};
+
+/** With more mistakes than these it is the file that is wrong. */
+const MISTAKES_MAX = 1_000;
+
+/**
+ * Takes in all lines or none: a refusal has a line for each mistake. Doing it twice changes nothing;
+ * of a known digest the earliest end holds.
+ */
+export function importRecords(
+  records: Records,
+  lines: readonly Line[],
+  options: ImportOptions,
+): Edited<Imported> {
+  const taking = new Importing(records, options);
+  for (const { at, value } of lines) {
+    const mistake = options.plain ? taking.plain(value) : taking.record(value);
+    if (mistake !== undefined) taking.mistakes.push(`${at}: ${mistake}`);
+    if (taking.mistakes.length === MISTAKES_MAX) break;
+  }
+  return taking.mistakes.length > 0 ? refused(taking.mistakes.join("\n")) : taking.end();
+}
+
+class Importing {
+  readonly mistakes: string[] = [];
+  readonly #records: Records;
+  readonly #options: ImportOptions;
+  readonly #accounts: Map<string, AccountRecord>;
+  readonly #byDigest: Map<string, KeyRecord>;
+  readonly #taken: Set<string>;
+  readonly #reader = new RecordReader();
+  #known = 0;
+  #ended = 0;
+
+  constructor(records: Records, options: ImportOptions) {
+    this.#records = records;
+    this.#options = options;
+    this.#accounts = new Map(records.accounts.map((account) => [account.id, account]));
+    this.#byDigest = new Map(records.keys.map((key) => [key.digest, key]));
+    this.#taken = takenIds(records);
+  }
+
+  end(): Edited<Imported> {
+    const keys = [...this.#byDigest.values()];
+    const accounts = [...this.#accounts.values()];
+    const counts = {
+      keys: keys.length - this.#records.keys.length,
+      accounts: accounts.length - this.#records.accounts.length,
+    };
+    const isSame = counts.keys + counts.accounts + this.#ended === 0;
+    const records = isSame ? this.#records : { keys, accounts };
+    return { ok: true, records, ...counts, known: this.#known, ended: this.#ended };
+  }
+
+  /** The mistake in a line of `keys export`; undefined where it was taken in. */
+  record(value: unknown): string | undefined {
+    if (typeof value !== "object" || value === null) return NO_RECORD;
+    const { record, ...members } = value as Record<string, unknown>;
+    if (record !== "account" && record !== "key") return NO_RECORD;
+    if (members.version === undefined) return "version is missing: export it with this version";
+    if (record === "account") {
+      const account = this.#reader.account(members, []);
+      return this.#misread() ?? this.#account(account);
+    }
+    const { record: key } = this.#reader.key(members, []);
+    return this.#misread() ?? this.#key(key);
+  }
+
+  /** The mistake in a line with a key itself, which is never repeated. */
+  plain(value: unknown): string | undefined {
+    if (typeof value !== "object" || value === null) return NO_PLAIN;
+    const { key, account, plan, environment, name = "", ...others } = value as Plain;
+    const strange = Object.keys(others)[0];
+    if (strange !== undefined) return `a member is unknown: ${NO_PLAIN}`;
+    const texts = [key, account, plan, environment, name];
+    if (!texts.every((text) => typeof text === "string")) return NO_PLAIN;
+    const { ring, foreignKeys } = this.#options;
+    const keyTag = tagOf(ring, environment);
+    if (keyTag === undefined) return `environment ${JSON.stringify(environment)} is unknown`;
+    const shape = judgeToken(key, { keyPrefix: ring.keyPrefix, keyTag, foreignKeys });
+    if (!shape.ok) {
+      return `the key has no shape that is configured (${shape.refusal.why}): see foreignKeys`;
+    }
+    const terms = { id: account, environment, plan, limits: [], meta: {}, createdMs: ring.nowMs };
+    const mistake = this.#account(terms);
+    if (mistake !== undefined) return mistake;
+    const digest = digestKey(key);
+    const known = this.#byDigest.get(digest);
+    const id = known?.id ?? freshId("k_", ring, this.#taken);
+    const rest = { name, environment, account, scopes: [], from: [], createdMs: ring.nowMs };
+    return this.#key({ ...rest, id, digest });
+  }
+
+  #misread(): string | undefined {
+    const [mistake] = this.#reader.mistakes.splice(0);
+    return mistake && `${mistake.path.join(".")} cannot be used: ${mistake.why}`;
+  }
+
+  #account(account: AccountRecord): string | undefined {
+    const { id, environment, plan, limits } = account;
+    const known = this.#accounts.get(id);
+    if (known !== undefined) {
+      if (known.environment !== environment) {
+        return `account ${id} lives in ${known.environment} here, not in ${environment}`;
+      }
+      return known.plan === plan
+        ? undefined
+        : `account ${id} is on plan ${known.plan} here, not on ${plan}: \`accounts set\` moves it`;
+    }
+    const { ring } = this.#options;
+    if (!isId(id)) return "the account must be 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..";
+    if (tagOf(ring, environment) === undefined) {
+      return `environment ${JSON.stringify(environment)} is unknown`;
+    }
+    const mistake = mistakeInPlan(plan, ring) ?? withoutLimits(plan, limits, ring);
+    if (mistake !== undefined) return mistake;
+    this.#accounts.set(id, account);
+    this.#taken.add(id);
+    return undefined;
+  }
+
+  #key(key: KeyRecord): string | undefined {
+    const { id, digest, account } = key;
+    const known = this.#byDigest.get(digest);
+    if (known !== undefined) {
+      if (known.account !== account) return `this key is one of account ${known.account} here`;
+      const ended = soonestEnd(known, key);
+      this.#known += 1;
+      if (ended !== known) this.#ended += 1;
+      this.#byDigest.set(digest, ended);
+      return undefined;
+    }
+    const owner = this.#accounts.get(account);
+    if (owner === undefined) return `there is no account ${account}: it comes before its keys`;
+    if (owner.environment !== key.environment) {
+      return `account ${account} lives in ${owner.environment}, not in ${key.environment}`;
+    }
+    const wrongName = mistakeInName(key.name);
+    if (!isId(id) || wrongName !== undefined) return wrongName ?? `${id} cannot be an ID`;
+    const isFirstOfOlder = id === account;
+    if (this.#options.plain === false && this.#taken.has(id) && !isFirstOfOlder) {
+      return `another key or account has the ID ${id}`;
+    }
+    this.#byDigest.set(digest, key);
+    this.#taken.add(id);
+    return undefined;
+  }
+}
+
+type Plain = {
+  readonly key: string;
+  readonly account: string;
+  readonly plan: string;
+  readonly environment: string;
+  readonly name?: string;
+};
+
+const NO_RECORD = "it is no line of `keys export`";
+const NO_PLAIN = 'expected {"key","account","plan","environment"}, all of them texts, and "name"';
+
+/** Parses lines; `file` names where they came from. Empty lines are none. */
+export function readLines(file: string, text: string): readonly Line[] {
+  return text.split("\n").flatMap((line, index) => {
+    if (line.trim() === "") return [];
+    return [{ at: `${file}:${index + 1}`, value: parsed(line) }];
+  });
+}
+
+/** Undefined where it is no JSON: a line may hold a key, and is never repeated. */
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
