@@ -1,5 +1,6 @@
 import { holdsKey } from "../core/keys/key.ts";
 import { DONE, FAILED, fail, WRONG_USAGE } from "../server/process/process-door.ts";
+import { WHOLE_KEY } from "./frame/config-file.ts";
 import { generalHelp, groupHelp, verbHelp } from "./frame/help.ts";
 import { parseCall } from "./frame/parse.ts";
 import { didYouMean } from "./frame/suggest.ts";
@@ -65,10 +66,10 @@ export async function run(
   if (first === WORKER && terminal.process.parent !== undefined) {
     return (await import("../server/workers/worker.ts")).runWorker(terminal);
   }
+  if (argv.some((text) => holdsKey(text))) return fail(terminal, WRONG_USAGE, WHOLE_KEY);
   if (first === "--version" || first === "version") return tellVersion(rest, terminal, version);
   if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);
 
-  if (argv.some((text) => holdsKey(text))) return wholeKey(terminal);
   const verb = findVerb(argv);
   if (verb === undefined) return unknownVerb(argv, terminal);
   const parsed = parseCall(verb, argv.slice(verb.name.split(" ").length));
@@ -79,13 +80,6 @@ export async function run(
   } catch (error) {
     return fail(terminal, FAILED, error instanceof Error ? error.message : String(error));
   }
-}
-
-/** Anyone who can list the processes has read the key by now; the message does not repeat it. */
-function wholeKey(terminal: Terminal): number {
-  const message =
-    "An argument holds a whole key, which others can see in the list of processes: give its ID, or the key by stdin, as in `tollgate keys find - < FILE`. Rotate it if others use this machine";
-  return fail(terminal, WRONG_USAGE, message);
 }
 
 function tellVersion(rest: readonly string[], terminal: Terminal, version: string): number {

@@ -31,7 +31,7 @@ export function parseCall(verb: Verb, argv: readonly string[]): Parsed {
     const wrong = misused(token, options);
     if (wrong !== undefined) return { ok: false, message: wrong };
   }
-  const call = callOf(parsed.values, parsed.positionals);
+  const call = callOf(parsed.values, parsed.positionals, argv);
   return call.flag("help") ? { ok: true, call } : counted(verb, call);
 }
 
@@ -74,11 +74,12 @@ function counted(verb: Verb, call: Call): Parsed {
 
 type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;
 
-function callOf(values: Values, args: readonly string[]): Call {
+function callOf(values: Values, args: readonly string[], words: readonly string[]): Call {
   const texts = (option: string) =>
     [values[option] ?? []].flat().filter((value) => typeof value === "string");
   return {
     args,
+    words,
     texts,
     text: (option) => texts(option).at(-1),
     flag: (option) => [values[option] ?? []].flat().includes(true),

@@ -33,6 +33,8 @@ export type Option = {
 /** One use of a verb, parsed. */
 export type Call = {
   readonly args: readonly string[];
+  /** All of it as it was typed. */
+  readonly words: readonly string[];
   text(option: string): string | undefined;
   texts(option: string): readonly string[];
   flag(option: string): boolean;

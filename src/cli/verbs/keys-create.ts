@@ -52,11 +52,11 @@ export const keysCreate: Verb = {
 function readWanted(call: Call): WantedKeys | string {
   const [environment, plan, account] = [call.text("env"), call.text("plan"), call.text("account")];
   const missing = [
-    ...(environment === undefined ? ["--env"] : []),
-    ...(plan === undefined ? ["--plan"] : []),
+    ...(environment === undefined ? ["--env ENV"] : []),
+    ...(plan === undefined ? ["--plan PLAN"] : []),
   ];
   if (missing.length > 0 && account === undefined) {
-    return `Missing ${missing.join(" and ")}: a new account needs an environment and a plan`;
+    return `Missing ${missing.join(", ")} (see: tollgate help keys create)`;
   }
   const expires = readPeriod(call, "expires");
   if (typeof expires === "string") return expires;

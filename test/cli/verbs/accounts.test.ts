@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "vitest";
+import { startRedis } from "../../support/redis/redis.ts";
+import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+type Account = {
+  readonly account: string;
+  readonly plan: string;
+  readonly limits: Record<string, number>;
+  readonly meta: Record<string, string>;
+  readonly state: string;
+  readonly suspended: { until: number | null; reason: string } | null;
+  readonly keys: readonly string[];
+};
+
+const NOW_MS = Date.UTC(2030, 0, 1);
+
+describe("accounts", () => {
+  let folder: Folder;
+  let file: string;
+  const run = (...args: string[]) => runVerb([...args, "--config", file], { nowMs: NOW_MS });
+  const accounts = (...args: string[]) => run("accounts", ...args);
+  const create = (...args: string[]) =>
+    run("keys", "create", "--env", "production", "--plan", "free", "--json", ...args);
+  const show = async (id: string) => jsonOf<Account>(await accounts("show", id, "--json"));
+
+  beforeEach(async () => {
+    folder = await openFolder();
+    file = await writeConfig(folder);
+  });
+  afterEach(() => folder[Symbol.asyncDispose]());
+
+  it("list and show tell an account with its keys that work", async () => {
+    const [one, two] = [
+      jsonOf<{ id: string }>(await create("--account", "acme", "--meta", "tenant=42")),
+      jsonOf<{ id: string }>(await create("--account", "acme")),
+    ];
+    await create();
+    await run("keys", "revoke", two.id);
+    assert.deepEqual(await show("acme"), {
+      account: "acme",
+      environment: "production",
+      plan: "free",
+      limits: {},
+      meta: { tenant: "42" },
+      state: "active",
+      suspended: null,
+      created: NOW_MS / 1000,
+      keys: [one.id],
+    });
+    assert.equal((await show(one.id)).account, "acme");
+    const all = jsonOf<Account[]>(await accounts("list", "--json"));
+    assert.equal(all.length, 2);
+    assert.match(all[1]?.account ?? "", /^a_[0-9A-Za-z]{12}$/);
+    assert.equal(jsonOf<Account[]>(await accounts("list", "--plan", "pro", "--json")).length, 0);
+    assert.equal((await accounts("list", "--env", "prod")).status, 64);
+    assert.match(
+      (await accounts("list")).out,
+      /^ACCOUNT +ENVIRONMENT +PLAN +LIMITS +KEYS +STATE\n/,
+    );
+    assert.match((await accounts("show", "acme")).out, /metadata +tenant=42/);
+  });
+
+  it("set changes plan, limits and metadata; own limits stay beside another plan, and are named", async () => {
+    await create("--account", "acme", "--limit", "minute=500", "--meta", "tenant=42");
+    const moved = await accounts("set", "acme", "--plan", "pro", "--meta", "region=eu");
+    assert.equal(moved.out, "Account acme is on plan pro, with its own limits minute=500\n");
+    const { plan, limits, meta } = await show("acme");
+    assert.deepEqual(
+      [plan, limits, meta],
+      ["pro", { minute: 500 }, { tenant: "42", region: "eu" }],
+    );
+    await accounts("set", "acme", "--limit", "minute=6", "--limit", "day=7", "--meta", "tenant=");
+    assert.deepEqual((await show("acme")).limits, { minute: 6, day: 7 });
+    assert.deepEqual((await show("acme")).meta, { region: "eu" });
+    await accounts("set", "acme", "--no-limits", "--limit", "hour=8");
+    assert.deepEqual((await show("acme")).limits, { hour: 8 });
+    await accounts("set", "acme", "--no-limits");
+    assert.deepEqual((await show("acme")).limits, {});
+  });
+
+  it("set refuses a custom plan without a window with 64, and changes nothing of any", async () => {
+    await create("--account", "one", "--limit", "minute=5");
+    await create("--account", "two");
+    const { status, err } = await accounts("set", "one", "two", "--plan", "enterprise");
+    assert.equal(status, 64);
+    assert.match(err, /plan enterprise without a limit, .*--limit minute=500 \(account two\)/);
+    assert.deepEqual([(await show("one")).plan, (await show("two")).plan], ["free", "free"]);
+    const dropped = await accounts("set", "one", "--plan", "enterprise", "--no-limits");
+    assert.equal(dropped.status, 64);
+    assert.equal((await accounts("set", "one", "--plan", "enterprise")).status, 0);
+  });
+
+  it("set is wrong usage without an account or a change, and 1 with an unknown one", async () => {
+    await create("--account", "acme");
+    for (const [args, message] of [
+      [["--plan", "pro"], /Missing ID, or --on PLAN/],
+      [["acme", "--on", "free", "--plan", "pro"], /not both/],
+      [["acme"], /Nothing to set/],
+      [["acme", "--plan", "gold"], /"gold" as it is unknown: expected free, pro/],
+      [["--on", "gold", "--plan", "pro"], /"gold" as it is unknown/],
+      [["acme", "--limit", "week=1"], /--limit as WINDOW=NUMBER/],
+      [["acme", "--meta", "tenant"], /--meta as NAME=VALUE/],
+      [["acme", "--meta", "Tenant=1"], /metadata name "Tenant"/],
+    ] as const) {
+      const { status, err, out } = await accounts("set", ...args);
+      assert.deepEqual([status, out], [64, ""], args.join(" "));
+      assert.match(err, message);
+    }
+    const unknown = await accounts("set", "acme", "nobody", "--plan", "pro");
+    assert.equal(unknown.status, 1);
+    assert.equal((await show("acme")).plan, "free");
+  });
+
+  it("set --on moves every account of a plan, also one that is no longer configured", async () => {
+    for (const name of ["a", "b", "c"]) await create("--account", name);
+    await create("--account", "other");
+    await accounts("set", "other", "--plan", "pro");
+    const moved = await accounts("set", "--on", "free", "--plan", "business", "--json");
+    assert.deepEqual(jsonOf(moved), { changed: 3 });
+    assert.equal((await show("other")).plan, "pro");
+    const again = await accounts("set", "--on", "free", "--plan", "business");
+    assert.deepEqual([again.status, again.out], [0, "0 accounts are changed\n"]);
+  });
+
+  it("suspend and resume tell the state, which ends by itself where it was told to", async () => {
+    await create("--account", "acme");
+    const args = ["suspend", "acme", "--for", "2h", "--reason", "unpaid", "--json"];
+    const { state, suspended } = jsonOf<Account>(await accounts(...args));
+    assert.equal(state, "suspended");
+    assert.deepEqual(suspended, {
+      since: NOW_MS / 1000,
+      until: NOW_MS / 1000 + 7_200,
+      reason: "unpaid",
+    });
+    assert.match(
+      (await accounts("show", "acme")).out,
+      /suspended until 2030-01-01 02:00:00Z: unpaid/,
+    );
+    assert.equal(jsonOf<Account>(await accounts("resume", "acme", "--json")).state, "active");
+    const twice = await accounts("resume", "acme");
+    assert.deepEqual([twice.status, twice.err], [1, "Account acme is not suspended\n"]);
+    assert.equal((await accounts("suspend", "nobody")).status, 1);
+    assert.equal((await accounts("suspend", "acme", "--for", "soon")).status, 64);
+  });
+
+  it("reset asks the running gateway, and names admin.listen where there is none", async () => {
+    await create("--account", "acme");
+    const { status, err } = await accounts("reset", "acme");
+    assert.equal(status, 1);
+    assert.match(err, /admin\.listen/);
+  });
+
+  it("each verb has an example in its help", async () => {
+    for (const verb of ["list", "show", "set", "suspend", "resume", "reset"]) {
+      assert.match((await accounts(verb, "--help")).out, new RegExp(`tollgate accounts ${verb} `));
+    }
+  });
+});
+
+describe("accounts in Redis", () => {
+  it("are changed and reset as those in a file", async () => {
+    const redis = await startRedis();
+    await using folder = await openFolder();
+    const file = await writeConfig(folder, { store: redis.url, keys: "redis" });
+    const run = (...args: string[]) => runVerb([...args, "--json", "--config", file]);
+    try {
+      await run(..."keys create --env staging --plan free --account acme".split(" "));
+      const moved = await run(..."accounts set acme --plan pro --limit day=5".split(" "));
+      assert.equal(jsonOf<Account>(moved).plan, "pro");
+      assert.deepEqual(jsonOf(await run("accounts", "reset", "acme")), {
+        account: "acme",
+        environment: "staging",
+        windows: [],
+      });
+      const wrong = await run("accounts", "reset", "acme", "--window", "week");
+      assert.equal(wrong.status, 64);
+      assert.match(wrong.err, /Unknown window "week": expected second, minute/);
+    } finally {
+      await redis.close();
+    }
+    const away = await run("accounts", "reset", "acme");
+    assert.deepEqual([away.status, away.out], [1, ""]);
+  });
+});

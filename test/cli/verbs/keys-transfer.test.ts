@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "vitest";
+import { digestKey } from "../../../src/core/keys/key.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+type Told = { readonly id: string; readonly key: string; readonly account: string };
+
+describe("keys by stdin", () => {
+  let folder: Folder;
+  let file: string;
+  const keys = (stdin: string, ...args: string[]) =>
+    runVerb(["keys", ...args, "--config", file], { stdin });
+  const create = async (...args: string[]) =>
+    jsonOf<Told>(
+      await keys("", "create", "--env", "production", "--plan", "free", "--json", ...args),
+    );
+
+  beforeEach(async () => {
+    folder = await openFolder();
+    file = await writeConfig(folder, {
+      more: "foreignKeys: [{ prefix: sk_, min: 22 }]\n",
+    });
+  });
+  afterEach(() => folder[Symbol.asyncDispose]());
+
+  it("are found and revoked, and never repeated", async () => {
+    const made = await create();
+    const found = await keys(`${made.key}\n`, "find", "-", "--json");
+    assert.equal(jsonOf<Told>(found).id, made.id);
+    const unknown = await keys(KEY, "find", "-");
+    assert.deepEqual([unknown.status, unknown.err], [1, "This key is not known here\n"]);
+    assert.equal((await keys(made.key, "revoke", "-")).out, `Key ${made.id} is revoked\n`);
+    assert.match((await keys(made.key, "find", "-")).out, /state +revoked/);
+    assert.equal((await keys("", "find", "-")).status, 64);
+    assert.equal((await keys(made.key, "find", made.id)).status, 64);
+  });
+
+  it("as an argument of any verb are wrong usage, and stand nowhere in what is said", async () => {
+    const foreign = `sk_${"b".repeat(24)}`;
+    for (const args of [
+      ["keys", "show", KEY],
+      ["keys", "revoke", KEY],
+      ["keys", "set", "k_1", `--name=${KEY}`],
+      ["usage", KEY],
+      ["bans", "lift", `x${KEY}`],
+      [KEY],
+      ["keys", KEY],
+      ["help", KEY],
+      ["keys", "show", foreign, "--config", file],
+      ["accounts", "show", foreign, "--config", file],
+    ]) {
+      const { status, out, err } = await runVerb(args);
+      assert.deepEqual([status, out], [64, ""], args.join(" "));
+      assert.doesNotMatch(err, /Smuggle|bbbb/);
+    }
+  });
+
+  it("set changes a key in place, and needs something to change", async () => {
+    const { id } = await create("--scope", "read");
+    const set = ["--name", "new", "--scope", "orders:write", "--drop-scope", "read"];
+    await keys("", "set", id, ...set, "--from", "192.0.2.0/24", "--expires", "90d");
+    const shown = jsonOf<Record<string, unknown>>(await keys("", "show", id, "--json"));
+    assert.deepEqual(
+      [shown.name, shown.scopes, shown.from, typeof shown.expires],
+      ["new", ["orders:write"], ["192.0.2.0/24"], "number"],
+    );
+    await keys("", "set", id, "--from", "any", "--expires", "never");
+    const later = jsonOf<Record<string, unknown>>(await keys("", "show", id, "--json"));
+    assert.deepEqual([later.from, later.expires], [[], null]);
+    assert.equal((await keys("", "set", id)).status, 64);
+    assert.equal((await keys("", "set", id, "--from", "any", "--from", "::1")).status, 64);
+    assert.equal((await keys("", "set", "nobody", "--name", "x")).status, 1);
+  });
+
+  it("list is filtered by environment, plan, account and state", async () => {
+    const [one, two] = [await create("--account", "acme"), await create()];
+    await keys("", "revoke", two.id);
+    const ids = async (...args: string[]) =>
+      jsonOf<Told[]>(await keys("", "list", "--json", ...args)).map(({ id }) => id);
+    assert.deepEqual(await ids("--state", "works"), [one.id]);
+    assert.deepEqual(await ids("--state", "revoked"), [two.id]);
+    assert.deepEqual(await ids("--account", "acme"), [one.id]);
+    assert.deepEqual(await ids("--env", "staging"), []);
+    assert.deepEqual(await ids("--plan", "free"), [one.id, two.id]);
+    assert.equal((await keys("", "list", "--state", "dead")).status, 64);
+    assert.equal((await keys("", "list", "--env", "prod")).status, 64);
+  });
+
+  it("go from a file to Redis and back with ids, ends and accounts, and no key", async () => {
+    const redis = await startRedis();
+    await using other = await openFolder();
+    const remote = await writeConfig(other, { store: redis.url, keys: "redis" });
+    try {
+      const old = await create("--account", "acme", "--scope", "beta", "--from", "::1");
+      await keys("", "rotate", old.id, "--grace", "1h");
+      const out = (await keys("", "export")).out;
+      assert.doesNotMatch(out, new RegExp(old.key));
+      assert.match(out, /^\{"record":"account","version":2,"id":"acme"/);
+      const there = (...args: string[]) =>
+        runVerb(["keys", ...args, "--config", remote], { stdin: out });
+      const dry = jsonOf(await there("import", "-", "--dry-run", "--json"));
+      assert.deepEqual(dry, { keys: 2, accounts: 1, known: 0, ended: 0 });
+      assert.equal(jsonOf<Told[]>(await there("list", "--json")).length, 0);
+      assert.deepEqual(jsonOf(await there("import", "-", "--json")), dry);
+      const again = { keys: 0, accounts: 0, known: 2, ended: 0 };
+      assert.deepEqual(jsonOf(await there("import", "-", "--json")), again);
+      assert.equal((await there("export")).out, out);
+      await there("revoke", "acme");
+      const back = (await there("export")).out;
+      const here = await keys(back, "import", "-", "--json");
+      assert.deepEqual(jsonOf(here), { ...again, ended: 2 });
+      assert.equal((await keys("", "export")).out, back);
+    } finally {
+      await redis.close();
+    }
+  });
+
+  it("come in all or none, each mistake with its line", async () => {
+    await create("--account", "acme");
+    const path = join(folder.path, "plain.jsonl");
+    const line = (more: object) =>
+      JSON.stringify({
+        key: KEY,
+        account: "shop",
+        plan: "free",
+        environment: "production",
+        ...more,
+      });
+    const lines = [
+      line({}),
+      "{oops",
+      line({ key: "sk_short" }),
+      line({ key: `sk_${"c".repeat(22)}`, account: "acme", plan: "pro" }),
+      line({ plan: "gold", account: "new" }),
+      line({ environment: "prod" }),
+      line({ account: ".." }),
+      line({ extra: 1 }),
+      line({ account: "other" }),
+      line({ plan: "enterprise", account: "big" }),
+    ];
+    await writeFile(path, lines.join("\n"));
+    const before = await readFile(join(folder.path, "data/keys.json"), "utf8");
+    const { status, out, err } = await keys("", "import", path, "--plain");
+    assert.deepEqual([status, out], [1, ""]);
+    const told = err
+      .trim()
+      .split("\n")
+      .map((text) => text.replace(`${path}:`, ""));
+    assert.deepEqual(
+      told.map((text) => text.split(":")[0]),
+      ["2", "3", "4", "5", "6", "7", "8", "9", "10"],
+    );
+    assert.match(told[2] ?? "", /^4: account acme is on plan free here, not on pro/);
+    assert.doesNotMatch(err, /Smuggle|sk_short|cccc/);
+    assert.equal(await readFile(join(folder.path, "data/keys.json"), "utf8"), before);
+    await writeFile(path, lines[0] ?? "");
+    assert.equal((await keys("", "import", path, "--plain")).status, 0);
+    const stored = await readFile(join(folder.path, "data/keys.json"), "utf8");
+    assert.ok(stored.includes(digestKey(KEY)) && !stored.includes(KEY));
+  });
+
+  it("10,000 foreign keys are in within seconds, and none of them is kept", async () => {
+    const lines = Array.from({ length: 10_000 }, (_, i) => {
+      const key = `sk_${String(i).padStart(22, "x")}`;
+      return JSON.stringify({
+        key,
+        account: `acme-${i % 3_000}`,
+        plan: "free",
+        environment: "staging",
+      });
+    });
+    const startedMs = performance.now();
+    const made = await keys(lines.join("\n"), "import", "-", "--plain", "--json");
+    const tookMs = performance.now() - startedMs;
+    assert.deepEqual(jsonOf(made), { keys: 10_000, accounts: 3_000, known: 0, ended: 0 });
+    assert.ok(tookMs < 5_000, `${tookMs} ms`);
+    assert.doesNotMatch(await readFile(join(folder.path, "data/keys.json"), "utf8"), /sk_/);
+    const again = await keys(lines.join("\n"), "import", "-", "--plain", "--json");
+    assert.deepEqual(jsonOf(again), { keys: 0, accounts: 0, known: 10_000, ended: 0 });
+  });
+});
