@@ -52,22 +52,36 @@ export function readNewPet(body: Uint8Array): Judged<NewPet> {
   return judgeNewPet(value as Record<string, unknown>);
 }
 
+const NAME_WANTED = `a string of 1 to ${NAME_CHARACTERS_MAX} Unicode characters`;
+const CATEGORY_WANTED = "an int64, written as an integer";
+
 function judgeNewPet({ name, categoryId, status }: Record<string, unknown>): Judged<NewPet> {
   const problems: string[] = [];
   const goodName = isName(name);
-  if (!goodName) {
-    problems.push(`name is required: a string of 1 to ${NAME_CHARACTERS_MAX} Unicode characters`);
-  }
+  if (!goodName) problems.push(wanted("name", NAME_WANTED, name));
   const goodCategory = typeof categoryId === "bigint";
-  if (!goodCategory) {
-    problems.push("categoryId is required: an int64, written as an integer");
-  }
+  if (!goodCategory) problems.push(wanted("categoryId", CATEGORY_WANTED, categoryId));
   const goodStatus = status === undefined || isPetStatus(status);
   if (!goodStatus) problems.push(`status must be one of ${STATUSES.join(", ")}, or left out`);
   if (!goodName || !goodCategory || !goodStatus) {
     return refuse("invalid_body", problems.join("; "));
   }
   return accept(status === undefined ? { name, categoryId } : { name, categoryId, status });
+}
+
+/** A field that is not there is told apart from one of the wrong type or size. */
+function wanted(field: string, kind: string, found: unknown): string {
+  if (found === undefined) return `${field} is required: ${kind}`;
+  return `${field} must be ${kind}: found ${spoken(found)}`;
+}
+
+function spoken(value: unknown): string {
+  if (typeof value === "string")
+    return value === "" ? "an empty string" : `the string ${quoted(value)}`;
+  if (typeof value === "number") return "another number";
+  if (typeof value === "bigint") return "a number";
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "object" && value !== null ? "an object" : String(value);
 }
 
 /** Characters are Unicode scalar values, so a lone surrogate is none; blanks and controls are. */

@@ -1,5 +1,5 @@
 /** Every way the pets API says no: one row per code. The words are given where it is said. */
-const PROBLEMS = {
+export const PROBLEMS = {
   invalid_request: 400,
   invalid_parameter: 400,
   invalid_body: 400,

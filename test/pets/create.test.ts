@@ -111,6 +111,31 @@ test("__proto__ in a body neither lends its fields nor pollutes", async (t) => {
   assert.equal(({} as Record<string, unknown>).status, undefined);
 });
 
+test("a field of the wrong type is not told to be missing, and a missing one is", async (t) => {
+  const api = await openApi(t);
+  const messageOf = async (body: string) =>
+    ((await api.post(body)).json as { readonly message: string }).message;
+  const wanted = "an int64, written as an integer";
+  for (const [value, found] of [
+    ['"7"', 'the string "7"'],
+    ["1.5", "another number"],
+    ["9223372036854775808", "another number"],
+    ["null", "null"],
+    ["true", "true"],
+    ["[7]", "an array"],
+    ["{}", "an object"],
+  ]) {
+    const message = await messageOf(`{"name":"Ada","categoryId":${value}}`);
+    assert.equal(message, `categoryId must be ${wanted}: found ${found}`);
+  }
+  assert.equal(await messageOf('{"name":"Ada"}'), `categoryId is required: ${wanted}`);
+  assert.match(await messageOf('{"categoryId":1}'), /^name is required: a string/);
+  assert.match(
+    await messageOf('{"name":"","categoryId":1}'),
+    /^name must be .*: found an empty string$/,
+  );
+});
+
 test("a key given twice is 400, however it is spelt; in separate objects it is not", async (t) => {
   await assertAllInvalid(t, [
     '{"name":"a","categoryId":1,"name":"b"}',

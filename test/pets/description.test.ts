@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "vitest";
 import { parseDocument } from "yaml";
+import { REFUSALS } from "../../src/core/refusal.ts";
+import { PROBLEMS } from "../../src/pets/problem.ts";
 import { type Answer, openApi } from "./api.ts";
 import { flaws, type Schema } from "./schema.ts";
 
@@ -21,7 +23,7 @@ type Operation = {
 };
 type Description = {
   openapi: string;
-  info: { version: string };
+  info: { version: string; description: string; contact: { email: string } };
   servers: { url: string; description: string }[];
   tags: { name: string }[];
   security: Record<string, unknown>[];
@@ -35,6 +37,7 @@ type Description = {
 };
 
 const FILE = new URL("../../config/pets.openapi.yaml", import.meta.url);
+const CONFIG = new URL("../../config/tollgate.yaml", import.meta.url);
 const SOURCE = readFileSync(FILE, "utf8");
 const used = new Set<string>();
 const description = read();
@@ -126,6 +129,27 @@ test("getPet is announced as deprecated, removed on 5 December 2030, with a succ
   assert.equal(headers.Deprecation?.example, `@${sinceMs / 1_000}`);
   assert.equal(headers.Sunset?.example, new Date("2030-12-05").toUTCString());
   assert.deepEqual([listPets.deprecated, createPet.deprecated], [undefined, undefined]);
+});
+
+test("a generated client has base URLs: no server's URL has a variable", () => {
+  for (const { url } of description.servers) assert.equal(new URL(url).pathname, "/v1");
+});
+
+test("the codes of an Error are those of the gateway and of the service, all and no other", () => {
+  const { code } = description.components.schemas.Error?.properties ?? {};
+  const codes = [...Object.keys(REFUSALS), ...Object.keys(PROBLEMS)];
+  assert.deepEqual(code?.enum, [...new Set(codes)].sort());
+});
+
+test("the plans are those of the shipped configuration", () => {
+  const { plans } = parseDocument(readFileSync(CONFIG, "utf8")).toJS() as { plans: object };
+  const rows = Object.entries(plans).map(([name, plan]: [string, Record<string, number>]) => {
+    const cell = (window: string) => plan[window]?.toLocaleString("en") ?? "agreed";
+    return `| ${name[0]?.toUpperCase()}${name.slice(1)} | ${cell("minute")} | ${cell("day")} |`;
+  });
+  for (const row of rows) assert.ok(description.info.description.includes(row), row);
+  assert.equal(rows.length, 4);
+  assert.ok(description.info.contact.email);
 });
 
 test("int64 has its exact bounds wherever it is named", () => {
