@@ -17,7 +17,7 @@ import {
   securityFields,
 } from "./http/answer.ts";
 import { isJson, LINGER_BYTES_MAX, readMembers } from "./http/body.ts";
-import { EventStream } from "./http/event-stream.ts";
+import { type EventSource, EventStream } from "./http/event-stream.ts";
 import { type Guarded, readHead, refuseStranger } from "./http/guard.ts";
 import { keepRoom } from "./http/keep-room.ts";
 import { answerBrokenRequests } from "./http/parser-error.ts";
@@ -28,8 +28,8 @@ export type AdminDeps = Omit<ApiDeps, "events"> & {
   /** The checks; of one environment where it is named. */
   readonly checks: (environment?: string) => Checks;
   readonly metrics: Pick<Metrics, "render">;
-  /** The data of the next event for those who watch, as one line. Never rejects. */
-  readonly figures: () => Promise<string>;
+  /** The figures of now, for those who watch. Never rejects. */
+  readonly figures: () => Promise<object>;
 };
 
 type Deps = AdminDeps & { readonly events: EventStream };
@@ -71,10 +71,9 @@ export async function startAdmin(
   const limits = { ...LIMITS, ...options.limits };
   const guarded: Guarded = { host: listen.host, hosts, token };
   const events = new EventStream({
-    event: "figures",
     everyMs: FIGURES_EVERY_MS,
     watchersMax: WATCHERS_MAX,
-    read: options.figures,
+    ...newsOf(options),
   });
   const deps: Deps = { ...options, events };
   const serve = (request: IncomingMessage, response: ServerResponse) => {
@@ -113,6 +112,21 @@ export async function startAdmin(
     return close(server);
   };
   return { url: urlOf(server), close: closeAll };
+}
+
+/** Reads what those who watch are told: the figures, and the events since they watch. */
+function newsOf({ figures, recent }: AdminDeps): Pick<EventSource, "begin" | "read"> {
+  let { last } = recent;
+  const begin = () => {
+    last = recent.last;
+  };
+  const read = async () => {
+    const happened = recent.since(last);
+    begin();
+    const news = [{ event: "figures", data: JSON.stringify(await figures()) }];
+    return [...news, ...happened.map((one) => ({ event: "happened", data: JSON.stringify(one) }))];
+  };
+  return { begin, read };
 }
 
 /** Answers a request: at the open endpoints first, then at /api after the guard. */
@@ -249,9 +263,7 @@ export function openAdmin(admin: NonNullable<Config["admin"]>, house: AdminHouse
     await gather?.();
     return metrics.render();
   };
-  const readFigures = figuresReader(house);
-  const figures = async () => JSON.stringify(await readFigures());
-  return startAdmin({ ...house, ...admin, metrics: { render }, figures });
+  return startAdmin({ ...house, ...admin, metrics: { render }, figures: figuresReader(house) });
 }
 
 /** 200 while all of it is well, else 503: machines read the status, people the reasons. */

@@ -12,6 +12,7 @@ import type { KeyStore } from "../../src/stores/interface/key-store.ts";
 import type { QuotaStore } from "../../src/stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open.ts";
 import type { Checks } from "../../src/telemetry/health.ts";
+import { RecentEvents } from "../../src/telemetry/recent-events.ts";
 
 export const TOKEN = "canary-admin-token-0123456789abcdef";
 /** Noon of some day: far from the edge of a minute or a day. */
@@ -110,7 +111,8 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     checks: (environment) => state.checksOf(environment),
     reload: () => state.reloaded(),
     metrics,
-    figures: async () => "{}",
+    figures: async () => ({}),
+    recent: new RecentEvents(),
     log: { info: note, error: note },
     now,
     spreadKeys: async () => {},

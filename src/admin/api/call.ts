@@ -3,6 +3,7 @@ import type { Reloaded } from "../../config/reload.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
+import type { RecentEvents } from "../../telemetry/recent-events.ts";
 import type { EventStream } from "../http/event-stream.ts";
 
 /**
@@ -21,6 +22,8 @@ export type ApiDeps = {
   readonly spreadKeys: () => Promise<void>;
   /** The live figures for those who watch. */
   readonly events: Pick<EventStream, "open">;
+  /** The last events of the gateway. */
+  readonly recent: Pick<RecentEvents, "since" | "last">;
 };
 
 /** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */

@@ -111,10 +111,13 @@ function tellConfig({ deps }: Call): Answer {
   return json(200, shownConfig(deps.config()));
 }
 
-/** Begins with the routes that there are, so that a page offers no more than it can ask for. */
+/**
+ * Begins with the last events, and with the routes that there are, so that a page offers no more
+ * than it can ask for.
+ */
 function watch({ deps }: Call): Answer {
   const routes = TABLE.map(({ method, segments }) => `${method} ${segments.join("/")}`);
-  return deps.events.open({ routes });
+  return deps.events.open({ routes, happened: deps.recent.since(0) });
 }
 
 async function reload({ deps, members }: Call): Promise<Answer> {

@@ -4,12 +4,16 @@ import { type Answer, problem } from "./answer.ts";
 /** A reader that takes nothing for so many events is cut. */
 const MISSED_MAX = 15;
 
-/** A source of server-sent events: `read` gives the data of the next one, as one line. */
+/** One server-sent event. `data` is one line. */
+export type StreamedEvent = { readonly event: string; readonly data: string };
+
+/** `read` gives the events since it was called last. It never rejects. */
 export type EventSource = {
-  readonly event: string;
   readonly everyMs: number;
   readonly watchersMax: number;
-  readonly read: () => string | Promise<string>;
+  /** Called when somebody watches again, ahead of the first reading. */
+  readonly begin: () => void;
+  readonly read: () => Promise<readonly StreamedEvent[]>;
 };
 
 /**
@@ -40,7 +44,7 @@ export class EventStream {
       return problem("too_many_watchers", message, { fields: ["Retry-After", "5"] });
     }
     const stream = (response: ServerResponse) => {
-      response.write(`event: hello\ndata: ${JSON.stringify(hello)}\n\n`);
+      response.write(textOf({ event: "hello", data: JSON.stringify(hello) }));
       this.#add(response);
     };
     return { status: 200, type: "text/event-stream", body: "", fields: [], stream };
@@ -64,7 +68,10 @@ export class EventStream {
       this.#watchers.delete(response);
       if (this.#watchers.size === 0) this.#rest();
     });
-    this.#timer ??= setInterval(() => void this.#tell(), this.#source.everyMs);
+    if (this.#timer === undefined) {
+      this.#source.begin();
+      this.#timer = setInterval(() => void this.#tell(), this.#source.everyMs);
+    }
     void this.#tell();
   }
 
@@ -78,7 +85,7 @@ export class EventStream {
     if (this.#reading) return;
     this.#reading = true;
     try {
-      const text = `event: ${this.#source.event}\ndata: ${await this.#source.read()}\n\n`;
+      const text = (await this.#source.read()).map(textOf).join("");
       for (const [response, missed] of this.#watchers) this.#write(response, missed, text);
     } finally {
       this.#reading = false;
@@ -95,4 +102,8 @@ export class EventStream {
       this.#watchers.set(response, missed + 1);
     }
   }
+}
+
+function textOf({ event, data }: StreamedEvent): string {
+  return `event: ${event}\ndata: ${data}\n\n`;
 }

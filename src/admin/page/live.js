@@ -1,5 +1,6 @@
 /** Five minutes of samples, one a second. */
 const SAMPLES_MAX = 300;
+const EVENTS_MAX = 200;
 const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 10_000;
 /** A page that nobody sees lets go of the stream. */
@@ -17,6 +18,8 @@ export class Live {
   state = "connecting";
   figures;
   samples = [];
+  /** The last events, the newest first. */
+  events = [];
 
   constructor(api) {
     this.#api = api;
@@ -64,7 +67,14 @@ export class Live {
   }
 
   #take(event, data) {
-    if (event === "hello") this.#api.routes = new Set(data.routes);
+    if (event === "hello") {
+      this.#api.routes = new Set(data.routes);
+      this.events = data.happened.toReversed();
+    }
+    if (event === "happened" && !(data.number <= this.events[0]?.number)) {
+      this.events = [data, ...this.events].slice(0, EVENTS_MAX);
+      this.#tell();
+    }
     if (event !== "figures") return;
     const before = this.figures;
     this.figures = data;

@@ -7,6 +7,7 @@ import { configurationView } from "./configuration.js";
 import { deprecationsView } from "./deprecations.js";
 import { askToken } from "./dialogs.js";
 import { badge, el, fill } from "./elements.js";
+import { eventsView } from "./events.js";
 import { explainView } from "./explain.js";
 import { keepTimes } from "./format.js";
 import { Live } from "./live.js";
@@ -21,6 +22,7 @@ const SECTIONS = [
   { path: "plans", name: "Plans", view: plansView },
   { path: "backends", name: "Backends", view: backendsView },
   { path: "deprecations", name: "Going away", view: deprecationsView },
+  { path: "events", name: "Events", view: eventsView },
   { path: "explain", name: "Explain", view: explainView, needs: "GET /api/explain/:id" },
   { path: "configuration", name: "Configuration", view: configurationView },
 ];

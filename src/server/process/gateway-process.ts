@@ -11,6 +11,7 @@ import { Serving } from "../../gateway/listen/listeners.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import { createCounting } from "../../telemetry/counting.ts";
 import type { Report } from "../../telemetry/log.ts";
+import { RecentEvents } from "../../telemetry/recent-events.ts";
 import { type Engine, RunningGateway, type Spread, type Stores } from "./running-gateway.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, watch } from "./status.ts";
@@ -37,7 +38,7 @@ export async function startProcess(config: Config, options: StartOptions): Promi
     closers.push(() => keys.close());
     const quotas = await openQuotaStore(config, { now, report, serves: true });
     closers.push(() => quotas.close());
-    const stores = { keys, quotas, counting: createCounting() };
+    const stores = { keys, quotas, counting: createCounting(), recent: new RecentEvents() };
     const engine = new GatewayProcess(config, { ...options, now }, stores);
     const running = new RunningGateway(config, options, stores, engine);
     closers.push(() => engine.close());

@@ -12,6 +12,7 @@ import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import { type Counting, takeCounted } from "../../telemetry/counting.ts";
 import { type Checks, checksOf, type Observed } from "../../telemetry/health.ts";
+import type { RecentEvents } from "../../telemetry/recent-events.ts";
 import { Webhook } from "../../telemetry/webhook.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, readGauges } from "./status.ts";
@@ -48,6 +49,7 @@ export type Stores = {
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
   readonly counting: Counting;
+  readonly recent: RecentEvents;
 };
 
 /**
@@ -77,7 +79,9 @@ export class RunningGateway implements Started {
     stores.counting.configured(config, this.#now());
     this.#webhook = new Webhook(config.events, this.#now);
     options.log.onEvent((kind, details) => {
-      this.#webhook.take({ kind, time: this.#now(), gateway: GATEWAY, ...details });
+      const event = { kind, time: this.#now(), gateway: GATEWAY, ...details };
+      this.#webhook.take(event);
+      stores.recent.add(event);
     });
     this.#unwatch = options.supervised === true ? () => {} : this.#watchChanges();
   }
@@ -129,6 +133,7 @@ export class RunningGateway implements Started {
   status(): ProcessStatus {
     return {
       counted: takeCounted(this.#stores.counting),
+      events: this.#stores.recent.take(),
       gauges: readGauges({
         ...this.#engine.watched,
         eventsDropped: () => this.#webhook.dropped,

@@ -3,10 +3,13 @@ import type { Serving } from "../../gateway/listen/listeners.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Counted } from "../../telemetry/counting.ts";
 import type { Check, Checks } from "../../telemetry/health.ts";
+import type { SentEvent } from "../../telemetry/webhook.ts";
 
 /** The counts of one process since it told them last, and how it is: for the one that supervises it. */
 export type ProcessStatus = {
   readonly counted: Counted;
+  /** Events since it told them last. */
+  readonly events: readonly SentEvent[];
   readonly gauges: Gauges;
   readonly checks: Checks;
 };

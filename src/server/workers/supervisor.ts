@@ -4,6 +4,7 @@ import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import { addCounted, createCounting } from "../../telemetry/counting.ts";
 import type { Report } from "../../telemetry/log.ts";
+import { RecentEvents } from "../../telemetry/recent-events.ts";
 import {
   type Engine,
   RunningGateway,
@@ -43,18 +44,22 @@ export async function startWorkers(
     const quotas = await openQuotaStore(config, { now, report });
     closers.push(() => quotas.close());
     const counting = createCounting();
+    const recent = new RecentEvents();
     const cache = await openCompileCache();
     closers.push(() => cache.close());
     const team = new Team(config, {
       count,
       variables: cache.variables,
       log: options.log,
-      onStatus: ({ counted }) => addCounted(counting, counted),
+      onStatus: ({ counted, events }) => {
+        addCounted(counting, counted);
+        for (const event of events) recent.add(event);
+      },
       lines: (lines) => options.relay?.(lines),
     });
     closers.push(() => team.kill());
     await team.open();
-    const stores = { keys, quotas, counting };
+    const stores = { keys, quotas, counting, recent };
     const engine = new Supervisor(options, stores, { team, cache });
     const running = new RunningGateway(config, options, stores, engine);
     await running.openAdmin();

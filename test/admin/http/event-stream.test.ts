@@ -94,8 +94,8 @@ describe("the stream", () => {
   it("reads nothing while nobody watches, and stops reading when the last one leaves", async () => {
     let readings = 0;
     const stream = new EventStream({
-      ...{ event: "tick", everyMs: 10, watchersMax: 2 },
-      read: () => String(++readings),
+      ...{ everyMs: 10, watchersMax: 2, begin: () => {} },
+      read: async () => [{ event: "tick", data: String(++readings) }],
     });
     await sleep(50);
     assert.equal(readings, 0);
@@ -113,8 +113,8 @@ describe("the stream", () => {
 
   it("cuts a reader that takes nothing, and goes on for the others", async () => {
     const stream = new EventStream({
-      ...{ event: "tick", everyMs: 5, watchersMax: 2 },
-      read: () => "1",
+      ...{ everyMs: 5, watchersMax: 2, begin: () => {} },
+      read: async () => [{ event: "tick", data: "1" }],
     });
     const [slow, quick] = [new Watcher(), new Watcher()];
     slow.writableNeedDrain = true;

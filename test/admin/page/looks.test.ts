@@ -21,7 +21,7 @@ async function openFull() {
   });
   for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
   const paths = ["", "accounts", `accounts/${account}`, "bans", "plans", "backends"];
-  return Object.assign(house, { paths: [...paths, "deprecations", "configuration"] });
+  return Object.assign(house, { paths: [...paths, "deprecations", "events", "configuration"] });
 }
 
 describe("every section", () => {

@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { RecentEvents } from "../../src/telemetry/recent-events.ts";
+
+const event = (time: number) => ({ kind: "ban_lifted", time }) as const;
+
+describe("the last events", () => {
+  it("are kept up to 200, the oldest first, and numbered from 1 on", () => {
+    const recent = new RecentEvents();
+    assert.deepEqual(recent.since(0), []);
+    for (let time = 1; time <= 201; time++) recent.add(event(time));
+    const kept = recent.since(0);
+    assert.deepEqual([kept.length, kept[0]?.number, kept[0]?.time], [200, 2, 2]);
+    assert.deepEqual([kept.at(-1)?.number, recent.last], [201, 201]);
+  });
+
+  it("since a number are those after it, and none after the last", () => {
+    const recent = new RecentEvents();
+    for (let time = 1; time <= 3; time++) recent.add(event(time));
+    assert.deepEqual(
+      recent.since(1).map(({ number }) => number),
+      [2, 3],
+    );
+    assert.deepEqual(recent.since(3), []);
+  });
+
+  it("are taken out once, for another process, which numbers them anew", () => {
+    const [worker, watching] = [new RecentEvents(), new RecentEvents()];
+    watching.add(event(1));
+    worker.add(event(2));
+    for (const one of worker.take()) watching.add(one);
+    assert.deepEqual(worker.take(), []);
+    assert.deepEqual(watching.since(1), [{ ...event(2), number: 2 }]);
+    worker.add(event(3));
+    assert.deepEqual(worker.take(), [event(3)]);
+  });
+});
