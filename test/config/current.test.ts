@@ -7,6 +7,7 @@ import { z } from "zod";
 import { loadConfig } from "../../src/config/load.ts";
 import { configSchema } from "../../src/config/schema/json-schema.ts";
 import { brokenFiles } from "./expected.ts";
+import { ENVIRONMENTS, loadFiles, loadLines, PLANS } from "./folder.ts";
 
 const SHIPPED = fileURLToPath(new URL("../../config/tollgate.yaml", import.meta.url));
 
@@ -51,6 +52,54 @@ describe("the JSON Schema", () => {
       assert.equal(accepts(file.text), false);
     });
   }
+});
+
+describe("check and the schema agree on", () => {
+  const schema = z.fromJSONSchema(configSchema() as never);
+  const rows: readonly (readonly [lines: string, isFine: boolean])[] = [
+    ['plans: { free: { minute: "60" } }', true],
+    ['plans: { free: { minute: "sixty" } }', false],
+    ['plans: { free: { minute: " 60" } }', false],
+    ['bans: { factor: "1.5" }', true],
+    ['bans: { factor: "1,5" }', false],
+    ['bans: { observe: "true" }', true],
+    ['bans: { observe: "yes" }', false],
+    ['admin: { hosts: ["[::1]"] }', true],
+    ['admin: { hosts: ["[:::::1]"] }', false],
+    ['admin: { hosts: ["a\\u202eb"] }', false],
+    ["keyHeaders: [x-api-key]", true],
+    ["keyHeaders: [X-Api-Key]", false],
+    ["foreignKeys: [{ prefix: sk_ }]", true],
+    ["foreignKeys: off", true],
+    ["history: 400d", true],
+    ["history: off", true],
+    ["history: forever", false],
+    ["events: { url: https://a.test/x, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz }", true],
+    ["events: { url: https://a.test/x, secret: hush }", false],
+    ["telemetry: { otlp: http://collector:4318 }", true],
+    ["telemetry: { otlp: collector }", false],
+  ];
+  for (const [lines, isFine] of rows) {
+    it(`${isFine ? "taking" : "refusing"} ${lines}`, async () => {
+      const text = `${ENVIRONMENTS}${lines.startsWith("plans") ? "" : PLANS}${lines}\n`;
+      assert.equal((await loadFiles({ "tollgate.yaml": text })).ok, isFine);
+      assert.equal(schema.safeParse(parse(text)).success, isFine);
+    });
+  }
+
+  it("numbers and booleans that a reference in quotes becomes", async () => {
+    const lines = `bans: { factor: "\${F:-1.5}", observe: "\${C:-true}", strikes: "\${S}" }`;
+    const { bans } = await loadLines(lines, { S: "7" });
+    assert.deepEqual([bans?.factor, bans?.observe, bans?.strikes], [1.5, true, 7]);
+    const told = await loadFiles(
+      { "tollgate.yaml": `${ENVIRONMENTS}${PLANS}${lines}` },
+      { S: "7.5" },
+    );
+    assert.match(
+      told.ok ? "" : (told.mistakes[0]?.message ?? ""),
+      /bans.strikes as a whole number/,
+    );
+  });
 });
 
 describe("the shipped configuration", () => {
