@@ -26,6 +26,9 @@ export type Watched = {
   readonly storeUnsafePolicy: () => boolean;
   /** Commands sent to the store since the start. */
   readonly storeCommands: () => number;
+  /** Units. */
+  readonly chargesUncertain: () => number;
+  readonly chargesLost: () => number;
   /** Log lines that were thrown away because the pipe was stuck. */
   readonly logDropped: () => number;
   /** Events that no webhook took. */
@@ -88,6 +91,8 @@ function readsOf(watched: Watched, counting: Counting): Record<PlainName, Read |
     store_up: one(() => (watched.storeUp() ? 1 : 0)),
     store_unavailable_decisions_total: counted(tallies.withoutStore),
     store_commands_total: one(watched.storeCommands),
+    charges_uncertain_total: one(watched.chargesUncertain),
+    charges_lost_total: one(watched.chargesLost),
     store_unsafe_policy: one(() => (watched.storeUnsafePolicy() ? 1 : 0)),
     log_dropped_total: one(watched.logDropped),
     events_dropped_total: one(watched.eventsDropped),

@@ -39,6 +39,7 @@ export function complete(draft: Draft, rest: Rest): Config {
     storePrefix: sound(draft.storePrefix),
     onStoreFailure: sound(draft.onStoreFailure),
     expectedGateways: sound(draft.expectedGateways),
+    storeTimeoutMs: sound(draft.storeTimeout),
     keys: keys === "redis" ? { in: "redis" } : { in: "file", path: resolve(folder, keys) },
     stateFile: resolve(folder, sound(draft.stateFile)),
     workers: sound(draft.workers),

@@ -18,6 +18,8 @@ export type Config = {
   readonly storePrefix: string;
   readonly onStoreFailure: "local" | "deny" | "allow";
   readonly expectedGateways: number;
+  /** How long a call to the store may take before its requests are decided without it. */
+  readonly storeTimeoutMs: number;
   readonly keys: { readonly in: "file"; readonly path: string } | { readonly in: "redis" };
   readonly stateFile: string;
   readonly workers: number | "auto";

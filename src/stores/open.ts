@@ -2,7 +2,7 @@ import type { Config } from "../config/config.ts";
 import type { StoreAddress } from "../config/schema/addresses.ts";
 import type { Report } from "../telemetry/log.ts";
 import type { KeyStore } from "./interface/key-store.ts";
-import type { FailurePolicy, QuotaStore } from "./interface/quota-store.ts";
+import type { QuotaStore } from "./interface/quota-store.ts";
 import { openKeysFile } from "./keys/file-keys.ts";
 import { createMemoryStore } from "./memory/memory-store.ts";
 
@@ -41,16 +41,10 @@ export async function openQuotaStore(
   const { createRedisStore } = await import("./redis/redis-store.ts");
   if (!serves) return createRedisStore({ address, prefix, report });
   const { createFallback } = await import("./outage/fallback.ts");
-  let policy: FailurePolicy = config;
-  const store = await createRedisStore({
+  return createRedisStore({
     address,
     prefix,
     report,
-    gate: (shared, inner) =>
-      createFallback(shared, inner, { policy: () => policy, prefix, report }),
+    outage: (store) => createFallback(store, { policy: config, prefix, report }),
   });
-  store.reconfigure = (next) => {
-    policy = next;
-  };
-  return store;
 }

@@ -90,6 +90,18 @@ export const LOG_EVENTS = {
     members: ["why"],
     meaning: "Something could not be closed on the way out",
   },
+  charges_uncertain: {
+    level: "warn",
+    members: ["store", "units", "accounts"],
+    meaning:
+      "Calls may have run although their answers were lost: these accounts were charged [twice at most](store.md#uncertain-charges)",
+  },
+  charges_lost: {
+    level: "error",
+    members: ["units"],
+    meaning:
+      "The gateway ends while the store is away: these units [are not charged](store.md#lost-charges)",
+  },
   store_evicts: {
     level: "warn",
     members: ["store", "maxmemoryPolicy", "why"],

@@ -78,6 +78,16 @@ export const METRICS = {
     meaning: "`mode` is the `onStoreFailure` of then",
   },
   store_commands_total: { type: "counter", labels: [], help: "Commands sent to the store." },
+  charges_uncertain_total: {
+    type: "counter",
+    labels: [],
+    help: "Units that the store may have charged twice, since an answer of it was lost.",
+  },
+  charges_lost_total: {
+    type: "counter",
+    labels: [],
+    help: "Units that were admitted while the store was away and will never be charged.",
+  },
   store_unsafe_policy: {
     type: "gauge",
     labels: [],

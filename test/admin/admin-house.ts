@@ -150,6 +150,8 @@ const UNWATCHED: Omit<Watched, "storeUp"> = {
   upstreams: () => [],
   storeUnsafePolicy: () => false,
   storeCommands: () => 0,
+  chargesUncertain: () => 0,
+  chargesLost: () => 0,
   logDropped: () => 0,
   eventsDropped: () => 0,
 };

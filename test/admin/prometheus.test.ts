@@ -18,6 +18,8 @@ const WATCHED: Watched = {
   storeUp: () => true,
   storeUnsafePolicy: () => false,
   storeCommands: () => 42,
+  chargesUncertain: () => 0,
+  chargesLost: () => 0,
   logDropped: () => 3,
   eventsDropped: () => 0,
 };

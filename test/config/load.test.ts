@@ -38,6 +38,7 @@ describe("loadConfig fills in", () => {
       storePrefix: "tg",
       onStoreFailure: "local",
       expectedGateways: 1,
+      storeTimeoutMs: 50,
       workers: 1,
       bans: {
         strikes: 20,

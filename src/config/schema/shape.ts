@@ -89,6 +89,11 @@ export const shape = z.strictObject(
       1,
       "Gateways on this store, for the shares of `onStoreFailure: local`.",
     ),
+    storeTimeout: optional(
+      kind.duration({ from: "10ms", to: "1s" }),
+      "50ms",
+      "How long a call to the store may take before it counts as lost. Far regions raise it, stay exact, and pay latency.",
+    ),
     keys: optional(
       kind.file,
       "./data/keys.json",

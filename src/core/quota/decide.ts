@@ -117,7 +117,8 @@ export function decide(account: Account, ask: Ask, nowMs: number): Decision {
   const refused = units - granted;
   const window = refused > 0 && !banned ? lastExhausted(usage, ask) : undefined;
   const struck = window === undefined ? past : strike(past, ask, nowMs, refused, window);
-  const next: Account = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
+  const all: Account = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
+  const next = past.repaired || changes(account, all, ask) ? running(all, nowMs) : all;
   const verdict = verdictOf(next, ask, nowMs, granted, past.repaired);
   const earned = "earned" in struck ? struck.earned : undefined;
   return { account: next, verdict: earned === undefined ? verdict : { ...verdict, earned } };
@@ -144,8 +145,8 @@ type Present = {
  * (docs/reference/http.md#windows). A ban that would begin in the future, and strikes further ahead
  * than they could matter, are damage too.
  */
-function present(account: Account, { limits, bans, units }: Ask, nowMs: number): Present {
-  const usage = units > 0 ? running(account.usage, nowMs) : { ...account.usage };
+function present(account: Account, { limits, bans }: Ask, nowMs: number): Present {
+  const usage: Partial<Record<string, Usage>> = { ...account.usage };
   let repaired = false;
   for (const limit of limits) {
     const { window } = limit;
@@ -171,15 +172,26 @@ function present(account: Account, { limits, bans, units }: Ask, nowMs: number):
   return { usage, strikesMs, ban, repaired };
 }
 
-/** A copy without the windows that are over. */
-function running(usage: Account["usage"], nowMs: number): Partial<Record<string, Usage>> {
-  const left: Partial<Record<string, Usage>> = {};
-  for (const [counter, stored] of Object.entries(usage)) {
+/** Whether an ask leaves an account otherwise than it was: a peek never counts as a change. */
+function changes(before: Account, after: Account, { limits, units }: Ask): boolean {
+  if (units === 0) return false;
+  if (before.ban !== after.ban || before.strikesMs.length !== after.strikesMs.length) return true;
+  if (before.strikesMs.at(-1) !== after.strikesMs.at(-1)) return true;
+  return limits.some((limit) => {
+    const [was, is] = [held(before.usage, limit), held(after.usage, limit)];
+    return was.startMs !== is.startMs || was.count !== is.count || was.refusedMs !== is.refusedMs;
+  });
+}
+
+/** The account without windows that are over: they leave when there is something to write. */
+export function running(account: Account, nowMs: number): Account {
+  const usage: Partial<Record<string, Usage>> = {};
+  for (const [counter, stored] of Object.entries(account.usage)) {
     if (stored !== undefined && windowEnd(windowOf(counter), stored.startMs) > nowMs) {
-      left[counter] = stored;
+      usage[counter] = stored;
     }
   }
-  return left;
+  return { ...account, usage };
 }
 
 /** The same list while nothing leaves it: most accounts have no strike, and share one empty list. */

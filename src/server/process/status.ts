@@ -22,6 +22,8 @@ export type Gauges = {
   readonly storeUnsafePolicy: boolean;
   /** These only grow, as long as the process lives. */
   readonly storeCommands: number;
+  readonly chargesUncertain: number;
+  readonly chargesLost: number;
   readonly logDropped: number;
   readonly eventsDropped: number;
 };
@@ -39,6 +41,8 @@ export function watch(
     storeUp: () => quotas.health().ok,
     storeUnsafePolicy: () => quotas.unsafePolicy?.() ?? false,
     storeCommands: () => quotas.commands?.() ?? 0,
+    chargesUncertain: () => quotas.charges?.().uncertainUnits ?? 0,
+    chargesLost: () => quotas.charges?.().lostUnits ?? 0,
   };
 }
 
@@ -50,6 +54,8 @@ export function readGauges(watched: Omit<Watched, "version">): Gauges {
     storeUp: watched.storeUp(),
     storeUnsafePolicy: watched.storeUnsafePolicy(),
     storeCommands: watched.storeCommands(),
+    chargesUncertain: watched.chargesUncertain(),
+    chargesLost: watched.chargesLost(),
     logDropped: watched.logDropped(),
     eventsDropped: watched.eventsDropped(),
   };
@@ -73,6 +79,8 @@ export function sumGauges(all: readonly Gauges[]): Gauges {
     storeUp: all.every(({ storeUp }) => storeUp),
     storeUnsafePolicy: all.some(({ storeUnsafePolicy }) => storeUnsafePolicy),
     storeCommands: sum(({ storeCommands }) => storeCommands),
+    chargesUncertain: sum(({ chargesUncertain }) => chargesUncertain),
+    chargesLost: sum(({ chargesLost }) => chargesLost),
     logDropped: sum(({ logDropped }) => logDropped),
     eventsDropped: sum(({ eventsDropped }) => eventsDropped),
   };

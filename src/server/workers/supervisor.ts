@@ -88,6 +88,8 @@ class Supervisor implements Engine {
       storeUp: () => team.gauges.storeUp,
       storeUnsafePolicy: () => team.gauges.storeUnsafePolicy,
       storeCommands: () => team.gauges.storeCommands + (stores.quotas.commands?.() ?? 0),
+      chargesUncertain: () => team.gauges.chargesUncertain,
+      chargesLost: () => team.gauges.chargesLost,
       logDropped: () => team.gauges.logDropped + logDropped(),
       eventsDropped: () => team.gauges.eventsDropped,
       workers: () => ({ serving: team.serving, restarts: team.restarts }),

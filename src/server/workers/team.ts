@@ -43,7 +43,13 @@ export class Team {
   #endsMs: number[] = [];
   #lastWhy = "";
   /** Sums of counters of processes that are gone: counters only grow. */
-  #past = { storeCommands: 0, logDropped: 0, eventsDropped: 0 };
+  #past = {
+    storeCommands: 0,
+    chargesUncertain: 0,
+    chargesLost: 0,
+    logDropped: 0,
+    eventsDropped: 0,
+  };
   #restarts = 0;
   urls: Readonly<Record<string, string>> = {};
 
@@ -89,6 +95,8 @@ export class Team {
     return {
       ...now,
       storeCommands: now.storeCommands + this.#past.storeCommands,
+      chargesUncertain: now.chargesUncertain + this.#past.chargesUncertain,
+      chargesLost: now.chargesLost + this.#past.chargesLost,
       logDropped: now.logDropped + this.#past.logDropped + lost,
       eventsDropped: now.eventsDropped + this.#past.eventsDropped,
     };
@@ -201,10 +209,12 @@ export class Team {
   #lose(member: Member, why: string): void {
     if (!this.#members.delete(member)) return;
     this.#leaving.add(member);
-    const { storeCommands = 0, logDropped = 0, eventsDropped = 0 } = member.status?.gauges ?? {};
-    this.#past.storeCommands += storeCommands;
-    this.#past.eventsDropped += eventsDropped;
-    this.#past.logDropped += logDropped + member.lost;
+    const gauges = member.status?.gauges;
+    this.#past.storeCommands += gauges?.storeCommands ?? 0;
+    this.#past.chargesUncertain += gauges?.chargesUncertain ?? 0;
+    this.#past.chargesLost += gauges?.chargesLost ?? 0;
+    this.#past.eventsDropped += gauges?.eventsDropped ?? 0;
+    this.#past.logDropped += (gauges?.logDropped ?? 0) + member.lost;
     if (this.#stopping || !this.#opened) return;
     this.#endsMs.push(performance.now());
     this.#lastWhy = why;

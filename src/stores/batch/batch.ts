@@ -1,23 +1,23 @@
 import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
-import type { Limit } from "../../core/quota/windows.ts";
 import {
   type AccountName,
   type Answer,
   accountId,
   type NoAnswer,
 } from "../interface/quota-store.ts";
-import type { StoreFailure } from "../interface/store-failure.ts";
-import { AgingMap } from "./aging-map.ts";
-import { CALL_ACCOUNTS_MAX, type CallQueue, type MergedAsk, take, wait } from "./call-queue.ts";
+import { afterPatience, StoreFailure } from "../interface/store-failure.ts";
+import type { Answers, Forgotten } from "./answers.ts";
 import {
-  type CountLost,
-  countLost,
-  type LastAnswer,
-  refuses,
-  remember,
-  type Trip,
-  verdictSince,
-} from "./last-answers.ts";
+  CALL_ACCOUNTS_MAX,
+  type Call,
+  type CallQueue,
+  type MergedAsk,
+  newQueue,
+  take,
+  wait,
+} from "./call-queue.ts";
+import { type CountLost, countLost, type LastAnswer, remember, type Trip } from "./last-answers.ts";
+import type { Outage, UncertainCharge } from "./outage.ts";
 import { sameTerms } from "./terms.ts";
 
 /** One account of a call; `ask.units` are the requests that wait for its verdict. */
@@ -26,28 +26,22 @@ export type NamedAsk = { readonly name: AccountName; readonly ask: Ask };
 /** For each ask its verdict, or why there is none. Asks of one call share the ban policy. */
 export type Outcome = Verdict | { readonly failure: StoreFailure };
 
-/** Decides while the store is away (docs/reference/store.md#away): outage/fallback.ts is one. */
-export type Gate = {
-  /** True while the store, or what this queue asks of it, is known to be away: no ask goes out. */
-  isAway(queue: number): boolean;
-  /** By the clock of the store: a call that has not run by then is not to charge any more. */
-  deadlineMs?(): number | undefined;
-  /** Decides one request here. `failure` is why the store did not; undefined while shut. */
-  decide(name: AccountName, ask: Ask, failure: StoreFailure | undefined): Answer | NoAnswer;
-  /** Told of the end of each call of a queue: `failure` is undefined when the call was answered. */
-  called(queue: number, failure: StoreFailure | undefined): void;
-};
-
 export type BatchOptions = {
-  /** Decides up to 256 accounts in one call. Never rejects. */
-  readonly call: (asks: readonly NamedAsk[]) => Promise<readonly Outcome[]>;
+  /**
+   * Decides up to 256 accounts in one call, which charges nothing where the store comes to it after
+   * `giveUpMs` on performance.now(). Never rejects; may take for ever.
+   */
+  readonly call: (asks: readonly NamedAsk[], giveUpMs: number) => Promise<readonly Outcome[]>;
   /** Asks of different queues never share a call: the buckets of a Cluster. */
   readonly queueOf: (name: AccountName) => number;
-  readonly gate: Gate;
+  readonly answers: Answers;
+  readonly outage: Outage;
   /** Told of every verdict of the store, and of what it has forgotten since the one before. */
   readonly onVerdict: (name: AccountName, verdict: Verdict, lost: CountLost | undefined) => void;
-  /** The store's test clock, in milliseconds; without it, time since an answer is measured. */
-  readonly clock?: (() => number) | undefined;
+  /** Told how each call ended: `failure` is undefined when it was answered. */
+  readonly onCalled: (failure: StoreFailure | undefined) => void;
+  /** Told of units that may have been charged twice. */
+  readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
 /** Two calls at most are under way in a queue: one in Redis, one on its way. */
@@ -57,36 +51,35 @@ const CALLS_MAX = 2;
  * Bans that are told, the version that is read and the heartbeat keep it below 20 commands.
  */
 const STRIKE_PAUSE_MS = 70;
-/** Stands for every account; no account is named so. */
-const ALL = "*";
 
 /**
  * Requests that wait are decided together (docs/architecture.md): while calls are under way, asks
  * gather, and the next call carries all of them. Refusals that the last answer foretells cost no
  * call; those that could be strikes travel along, or in calls of their own that are paced.
+ *
+ * Nobody waits for a call beyond the patience of the outage: its requests are decided without the
+ * store then, and the call itself charges nothing from then on
+ * (docs/reference/store.md#deadlines).
  */
 export class Batch {
   readonly #options: BatchOptions;
   readonly #queues = new Map<number, CallQueue>();
-  readonly #memory = new AgingMap<LastAnswer>();
   #strikeTimer: NodeJS.Timeout | undefined;
   #strikesSentMs = Number.NEGATIVE_INFINITY;
-  /** For each call under way, the accounts forgotten since it left: its verdict of them is old. */
-  readonly #forgotten = new Set<Set<string>>();
 
   constructor(options: BatchOptions) {
     this.#options = options;
   }
 
   spend(name: AccountName, ask: Ask): Answer | NoAnswer | Promise<Answer | NoAnswer> {
-    const { gate } = this.#options;
+    const { answers, outage } = this.#options;
     const id = accountId(name);
-    const known = this.#memory.get(id);
-    const refusal = known === undefined ? "no" : this.#refuses(known, ask);
-    if (known !== undefined && refusal === "surely") return this.#refused(known, ask);
+    const known = answers.get(id);
+    const refusal = known === undefined ? "no" : answers.refuses(known, ask);
+    if (known !== undefined && refusal === "surely") return answers.refused(known, ask);
     if (known !== undefined && refusal === "strike") return this.#strike(id, name, ask, known);
     const queue = this.#queue(name);
-    if (gate.isAway(queue.number)) return gate.decide(name, ask, undefined);
+    if (outage.isAway(queue.number)) return outage.decide(name, ask);
 
     let merged = queue.open.get(id);
     if (merged === undefined || !sameTerms(merged.ask, ask)) {
@@ -98,45 +91,17 @@ export class Batch {
     return wait(merged);
   }
 
-  lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined {
-    const known = this.#memory.get(accountId(name));
-    return known && verdictSince(known, this.#sinceReceived(known), limits);
-  }
-
-  forget(name?: AccountName): void {
-    for (const since of this.#forgotten) since.add(name === undefined ? ALL : accountId(name));
-    if (name === undefined) this.#memory.clear();
-    else this.#memory.delete(accountId(name));
-  }
-
   close(): void {
     clearTimeout(this.#strikeTimer);
   }
 
-  /** Counted from when the call was sent: early costs a command, late would break a promise. */
-  #refuses(known: LastAnswer, ask: Ask): ReturnType<typeof refuses> {
-    if (known.whole === undefined) return "no";
-    const { clock } = this.#options;
-    const nowMs = clock ? clock() : known.trip.nowMs + performance.now() - known.trip.sentMs;
-    return refuses(known, ask, nowMs);
-  }
-
-  #sinceReceived({ trip: { nowMs, receivedMs } }: LastAnswer): number {
-    const { clock } = this.#options;
-    return clock ? clock() - nowMs : performance.now() - receivedMs;
-  }
-
-  #refused(known: LastAnswer, ask: Ask): Answer {
-    const verdict = verdictSince(known, this.#sinceReceived(known), ask.limits);
-    return { verdict, unspent: 0, admitted: false, by: "memory" };
-  }
-
   /** One strike of an account is under way at a time, and as many accounts wait as fit in a call. */
   #strike(id: string, name: AccountName, ask: Ask, known: LastAnswer) {
+    const { answers, outage } = this.#options;
     const queue = this.#queue(name);
     const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
-    if (known.whole?.striking || full || this.#options.gate.isAway(queue.number))
-      return this.#refused(known, ask);
+    if (known.whole?.striking || full || outage.isAway(queue.number))
+      return answers.refused(known, ask);
     if (known.whole !== undefined) known.whole.striking = true;
     const merged: MergedAsk = { id, name, ask, known, waiting: [] };
     queue.strikes.push(merged);
@@ -158,7 +123,7 @@ export class Batch {
     const waiting = [...this.#queues.values()].filter(({ strikes }) => strikes.length > 0);
     if (waiting.length === 0) return;
     this.#strikesSentMs = performance.now();
-    const queue = waiting.find(({ calls }) => calls < CALLS_MAX);
+    const queue = waiting.find(isFree);
     if (queue !== undefined) {
       this.#queues.delete(queue.number);
       this.#queues.set(queue.number, queue);
@@ -171,7 +136,7 @@ export class Batch {
     const number = this.#options.queueOf(name);
     let queue = this.#queues.get(number);
     if (queue === undefined) {
-      queue = { number, asks: [], strikes: [], open: new Map(), calls: 0, scheduled: false };
+      queue = newQueue(number);
       this.#queues.set(number, queue);
     }
     return queue;
@@ -179,57 +144,120 @@ export class Batch {
 
   /** After the sockets of this turn are read: requests that came together go together. */
   #schedule(queue: CallQueue): void {
-    if (queue.scheduled || queue.calls >= CALLS_MAX) return;
-    queue.scheduled = true;
+    if (queue.isScheduled || !isFree(queue)) return;
+    queue.isScheduled = true;
     setImmediate(() => {
-      queue.scheduled = false;
-      if (queue.asks.length > 0 && queue.calls < CALLS_MAX) this.#flush(queue);
+      queue.isScheduled = false;
+      if (queue.asks.length > 0 && isFree(queue)) this.#flush(queue);
     });
   }
 
   #flush(queue: CallQueue): void {
-    const merged = take(queue);
+    const { outage } = this.#options;
     // Asks that had to wait for a call while the store went away are decided without it now.
-    if (this.#options.gate.isAway(queue.number)) {
-      for (const one of merged) this.#fail(one, undefined);
+    if (outage.isAway(queue.number)) {
+      for (const merged of take(queue)) this.#fail(merged);
       if (queue.asks.length > 0) this.#schedule(queue);
       return;
     }
-    const asks = merged.map(({ name, ask: { limits, bans, cost = 1 }, waiting }) => {
-      return { name, ask: { limits, bans, units: waiting.length, cost } };
-    });
-    const forgotten = new Set<string>();
-    this.#forgotten.add(forgotten);
-    const sentMs = performance.now();
-    queue.calls += 1;
-    void this.#options.call(asks).then((outcomes) => {
-      queue.calls -= 1;
-      this.#forgotten.delete(forgotten);
-      let trip: Trip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
-      const failed = outcomes.find((each) => failureOf(each) !== undefined);
-      this.#options.gate.called(queue.number, failureOf(failed));
-      merged.forEach((one, i) => {
-        const outcome = outcomes[i] as Outcome;
-        const failure = failureOf(outcome);
-        if (failure !== undefined) this.#fail(one, failure);
-        else {
-          const verdict = outcome as Verdict;
-          // One for all of a call; asks that went singly were decided one after the other.
-          if (verdict.nowMs !== trip.nowMs) trip = { ...trip, nowMs: verdict.nowMs };
-          this.#settle(one, verdict, trip, forgotten);
-        }
-      });
-      if (queue.asks.length > 0) this.#schedule(queue);
-    });
+    const preparing = outage.prepare(queue.number);
+    if (preparing === undefined) this.#send(queue, take(queue));
+    else this.#sendBehind(queue, preparing);
     if (queue.asks.length > 0) this.#schedule(queue);
   }
 
-  #settle(merged: MergedAsk, verdict: Verdict, trip: Trip, forgotten: ReadonlySet<string>): void {
+  /** The requests that wait now share the fate of what goes ahead of them. */
+  #sendBehind(queue: CallQueue, preparing: Promise<void>): void {
+    queue.isPreparing = true;
+    const ready = () => {
+      queue.isPreparing = false;
+      if (queue.asks.length + queue.strikes.length > 0) this.#flush(queue);
+    };
+    preparing.then(ready, (failure: StoreFailure) => {
+      queue.isPreparing = false;
+      this.#called(queue, failure);
+      while (queue.asks.length + queue.strikes.length > 0) {
+        for (const merged of take(queue)) this.#fail(merged);
+      }
+    });
+  }
+
+  #send(queue: CallQueue, merged: readonly MergedAsk[]): void {
+    const { answers, outage } = this.#options;
+    const asks = merged.map(({ name, ask: { limits, bans, cost = 1 }, waiting }) => {
+      return { name, ask: { limits, bans, units: waiting.length, cost } };
+    });
+    const call: Call = { asks: merged, isOver: false };
+    const forgotten = answers.begin();
+    const sentMs = performance.now();
+    const { patienceMs } = outage;
+    queue.calls.push(call);
+    const timer = afterPatience(patienceMs, () => {
+      const message = `Redis: no answer in ${patienceMs} ms`;
+      this.#giveUp(queue, call, new StoreFailure("late", message, "unknown"));
+    });
+    void this.#options.call(asks, sentMs + patienceMs).then((outcomes) => {
+      clearTimeout(timer);
+      answers.end(forgotten);
+      if (call.isOver) this.#ranLate(call, outcomes);
+      else this.#answered(queue, call, outcomes, { sentMs, forgotten });
+    });
+  }
+
+  #answered(
+    queue: CallQueue,
+    call: Call,
+    outcomes: readonly Outcome[],
+    { sentMs, forgotten }: { readonly sentMs: number; readonly forgotten: Forgotten },
+  ): void {
+    const failed = outcomes.find((each) => failureOf(each) !== undefined);
+    this.#end(queue, call, failureOf(failed));
+    let trip: Trip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
+    call.asks.forEach((merged, i) => {
+      const outcome = outcomes[i] as Outcome;
+      if (failureOf(outcome) !== undefined) this.#fail(merged);
+      else {
+        const verdict = outcome as Verdict;
+        // One for all of a call; asks that went singly were decided one after the other.
+        if (verdict.nowMs !== trip.nowMs) trip = { ...trip, nowMs: verdict.nowMs };
+        this.#settle(merged, verdict, trip, forgotten);
+      }
+    });
+    if (failed !== undefined) this.#tellUncertain(call, outcomes);
+    if (queue.asks.length > 0) this.#schedule(queue);
+  }
+
+  /** Nobody waits any longer for this call. */
+  #giveUp(queue: CallQueue, call: Call, failure: StoreFailure): void {
+    if (call.isOver) return;
+    this.#end(queue, call, failure);
+    for (const merged of call.asks) this.#fail(merged);
+    if (queue.asks.length > 0) this.#schedule(queue);
+  }
+
+  /**
+   * A call has ended. With one that failed the others under way are given up where requests are
+   * admitted from shares then: an answer of theirs knows nothing of what is admitted now.
+   */
+  #end(queue: CallQueue, call: Call, failure: StoreFailure | undefined): void {
+    call.isOver = true;
+    queue.calls.splice(queue.calls.indexOf(call), 1);
+    this.#called(queue, failure);
+    if (failure === undefined || !this.#options.outage.shares) return;
+    for (const other of [...queue.calls]) this.#giveUp(queue, other, failure);
+  }
+
+  #called(queue: CallQueue, failure: StoreFailure | undefined): void {
+    this.#options.onCalled(failure);
+    this.#options.outage.called(queue.number, failure);
+  }
+
+  #settle(merged: MergedAsk, verdict: Verdict, trip: Trip, forgotten: Forgotten): void {
     const { id, name, ask, waiting } = merged;
-    const before = this.#memory.get(id);
-    this.#options.onVerdict(name, verdict, countLost(before, ask, verdict));
-    if (forgotten.has(ALL) || forgotten.has(id)) this.#memory.delete(id);
-    else this.#memory.set(id, remember(ask, verdict, trip, before));
+    const { answers, onVerdict } = this.#options;
+    const before = answers.get(id);
+    onVerdict(name, verdict, countLost(before, ask, verdict));
+    answers.keep(id, remember(ask, verdict, trip, before), forgotten);
     const { granted } = verdict;
     const { cost = 1 } = ask;
     for (let i = 0; i < waiting.length; i++) {
@@ -242,14 +270,44 @@ export class Batch {
     }
   }
 
-  #fail({ name, ask, known, waiting }: MergedAsk, failure: StoreFailure | undefined): void {
+  #fail({ name, ask, known, waiting }: MergedAsk): void {
+    const { answers, outage } = this.#options;
     if (known?.whole) known.whole.striking = false;
     for (const answer of waiting) {
-      if (known !== undefined && this.#refuses(known, ask) !== "no")
-        answer(this.#refused(known, ask));
-      else answer(this.#options.gate.decide(name, ask, failure));
+      if (known !== undefined && answers.refuses(known, ask) !== "no")
+        answer(answers.refused(known, ask));
+      else answer(outage.decide(name, ask));
     }
   }
+
+  /** The answer of a call whose requests were decided without it. */
+  #ranLate(call: Call, outcomes: readonly Outcome[]): void {
+    const twice: UncertainCharge[] = [];
+    call.asks.forEach(({ name, ask: { cost = 1 } }, i) => {
+      const outcome = outcomes[i] as Outcome;
+      if (failureOf(outcome) !== undefined) return;
+      const verdict = outcome as Verdict;
+      const charged = verdict.granted * cost;
+      if (charged === 0) return;
+      const units = this.#options.outage.ranLate(name, verdict, charged);
+      if (units > 0) twice.push({ name, units });
+    });
+    if (twice.length > 0) this.#options.onUncertain(twice);
+    this.#tellUncertain(call, outcomes);
+  }
+
+  /** Requests whose call may have run: they count as not run, and may be charged twice. */
+  #tellUncertain(call: Call, outcomes: readonly Outcome[]): void {
+    const charges = call.asks.flatMap(({ name, known, ask: { cost = 1 }, waiting }, i) => {
+      const lost = failureOf(outcomes[i])?.executed === "unknown" && known === undefined;
+      return lost && cost > 0 ? [{ name, units: waiting.length * cost }] : [];
+    });
+    if (charges.length > 0) this.#options.onUncertain(charges);
+  }
+}
+
+function isFree({ calls, isPreparing }: CallQueue): boolean {
+  return calls.length < CALLS_MAX && !isPreparing;
 }
 
 function failureOf(outcome: Outcome | undefined): StoreFailure | undefined {

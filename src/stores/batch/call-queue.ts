@@ -3,7 +3,7 @@ import type { AccountName, Answer, NoAnswer } from "../interface/quota-store.ts"
 import type { LastAnswer } from "./last-answers.ts";
 import { samePolicy } from "./terms.ts";
 
-/** Accounts that one call carries at most, and so the number of plans: see ARGV in decide.lua. */
+/** How many accounts a call carries at most, and so how many plans: see ARGV in decide.lua. */
 export const CALL_ACCOUNTS_MAX = 256;
 
 /** The requests of one account that wait to be decided together. */
@@ -16,16 +16,26 @@ export type MergedAsk = {
   readonly waiting: ((answer: Answer | NoAnswer) => void)[];
 };
 
-/** The asks that wait for the calls of one queue. */
+/** A call under way. `isOver`: its requests were decided, by its answer or without it. */
+export type Call = { readonly asks: readonly MergedAsk[]; isOver: boolean };
+
+/** The asks that wait for the calls of one bucket, and those calls. */
 export type CallQueue = {
   readonly number: number;
   asks: MergedAsk[];
   strikes: MergedAsk[];
   /** The asks of the queue that take more waiters, by account: of each its last. */
   open: Map<string, MergedAsk>;
-  calls: number;
-  scheduled: boolean;
+  readonly calls: Call[];
+  isScheduled: boolean;
+  /** Something goes ahead of the next call, which waits for it. */
+  isPreparing: boolean;
 };
+
+export function newQueue(number: number): CallQueue {
+  const idle = { isScheduled: false, isPreparing: false };
+  return { number, asks: [], strikes: [], open: new Map(), calls: [], ...idle };
+}
 
 export function wait(merged: MergedAsk): Promise<Answer | NoAnswer> {
   return new Promise((resolve) => merged.waiting.push(resolve));

@@ -45,6 +45,8 @@ export type NoAnswer = { readonly unavailable: true };
 export type FailurePolicy = {
   readonly onStoreFailure: "local" | "deny" | "allow";
   readonly expectedGateways: number;
+  /** How long a call may take before its requests are decided without it. */
+  readonly storeTimeoutMs: number;
 };
 
 /** A window that was set to 0, and the units that it had counted until then. */
@@ -106,6 +108,12 @@ export interface QuotaStore {
 
   /** Commands sent to a store elsewhere, so far. */
   commands?(): number;
+
+  /**
+   * Units that may have been charged twice, and units that were admitted and will never be charged, so
+   * far (docs/reference/store.md#uncertain-charges).
+   */
+  charges?(): { readonly uncertainUnits: number; readonly lostUnits: number };
 
   /** Whether a store elsewhere may throw counters away to make room. */
   unsafePolicy?(): boolean;

@@ -5,9 +5,12 @@
 export class StoreFailure extends Error {
   readonly code: string;
   readonly executed: "no" | "unknown";
+  /** The store's now, where its refusal tells it. */
+  readonly storeNowMs: number | undefined;
 
-  constructor(code: string, message: string, executed: "no" | "unknown") {
+  constructor(code: string, message: string, executed: "no" | "unknown", storeNowMs?: number) {
     super(message);
+    this.storeNowMs = storeNowMs;
     this.name = "StoreFailure";
     this.code = code;
     this.executed = executed;
@@ -15,14 +18,19 @@ export class StoreFailure extends Error {
 }
 
 /**
- * Rejects when `ms` have passed and a full poll phase after that brought no answer. Timers run
- * before sockets are read, so an answer that waits in the socket behind a stalled event loop is
- * still found in time.
+ * Calls back when `ms` have passed and a full poll phase after that. Timers run before sockets are
+ * read, so an answer that waits in the socket behind a stalled event loop is still found in time.
+ * Clearing the timer ends it, but for the poll phase.
  */
+export function afterPatience(ms: number, late: () => void): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(() => setImmediate(late)), ms);
+}
+
+/** Rejects when there is no answer in `ms`, and then in one more poll phase. */
 export function orLate<T>(answer: Promise<T>, ms: number): Promise<T> {
   return new Promise((resolve, reject) => {
-    const late = () => reject(new StoreFailure("late", `Redis: no answer in ${ms} ms`, "unknown"));
-    const timer = setTimeout(() => setImmediate(() => setImmediate(late)), ms);
+    const message = `Redis: no answer in ${ms} ms`;
+    const timer = afterPatience(ms, () => reject(new StoreFailure("late", message, "unknown")));
     answer.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

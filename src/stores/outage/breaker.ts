@@ -1,16 +1,12 @@
-import type { Ask } from "../../core/quota/decide.ts";
+import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { Answers } from "../batch/answers.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import type {
-  AccountName,
-  Answer,
-  FailurePolicy,
-  NoAnswer,
-  QuotaStore,
-} from "../interface/quota-store.ts";
+import type { UncertainCharge } from "../batch/outage.ts";
+import type { AccountName, Answer, FailurePolicy, NoAnswer } from "../interface/quota-store.ts";
 import { orLate, type StoreFailure } from "../interface/store-failure.ts";
 import type { SharedStore } from "../redis/decider.ts";
 import { translate } from "../redis/reply-errors.ts";
-import type { Owed } from "./debts.ts";
+import { type Owed, unitsOf } from "./debts.ts";
 import type { Heartbeat } from "./heartbeat.ts";
 import { lateCharge } from "./late-charge.ts";
 import { LocalAccounts, type Terms } from "./local-quotas.ts";
@@ -18,16 +14,16 @@ import { LocalAccounts, type Terms } from "./local-quotas.ts";
 /** The state that the breakers of one store share. */
 export type BreakerContext = {
   readonly shared: SharedStore;
-  readonly store: Pick<QuotaStore, "lastKnown">;
+  readonly answers: Answers;
   readonly heart: Pick<Heartbeat, "gateways">;
-  readonly policy: () => FailurePolicy;
-  /** The store's now, in Unix milliseconds, as far as it is known. */
-  readonly now: () => number;
+  policy: FailurePolicy;
   /** The store's test clock. */
   readonly clock: (() => number) | undefined;
+  readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
 const FAILURES_MAX = 5;
+/** As long as this a charge may take while no request waits for it. */
 const CHARGE_LATE_MS = 2_000;
 
 /**
@@ -35,7 +31,8 @@ const CHARGE_LATE_MS = 2_000;
  * whether requests go there, decides them while they do not, and keeps what is owed for that.
  */
 export class Breaker {
-  readonly #around: BreakerContext;
+  readonly #context: BreakerContext;
+  readonly #bucket: number;
   readonly #accounts: LocalAccounts;
   #failuresInRow = 0;
   /**
@@ -47,11 +44,14 @@ export class Breaker {
   #gatewaysThen = 1;
   /** Why it is away; undefined while it is not. */
   #why: string | undefined;
+  #preparing: Promise<void> | undefined;
+  #settling: Promise<number> | undefined;
 
-  constructor(around: BreakerContext, accountsMax: number) {
-    this.#around = around;
+  constructor(context: BreakerContext, bucket: number, accountsMax: number) {
+    this.#context = context;
+    this.#bucket = bucket;
     this.#accounts = new LocalAccounts(accountsMax);
-    this.#wentMs = around.now();
+    this.#wentMs = this.#now();
   }
 
   get isTripped(): boolean {
@@ -62,8 +62,12 @@ export class Breaker {
     return this.#why;
   }
 
+  get lostUnits(): number {
+    return this.#accounts.debts.lostUnits;
+  }
+
   decide(name: AccountName, ask: Ask): Answer | NoAnswer {
-    switch (this.#around.policy().onStoreFailure) {
+    switch (this.#context.policy.onStoreFailure) {
       case "deny":
         return { unavailable: true };
       case "allow": {
@@ -79,6 +83,18 @@ export class Breaker {
     }
   }
 
+  /** See Outage.prepare. */
+  prepare(): Promise<void> | undefined {
+    const { shared } = this.#context;
+    const isReady =
+      shared.isTimed(this.#bucket) && !this.#accounts.debts.any && this.#settling === undefined;
+    if (isReady) return this.#preparing;
+    this.#preparing ??= this.#prepare().finally(() => {
+      this.#preparing = undefined;
+    });
+    return this.#preparing;
+  }
+
   /**
    * Told of the end of a call: `failure` is undefined when it was answered. Gives true when it
    * failed once too often.
@@ -86,9 +102,11 @@ export class Breaker {
   called(failure: StoreFailure | undefined): boolean {
     if (failure === undefined) {
       this.#failuresInRow = 0;
-      if (this.#accounts.debts.any && !this.isTripped) this.settle().catch(() => undefined);
+      if (!this.isTripped) this.prepare()?.catch(() => undefined);
       return false;
     }
+    // The server behind the next connection may be another one, with a clock of its own.
+    if (failure.code === "unreachable") this.#context.shared.clockOf(this.#bucket).forget();
     if (this.#failuresInRow === 0 && !this.isTripped) this.#begin(failure);
     this.#failuresInRow += 1;
     return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;
@@ -109,7 +127,7 @@ export class Breaker {
 
   /**
    * Charges what is owed so far, then lets requests through. The units that were admitted meanwhile
-   * are sent ahead of them on the same connection, so that they are decided with all of it counted.
+   * are charged ahead of the first of them. Gives the accounts that were charged.
    */
   async recover(): Promise<number> {
     const accountsCharged = await this.settle();
@@ -117,63 +135,120 @@ export class Breaker {
     this.#failuresInRow = 0;
     this.#first = undefined;
     this.#accounts.forget();
-    for (const batch of this.#takeOwed()) this.#charge(batch).catch(() => undefined);
     return accountsCharged;
   }
 
   /** Charges what is owed; returns of how many accounts. Rejects where there was no answer. */
-  async settle(): Promise<number> {
-    const batches = this.#takeOwed();
-    for (const [i, batch] of batches.entries()) {
-      try {
-        await this.#charge(batch);
-      } catch (error) {
-        this.#accounts.debts.restore(batches.slice(i + 1).flat());
-        throw error;
-      }
+  settle(patienceMs = CHARGE_LATE_MS): Promise<number> {
+    this.#settling ??= this.#chargeAll(patienceMs).finally(() => {
+      this.#settling = undefined;
+    });
+    return this.#settling;
+  }
+
+  /** Forgets the debts for good; gives their units. */
+  drop(): number {
+    return this.#accounts.debts.drop();
+  }
+
+  /** See Outage.ranLate. */
+  ranLate(name: AccountName, verdict: Verdict, units: number): number {
+    return this.#accounts.ranLate(name, verdict.windows, units);
+  }
+
+  async #prepare(): Promise<void> {
+    const { shared, policy } = this.#context;
+    const { storeTimeoutMs } = policy;
+    if (!shared.isTimed(this.#bucket)) await this.#learnClock(storeTimeoutMs);
+    if (this.#accounts.debts.any || this.#settling !== undefined) {
+      await this.settle(storeTimeoutMs).catch((error: unknown) => Promise.reject(translate(error)));
     }
-    return batches.reduce((sum, batch) => sum + batch.length, 0);
+  }
+
+  async #learnClock(patienceMs: number): Promise<void> {
+    try {
+      await this.#context.shared.learnClock(this.#bucket, patienceMs);
+    } catch (error) {
+      throw translate(error);
+    }
   }
 
   /** The first failure after an answer: an absence begins, with shares of its own. */
   #begin(failure: StoreFailure): void {
     this.#first = failure;
-    this.#wentMs = this.#around.now();
-    this.#gatewaysThen = this.#around.heart.gateways();
+    this.#wentMs = this.#now();
+    this.#gatewaysThen = this.#context.heart.gateways();
     this.#accounts.forget();
   }
 
-  /** As many accounts as fit in a call. */
-  #takeOwed(): Owed[][] {
-    const owed = this.#accounts.debts.take();
-    const batches: Owed[][] = [];
+  /** As many accounts in a call as fit. */
+  async #chargeAll(patienceMs: number): Promise<number> {
+    const { debts } = this.#accounts;
+    const owed = debts.take();
     for (let i = 0; i < owed.length; i += CALL_ACCOUNTS_MAX) {
-      batches.push(owed.slice(i, i + CALL_ACCOUNTS_MAX));
+      try {
+        await this.#charge(owed.slice(i, i + CALL_ACCOUNTS_MAX), patienceMs);
+      } catch (error) {
+        debts.restore(owed.slice(i + CALL_ACCOUNTS_MAX));
+        throw error;
+      }
     }
-    return batches;
+    return owed.length;
   }
 
-  /** A call without an answer may have been executed: it is never sent again. */
-  async #charge(batch: readonly Owed[]): Promise<void> {
-    const { shared, clock } = this.#around;
+  /** A call without an answer counts as not run: what it would have charged is owed again. */
+  async #charge(batch: readonly Owed[], patienceMs: number): Promise<void> {
+    const reply = lateCharge(this.#context.shared, batch, performance.now() + patienceMs);
     try {
-      const counts = await orLate(lateCharge(shared, batch, clock), CHARGE_LATE_MS);
+      const counts = await orLate(reply, patienceMs);
       for (const [i, owed] of batch.entries()) {
         this.#accounts.charged(owed, counts[i] as (number | undefined)[]);
       }
     } catch (error) {
-      if (translate(error).executed === "no") this.#accounts.debts.restore(batch);
+      this.#accounts.debts.restore(batch);
+      const failure = translate(error);
+      const tell = (later: unknown) => {
+        const { code, executed } = translate(later);
+        // The script uses every other right before it charges anything.
+        if (code === "NOPERM") return;
+        if (executed === "unknown") this.#tellUncertain(batch.map(chargeOf));
+      };
+      if (failure.code !== "late") tell(failure);
+      else reply.then((counts) => this.#chargedLate(batch, counts), tell);
       throw error;
     }
   }
 
+  /** The charge had run, though nobody waited for its answer any more. */
+  #chargedLate(batch: readonly Owed[], counts: readonly (readonly (number | undefined)[])[]): void {
+    const twice = batch.map((owed, i) => {
+      this.#accounts.charged(owed, counts[i] as (number | undefined)[]);
+      return { name: owed.name, units: this.#accounts.debts.release(owed) };
+    });
+    this.#tellUncertain(twice);
+  }
+
+  #tellUncertain(charges: readonly UncertainCharge[]): void {
+    const some = charges.filter(({ units }) => units > 0);
+    if (some.length > 0) this.#context.onUncertain(some);
+  }
+
+  #now(): number {
+    const { clock, shared } = this.#context;
+    return clock?.() ?? shared.clockOf(this.#bucket).now();
+  }
+
   #terms(name: AccountName): Terms {
-    const { now, policy, store } = this.#around;
+    const { policy, answers } = this.#context;
     return {
-      nowMs: now(),
+      nowMs: this.#now(),
       wentMs: this.#wentMs,
-      gateways: Math.max(policy().expectedGateways, this.#gatewaysThen),
-      last: store.lastKnown(name),
+      gateways: Math.max(policy.expectedGateways, this.#gatewaysThen),
+      last: answers.lastKnown(name),
     };
   }
+}
+
+function chargeOf(owed: Owed): UncertainCharge {
+  return { name: owed.name, units: unitsOf(owed) };
 }

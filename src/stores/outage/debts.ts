@@ -36,30 +36,30 @@ export class Debts {
   /** One request was admitted, in each of these windows. */
   owe(name: AccountName, windows: readonly WindowStanding[], cost: number): void {
     if (cost === 0) return;
-    for (const standing of windows) {
-      const startMs = windowStart(standing.window, standing.resetMs - 1);
-      this.#add(name, { counter: counterOf(standing), startMs, units: cost });
-    }
+    for (const standing of windows) this.#add(name, unitsIn(standing, cost));
   }
 
   /**
-   * The store charged `units` to each of these windows after all. Gives how many of them nothing was
-   * owed for, the most of any window: they are counted twice.
+   * The store charged these units after all. Gives how many of them nothing was owed for, the most of
+   * any window: they are counted twice.
    */
-  release(name: AccountName, windows: readonly WindowStanding[], units: number): number {
+  release({ name, units }: Owed): number {
     const id = accountId(name);
     const owed = this.#owed.get(id);
     let twice = 0;
-    for (const standing of windows) {
-      const counter = counterOf(standing);
-      const startMs = windowStart(standing.window, standing.resetMs - 1);
-      const found = owed?.units.find((one) => one.counter === counter && one.startMs === startMs);
-      const released = Math.min(units, found?.units ?? 0);
+    for (const charged of units) {
+      const found = owed?.units.find((one) => isSame(one, charged));
+      const released = Math.min(charged.units, found?.units ?? 0);
       if (found !== undefined) found.units -= released;
-      twice = Math.max(twice, units - released);
+      twice = Math.max(twice, charged.units - released);
     }
     if (owed?.units.every((one) => one.units === 0)) this.#owed.delete(id);
     return twice;
+  }
+
+  /** The units that the account owes, of each window. */
+  of(id: string): readonly OwedUnits[] {
+    return this.#owed.get(id)?.units.map((one) => ({ ...one })) ?? [];
   }
 
   /** Takes all that is owed, for charging. */
@@ -98,6 +98,16 @@ export class Debts {
     const oldest = same.reduce((one, other) => (other.startMs < one.startMs ? other : one));
     owed.units.splice(owed.units.indexOf(oldest), 1);
   }
+}
+
+/** Units in the window that a verdict tells of. */
+export function unitsIn(standing: WindowStanding, units: number): OwedUnits {
+  const startMs = windowStart(standing.window, standing.resetMs - 1);
+  return { counter: counterOf(standing), startMs, units };
+}
+
+function isSame(one: OwedUnits, other: OwedUnits): boolean {
+  return one.counter === other.counter && one.startMs === other.startMs;
 }
 
 /** The units that an account owes: the most of any of its windows, since each counts the same. */

@@ -1,33 +1,26 @@
-import type { Ask } from "../../core/quota/decide.ts";
+import type { Ask, Verdict } from "../../core/quota/decide.ts";
 import type { Report } from "../../telemetry/log.ts";
-import type { Gate } from "../batch/batch.ts";
-import type {
-  AccountName,
-  Answer,
-  FailurePolicy,
-  NoAnswer,
-  QuotaStore,
-} from "../interface/quota-store.ts";
+import type { Outage } from "../batch/outage.ts";
+import type { AccountName, Answer, FailurePolicy, NoAnswer } from "../interface/quota-store.ts";
 import { StoreFailure } from "../interface/store-failure.ts";
-import { LATE_MS, type SharedStore } from "../redis/decider.ts";
+import type { SharedStore } from "../redis/decider.ts";
 import { BUCKETS, bucketOf } from "../redis/keyspace.ts";
+import type { BridgedStore } from "../redis/redis-store.ts";
 import { translate } from "../redis/reply-errors.ts";
-import { Breaker } from "./breaker.ts";
+import { Breaker, type BreakerContext } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
 
+/** An outage that always knows whether the store is away. */
+export interface Fallback extends Outage {
+  health(): { readonly ok: boolean; readonly why?: string };
+}
+
 export type FallbackOptions = {
-  /** A reload may change it. */
-  readonly policy: () => FailurePolicy;
+  readonly policy: FailurePolicy;
   readonly prefix: string;
   readonly report: Report;
-  /** The store's test clock; default: that of the last heartbeat. */
+  /** The store's test clock; default: that of its last answer. */
   readonly now?: (() => number) | undefined;
-};
-
-/** Decides in place of the store. Open as long as the store answers. */
-export type Fallback = Gate & {
-  health(): { readonly ok: boolean; readonly why?: string };
-  close(): Promise<void>;
 };
 
 /** So many heartbeats missed in a row say the same as failures, where there is no request. */
@@ -45,18 +38,15 @@ const ACCOUNTS_MAX = 100_000;
  * admitted here are charged, once, each to its own window. On a Cluster each bucket has a breaker
  * of its own: a breaker that is tripped is decided here, the others by the store.
  */
-export function createFallback(
-  shared: SharedStore,
-  store: Pick<QuotaStore, "lastKnown">,
-  options: FallbackOptions,
-): Fallback {
-  return new Breakers(shared, store, options);
+export function createFallback(store: BridgedStore, options: FallbackOptions): Fallback {
+  return new Breakers(store, options);
 }
 
 class Breakers implements Fallback {
   readonly #shared: SharedStore;
   readonly #options: FallbackOptions;
   readonly #heart: Heartbeat;
+  readonly #context: BreakerContext;
   /** By bucket; without a Cluster there is the one of bucket 0. */
   readonly #breakers: readonly Breaker[];
   /** The buckets that tripped just now, while it is found out which others are away with them. */
@@ -65,40 +55,50 @@ class Breakers implements Fallback {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(shared: SharedStore, store: Pick<QuotaStore, "lastKnown">, options: FallbackOptions) {
+  constructor({ shared, answers, onUncertain }: BridgedStore, options: FallbackOptions) {
     const { now: clock, policy, prefix } = options;
     this.#shared = shared;
     this.#options = options;
     const heart = createHeartbeat(shared, prefix);
     this.#heart = heart;
-    const around = { shared, store, heart, policy, now: clock ?? heart.storeNow, clock };
-    const breakers = shared.link.clustered ? BUCKETS : 1;
-    this.#breakers = Array.from(
-      { length: breakers },
-      () => new Breaker(around, ACCOUNTS_MAX / breakers),
-    );
+    this.#context = { shared, answers, heart, policy, clock, onUncertain };
+    const count = shared.link.clustered ? BUCKETS : 1;
+    this.#breakers = Array.from({ length: count }, (_, bucket) => {
+      return new Breaker(this.#context, bucket, ACCOUNTS_MAX / count);
+    });
     void shared.link.tried.then(() => this.#start());
+  }
+
+  get patienceMs(): number {
+    return this.#context.policy.storeTimeoutMs;
+  }
+
+  get shares(): boolean {
+    return this.#context.policy.onStoreFailure === "local";
+  }
+
+  reconfigure(policy: FailurePolicy): void {
+    this.#context.policy = policy;
   }
 
   isAway(bucket: number): boolean {
     return this.#breaker(bucket).isTripped;
   }
 
-  /**
-   * Under `deny` a call without an answer is a refusal, which costs nothing
-   * (docs/reference/http.md#charging): a store that stood still must not charge it when it goes on.
-   * Nodes of a Cluster have no clock in common.
-   */
-  deadlineMs(): number | undefined {
-    const { policy } = this.#options;
-    if (policy().onStoreFailure !== "deny" || this.#shared.link.clustered) return undefined;
-    const nowMs = this.#heart.storeNowAtMost();
-    return nowMs === undefined ? undefined : nowMs + this.#shared.lateMs;
+  prepare(bucket: number): Promise<void> | undefined {
+    return this.#breaker(bucket).prepare();
   }
 
   decide(name: AccountName, ask: Ask): Answer | NoAnswer {
-    const bucket = this.#shared.link.clustered ? bucketOf(name) : 0;
-    return this.#breaker(bucket).decide(name, ask);
+    return this.#breakerOf(name).decide(name, ask);
+  }
+
+  ranLate(name: AccountName, verdict: Verdict, units: number): number {
+    return this.#breakerOf(name).ranLate(name, verdict, units);
+  }
+
+  lostUnits(): number {
+    return this.#breakers.reduce((sum, { lostUnits }) => sum + lostUnits, 0);
   }
 
   called(bucket: number, failure: StoreFailure | undefined): void {
@@ -119,7 +119,18 @@ class Breakers implements Fallback {
     clearTimeout(this.#timer);
     const open = this.#breakers.filter(({ isTripped }) => !isTripped);
     await Promise.allSettled(open.map((breaker) => breaker.settle()));
+    const units = this.#breakers.reduce((sum, breaker) => sum + breaker.drop(), 0);
+    if (units > 0) this.#options.report("error", "charges_lost", { units });
     await this.#heart.leave();
+  }
+
+  #breakerOf(name: AccountName): Breaker {
+    return this.#breaker(this.#shared.link.clustered ? bucketOf(name) : 0);
+  }
+
+  /** A heartbeat is patient, as long as no request waits. */
+  get #beatLateMs(): number {
+    return Math.max(BEAT_LATE_MS, this.patienceMs);
   }
 
   #breaker(bucket: number): Breaker {
@@ -165,7 +176,7 @@ class Breakers implements Fallback {
   async #lookAround(): Promise<void> {
     const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
     const look = (bucket: number) => {
-      return this.#heart.beat(BEAT_LATE_MS, bucket).catch((error: unknown) => {
+      return this.#heart.beat(this.#beatLateMs, bucket).catch((error: unknown) => {
         if (!this.isAway(bucket)) this.#trip(bucket, translate(error));
       });
     };
@@ -173,7 +184,7 @@ class Breakers implements Fallback {
   }
 
   #tellAway({ code, message: why }: StoreFailure, buckets: ReadonlySet<number>): void {
-    const { onStoreFailure: mode } = this.#options.policy();
+    const { onStoreFailure: mode } = this.#context.policy;
     this.#options.report("error", "store_away", { code, why, mode, ...this.#named([...buckets]) });
   }
 
@@ -204,8 +215,12 @@ class Breakers implements Fallback {
 
   async #beat(): Promise<void> {
     try {
-      await this.#heart.beat(BEAT_LATE_MS);
+      await this.#heart.beat(this.#beatLateMs);
       this.#beatsMissed = 0;
+      // Debts of the last failures wait for no request.
+      for (const breaker of this.#breakers) {
+        if (!breaker.isTripped) breaker.prepare()?.catch(() => undefined);
+      }
     } catch (error) {
       this.#beatsMissed += 1;
       if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.isAway(0)) this.#trip(0, translate(error));
@@ -216,7 +231,7 @@ class Breakers implements Fallback {
   async #probe(bucket: number): Promise<number | undefined> {
     const breaker = this.#breaker(bucket);
     try {
-      await this.#heart.beat(LATE_MS, bucket);
+      await this.#heart.beat(this.patienceMs, bucket);
       this.#beatsMissed = 0;
       return await breaker.recover();
     } catch (error) {

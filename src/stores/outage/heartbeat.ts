@@ -28,10 +28,6 @@ const LEAVE_LATE_MS = 500;
 export type Heartbeat = {
   /** Gateways with a heartbeat in the 5 s before the last one of ours; at least 1. */
   gateways(): number;
-  /** The store's now in Unix milliseconds, as far as the last heartbeat tells. */
-  storeNow(): number;
-  /** The same as it is at the latest, for a deadline; undefined before the first answer. */
-  storeNowAtMost(): number | undefined;
   /**
    * Beats once: a write, so it says whether the store works. In another bucket of a Cluster than 0,
    * where the gateways are counted, it says no more than that. Rejects when no answer comes in time.
@@ -42,14 +38,15 @@ export type Heartbeat = {
 };
 
 /** Tells the store that this gateway lives, and learns how many do; the caller beats the time. */
-export function createHeartbeat({ link }: Pick<SharedStore, "link">, prefix: string): Heartbeat {
+export function createHeartbeat(
+  { link, clockOf }: Pick<SharedStore, "link" | "clockOf">,
+  prefix: string,
+): Heartbeat {
   const keyIn = (bucket: number) => `${prefix}:{${bucket}}:gateways`;
   const id = randomUUID();
   let counted = 1;
   /** After a gap the others are not back yet: they count as before, for as long as they may take. */
   let held = { gateways: 1, untilMs: 0 };
-  let aheadMs = Date.now() - performance.now();
-  let aheadMsMax: number | undefined;
   const gateways = () => {
     return performance.now() < held.untilMs ? Math.max(counted, held.gateways) : counted;
   };
@@ -57,19 +54,14 @@ export function createHeartbeat({ link }: Pick<SharedStore, "link">, prefix: str
 
   return {
     gateways,
-    storeNow: () => Math.floor(performance.now() + aheadMs),
-    storeNowAtMost: () =>
-      aheadMsMax === undefined ? undefined : Math.ceil(performance.now() + aheadMsMax),
     beat: async (lateMs, bucket = 0) => {
       const sentMs = performance.now();
       const reply = await orLate(send(1, keyIn(bucket)), lateMs);
-      if (bucket !== 0) return;
       const [count, nowMs, there] = reply as [number, number, number];
+      clockOf(bucket).learn(sentMs, performance.now(), nowMs);
+      if (bucket !== 0) return;
       if (there === 0) held = { gateways: gateways(), untilMs: performance.now() + COUNTED_MS };
       counted = Math.max(1, count);
-      aheadMs = nowMs - performance.now();
-      // It was not later than this by the store's clock, however long the answer took.
-      aheadMsMax = nowMs - sentMs;
     },
     leave: async () => {
       await orLate(send(0, keyIn(0)), LEAVE_LATE_MS).catch(() => undefined);

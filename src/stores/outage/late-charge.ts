@@ -1,4 +1,4 @@
-import { runScript, type SharedStore } from "../redis/decider.ts";
+import type { SharedStore } from "../redis/decider.ts";
 import { accountScript } from "../redis/script.ts";
 import { fieldOfCounter } from "../redis/window-fields.ts";
 import type { Owed } from "./debts.ts";
@@ -6,24 +6,23 @@ import type { Owed } from "./debts.ts";
 const LATE_CHARGE = accountScript("late-charge");
 
 /**
- * Charges what accounts of one call owe, each unit to the window it was admitted in
- * (docs/reference/store.md#late-charges); a window that is over counts for nothing any more.
- * Returns, for each unit group of each account in order, the count of that window then, or
- * undefined where it is over. Rejects with StoreFailure.
+ * Charges accounts of one call what they owe, each unit to the window that it was admitted in
+ * (docs/reference/store.md#late-charges); a window that is over counts for nothing any more. Nothing
+ * is charged where the store comes to the call after `giveUpMs` on performance.now(). Gives, for each
+ * counter of each account in order, its count then, or undefined where the window is over. Rejects
+ * with StoreFailure.
  */
 export async function lateCharge(
-  { link, keyOf }: Pick<SharedStore, "link" | "keyOf">,
+  { runOn, keyOf }: Pick<SharedStore, "runOn" | "keyOf">,
   owed: readonly Owed[],
-  clock?: () => number,
+  giveUpMs: number,
 ): Promise<(number | undefined)[][]> {
   const keys = owed.map(({ name }) => keyOf(name));
   const texts = owed.map(({ units }) => {
-    return units
-      .map((each) => `${fieldOfCounter(each.counter)} ${each.startMs} ${each.units}`)
-      .join(" ");
+    const parts = units.map((one) => `${fieldOfCounter(one.counter)} ${one.startMs} ${one.units}`);
+    return parts.join(" ");
   });
-  const args = [keys.length, ...keys, clock ? clock() : -1, ...texts];
-  const counts = (await runScript(link, LATE_CHARGE, keys[0] as string, args)) as number[];
+  const counts = (await runOn(LATE_CHARGE, keys, texts, giveUpMs)) as number[];
   let at = 0;
   return owed.map(({ units }) => {
     return units.map(() => {

@@ -14,7 +14,7 @@ import {
   windowStart,
 } from "../../core/quota/windows.ts";
 import { type AccountName, accountId } from "../interface/quota-store.ts";
-import { Debts, keep, type Owed } from "./debts.ts";
+import { Debts, keep, type Owed, type OwedUnits, unitsIn } from "./debts.ts";
 
 /** A part of a limit, in the window that starts at `startMs`. `of` is the whole limit then. */
 type Share = {
@@ -23,7 +23,12 @@ type Share = {
   readonly of: number;
   readonly limit: number;
 };
-type Local = { account: Account; readonly shares: Share[] };
+type Local = {
+  account: Account;
+  readonly shares: Share[];
+  /** Debts from before this absence of the store: no answer tells of them yet. */
+  readonly owed: readonly OwedUnits[];
+};
 
 /** The use of a window, as the store told it when it was charged late. */
 type ChargedWindow = { readonly counter: string; readonly startMs: number; readonly used: number };
@@ -99,12 +104,29 @@ export class LocalAccounts {
 
   /** Told that what an account owed is charged, and of the use of its windows, where they run on. */
   charged({ name, units }: Owed, counts: readonly (number | undefined)[]): void {
-    const id = accountId(name);
     const charged: ChargedWindow[] = [];
     units.forEach(({ counter, startMs }, i) => {
       const used = counts[i];
       if (used !== undefined) charged.push({ counter, startMs, used });
     });
+    this.#learn(accountId(name), charged);
+  }
+
+  /**
+   * The store charged `units` for requests that were decided here. Gives those that are charged
+   * twice by that: nothing was owed for them.
+   */
+  ranLate(name: AccountName, windows: readonly WindowStanding[], units: number): number {
+    const charged = windows.map((standing) => unitsIn(standing, units));
+    const used = windows.map(({ used: now }, i) => {
+      const { counter, startMs } = charged[i] as OwedUnits;
+      return { counter, startMs, used: now };
+    });
+    this.#learn(accountId(name), used);
+    return this.debts.release({ name, units: charged });
+  }
+
+  #learn(id: string, charged: readonly ChargedWindow[]): void {
     const before = this.#chargedWindows.get(id) ?? [];
     const others = before.filter((one) => {
       return !charged.some(({ counter }) => counter === one.counter);
@@ -120,7 +142,7 @@ export class LocalAccounts {
   #local(id: string): Local {
     let local = this.#accounts.get(id);
     if (local === undefined) {
-      local = { account: NEW_ACCOUNT, shares: [] };
+      local = { account: NEW_ACCOUNT, shares: [], owed: this.debts.of(id) };
       keep(this.#accounts, id, local, this.#accountsMax);
     }
     return local;
@@ -136,7 +158,9 @@ export class LocalAccounts {
     let share = local.shares[at];
     if (share === undefined || share.startMs !== startMs || share.of !== of) {
       const running = windowStart(window, terms.wentMs) === startMs;
-      const known = running ? this.#known(id, terms, counter, startMs) : 0;
+      const owed = local.owed.find((one) => one.counter === counter && one.startMs === startMs);
+      const told = running ? this.#known(id, terms, counter, startMs) : 0;
+      const known = told + (owed?.units ?? 0);
       share = { counter, startMs, of, limit: shareOf(of, known, terms.gateways) };
       local.shares[at < 0 ? local.shares.length : at] = share;
     }

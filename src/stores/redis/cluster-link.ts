@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { type Address, formatAddress } from "../../core/http/address.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
-import { BUCKETS, crc16 } from "./keyspace.ts";
+import { BUCKETS, bucketOfKey, crc16 } from "./keyspace.ts";
 import {
   type Argument,
   atHost,
@@ -44,10 +44,6 @@ export function createClusterLink(seeds: readonly Address[], options: LinkOption
     tried,
     close: async () => map.close(),
   };
-}
-
-function bucketOfKey(key: string): number {
-  return Number(/\{(\d+)\}/.exec(key)?.[1]);
 }
 
 async function send(map: ClusterMap, bucket: number, name: string, args: readonly Argument[]) {

@@ -2,93 +2,178 @@ import type { NamedAsk, Outcome } from "../batch/batch.ts";
 import type { AccountName } from "../interface/quota-store.ts";
 import { orLate, StoreFailure } from "../interface/store-failure.ts";
 import { DECIDE, decideArguments, type KeyedAsk, readVerdicts } from "./decide-call.ts";
-import { accountKey } from "./keyspace.ts";
+import { accountKey, BUCKETS, bucketOfKey } from "./keyspace.ts";
 import type { Argument, Link } from "./link.ts";
 import { translate } from "./reply-errors.ts";
 import type { Script } from "./script.ts";
+import { StoreClock } from "./store-clock.ts";
 
-/** A call without an answer is late after this, and after one more look at the socket. */
-export const LATE_MS = 50;
-/** The time for which the asks of a bucket go singly after its slot was seen in motion. */
+/** How long the asks of a bucket go singly after its slot was seen in motion. */
 const MOTION_MS = 200;
 
 /**
- * The store that all gateways share, without patience: an ask that has no answer in time has
- * failed. It fails each ask by itself, and never sends an ask again that may have been executed.
+ * The store that all gateways share, without patience: says what became of each ask, however late,
+ * and never sends again what may have been executed.
  */
 export type SharedStore = {
   /**
-   * Decides accounts in one call, all of one bucket on a Cluster; not at all where it is past
-   * `deadlineMs` by the store's clock when it comes to that. Never rejects.
+   * Decides accounts in one call, all of one bucket on a Cluster; not at all where the store comes to
+   * it after `giveUpMs` on performance.now(), when nobody waits for it any more. Never rejects.
    */
-  decide(
-    asks: readonly NamedAsk[],
-    patienceMs?: number,
-    deadlineMs?: number,
-  ): Promise<readonly Outcome[]>;
-  /** The time that a call may take before it counts as lost, in milliseconds. */
-  readonly lateMs: number;
+  decide(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]>;
+  /**
+   * Runs a script on accounts of one bucket, with the clock as its first argument; not at all where
+   * the store comes to it after `giveUpMs`. Rejects with StoreFailure.
+   */
+  runOn(
+    script: Script,
+    keys: readonly string[],
+    args: readonly Argument[],
+    giveUpMs?: number,
+  ): Promise<unknown>;
   /** Runs a script on one key, by its digest where the server knows it. Rejects with StoreFailure. */
   run(script: Script, key: string, args: readonly Argument[]): Promise<unknown>;
   /** The key of the account's hash. */
   keyOf(name: AccountName): string;
+  /** The clock of the node that has the bucket; without a Cluster there is one. */
+  clockOf(bucket: number): StoreClock;
+  /** Asks for the time, where the clock of the bucket is not known. Rejects with StoreFailure. */
+  learnClock(bucket: number, patienceMs: number): Promise<void>;
+  /** Whether deadlines can be told to the bucket. */
+  isTimed(bucket: number): boolean;
   readonly link: Link;
 };
 
 export type SharedOptions = {
-  /** The store's test clock, in milliseconds. */
+  /** The store's test clock, in milliseconds: calls have no deadline by it. */
   readonly clock?: (() => number) | undefined;
-  /** Default 50. */
-  readonly lateMs?: number | undefined;
 };
 
 export function createSharedStore(
   link: Link,
   prefix: string,
-  { clock, lateMs = LATE_MS }: SharedOptions = {},
+  options: SharedOptions = {},
 ): SharedStore {
+  const decider = new Decider(link, prefix, options);
+  return {
+    decide: (asks, giveUpMs) => decider.decide(asks, giveUpMs).catch(failed(asks.length)),
+    runOn: (...call) => decider.runOn(...call),
+    run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
+    keyOf: (name) => accountKey(prefix, name),
+    clockOf: (bucket) => decider.clockOf(bucket),
+    isTimed: (bucket) => options.clock !== undefined || decider.clockOf(bucket).isKnown,
+    learnClock: (bucket, patienceMs) => decider.learnClock(bucket, patienceMs),
+    link,
+  };
+}
+
+class Decider {
+  readonly #link: Link;
+  readonly #prefix: string;
+  readonly #clock: (() => number) | undefined;
+  readonly #clocks: readonly StoreClock[];
   /** By bucket: until when, on performance.now(), its asks go singly. */
-  const motion = new Map<number, number>();
-  const keyed = ({ name, ask }: NamedAsk) => ({ key: accountKey(prefix, name), ask });
+  readonly #motion = new Map<number, number>();
 
-  async function call(asks: readonly NamedAsk[], deadlineMs = 1): Promise<readonly Outcome[]> {
-    const all = asks.map(keyed);
-    const args = decideArguments(all, clock ? clock() : -deadlineMs);
-    const reply = await runScript(link, DECIDE, (all[0] as KeyedAsk).key, args);
-    return readVerdicts(all, reply);
+  constructor(link: Link, prefix: string, { clock }: SharedOptions) {
+    this.#link = link;
+    this.#prefix = prefix;
+    this.#clock = clock;
+    const count = link.clustered ? BUCKETS : 1;
+    this.#clocks = Array.from({ length: count }, () => new StoreClock());
   }
 
-  /** A single key is on one node or on the other, so it never meets TRYAGAIN. */
-  async function singly(asks: readonly NamedAsk[]): Promise<readonly Outcome[]> {
-    const outcomes = await Promise.all(asks.map((ask) => call([ask]).catch(failed(1))));
-    return outcomes.flat();
+  clockOf(bucket: number): StoreClock {
+    return this.#clocks[this.#link.clustered ? bucket : 0] as StoreClock;
   }
 
-  async function decideNow(
-    asks: readonly NamedAsk[],
-    deadlineMs: number | undefined,
-  ): Promise<readonly Outcome[]> {
-    const bucket = bucketIn(keyed(asks[0] as NamedAsk).key);
-    if (asks.length === 1 || !link.clustered) return call(asks, deadlineMs);
-    if ((motion.get(bucket) ?? 0) > performance.now()) return singly(asks);
+  async learnClock(bucket: number, patienceMs: number): Promise<void> {
+    const sentMs = performance.now();
+    const key = `${this.#prefix}:{${bucket}}:time`;
+    const time = await orLate(this.#link.send(key, "time", []), patienceMs);
+    const [seconds, micros] = time as string[];
+    const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+    this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
+  }
+
+  async decide(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]> {
+    if (asks.length === 1 || !this.#link.clustered) return this.#call(asks, giveUpMs);
+    const bucket = bucketOfKey(this.#keyed(asks[0] as NamedAsk).key);
+    if ((this.#motion.get(bucket) ?? 0) > performance.now()) return this.#singly(asks, giveUpMs);
     try {
-      return await call(asks);
+      return await this.#call(asks, giveUpMs);
     } catch (error) {
       // ASK about several keys at once would be answered by TRYAGAIN on the other side.
       if (!["TRYAGAIN", "ASK"].includes(translate(error).code)) throw error;
-      motion.set(bucket, performance.now() + MOTION_MS);
-      return singly(asks);
+      this.#motion.set(bucket, performance.now() + MOTION_MS);
+      return this.#singly(asks, giveUpMs);
     }
   }
 
-  return {
-    decide: (asks, patienceMs = lateMs, deadlineMs) =>
-      orLate(decideNow(asks, deadlineMs), patienceMs).catch(failed(asks.length)),
-    run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
-    keyOf: (name) => accountKey(prefix, name),
-    lateMs,
-    link,
-  };
+  runOn(script: Script, keys: readonly string[], args: readonly Argument[], giveUpMs?: number) {
+    const key = keys[0] as string;
+    const bucket = bucketOfKey(key);
+    return this.#timed(bucket, giveUpMs, () => {
+      const all = [keys.length, ...keys, this.#clockArgument(bucket, giveUpMs), ...args];
+      return runScript(this.#link, script, key, all);
+    });
+  }
+
+  async #call(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]> {
+    const all = asks.map((ask) => this.#keyed(ask));
+    const { key } = all[0] as KeyedAsk;
+    const bucket = bucketOfKey(key);
+    let sentMs = 0;
+    const reply = await this.#timed(bucket, giveUpMs, () => {
+      sentMs = performance.now();
+      const args = decideArguments(all, this.#clockArgument(bucket, giveUpMs));
+      return runScript(this.#link, DECIDE, key, args);
+    });
+    const verdicts = readVerdicts(all, reply);
+    const [first] = verdicts;
+    if (first !== undefined) this.clockOf(bucket).learn(sentMs, performance.now(), first.nowMs);
+    return verdicts;
+  }
+
+  /** A single key is on one node or on the other, so it never meets TRYAGAIN. */
+  async #singly(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]> {
+    const outcomes = await Promise.all(
+      asks.map((ask) => this.#call([ask], giveUpMs).catch(failed(1))),
+    );
+    return outcomes.flat();
+  }
+
+  /**
+   * A call that the store came to too late has not run, and its answer tells the time. Where somebody
+   * still waits for it one of the clocks was set, and it goes once more.
+   */
+  async #timed<T>(
+    bucket: number,
+    giveUpMs: number | undefined,
+    send: () => Promise<T>,
+  ): Promise<T> {
+    const sentMs = performance.now();
+    try {
+      return await send();
+    } catch (error) {
+      const nowMs = translate(error).storeNowMs;
+      if (nowMs === undefined) throw error;
+      this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
+      if (giveUpMs === undefined || performance.now() >= giveUpMs) throw error;
+      return send();
+    }
+  }
+
+  /** The first argument of a script: see clock() in account.lua. */
+  #clockArgument(bucket: number, giveUpMs: number | undefined): number {
+    if (this.#clock !== undefined) return this.#clock();
+    const latestMs = giveUpMs === undefined ? undefined : this.clockOf(bucket).before(giveUpMs);
+    return latestMs === undefined ? -1 : -latestMs;
+  }
+
+  #keyed({ name, ask }: NamedAsk): KeyedAsk {
+    return { key: accountKey(this.#prefix, name), ask };
+  }
 }
 
 /** NOSCRIPT means that nothing was executed: after SCRIPT FLUSH the whole text goes, once. */
@@ -104,10 +189,6 @@ export async function runScript(
     if (translate(error).code !== "NOSCRIPT") throw error;
     return link.send(key, "eval", [script.text, ...args]);
   }
-}
-
-function bucketIn(key: string): number {
-  return Number(/\{(\d+)\}/.exec(key)?.[1]);
 }
 
 /** The same failure for each of `count` asks. */

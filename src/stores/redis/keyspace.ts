@@ -24,6 +24,11 @@ export function bucketOf(name: AccountName): number {
   return crc16(accountId(name)) % BUCKETS;
 }
 
+/** The group of a key of ours, `prefix:{bucket}:...`. */
+export function bucketOfKey(key: string): number {
+  return Number(/\{(\d+)\}/.exec(key)?.[1]);
+}
+
 export function accountKey(prefix: string, name: AccountName): string {
   return `${prefix}:{${bucketOf(name)}}:${accountId(name)}`;
 }

@@ -2,13 +2,16 @@ import type { ConnectionOptions } from "node:tls";
 import type { Ask, Verdict } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { Report } from "../../telemetry/log.ts";
-import { Batch, type Gate } from "../batch/batch.ts";
+import { Answers } from "../batch/answers.ts";
+import { Batch } from "../batch/batch.ts";
 import type { CountLost } from "../batch/last-answers.ts";
+import type { Outage, UncertainCharge } from "../batch/outage.ts";
 import {
   type AccountBan,
   type AccountName,
   accountId,
   accountOf,
+  type FailurePolicy,
   type QuotaStore,
   type ResetWindow,
 } from "../interface/quota-store.ts";
@@ -19,9 +22,17 @@ import { createSharedStore, type SharedStore } from "./decider.ts";
 import { createEvents, type Events } from "./events.ts";
 import { bucketOf } from "./keyspace.ts";
 import type { Link } from "./link.ts";
+import { NoOutage } from "./no-outage.ts";
 import { connectRedis, type RedisAddress } from "./single-link.ts";
 import { type Eviction, tellLosses, watchEviction } from "./warnings.ts";
 import { counterOfField, fieldOfCounter } from "./window-fields.ts";
+
+/** A store whose absence is to be bridged: the calls to it, and its last answers. */
+export type BridgedStore = {
+  readonly shared: SharedStore;
+  readonly answers: Answers;
+  readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
+};
 
 export type RedisStoreOptions = {
   readonly address: RedisAddress;
@@ -29,32 +40,18 @@ export type RedisStoreOptions = {
   readonly prefix: string;
   readonly report: Report;
   /**
-   * Decides while the store is away (docs/reference/store.md#away). By default nothing does, as
-   * under `onStoreFailure: deny`.
+   * Makes what decides while the store is away (docs/reference/store.md#away). By default nothing
+   * does, as under `onStoreFailure: deny`.
    */
-  readonly gate?: (shared: SharedStore, store: QuotaStore) => StandIn;
+  readonly outage?: (store: BridgedStore) => Outage;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
-  /** The time that a decision may take before it counts as lost, in milliseconds; default 50. */
-  readonly lateMs?: number;
+  /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
+  readonly patienceMs?: number | undefined;
   /** For `rediss://`, beyond what Node trusts by itself. */
   readonly tls?: ConnectionOptions;
 };
 
-/**
- * Decides requests while Redis is unreachable. `close` and `health` are optional: the default,
- * DENY, has neither.
- */
-type StandIn = Gate & {
-  health?(): { readonly ok: boolean; readonly why?: string };
-  close?(): Promise<void>;
-};
-
-const DENY: StandIn = {
-  isAway: () => false,
-  decide: () => ({ unavailable: true }),
-  called: () => undefined,
-};
 const ADMIN_LATE_MS = 2_000;
 /** Failures that a probe which only reads cannot see to be over. */
 const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]);
@@ -101,39 +98,43 @@ class RedisStore implements QuotaStore {
   readonly #events: Events;
   readonly #eviction: Eviction;
   readonly #tellLoss: ReturnType<typeof tellLosses>;
-  readonly #gate: StandIn;
+  readonly #answers: Answers;
+  readonly #outage: Outage;
   #failure: StoreFailure | undefined;
+  #uncertainUnits = 0;
 
   constructor(link: CountedLink, options: RedisStoreOptions) {
-    const { address, prefix, report, now, lateMs } = options;
+    const { address, prefix, report, now, patienceMs } = options;
     this.#link = link;
     this.#options = options;
-    this.#shared = createSharedStore(link, prefix, { clock: now, lateMs });
+    const shared = createSharedStore(link, prefix, { clock: now });
+    const answers = new Answers(now);
+    const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
+    this.#shared = shared;
+    this.#answers = answers;
+    this.#outage =
+      options.outage?.({ shared, answers, onUncertain }) ?? new NoOutage(shared, patienceMs);
     this.#batch = new Batch({
-      call: (asks) => this.#shared.decide(asks, lateMs, this.#gate.deadlineMs?.()),
+      call: shared.decide,
       queueOf: (name) => (link.clustered ? bucketOf(name) : 0),
-      clock: now,
-      gate: {
-        isAway: (queue) => this.#gate.isAway(queue),
-        decide: (name, ask, why) => this.#gate.decide(name, ask, why),
-        called: (queue, why) => {
-          this.#failure = why;
-          this.#gate.called(queue, why);
-        },
-      },
+      answers,
+      outage: this.#outage,
       onVerdict: (name, verdict, lost) => this.#told(name, verdict, lost),
+      onCalled: (failure) => {
+        this.#failure = failure;
+      },
+      onUncertain,
     });
     this.#events = createEvents({
-      shared: this.#shared,
+      shared,
       prefix,
-      forget: (id) => this.#batch.forget(id === undefined ? undefined : accountOf(id)),
+      forget: (id) => answers.forget(id === undefined ? undefined : accountOf(id)),
       probed: (why) => {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },
     });
     this.#tellLoss = tellLosses(address.shown, report);
     this.#eviction = watchEviction(link, address.shown, report);
-    this.#gate = options.gate?.(this.#shared, this) ?? DENY;
   }
 
   spend(name: AccountName, ask: Ask): ReturnType<QuotaStore["spend"]> {
@@ -141,17 +142,17 @@ class RedisStore implements QuotaStore {
   }
 
   lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined {
-    return this.#batch.lastKnown(name, limits);
+    return this.#answers.lastKnown(name, limits);
   }
 
   forget(name?: AccountName): void {
-    this.#batch.forget(name);
+    this.#answers.forget(name);
   }
 
   async peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {
     // For people, who would rather wait than be told that the store is away.
     const one = { name, ask: { ...ask, units: 0 } };
-    const [outcome] = await this.#shared.decide([one], ADMIN_LATE_MS);
+    const [outcome] = await orLate(this.#shared.decide([one]), ADMIN_LATE_MS);
     if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
     return outcome;
   }
@@ -164,7 +165,7 @@ class RedisStore implements QuotaStore {
     const clockMs = this.#options.now?.() ?? -1;
     const run = this.#shared.run(LIFT, this.#shared.keyOf(name), [clockMs]);
     const lifted = await orLate(run, ADMIN_LATE_MS);
-    this.#batch.forget(name);
+    this.#answers.forget(name);
     await this.#events.publish(accountId(name));
     return lifted === 1;
   }
@@ -172,8 +173,8 @@ class RedisStore implements QuotaStore {
   async reset(name: AccountName, counters?: readonly string[]): Promise<ResetWindow[]> {
     const fields = counters?.map(fieldOfCounter) ?? [];
     if (counters?.length === 0) return [];
-    const clockMs = this.#options.now?.() ?? -1;
-    const run = this.#shared.run(RESET, this.#shared.keyOf(name), [clockMs, ...fields]);
+    const giveUpMs = performance.now() + ADMIN_LATE_MS;
+    const run = this.#shared.runOn(RESET, [this.#shared.keyOf(name)], fields, giveUpMs);
     const reply = (await orLate(run, ADMIN_LATE_MS)) as string[];
     await this.forgetEverywhere([name]);
     const reset: ResetWindow[] = [];
@@ -185,8 +186,16 @@ class RedisStore implements QuotaStore {
   }
 
   async forgetEverywhere(names: readonly AccountName[]): Promise<void> {
-    for (const name of names) this.#batch.forget(name);
+    for (const name of names) this.#answers.forget(name);
     await this.#events.publishAll(names.map(accountId));
+  }
+
+  reconfigure(policy: FailurePolicy): void {
+    this.#outage.reconfigure(policy);
+  }
+
+  charges(): { readonly uncertainUnits: number; readonly lostUnits: number } {
+    return { uncertainUnits: this.#uncertainUnits, lostUnits: this.#outage.lostUnits() };
   }
 
   commands(): number {
@@ -201,7 +210,7 @@ class RedisStore implements QuotaStore {
     const way = this.#link.health();
     const why = this.#failure;
     // A fallback has a heartbeat that writes, and knows better than the last call.
-    const known = this.#gate.health?.() ?? { ok: why === undefined, why: why?.message ?? "" };
+    const known = this.#outage.health() ?? { ok: why === undefined, why: why?.message ?? "" };
     // On a Cluster the fallback knows which part is away; elsewhere the link tells why there is no
     // connection.
     return known.ok || (!way.ok && !this.#link.clustered) ? way : known;
@@ -211,8 +220,16 @@ class RedisStore implements QuotaStore {
     this.#events.close();
     this.#eviction.stop();
     this.#batch.close();
-    await this.#gate.close?.();
+    await this.#outage.close();
     await this.#link.close();
+  }
+
+  #tellUncertain(charges: readonly UncertainCharge[]): void {
+    const units = charges.reduce((sum, one) => sum + one.units, 0);
+    this.#uncertainUnits += units;
+    const accounts = charges.map(({ name, units: of }) => `${accountId(name)} ${of}`).join(", ");
+    const store = this.#options.address.shown;
+    this.#options.report("warn", "charges_uncertain", { store, units, accounts });
   }
 
   #told(name: AccountName, verdict: Verdict, lost: CountLost | undefined): void {

@@ -36,6 +36,10 @@ export function translate(error: unknown): StoreFailure {
     const known = words.find((each) => each in REFUSALS);
     // A right may be missing in the middle of a script, after it has charged.
     const midway = known === "NOPERM" && /\bscript\b/.test(text);
+    if (known === "LATE") {
+      const nowMs = Number(text.split(" ", 2)[1]);
+      return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, "no", nowMs);
+    }
     if (known !== undefined) {
       return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, midway ? "unknown" : "no");
     }

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Ask, Verdict } from "../../../src/core/quota/decide.ts";
+import { Answers } from "../../../src/stores/batch/answers.ts";
 import { Batch, type NamedAsk, type Outcome } from "../../../src/stores/batch/batch.ts";
+import type { Outage } from "../../../src/stores/batch/outage.ts";
 import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
@@ -36,7 +38,29 @@ type Calling = {
 /** A batch whose calls are answered by the test; an account's lane is the number in its name. */
 function openBatch() {
   const calls: Calling[] = [];
-  const gate = { isShut: false, decided: [] as string[] };
+  const gate = { isShut: false, shares: false, decided: [] as string[], released: [] as number[] };
+  const uncertain: number[] = [];
+  const outage: Outage = {
+    patienceMs: 200,
+    get shares() {
+      return gate.shares;
+    },
+    isAway: () => gate.isShut,
+    prepare: () => undefined,
+    decide: (name) => {
+      gate.decided.push(name.account);
+      return { unavailable: true };
+    },
+    called: () => undefined,
+    ranLate: (_name, _verdict, units) => {
+      gate.released.push(units);
+      return 0;
+    },
+    reconfigure: () => undefined,
+    lostUnits: () => 0,
+    health: () => undefined,
+    close: async () => undefined,
+  };
   const batch = new Batch({
     call: (asks: readonly NamedAsk[]) => {
       return new Promise((resolve) => {
@@ -45,18 +69,13 @@ function openBatch() {
       });
     },
     queueOf: (name) => Number(name.account.slice(1)),
-    gate: {
-      isAway: () => gate.isShut,
-      decide: (name) => {
-        gate.decided.push(name.account);
-        return { unavailable: true };
-      },
-      called: () => undefined,
-    },
+    answers: new Answers(() => NOON),
+    outage,
     onVerdict: () => undefined,
-    clock: () => NOON,
+    onCalled: () => undefined,
+    onUncertain: (charges) => uncertain.push(...charges.map(({ units }) => units)),
   });
-  return { batch, calls, gate, [Symbol.dispose]: () => batch.close() };
+  return { batch, calls, gate, uncertain, [Symbol.dispose]: () => batch.close() };
 }
 
 type House = ReturnType<typeof openBatch>;
@@ -117,7 +136,7 @@ describe("strikes of several lanes", () => {
     assert.ok("admitted" in meanwhile && !meanwhile.admitted, "answered from memory");
     house.calls[0]?.answer({ failure: AWAY });
     const answer = await strike;
-    assert.ok("admitted" in answer && !answer.admitted && answer.by === "store");
+    assert.ok("admitted" in answer && !answer.admitted && answer.by === "memory");
     assert.deepEqual(house.gate.decided, [], "what is known needs no deciding");
     const next = house.batch.spend(account("a1"), ask);
     await called(house, 2);

@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { type Account, type Ask, decide, NEW_ACCOUNT } from "../../../src/core/quota/decide.ts";
-import { windowEnd, windowOf } from "../../../src/core/quota/windows.ts";
+import {
+  type Account,
+  type Ask,
+  decide,
+  NEW_ACCOUNT,
+  running,
+} from "../../../src/core/quota/decide.ts";
 import { chargeInPlace } from "../../../src/stores/memory/charge-in-place.ts";
 import { costs, limitsUpTo } from "../../core/quota/asks.ts";
 
@@ -25,14 +30,6 @@ const step = fc.record({
   cost: costs,
 });
 
-/** Windows that are over leave with the next decision that is not in place: nobody can tell. */
-function running({ usage, ...rest }: Account, nowMs: number): Account {
-  const left = Object.entries(usage).filter(([counter, stored]) => {
-    return stored !== undefined && windowEnd(windowOf(counter), stored.startMs) > nowMs;
-  });
-  return { usage: Object.fromEntries(left), ...rest };
-}
-
 describe("chargeInPlace", () => {
   it("answers, and leaves the account, as decide() does, or changes nothing", () => {
     let charged = 0;
@@ -54,6 +51,7 @@ describe("chargeInPlace", () => {
         }
         charged += 1;
         assert.deepEqual(verdict, expected.verdict);
+        // Windows that are over leave with the next decision that is not in place.
         assert.deepEqual(running(account, nowMs), running(expected.account, nowMs));
       }
     });

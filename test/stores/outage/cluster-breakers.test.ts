@@ -43,7 +43,7 @@ describe("a Cluster of which a master is away", () => {
 
   it("decides its accounts here at once, the others in the store and exactly, and says which", async () => {
     // The deadline of 50 ms is not what this is about: a busy machine may stall for longer.
-    await using house = await openFallback(cluster, { lateMs: 5_000 });
+    await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
     const { store, gate, told } = house;
     await round(store, names);
     await cluster.nodes[GONE]?.kill();
@@ -121,7 +121,7 @@ describe("a Cluster of which a master is away", () => {
 
   it("when the gateway starts, is away in its part alone, and no bans are listed meanwhile", async () => {
     const gone = [...names.keys()].filter(isGone);
-    await using house = await openFallback(cluster, { lateMs: 5_000 });
+    await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
     await eventually(() => assert.ok(gone.every((bucket) => house.gate.isAway(bucket))));
     for (const [bucket, name] of names.entries()) {
       const { by } = await spend(house.store, name, ask);
@@ -133,7 +133,7 @@ describe("a Cluster of which a master is away", () => {
   it("or all of it, when the gateway starts, is found when it comes, and heard of", async () => {
     await Promise.all(cluster.nodes.map((node) => node.kill()));
     const newcomer = account("newcomer");
-    await using house = await openFallback(cluster, { lateMs: 5_000 });
+    await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
     assert.equal((await spend(house.store, newcomer, ask)).by, "local");
     await assert.rejects(house.store.bans(), /Redis cannot be reached: a part of the cluster/);
     await eventually(() => assert.deepEqual(house.changes(), ["store_away"]));

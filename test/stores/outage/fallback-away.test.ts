@@ -4,7 +4,7 @@ import { afterEach, describe, it } from "vitest";
 import { eventually } from "../../support/poll.ts";
 import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
 import { account, perDay } from "../redis/redis-kit.ts";
-import { admit, BOTH, counted, leave, openFallback } from "./fallback-kit.ts";
+import { admit, BOTH, counted, leave, openFallback, policyOf } from "./fallback-kit.ts";
 
 afterEach(async () => {
   await redis.config("SET", "maxmemory", "0");
@@ -119,16 +119,10 @@ describe("what a gateway does meanwhile", () => {
   });
 
   it("follows a reload of the mode", async () => {
-    let mode: "local" | "deny" = "deny";
-    const policy = {
-      get onStoreFailure() {
-        return mode;
-      },
-    };
-    await using house = await openFallback(proxy, { policy });
+    await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
     await leave(proxy, house.store);
     assert.equal(await admit(house.store, 1), 0);
-    mode = "local";
+    house.store.reconfigure?.(policyOf());
     assert.equal(await admit(house.store, 1), 1);
   });
 });

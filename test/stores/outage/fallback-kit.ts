@@ -25,14 +25,16 @@ export type FallbackSetup = {
   /** Puts something between the gateway and the way to Redis. */
   readonly through?: (shared: SharedStore) => SharedStore;
   readonly prefix?: string;
-  /** How long a decision may take; default 50 ms, as in service. */
-  readonly lateMs?: number;
 };
+
+export function policyOf(policy: Partial<FailurePolicy> = {}): FailurePolicy {
+  return { onStoreFailure: "local", expectedGateways: 1, storeTimeoutMs: 50, ...policy };
+}
 
 /** A gateway's store with what stands in for it, at an address or a port of loopback. */
 export async function openFallback(
   to: { readonly port: number } | { readonly address: RedisAddress },
-  { policy, now, through = (shared) => shared, prefix = "tg", lateMs }: FallbackSetup = {},
+  { policy, now, through = (shared) => shared, prefix = "tg" }: FallbackSetup = {},
 ): Promise<FallbackHouse> {
   const url = "port" in to ? `redis://127.0.0.1:${to.port}` : "";
   const told: Told[] = [];
@@ -46,13 +48,9 @@ export async function openFallback(
     prefix,
     report,
     ...clock,
-    ...(lateMs === undefined ? {} : { lateMs }),
-    gate: (shared, inner) => {
-      const options = { prefix, report, ...clock };
-      gate = createFallback(through(shared), inner, {
-        ...options,
-        policy: () => ({ onStoreFailure: "local", expectedGateways: 1, ...policy }),
-      });
+    outage: (bridged) => {
+      const options = { prefix, report, ...clock, policy: policyOf(policy) };
+      gate = createFallback({ ...bridged, shared: through(bridged.shared) }, options);
       return gate;
     },
   });

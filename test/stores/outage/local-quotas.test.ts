@@ -80,9 +80,43 @@ describe("the share of a gateway", () => {
     const accounts = new LocalAccounts();
     const ask = asking({ window: "day", limit: 60 });
     assert.equal(admitted(accounts, ask, terms(), 5), 5);
+    accounts.debts.take();
     accounts.forget();
     const last = toldBy(ask, 59, NOON);
     assert.equal(admitted(accounts, ask, terms({ last })), 1);
+  });
+});
+
+describe("what is owed still when another absence begins", () => {
+  it("counts as used, as no answer tells of it", () => {
+    const accounts = new LocalAccounts();
+    const ask = asking({ window: "day", limit: 60 });
+    const given = terms({ last: toldBy(ask, 10, NOON) });
+    assert.equal(admitted(accounts, ask, given, 30), 30);
+    accounts.forget();
+    assert.equal(admitted(accounts, ask, given), 20);
+  });
+
+  it("counts as used too where the store charged it and the answer came too late", () => {
+    const accounts = new LocalAccounts();
+    const ask = asking({ window: "day", limit: 60 });
+    const given = terms({ last: toldBy(ask, 10, NOON) });
+    assert.equal(admitted(accounts, ask, given, 30), 30);
+    const { windows } = toldBy(ask, 35, NOON);
+    assert.equal(accounts.ranLate(name, windows, 25), 0, "of 30 owed, 25 are charged");
+    assert.equal(accounts.debts.take()[0]?.units[0]?.units, 5);
+    accounts.forget();
+    assert.equal(admitted(accounts, ask, given), 25);
+    assert.equal(accounts.ranLate(name, windows, 40), 15, "nothing was owed for these");
+  });
+
+  it("is refused where the cost of one request is more than a whole share", () => {
+    const accounts = new LocalAccounts();
+    const ask = { ...asking({ window: "day", limit: 60 }), cost: 31 };
+    assert.equal(accounts.decide(name, ask, terms({ gateways: 2 })), undefined);
+    const fits = accounts.decide(name, { ...ask, cost: 30 }, terms({ gateways: 2 }));
+    assert.equal(fits?.granted, 1);
+    assert.equal(accounts.debts.take()[0]?.units[0]?.units, 30);
   });
 });
 

@@ -7,6 +7,7 @@ import {
   type Ask,
   decide,
   NEW_ACCOUNT,
+  running,
   type Verdict,
 } from "../../../src/core/quota/decide.ts";
 import { counterOf, type Limit, type WindowName } from "../../../src/core/quota/windows.ts";
@@ -54,7 +55,7 @@ function expect(held: Modelled, ask: Ask, nowMs: number): Verdict {
   const verdict = { ...decision.verdict, repaired: repaired || decision.verdict.repaired };
   // A look changes nothing that is not damaged.
   if (ask.units > 0 || verdict.repaired) {
-    held.account = decision.account;
+    held.account = repaired ? running(decision.account, nowMs) : decision.account;
     for (const limit of ask.limits) held.damaged.delete(counterOf(limit));
     for (const each of ["strikes", "ban", "key"]) held.damaged.delete(each);
   }

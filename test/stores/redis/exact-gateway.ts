@@ -33,7 +33,7 @@ async function serve(address: RedisAddress): Promise<void> {
     address,
     prefix: "tg",
     report: () => undefined,
-    lateMs: 5_000,
+    patienceMs: 5_000,
   });
   process.on("message", async ({ round, requests, accounts, limit }: Round) => {
     const ask = { limits: [{ window: "month", limit }], bans: undefined, units: 1 } as const;

@@ -74,7 +74,7 @@ describe("a store without anything that stands in for it", () => {
       address: server.address,
       prefix: "tg",
       report: () => undefined,
-      lateMs: 5_000,
+      patienceMs: 5_000,
     });
     assert.equal((await spend(there, account("a"), perDay(1))).admitted, true);
     assert.deepEqual(there.health(), { ok: true });

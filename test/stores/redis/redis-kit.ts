@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import type { Ask, BanPolicy } from "../../../src/core/quota/decide.ts";
-import type { Gate } from "../../../src/stores/batch/batch.ts";
 import type {
   AccountName,
   Answer,
@@ -8,6 +7,7 @@ import type {
   QuotaStore,
 } from "../../../src/stores/interface/quota-store.ts";
 import type { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
+import { NoOutage } from "../../../src/stores/redis/no-outage.ts";
 import { createRedisStore, type RedisStoreOptions } from "../../../src/stores/redis/redis-store.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
@@ -29,30 +29,34 @@ export type Opened = {
   readonly failures: StoreFailure[];
 };
 
+class Watched extends NoOutage {
+  readonly failures: StoreFailure[] = [];
+
+  override called(_queue: number, failure: StoreFailure | undefined): void {
+    if (failure !== undefined) this.failures.push(failure);
+  }
+}
+
+/** A busy machine stalls for longer than 50 ms: what that means is tested under test/faults. */
+const PATIENCE_MS = 3_000;
+
 export async function open(
   address: RedisAddress,
   more: Partial<RedisStoreOptions> = {},
 ): Promise<Opened> {
   const told: Told[] = [];
-  const failures: StoreFailure[] = [];
-  const gate: Gate = {
-    isAway: () => false,
-    decide: (_name, _ask, failure) => {
-      if (failure !== undefined) failures.push(failure);
-      return { unavailable: true };
-    },
-    called: () => undefined,
-  };
+  let watched: Watched | undefined;
   const store = await createRedisStore({
     address,
     prefix: "tg",
-    // A busy machine stalls for longer than 50 ms: what that means is tested under test/faults.
-    lateMs: 3_000,
     report: (level, message, details) => told.push({ level, message, details }),
-    gate: () => gate,
+    outage: ({ shared }) => {
+      watched = new Watched(shared, more.patienceMs ?? PATIENCE_MS);
+      return watched;
+    },
     ...more,
   });
-  return { store, told, failures };
+  return { store, told, failures: (watched as Watched | undefined)?.failures ?? [] };
 }
 
 export async function spend(store: QuotaStore, name: AccountName, ask: Ask): Promise<Answer> {

@@ -147,7 +147,7 @@ describe("a store that is away", () => {
 
   it("and takes what it is sent without a word is late after 50 ms, not before", async (t) => {
     const redis = await server(t);
-    const { store, failures } = await opened(t, redis.url, { lateMs: 50 });
+    const { store, failures } = await opened(t, redis.url, { patienceMs: 50 });
     await store.spend(account("warm"), perDay(9));
     redis.stop();
     const startedMs = performance.now();
@@ -164,7 +164,7 @@ describe("a store that is away", () => {
 
   it("is not taken to be away when only the event loop of the gateway stalls", async (t) => {
     const redis = await server(t);
-    const { store, failures } = await opened(t, redis.url, { lateMs: 50 });
+    const { store, failures } = await opened(t, redis.url, { patienceMs: 50 });
     await spend(store, account("warm"), perDay(999));
     for (let i = 0; i < 10; i++) {
       const answer = spend(store, account("stall"), perDay(999));

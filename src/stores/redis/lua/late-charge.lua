@@ -14,7 +14,7 @@ local counts = {}
 for i, key in ipairs(KEYS) do
   local kind = call('TYPE', key).ok
   if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
-  local until_ms = 0
+  local until_ms, size, set = 0, 0, {}
   for field, start, units in string.gmatch(ARGV[i + 1], '(%w+) (%d+) (%d+)') do
     start, units = tonumber(start), tonumber(units)
     local ends = window_end(field, start)
@@ -25,14 +25,21 @@ for i, key in ipairs(KEYS) do
     -- A window that is over, or that a later one took the place of, counts for nothing any more.
     if stored == start and ends > now then
       count = count + units
-      call('HSET', key, field, format('%.0f %.0f %.0f', start, count, refused))
+      set[size + 1], set[size + 2] = field, format('%.0f %.0f %.0f', start, count, refused)
+      size = size + 2
       until_ms = max(until_ms, ends)
       counts[#counts + 1] = count
     else
       counts[#counts + 1] = -1
     end
   end
-  local left = until_ms - now + SPARE
-  if until_ms > 0 and call('PTTL', key) < left then call('PEXPIRE', key, format('%.0f', left)) end
+  if size > 0 then
+    -- A right that is missing is met ahead of the charge, so that a failed call has charged nothing.
+    local left = until_ms - now + SPARE
+    local life = call('PTTL', key)
+    if life < left then call('PEXPIRE', key, format('%.0f', left)) end
+    call('HSET', key, unpack(set, 1, size))
+    if life == -2 then call('PEXPIRE', key, format('%.0f', left)) end
+  end
 end
 return counts

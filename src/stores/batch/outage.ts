@@ -1,0 +1,44 @@
+import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { AccountName, Answer, FailurePolicy, NoAnswer } from "../interface/quota-store.ts";
+import type { StoreFailure } from "../interface/store-failure.ts";
+
+/** Units that the store may have charged although nobody knows of it, or twice. */
+export type UncertainCharge = { readonly name: AccountName; readonly units: number };
+
+/**
+ * Decides while the store is away (docs/reference/store.md#away), and knows when it is. A queue is
+ * the part of the store that can be away by itself: a bucket of a Cluster, else all of it.
+ */
+export interface Outage {
+  /** How long a call may take before its requests are decided without it, in milliseconds. */
+  readonly patienceMs: number;
+  /**
+   * Whether requests that got no answer are admitted from a share of their limits: then no other call
+   * of the queue that is under way may admit any beside them.
+   */
+  readonly shares: boolean;
+  /** True while the store is known to be away: no ask of this queue goes out. */
+  isAway(queue: number): boolean;
+  /**
+   * Work that goes ahead of the next call of the queue: the clock is learnt, and debts are charged, so
+   * that it is decided with all of them counted. Undefined, as nearly always, when there is none.
+   * Rejects with StoreFailure.
+   */
+  prepare(queue: number): Promise<void> | undefined;
+  /** Decides one request without the store. */
+  decide(name: AccountName, ask: Ask): Answer | NoAnswer;
+  /** Told of the end of each call of a queue: `failure` is undefined when it was answered. */
+  called(queue: number, failure: StoreFailure | undefined): void;
+  /**
+   * Told of a verdict for requests that were decided without it, since it came too late. Gives the
+   * units that are charged twice by that.
+   */
+  ranLate(name: AccountName, verdict: Verdict, units: number): number;
+  /** The parts of the configuration that a reload may change. */
+  reconfigure(policy: FailurePolicy): void;
+  /** Units that were admitted without the store and will never be charged. */
+  lostUnits(): number;
+  /** Why the store is away, for /readyz; undefined where this cannot tell. */
+  health(): { readonly ok: boolean; readonly why?: string } | undefined;
+  close(): Promise<void>;
+}

@@ -1,0 +1,51 @@
+import type { Outage } from "../batch/outage.ts";
+import type { NoAnswer } from "../interface/quota-store.ts";
+import type { StoreFailure } from "../interface/store-failure.ts";
+import type { SharedStore } from "./decider.ts";
+
+const PATIENCE_MS = 50;
+
+/** Decides nothing without the store, as under `onStoreFailure: deny`, and asks it every time. */
+export class NoOutage implements Outage {
+  readonly patienceMs: number;
+  readonly shares = false;
+  readonly #shared: SharedStore;
+
+  constructor(shared: SharedStore, patienceMs = PATIENCE_MS) {
+    this.#shared = shared;
+    this.patienceMs = patienceMs;
+  }
+
+  isAway(): boolean {
+    return false;
+  }
+
+  prepare(queue: number): Promise<void> | undefined {
+    return this.#shared.isTimed(queue)
+      ? undefined
+      : this.#shared.learnClock(queue, this.patienceMs);
+  }
+
+  decide(): NoAnswer {
+    return { unavailable: true };
+  }
+
+  called(_queue: number, _failure: StoreFailure | undefined): void {}
+
+  /** The requests were refused, and the store has charged them. */
+  ranLate(_name: unknown, _verdict: unknown, units: number): number {
+    return units;
+  }
+
+  reconfigure(): void {}
+
+  lostUnits(): number {
+    return 0;
+  }
+
+  health(): undefined {
+    return undefined;
+  }
+
+  async close(): Promise<void> {}
+}

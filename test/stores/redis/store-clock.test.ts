@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { StoreClock } from "../../../src/stores/redis/store-clock.ts";
+
+/** Between answers at so many milliseconds of performance.now(), what the store's clock said. */
+function learnt(
+  ...answers: readonly (readonly [sentMs: number, receivedMs: number, nowMs: number])[]
+) {
+  const clock = new StoreClock();
+  for (const answer of answers) clock.learn(...answer);
+  return clock;
+}
+
+const at = () => performance.now();
+
+describe("the clock of the store", () => {
+  it("is not known before an answer, nor once it is forgotten", () => {
+    const clock = new StoreClock();
+    assert.deepEqual([clock.isKnown, clock.before(at())], [false, undefined]);
+    clock.learn(at(), at(), 5_000);
+    assert.equal(clock.isKnown, true);
+    clock.forget();
+    assert.deepEqual([clock.isKnown, clock.before(at())], [false, undefined]);
+  });
+
+  it("tells an instant that surely lies before the one that was asked for", () => {
+    const now = at();
+    const clock = learnt([now - 10, now, 1_000_000]);
+    const latest = clock.before(now + 50) as number;
+    // At `now` the store's clock showed 1,000,000 at least, so 50 ms later 1,000,050 at least.
+    assert.ok(latest <= 1_000_050 && latest > 1_000_040, `${latest}`);
+  });
+
+  it("is measured best by the quickest answer: a slow one later makes it no worse", () => {
+    const now = at();
+    const quick = learnt([now - 1, now, 1_000_000]);
+    const both = learnt([now - 1, now, 1_000_000], [now - 1, now + 200, 1_000_100]);
+    assert.ok(Math.abs((both.before(now + 50) ?? 0) - (quick.before(now + 50) ?? 0)) <= 1);
+  });
+
+  it("follows a clock that was set, forward and back", () => {
+    for (const byMs of [60_000, -60_000]) {
+      const now = at();
+      const clock = learnt([now - 1, now, 1_000_000], [now, now + 1, 1_000_000 + byMs]);
+      const latest = clock.before(now + 50) as number;
+      assert.ok(Math.abs(latest - (1_000_050 + byMs)) < 10, `${latest}`);
+    }
+  });
+
+  it("follows a clock that runs a little slower or faster", () => {
+    for (const rate of [0.9996, 1.0004]) {
+      const now = at();
+      const clock = new StoreClock();
+      for (let ms = 0; ms < 600_000; ms += 1_000) {
+        clock.learn(now + ms, now + ms + 1, Math.floor(1_000_000 + ms * rate));
+      }
+      const latest = clock.before(now + 599_000) as number;
+      assert.ok(Math.abs(latest - (1_000_000 + 599_000 * rate)) < 30, `${rate}: ${latest}`);
+    }
+  });
+});
