@@ -46,11 +46,16 @@ export async function readAccounts(
   config: Config,
   terminal: Terminal,
 ): Promise<readonly AccountRecord[]> {
+  return (await readRecords(config, terminal)).accounts;
+}
+
+/** The keys and accounts as they are kept now; rejects where the store is away. */
+export async function readRecords(config: Config, terminal: Terminal): Promise<Records> {
   const { openKeyStore } = await import("../../stores/open.ts");
   const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
-  const { accounts } = keys.records();
+  const records = keys.records();
   await keys.close();
-  return accounts;
+  return records;
 }
 
 /** Edits the newest records, and says on stderr why not where that is refused. */

@@ -1,16 +1,21 @@
 import type { Config } from "../../config/config.ts";
-import { mistakeLine } from "../../config/file/place.ts";
+import { type Mistake, mistakeLine } from "../../config/file/place.ts";
 import { DONE, WRONG_CONFIGURATION } from "../../server/process/process-door.ts";
 import { configFileOf } from "../frame/config-file.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { readRecords } from "../stores/with-keys.ts";
 
 /** Every mistake at once, each as FILE:LINE:COL: message; warnings are told and fail nothing. */
 export const check: Verb = {
   name: "check",
-  usage: "[FILE] [--config FILE] [--json]",
+  usage: "[FILE] [--keys] [--config FILE] [--json]",
   summary: "say every mistake of the configuration",
-  options: [CONFIG, JSON_FLAG],
+  options: [
+    { name: "keys", summary: "name the scopes, too, that operations need and no working key has" },
+    CONFIG,
+    JSON_FLAG,
+  ],
   args: [],
   optional: ["FILE"],
   example: "check config/tollgate.yaml",
@@ -19,7 +24,9 @@ export const check: Verb = {
     const file = call.args[0] ?? configFileOf(call);
     const loaded = await loadConfig(file, terminal.env);
     const mistakes = loaded.ok ? [] : loaded.mistakes;
-    const warnings = loaded.ok ? loaded.warnings : [];
+    const scopes =
+      loaded.ok && call.flag("keys") ? await scopeWarnings(loaded.config, terminal) : [];
+    const warnings = loaded.ok ? [...loaded.warnings, ...scopes] : [];
     for (const warning of warnings) {
       terminal.err(`${mistakeLine({ ...warning, message: `warning: ${warning.message}` })}\n`);
     }
@@ -29,6 +36,17 @@ export const check: Verb = {
     return loaded.ok ? DONE : WRONG_CONFIGURATION;
   },
 };
+
+/** The keys say nothing about a place in the file: its first line stands for all of it. */
+async function scopeWarnings(config: Config, terminal: Terminal): Promise<Mistake[]> {
+  const { keys } = await readRecords(config, terminal);
+  const { missingScopes } = await import("../../config/scopes.ts");
+  const missing = missingScopes(config.environments, keys, terminal.now());
+  return missing.map(({ environment, scope, operation }) => {
+    const message = `No working key of ${environment} has the scope ${scope}, which ${operation} asks for; issue one with --scope ${scope}`;
+    return { file: config.file, line: 1, column: 1, message };
+  });
+}
 
 function sayFine(file: string, { environments, plans }: Config, terminal: Terminal): void {
   const names = environments.map(({ name }) => name).join(", ");

@@ -44,6 +44,41 @@ describe("check", () => {
     );
   });
 
+  it("names, with --keys, the scopes that no working key has", async () => {
+    await using folder = await openFolder();
+    const api = `openapi: 3.1.0
+security: [{ token: [] }]
+components: { securitySchemes: { token: { type: http, scheme: bearer } } }
+paths:
+  /orders:
+    get: { security: [{ token: [orders:read] }] }
+    post: { security: [{ token: [orders:write] }], x-stability-level: beta, x-requires-scope: true }
+`;
+    await writeFile(join(folder.path, "api.yaml"), api);
+    const file = join(folder.path, "tollgate.yaml");
+    await writeFile(file, configText().replaceAll(/api: .*/g, "api: ./api.yaml"));
+    const plain = await runVerb(["check", "--config", file]);
+    assert.deepEqual([plain.status, plain.err], [0, ""]);
+    const issue = ["keys", "create", "--config", file, "--plan", "free", "--env"];
+    await runVerb([...issue, "production", "--scope", "orders:read", "--scope", "beta"]);
+    const gone = await runVerb([...issue, "production", "--scope", "orders:write", "--json"]);
+    const { id } = jsonOf<{ id: string }>(gone);
+    await runVerb(["keys", "revoke", id, "--config", file]);
+
+    const told = await runVerb(["check", "--keys", "--config", file, "--json"]);
+    assert.equal(told.status, 0);
+    const { warnings } = jsonOf<{ warnings: { message: string }[] }>(told);
+    assert.deepEqual(
+      warnings.map(({ message }) => message.split(",")[0]),
+      [
+        "No working key of production has the scope orders:write",
+        "No working key of staging has the scope orders:read",
+        "No working key of staging has the scope beta",
+        "No working key of staging has the scope orders:write",
+      ],
+    );
+  });
+
   it("warns and still ends with 0", async () => {
     await using folder = await openFolder();
     const api = join(folder.path, "api.yaml");
