@@ -2,7 +2,7 @@ import { readDuration } from "../../config/schema/units.ts";
 import type { AccountChange } from "../../core/keys/accounts.ts";
 import type { KeyChange } from "../../core/keys/keyring.ts";
 import type { WantedKeys } from "../../core/keys/keyring-rules.ts";
-import type { Limit, WindowName } from "../../core/quota/windows.ts";
+import type { OwnLimit } from "../../core/keys/records.ts";
 import { problem, type Read } from "../http/answer.ts";
 
 type Members = Readonly<Record<string, unknown>>;
@@ -74,9 +74,9 @@ export function readWantedKeys(members: Members): Read<WantedKeys> {
   return { ok: true, value: { ...rest, expiresInMs, limits: limits && limitList(limits) } };
 }
 
-function limitList(limits: Readonly<Record<string, number>>): Limit[] {
+function limitList(limits: Readonly<Record<string, number>>): OwnLimit[] {
   return Object.entries(limits).map(([window, limit]) => {
-    return { window: window as WindowName, limit };
+    return { window: window as OwnLimit["window"], limit };
   });
 }
 

@@ -1,18 +1,19 @@
-import { type Limit, WINDOWS } from "../../core/quota/windows.ts";
+import { LIMITED } from "../../core/keys/keyring-rules.ts";
+import type { OwnLimit } from "../../core/keys/records.ts";
 import type { Call } from "../frame/verb.ts";
 
 /** The values of --limit, or what is wrong with one. */
-export function readLimits(call: Call): readonly Limit[] | string {
+export function readLimits(call: Call): readonly OwnLimit[] | string {
   const limits = call.texts("limit").map(readLimit);
   const wrong = limits.find((limit) => typeof limit === "string");
   return wrong ?? limits.filter((limit) => typeof limit !== "string");
 }
 
-function readLimit(text: string): Limit | string {
+function readLimit(text: string): OwnLimit | string {
   const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
-  const window = WINDOWS.find((known) => known === name);
+  const window = LIMITED.find((known) => known === name);
   if (window === undefined || digits === undefined) {
-    return `Cannot read --limit as WINDOW=NUMBER with a window of ${WINDOWS.join(", ")}: the value is ${JSON.stringify(text)}`;
+    return `Cannot read --limit as WINDOW=NUMBER with a window of ${LIMITED.join(", ")}: the value is ${JSON.stringify(text)}`;
   }
   return { window, limit: Number(digits) };
 }

@@ -1,4 +1,3 @@
-import type { Limit } from "../quota/windows.ts";
 import { findAccount, unknown } from "./find.ts";
 import { replaced } from "./keyring.ts";
 import {
@@ -16,7 +15,7 @@ import {
   usage,
   withoutLimits,
 } from "./keyring-rules.ts";
-import { type AccountRecord, isSuspended, type Records } from "./records.ts";
+import { type AccountRecord, isSuspended, type OwnLimit, type Records } from "./records.ts";
 
 /**
  * A change of an account, for all of its keys. Own limits stay beside another plan; `limits`
@@ -25,7 +24,7 @@ import { type AccountRecord, isSuspended, type Records } from "./records.ts";
  */
 export type AccountChange = {
   readonly plan?: string | undefined;
-  readonly limits?: readonly Limit[] | undefined;
+  readonly limits?: readonly OwnLimit[] | undefined;
   readonly dropLimits?: boolean | undefined;
   readonly meta?: Readonly<Record<string, string>> | undefined;
 };

@@ -1,6 +1,6 @@
 import { isNetwork } from "../networks.ts";
 import { LIMIT_MAX, type Limit, WINDOWS } from "../quota/windows.ts";
-import { type AccountRecord, isId, type Records } from "./records.ts";
+import { type AccountRecord, isId, type OwnLimit, type Records } from "./records.ts";
 
 /** The means of making keys. `random` as for formKey: cryptographic whole numbers below `max`. */
 export type Keyring = {
@@ -21,7 +21,7 @@ export type WantedKeys = {
   readonly name?: string | undefined;
   readonly account?: string | undefined;
   readonly expiresInMs?: number | undefined;
-  readonly limits?: readonly Limit[] | undefined;
+  readonly limits?: readonly OwnLimit[] | undefined;
   readonly meta?: Readonly<Record<string, string>> | undefined;
   readonly scopes?: readonly string[] | undefined;
   readonly from?: readonly string[] | undefined;
@@ -90,17 +90,21 @@ export function mistakeInPlan(plan: string | undefined, { plans }: Keyring): str
 /** A plan whose limits are agreed for each account needs at least one of them. */
 export function withoutLimits(
   plan: string,
-  limits: readonly Limit[],
+  limits: readonly OwnLimit[],
   { plans }: Keyring,
 ): string | undefined {
-  if (plans.get(plan) !== "custom" || limits.length > 0) return undefined;
+  const isAgreed = limits.some(({ window }) => window !== "concurrent");
+  if (plans.get(plan) !== "custom" || isAgreed) return undefined;
   return `Cannot use plan ${plan} without a limit, as its limits are agreed for each account: give at least one, as in --limit minute=500`;
 }
 
-export function mistakeInLimits(limits: readonly Limit[]): string | undefined {
+/** The windows in their order, and behind them the requests under way at once. */
+export const LIMITED: readonly OwnLimit["window"][] = [...WINDOWS, "concurrent"];
+
+export function mistakeInLimits(limits: readonly OwnLimit[]): string | undefined {
   for (const { window, limit } of limits) {
-    if (!WINDOWS.includes(window)) {
-      return `Cannot limit the window ${shown(window)} as it is unknown: expected ${WINDOWS.join(", ")}`;
+    if (!LIMITED.includes(window)) {
+      return `Cannot limit the window ${shown(window)} as it is unknown: expected ${LIMITED.join(", ")}`;
     }
     if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
       return `Cannot use the limit ${shown(limit)} per ${window}: it must be a whole number from 1 to 10^12`;
@@ -181,22 +185,22 @@ export function accountIsKey({ keys }: Records, account: string): string | undef
   return `Cannot name an account ${account}, as that is a key of account ${owner.account}`;
 }
 
-function terms(plan: string, limits: readonly Limit[]): string {
+function terms(plan: string, limits: readonly OwnLimit[]): string {
   return limits.length === 0 ? `plan ${plan}` : `plan ${plan} with ${limitsText(limits)}`;
 }
 
 /** "minute=500 day=9", in the order of the windows. */
-export function limitsText(limits: readonly Limit[]): string {
+export function limitsText(limits: readonly OwnLimit[]): string {
   return inOrder(limits)
     .map(({ window, limit }) => `${window}=${limit}`)
     .join(" ");
 }
 
-/** Limits in the order of WINDOWS, nothing else inside. */
-export function inOrder(limits: readonly Limit[]): Limit[] {
+/** Limits in their order, nothing else inside. */
+export function inOrder(limits: readonly OwnLimit[]): OwnLimit[] {
   return limits
     .map(({ window, limit }) => ({ window, limit }))
-    .sort((a, b) => WINDOWS.indexOf(a.window) - WINDOWS.indexOf(b.window));
+    .sort((a, b) => LIMITED.indexOf(a.window) - LIMITED.indexOf(b.window));
 }
 
 /** A length of time that may be asked for. */

@@ -1,4 +1,4 @@
-import type { Limit } from "../quota/windows.ts";
+import { type Limit, WINDOWS, type WindowName } from "../quota/windows.ts";
 import { accept, type Judged, refuse } from "../refusal.ts";
 
 /**
@@ -32,13 +32,16 @@ export type AccountRecord = {
   /** For ever: its counters live there. */
   readonly environment: string;
   readonly plan: string;
-  /** Limits agreed for this account: each replaces that window of the plan. */
-  readonly limits: readonly Limit[];
+  /** Limits agreed for this account: each replaces that of the plan. */
+  readonly limits: readonly OwnLimit[];
   /** Told to the backend as X-Consumer-Meta-NAME. */
   readonly meta: Readonly<Record<string, string>>;
   readonly createdMs: number;
   readonly suspended?: Suspension;
 };
+
+/** A limit of an account's own: of a window, or of its requests under way at once. */
+export type OwnLimit = { readonly window: WindowName | "concurrent"; readonly limit: number };
 
 /** Without `untilMs` a suspension lasts until it is taken back. */
 export type Suspension = {
@@ -95,13 +98,19 @@ export function judgeRecord(
 }
 
 /** A plan's windows with the account's own in place of them; "custom" has only the account's. */
-export function limitsOf(plan: readonly Limit[] | "custom", own: readonly Limit[]): Limit[] {
+export function limitsOf(plan: readonly Limit[] | "custom", own: readonly OwnLimit[]): Limit[] {
   const base = plan === "custom" ? [] : plan;
   const kept = base.filter(({ window }) => !own.some((mine) => mine.window === window));
-  return [...kept, ...own].sort((a, b) => ORDER[a.window] - ORDER[b.window]);
+  const windows = own.filter((limit) => limit.window !== "concurrent") as readonly Limit[];
+  return [...kept, ...windows].sort(
+    (a, b) => WINDOWS.indexOf(a.window) - WINDOWS.indexOf(b.window),
+  );
 }
 
-const ORDER = { second: 0, minute: 1, hour: 2, day: 3, month: 4 } as const;
+/** How many requests of an account may be under way at once, where that is agreed for it. */
+export function ownConcurrency({ limits }: AccountRecord): number | undefined {
+  return limits.find(({ window }) => window === "concurrent")?.limit;
+}
 
 /**
  * Two records of one key, as one: of two ends the earlier holds, so that nothing which was learnt

@@ -1,5 +1,4 @@
 import type { Ban, Verdict } from "../quota/decide.ts";
-import type { Limit } from "../quota/windows.ts";
 import { findAccount } from "./find.ts";
 import type { IssuedKey } from "./keyring.ts";
 import {
@@ -7,6 +6,7 @@ import {
   isSuspended,
   isWorking,
   type KeyRecord,
+  type OwnLimit,
   type Records,
 } from "./records.ts";
 
@@ -60,7 +60,7 @@ export type Holder = {
   readonly account: string;
   readonly environment: string;
   readonly plan: string;
-  readonly limits: readonly Limit[];
+  readonly limits: readonly OwnLimit[];
 };
 
 /** The account that `id` names: an account, or one of its keys. Undefined for an unknown id. */

@@ -6,6 +6,7 @@ import {
   judgeRecord,
   type KeyRecord,
   limitsOf,
+  type OwnLimit,
 } from "../../core/keys/records.ts";
 import { type Networks, readNetworks } from "../../core/networks.ts";
 import type { Limit } from "../../core/quota/windows.ts";
@@ -103,7 +104,7 @@ function consumerOf({ plans }: Served, key: KeyRecord, owner: AccountRecord): Co
 /** Limits of accounts without windows of their own: nearly all keys share them. */
 const shared = new WeakMap<readonly Limit[], readonly Limit[]>();
 
-function limitsFor(plan: readonly Limit[] | "custom", own: readonly Limit[]): readonly Limit[] {
+function limitsFor(plan: readonly Limit[] | "custom", own: readonly OwnLimit[]): readonly Limit[] {
   if (plan === "custom" || own.length > 0) return limitsOf(plan, own);
   const limits = shared.get(plan) ?? limitsOf(plan, own);
   shared.set(plan, limits);

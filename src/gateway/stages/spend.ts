@@ -1,5 +1,5 @@
 import { policyField } from "../../core/http/fields.ts";
-import { isSuspended } from "../../core/keys/records.ts";
+import { isSuspended, ownConcurrency } from "../../core/keys/records.ts";
 import type { PlanBounds } from "../../core/quota/plan.ts";
 import {
   admittedStanding,
@@ -74,8 +74,9 @@ function judgeAtOnce(
   { bounds: { concurrent }, limits, consumer }: Asked,
 ): Judged<void> {
   if (consumer.owner && isSuspended(consumer.owner, now())) return refuse("account_suspended");
-  if (concurrent !== undefined && !exchange.occupy(concurrency, consumer.id, concurrent)) {
-    return refuse("too_concurrent", `${concurrent} under way`);
+  const atOnce = (consumer.owner && ownConcurrency(consumer.owner)) ?? concurrent;
+  if (atOnce !== undefined && !exchange.occupy(concurrency, consumer.id, atOnce)) {
+    return refuse("too_concurrent", `${atOnce} under way`);
   }
   const { cost } = exchange;
   const tooSmall = limits.find(({ limit, observed }) => cost > limit && !observed);

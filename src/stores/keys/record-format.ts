@@ -1,5 +1,6 @@
 import { maskKeys } from "../../core/keys/key.ts";
 import {
+  LIMITED,
   META_NAME_PATTERN,
   META_VALUE_PATTERN,
   NAME_PATTERN,
@@ -9,10 +10,11 @@ import {
   type AccountRecord,
   ID_PATTERN,
   type KeyRecord,
+  type OwnLimit,
   type Suspension,
 } from "../../core/keys/records.ts";
 import { isNetwork } from "../../core/networks.ts";
-import { LIMIT_MAX, type Limit, WINDOWS } from "../../core/quota/windows.ts";
+import { LIMIT_MAX } from "../../core/quota/windows.ts";
 import { MemberReader } from "../files/damaged.ts";
 import type { JsonPath } from "../files/json-place.ts";
 
@@ -74,7 +76,7 @@ function instant(atMs: number | undefined): string | undefined {
 }
 
 /** The terms of its account that a key of version 1 had. */
-export type LegacyTerms = { readonly plan: string; readonly limits: readonly Limit[] };
+export type LegacyTerms = { readonly plan: string; readonly limits: readonly OwnLimit[] };
 
 /** Empty lists and objects of all records are these: 100,000 of each would be 10 MB. */
 const NONE: readonly never[] = [];
@@ -171,15 +173,15 @@ export class RecordReader extends MemberReader {
     });
   }
 
-  #limits(value: unknown, path: JsonPath): readonly Limit[] {
+  #limits(value: unknown, path: JsonPath): readonly OwnLimit[] {
     const found = this.object(value, path);
     const members = Object.keys(found);
     if (members.length === 0) return NONE;
     for (const member of members) {
-      if (WINDOWS.some((window) => window === member)) continue;
-      this.note([...path, member], `it must be one of ${WINDOWS.join(", ")}`, found[member]);
+      if (LIMITED.some((window) => window === member)) continue;
+      this.note([...path, member], `it must be one of ${LIMITED.join(", ")}`, found[member]);
     }
-    return WINDOWS.filter((window) => found[window] !== undefined).map((window) => {
+    return LIMITED.filter((window) => found[window] !== undefined).map((window) => {
       return { window, limit: this.whole(found[window], [...path, window], 1, LIMIT_MAX) };
     });
   }

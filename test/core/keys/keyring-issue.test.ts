@@ -103,6 +103,11 @@ describe("Issuing keys", () => {
       /"gold" as it is unknown: expected free, pro, enterprise/,
     ],
     ["a custom plan without a limit", { plan: "enterprise" }, /enterprise without a limit/],
+    [
+      "a custom plan without a window, whatever may be under way at once",
+      { plan: "enterprise", limits: [{ window: "concurrent", limit: 5 }] },
+      /enterprise without a limit/,
+    ],
     ["a limit of nothing", { limits: [{ window: "minute", limit: 0 }] }, /the limit 0 per minute/],
     ["a limit over 10^12", { limits: [{ window: "minute", limit: 1e12 + 1 }] }, /1 to 10\^12/],
     ["a limit of a half", { limits: [{ window: "minute", limit: 1.5 }] }, /the limit 1\.5/],
@@ -114,7 +119,7 @@ describe("Issuing keys", () => {
     [
       "an unknown window",
       { limits: [{ window: "week" as "day", limit: 1 }] },
-      /"week" as it is unknown: expected second, minute, hour, day, month$/,
+      /"week" as it is unknown: expected second, minute, hour, day, month, concurrent$/,
     ],
     ["a window twice", { limits: [...LIMITS, ...LIMITS] }, /two limits for one window/],
     ["an account with a space", { account: "a b" }, /the account "a b"/],

@@ -59,6 +59,19 @@ describe("An account", () => {
     assert.equal(wrong.status, 400);
   });
 
+  it("may have fewer requests under way at once than its plan allows", async () => {
+    const { key, account } = await house.issue({ limits: { concurrent: 1 } });
+    const slow = house.backend.seen.length;
+    const answers = await Promise.all(Array.from({ length: 8 }, () => house.ask(key)));
+    const codes = answers.map(({ status }) => status);
+    assert.ok(codes.includes(429) && codes.includes(200), `${codes}`);
+    await Promise.all(answers.map((answer) => answer.arrayBuffer()));
+    assert.equal(house.backend.seen.length - slow, codes.filter((code) => code === 200).length);
+    await patch(`/api/accounts/${account}`, { dropLimits: true });
+    const free = await Promise.all(Array.from({ length: 8 }, () => house.ask(key)));
+    assert.deepEqual(new Set(free.map(({ status }) => status)), new Set([200]));
+  });
+
   it("is refused with 403 and uncharged while it is suspended, and served again after", async () => {
     const { key, account } = await house.issue();
     await house.ask(key);
