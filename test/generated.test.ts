@@ -44,6 +44,7 @@ describe("the rows", () => {
     observed: ["hour"],
     windows: [["minute", 60, 60, 2]],
     by: "memory",
+    ban: 3,
     why: "used up",
   };
   const written = (line: RequestLine): Record<string, unknown> => {

@@ -13,6 +13,7 @@ import { bans } from "./verbs/bans.ts";
 import { check, schema } from "./verbs/check.ts";
 import { completionOf } from "./verbs/completion.ts";
 import { demo } from "./verbs/demo.ts";
+import { explain } from "./verbs/explain.ts";
 import { keysCreate } from "./verbs/keys-create.ts";
 import { keysFind, keysList, keysShow } from "./verbs/keys-list.ts";
 import { keysRevoke, keysRotate } from "./verbs/keys-rotate.ts";
@@ -44,6 +45,7 @@ const VERBS: readonly Verb[] = [
   ...bans,
   usage,
   ...plans,
+  explain,
   status,
   reload,
   completionOf(() => VERBS),

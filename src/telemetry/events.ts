@@ -7,8 +7,12 @@ import type { LogEventRow } from "./log-events.ts";
 export const EVENTS = {
   ban: {
     level: "warn",
-    members: ["account", "env", "plan", "window", "until", "offences", "observed"],
-    meaning: "An account earned a ban, by the refusals of `window`; `until` in Unix seconds",
+    members: [
+      ...["account", "env", "plan", "window", "until", "offences", "observed", "decidedAt"],
+      "strikes",
+    ],
+    meaning:
+      "An account earned a ban, by the refusals of `window`; `until` and the instants of its `strikes`, as this gateway saw them, in Unix seconds, `decidedAt` in milliseconds",
   },
   ban_lifted: { level: "info", members: ["account", "env"], meaning: "A ban was lifted" },
   quota: {

@@ -35,6 +35,8 @@ export type RequestLine = {
   readonly observed?: readonly string[] | undefined;
   readonly windows?: readonly WindowMember[] | undefined;
   readonly by?: "store" | "memory" | "local" | undefined;
+  /** The end of the ban that ran, in Unix seconds. */
+  readonly ban?: number | undefined;
   /** Why, for people: never shown to the client. */
   readonly why: string | undefined;
 };
@@ -90,6 +92,7 @@ export const LOG_FIELDS: Readonly<Record<keyof RequestLine | "level" | "time" | 
       meaning: "`memory`, `local` or `store`: where the refusal was decided",
       absent: "as `windows`",
     },
+    ban: { meaning: "The end of the ban that ran, in Unix seconds", absent: "none ran" },
     why: { meaning: "The reason, for people; never shown to the client", absent: "there is none" },
     msg: { meaning: "`request`" },
   };
@@ -189,6 +192,7 @@ function requestText(line: RequestLine): string {
   if (line.windows !== undefined) {
     text += `,"windows":${JSON.stringify(line.windows)},"by":"${line.by}"`;
   }
+  if (line.ban !== undefined) text += `,"ban":${line.ban}`;
   if (why !== undefined) text += `,"why":${JSON.stringify(why)}`;
   return `${text},"msg":"request"}\n`;
 }

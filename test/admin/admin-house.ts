@@ -12,6 +12,7 @@ import type { KeyStore } from "../../src/stores/interface/key-store.ts";
 import type { QuotaStore } from "../../src/stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open.ts";
 import type { Checks } from "../../src/telemetry/health.ts";
+import { RecentRefusals } from "../../src/telemetry/recall.ts";
 import { RecentEvents } from "../../src/telemetry/recent-events.ts";
 
 export const TOKEN = "canary-admin-token-0123456789abcdef";
@@ -116,6 +117,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     log: { info: note, error: note },
     now,
     spreadKeys: async () => {},
+    recall: new RecentRefusals(),
   }).catch(async (error: unknown) => {
     await closeStores();
     throw error;

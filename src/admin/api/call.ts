@@ -3,6 +3,7 @@ import type { Reloaded } from "../../config/reload.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
+import type { Recall } from "../../telemetry/recall.ts";
 import type { RecentEvents } from "../../telemetry/recent-events.ts";
 import type { EventStream } from "../http/event-stream.ts";
 
@@ -20,6 +21,8 @@ export type ApiDeps = {
   readonly now: () => number;
   /** Has every other process of this gateway read the key records now. Never rejects. */
   readonly spreadKeys: () => Promise<void>;
+  /** The refusals and bans that the gateway remembers. */
+  readonly recall: Recall;
   /** The live figures for those who watch. */
   readonly events: Pick<EventStream, "open">;
   /** The last events of the gateway. */

@@ -10,6 +10,7 @@ import {
   suspend,
 } from "./accounts.ts";
 import type { Call } from "./call.ts";
+import { explainRequest, whyBanned } from "./explain.ts";
 import {
   createKeys,
   findKey,
@@ -61,8 +62,10 @@ const TABLE: readonly Row[] = [
   row("POST", "/api/accounts/:id/resume", resume),
   row("POST", "/api/accounts/:id/reset", resetAccount),
   row("GET", "/api/bans", tellBans),
+  row("GET", "/api/bans/:id", whyBanned),
   row("DELETE", "/api/bans/:id", liftBan),
   row("GET", "/api/usage/:id", tellUsage),
+  row("GET", "/api/explain/:id", explainRequest),
   row("GET", "/api/config", tellConfig),
   row("POST", "/api/reload", reload),
   row("GET", "/api/events", watch),

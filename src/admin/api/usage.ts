@@ -1,6 +1,6 @@
 import { countersOf, windowName } from "../../config/counters.ts";
 import { limitsOf } from "../../core/keys/records.ts";
-import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
+import { bansReport, findHolder, type UsageReport, usageReport } from "../../core/keys/report.ts";
 import type { AccountName } from "../../stores/interface/quota-store.ts";
 import { type Answer, json, problem, RETRY, reasonOf, unknownId } from "../http/answer.ts";
 import type { ApiDeps, Call } from "./call.ts";
@@ -12,7 +12,15 @@ export async function tellBans({ deps }: Call): Promise<Answer> {
 }
 
 /** Answers with the usage of an account, in the shape of `usage --json`. Charges nothing. */
-export async function tellUsage({ deps, id }: Call): Promise<Answer> {
+export function tellUsage(call: Call): Promise<Answer> {
+  return peekAccount(call, async (report) => report);
+}
+
+/** Answers with what is made of the usage of the account that the request names. */
+export async function peekAccount(
+  { deps, id }: Call,
+  tell: (report: UsageReport) => Promise<unknown>,
+): Promise<Answer> {
   const holder = findHolder(deps.keys.records(), id);
   if (holder === undefined) return unknownId();
   const { bans, plans } = deps.config();
@@ -23,7 +31,7 @@ export async function tellUsage({ deps, id }: Call): Promise<Answer> {
   }
   return ask(deps, async () => {
     const verdict = await deps.quotas.peek(holder, { limits, bans });
-    return json(200, usageReport(holder, verdict));
+    return json(200, await tell(usageReport(holder, verdict)));
   });
 }
 

@@ -21,6 +21,7 @@ const PROBLEMS = {
   origin_refused: 403,
   not_found: 404,
   unknown_id: 404,
+  unknown_request: 404,
   not_banned: 404,
   method_not_allowed: 405,
   request_timeout: 408,

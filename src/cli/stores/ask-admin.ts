@@ -61,6 +61,8 @@ export type Question = {
   readonly body?: unknown;
   readonly also?: readonly number[];
   readonly only?: string;
+  /** Another admin listener than that of the configuration, with the same token. */
+  readonly origin?: string;
 };
 
 /** One question to the running gateway at its admin listener; why there is no answer, in words. */
@@ -68,17 +70,17 @@ export async function askGateway<T>(config: Config, asked: Question): Promise<Ac
   const { method = "GET", path, body: sent, also = [], only } = asked;
   const { admin } = config;
   const reason = only === undefined ? "" : `, and ${only}`;
-  if (admin === undefined) {
+  if (admin === undefined && asked.origin === undefined) {
     return refused(`Cannot ask the gateway${reason}: admin is off, set admin.listen`);
   }
-  const origin = originOf(admin.listen);
-  if (admin.listen.port === 0) {
+  const origin = asked.origin ?? (admin === undefined ? "" : originOf(admin.listen));
+  if (asked.origin === undefined && admin?.listen.port === 0) {
     return refused(`Cannot ask the gateway${reason}: admin.listen has port 0, name one`);
   }
   try {
     const { status, text } = await exchange(new URL(path, origin), {
       method,
-      token: admin.token,
+      token: admin?.token ?? "",
       body: sent === undefined ? "" : JSON.stringify(sent),
     });
     const body: unknown = JSON.parse(text);

@@ -3,6 +3,7 @@ import { instant, table } from "../frame/table.ts";
 import { printJson } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
+import { bansWhy } from "./explain.ts";
 
 const list: Verb = {
   name: "bans list",
@@ -44,4 +45,4 @@ const lift: Verb = {
     }),
 };
 
-export const bans: readonly Verb[] = [list, lift];
+export const bans: readonly Verb[] = [list, lift, bansWhy];

@@ -91,7 +91,7 @@ type Decision = {
 };
 
 /** The state that a refusal was decided by: enough to decide it again. */
-type RefusalFacts = Pick<RequestLine, "windows" | "by">;
+type RefusalFacts = Pick<RequestLine, "windows" | "by" | "ban">;
 
 /**
  * One request and its response, from the head to the last byte: all that is known of it, the

@@ -35,6 +35,7 @@ export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
     observed: exchange.observed,
     windows: refusal?.windows,
     by: refusal?.by,
+    ban: refusal?.ban,
     why: exchange.why,
   };
 }

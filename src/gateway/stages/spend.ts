@@ -120,7 +120,7 @@ function judgeAnswer(
     });
   exchange.decide({
     ...{ decision: "refused", charged: 0, standing, decidedMs, strikes },
-    refusal: { windows, by },
+    refusal: { windows, by, ban: verdict.ban && Math.ceil(verdict.ban.untilMs / 1_000) },
   });
   if (refusal.code === "key_banned") return refuse(refusal.code);
   return refuse(refusal.code, undefined, { message: usedUpMessage(standing) });

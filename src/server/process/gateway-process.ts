@@ -2,25 +2,29 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
 import type { Change } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
+import type { Ban } from "../../core/quota/decide.ts";
 import { trustProxies } from "../../gateway/client/client-address.ts";
 import { Concurrency } from "../../gateway/client/concurrency.ts";
 import { createFailureAllowance } from "../../gateway/client/failure-allowance.ts";
 import { Visitors } from "../../gateway/client/visitors.ts";
 import type { Gateway } from "../../gateway/exchange/served.ts";
 import { Serving } from "../../gateway/listen/listeners.ts";
+import type { AccountName } from "../../stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import { createCounting } from "../../telemetry/counting.ts";
 import type { Report } from "../../telemetry/log.ts";
+import { type Recall, RecentRefusals } from "../../telemetry/recall.ts";
 import { RecentEvents } from "../../telemetry/recent-events.ts";
 import { type Engine, RunningGateway, type Spread, type Stores } from "./running-gateway.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, watch } from "./status.ts";
-import { tellAnswer } from "./tell-answers.ts";
+import { tellBan, tellQuota } from "./tell-answers.ts";
 
 /** A gateway that is one process of several. */
 export type WorkerGateway = Started & {
   /** Counts are taken out: each is told once. */
   status(): ProcessStatus;
+  readonly recall: Recall;
   /** Reads the key records now; those that cannot be had stay as they are. */
   refreshKeys(): Promise<void>;
 };
@@ -58,11 +62,16 @@ class GatewayProcess implements Engine {
   readonly #gateway: Gateway;
   readonly #serving: Serving;
   readonly watched: Engine["watched"];
+  readonly recall = new RecentRefusals();
 
   constructor(config: Config, options: StartOptions & { now: () => number }, stores: Stores) {
     this.#config = config;
     this.#stores = stores;
-    this.#gateway = gatewayOf(config, options, { ...stores, mode: () => this.#mode() });
+    this.#gateway = gatewayOf(config, options, {
+      ...stores,
+      recall: this.recall,
+      mode: () => this.#mode(),
+    });
     this.#serving = new Serving(this.#gateway);
     const { logDropped = () => 0 } = options;
     this.watched = { ...watch(this.#serving, stores.quotas), logDropped, eventsDropped: () => 0 };
@@ -120,6 +129,7 @@ class GatewayProcess implements Engine {
 }
 
 type Parts = Stores & {
+  readonly recall: RecentRefusals;
   /** The `onStoreFailure` in force. */
   readonly mode: () => Config["onStoreFailure"];
 };
@@ -128,7 +138,7 @@ type Parts = Stores & {
 function gatewayOf(
   config: Config,
   { log, now }: StartOptions & { now: () => number },
-  { keys, quotas, counting, mode }: Parts,
+  { keys, quotas, counting, recall, mode }: Parts,
 ): Gateway {
   return {
     keys,
@@ -140,17 +150,27 @@ function gatewayOf(
     log,
     onRequest: (line) => {
       counting.request(line);
+      recall.note(line);
       log.request(line);
     },
     onWithoutStore: (answer) => {
       counting.decidedWithoutStore(answer === "unavailable" ? "deny" : mode());
     },
     onAnswer: (consumer, answer, cost) => {
-      if (answer.earned !== undefined) counting.banned(consumer.environment);
-      tellAnswer(log, consumer, answer, cost);
+      if (answer.earned !== undefined) {
+        counting.banned(consumer.environment);
+        const strikes = recall.banned(earnedBan(consumer, answer.earned), answer.verdict.nowMs);
+        tellBan(log, consumer, answer, strikes);
+      }
+      tellQuota(log, consumer, answer, cost);
     },
     now,
     elapsed: () => performance.now(),
     draining: "no",
   };
+}
+
+function earnedBan({ account, environment }: AccountName, ban: Ban) {
+  const { window, offences, untilMs } = ban;
+  return { account, environment, window, offences, until: Math.ceil(untilMs / 1_000) };
 }

@@ -12,6 +12,7 @@ import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import { type Counting, takeCounted } from "../../telemetry/counting.ts";
 import { type Checks, checksOf, type Observed } from "../../telemetry/health.ts";
+import type { Recall } from "../../telemetry/recall.ts";
 import type { RecentEvents } from "../../telemetry/recent-events.ts";
 import { Webhook } from "../../telemetry/webhook.ts";
 import type { Started, StartOptions } from "./started.ts";
@@ -36,6 +37,7 @@ export type Engine = {
   readonly gather?: () => Promise<void>;
   /** Has other processes read the key records now. Never rejects. */
   readonly spreadKeys?: () => Promise<void>;
+  readonly recall: Recall;
   observe(): Pick<Observed, "store" | "keys" | "upstreams" | "workers">;
   /** Puts a configuration that was judged in force. Never rejects. */
   adopt(change: Change): Promise<Spread>;
@@ -112,6 +114,7 @@ export class RunningGateway implements Started {
       },
       ...(gather && { gather }),
       spreadKeys,
+      recall: this.#engine.recall,
       log: this.#options.log,
       now: this.#now,
     }).catch((error: unknown) => {
@@ -127,6 +130,10 @@ export class RunningGateway implements Started {
       draining: this.#stopping !== undefined,
     };
     return checksOf(observed, environment);
+  }
+
+  get recall(): Recall {
+    return this.#engine.recall;
   }
 
   /** Counts are taken out: each is told once. */

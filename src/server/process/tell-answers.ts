@@ -1,3 +1,4 @@
+import type { Strike } from "../../core/quota/explain.ts";
 import type { Answer } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
 
@@ -13,20 +14,30 @@ type Owner = {
 /** Parts of a limit, in percent, whose first use is told (docs/reference/events.md#kinds). */
 const TOLD_PERCENT = [80, 100];
 
+/** Tells the ban that a request earned, with the strikes that this process saw before it. */
+export function tellBan(
+  log: Log,
+  { environment: env, account, plan }: Owner,
+  { earned, verdict }: Answer,
+  strikes: readonly Strike[],
+): void {
+  if (earned === undefined) return;
+  const { nowMs: decidedAt, ban } = verdict;
+  log.warn("ban", {
+    ...{ account, env, plan, window: earned.window, offences: earned.offences, decidedAt },
+    until: Math.ceil(earned.untilMs / 1000),
+    strikes: [...strikes.map(({ at }) => at), decidedAt / 1000],
+    ...(ban === undefined && { observed: true }),
+  });
+}
+
 /**
- * Tells the ban that a request earned, and each limit of which it was the one to use up 80 or 100 %:
- * the counts before and after it say so, so that no two gateways tell the same.
+ * Tells each limit of which a request was the one to use up 80 or 100 %: the counts before and after
+ * it say so, so that no two gateways tell the same.
  */
-export function tellAnswer(log: Log, owner: Owner, answer: Answer, cost: number): void {
+export function tellQuota(log: Log, owner: Owner, answer: Answer, cost: number): void {
   const { environment: env, account, plan, key } = owner;
-  const { verdict, earned, admitted, unspent, by } = answer;
-  if (earned !== undefined) {
-    log.warn("ban", {
-      ...{ account, env, plan, window: earned.window, offences: earned.offences },
-      until: Math.ceil(earned.untilMs / 1000),
-      ...(verdict.ban === undefined && { observed: true }),
-    });
-  }
+  const { verdict, admitted, unspent, by } = answer;
   // A share of a limit, while the store is away, is no limit of the account; addresses are many.
   if (key === undefined || !admitted || by !== "store" || cost === 0) return;
   for (const { window, operation, observed, limit, used: usedByAll, resetMs } of verdict.windows) {

@@ -2,7 +2,7 @@ import type { Worker } from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { Reloaded } from "../../config/reload.ts";
 import type { ProcessStatus } from "../process/status.ts";
-import type { FromWorker, ToWorker } from "./messages.ts";
+import type { FromWorker, Recalled, RecallQuestion, ToWorker } from "./messages.ts";
 import { WholeLines } from "./whole-lines.ts";
 
 /** A member's messages about itself. */
@@ -95,6 +95,13 @@ export class Member {
   async refreshKeys(withinMs: number): Promise<void> {
     const ask = (refreshKeys: number): ToWorker => ({ refreshKeys });
     if (this.serving) await this.#ask(ask, withinMs).catch(() => {});
+  }
+
+  /** Its memory's answer; empty where it gives none within `withinMs`. Never rejects. */
+  async recall(recall: RecallQuestion, withinMs: number): Promise<Recalled> {
+    if (!this.serving) return {};
+    const answer = await this.#ask((id) => ({ recall, id }), withinMs).catch(() => undefined);
+    return answer !== undefined && "recalled" in answer ? answer.recalled : {};
   }
 
   /** It drains and ends by itself. */

@@ -1,6 +1,8 @@
 import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { Reloaded } from "../../config/reload.ts";
+import type { RequestLine } from "../../telemetry/log.ts";
+import type { EarnedBan, Recall } from "../../telemetry/recall.ts";
 import type { ProcessStatus } from "../process/status.ts";
 
 /**
@@ -13,6 +15,7 @@ export type ToWorker =
   | { readonly report: number }
   /** Read the key records now, then report. */
   | { readonly refreshKeys: number }
+  | { readonly recall: RecallQuestion; readonly id: number }
   | { readonly stop: true };
 
 export type FromWorker =
@@ -24,8 +27,19 @@ export type FromWorker =
   /** Goes on with what is under way, and ends: something went wrong that nothing caught. */
   | { readonly failing: string }
   | { readonly reloaded: Reloaded; readonly id: number }
+  | { readonly recalled: Recalled; readonly id: number }
   /** `id` is that of the question; undefined in a message that nobody asked for. */
   | { readonly status: ProcessStatus; readonly id?: number };
+
+/** A question to the memory of a process: a refusal by its id, or the bans of an account. */
+export type RecallQuestion =
+  | { readonly refusal: string }
+  | { readonly bansOf: Parameters<Recall["bansOf"]>[0] };
+
+export type Recalled = {
+  readonly refusal?: RequestLine | undefined;
+  readonly bans?: readonly EarnedBan[];
+};
 
 /** The way to the process that watches over this one. */
 export type Channel = {

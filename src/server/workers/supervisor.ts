@@ -4,6 +4,7 @@ import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import { addCounted, createCounting } from "../../telemetry/counting.ts";
 import type { Report } from "../../telemetry/log.ts";
+import type { Recall } from "../../telemetry/recall.ts";
 import { RecentEvents } from "../../telemetry/recent-events.ts";
 import {
   type Engine,
@@ -103,6 +104,18 @@ class Supervisor implements Engine {
   gather = (): Promise<void> => this.#team.ask(ASK_MS_MAX);
 
   spreadKeys = (): Promise<void> => this.#team.refreshKeys(REFRESH_MS_MAX);
+
+  /** Each process remembers its own. */
+  readonly recall: Recall = {
+    refusal: async (id) => {
+      const answers = await this.#team.recall({ refusal: id }, ASK_MS_MAX);
+      return answers.find(({ refusal }) => refusal !== undefined)?.refusal;
+    },
+    bansOf: async (account) => {
+      const answers = await this.#team.recall({ bansOf: account }, ASK_MS_MAX);
+      return answers.flatMap(({ bans = [] }) => bans).sort((a, b) => a.at - b.at);
+    },
+  };
 
   /** The worst of all processes; while none of them serves, this one's own. */
   observe(): ReturnType<Engine["observe"]> {

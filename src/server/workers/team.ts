@@ -7,6 +7,7 @@ import type { Log } from "../../telemetry/log.ts";
 import type { Spread } from "../process/running-gateway.ts";
 import { type Gauges, type ProcessStatus, sumGauges } from "../process/status.ts";
 import { Member } from "./member.ts";
+import type { Recalled, RecallQuestion } from "./messages.ts";
 
 /** The program itself: TypeScript in a checkout, JavaScript in the package. */
 const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
@@ -117,6 +118,11 @@ export class Team {
   /** Brings up to date what all have told; gives up on each after `withinMs`. */
   async ask(withinMs: number): Promise<void> {
     await Promise.all([...this.#members].map((member) => member.ask(withinMs)));
+  }
+
+  /** The answers of all that serve; gives up on each after `withinMs`. */
+  recall(question: RecallQuestion, withinMs: number): Promise<readonly Recalled[]> {
+    return Promise.all([...this.#members].map((member) => member.recall(question, withinMs)));
   }
 
   /** Has all of them read the key records; gives up after `withinMs`. */

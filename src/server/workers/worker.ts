@@ -12,7 +12,7 @@ import {
   WRONG_USAGE,
 } from "../process/process-door.ts";
 import { removeCompileCache } from "./compile-cache.ts";
-import type { ToWorker } from "./messages.ts";
+import type { RecallQuestion, ToWorker } from "./messages.ts";
 import { type Channel, openChannel } from "./messages.ts";
 
 /** A process that is killed takes at most the counts of this time with it. */
@@ -71,6 +71,8 @@ class Service {
       void this.#reload(message.reload, message.id);
     } else if ("refreshKeys" in message) {
       void this.#refreshKeys(message.refreshKeys);
+    } else if ("recall" in message) {
+      void this.#recall(message.recall, message.id);
     } else if ("report" in message) {
       void this.#tell(message.report);
     } else {
@@ -111,6 +113,15 @@ class Service {
   async #refreshKeys(id: number): Promise<void> {
     await this.#gateway?.refreshKeys();
     await this.#tell(id);
+  }
+
+  async #recall(question: RecallQuestion, id: number): Promise<void> {
+    const recall = this.#gateway?.recall;
+    const recalled =
+      "refusal" in question
+        ? { refusal: await recall?.refusal(question.refusal) }
+        : { bans: (await recall?.bansOf(question.bansOf)) ?? [] };
+    await this.#channel.tell({ recalled, id });
   }
 
   async #tell(id?: number): Promise<void> {

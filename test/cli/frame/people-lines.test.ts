@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { describe, it } from "vitest";
 import { peopleLines } from "../../../src/cli/frame/people-lines.ts";
 import type { Terminal } from "../../../src/cli/frame/terminal.ts";
+import { eventually } from "../../support/poll.ts";
 import { openFolder, writeConfig } from "../kit.ts";
 
 const ESCAPE = String.fromCharCode(27);
@@ -65,11 +67,16 @@ describe("the log at a terminal", () => {
     await using folder = await openFolder();
     const file = await writeConfig(folder);
     const start = `"${process.execPath}" src/main.ts start --config "${file}"`;
-    // `script` gives the command a terminal; the gateway is ended once it serves.
-    const command = `${start} & sleep 3; kill $!; wait $!`;
+    // `script` gives the command a terminal, and passes on what is typed.
     const env = { ...process.env, NO_COLOR: "1" };
-    const options = { encoding: "utf8", env } as const;
-    const said = execFileSync("script", ["-qec", command, "/dev/null"], options);
+    const terminal_ = spawn("script", ["-qec", start, "/dev/null"], { env, stdio: "pipe" });
+    let said = "";
+    terminal_.stdout.setEncoding("utf8").on("data", (piece) => {
+      said += piece;
+    });
+    await eventually(() => assert.match(said, /serving/), { withinMs: 20_000 });
+    terminal_.stdin.write(String.fromCharCode(3));
+    await once(terminal_, "close");
     assert.match(said, /serving.* urls:.* \{"production":"http/);
     assert.match(said, /stopped/);
     assert.doesNotMatch(said, /"msg"/);

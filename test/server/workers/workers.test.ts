@@ -108,6 +108,25 @@ describe("the workers of a gateway", () => {
     assert.equal(code, "ECONNREFUSED");
   });
 
+  it("explain a refusal and a ban that any one of them made", async () => {
+    await using crew = await openCrew(redis);
+    const ids = new Set<string>();
+    for (let i = 0; i < 20; i++) {
+      const answer = await fetch(crew.url + PATH, { headers: { Connection: "close" } });
+      assert.equal(answer.status, 401);
+      ids.add(answer.headers.get("x-request-id") ?? "");
+      await answer.text();
+    }
+    for (const id of ids) {
+      await eventually(async () => {
+        const told = await fetch(`${crew.adminUrl}/api/explain/${id}`);
+        const { code, rule } = (await told.json()) as { code: string; rule: string };
+        assert.deepEqual([told.status, code], [200, "key_missing"], rule);
+      });
+    }
+    assert.equal((await fetch(`${crew.adminUrl}/api/explain/none`)).status, 404);
+  });
+
   it("end at once with a second signal", async () => {
     await using crew = await openCrew(redis, { drain: "60s" }, () => {});
     const slow = get(crew.url + PATH, nextKey());

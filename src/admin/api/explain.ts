@@ -1,0 +1,20 @@
+import { explain } from "../../core/quota/explain.ts";
+import { type Answer, json, problem } from "../http/answer.ts";
+import type { Call } from "./call.ts";
+import { peekAccount } from "./usage.ts";
+
+/** Why a request was refused, by its id, from the memory of the gateway. */
+export async function explainRequest({ deps, id }: Call): Promise<Answer> {
+  const line = await deps.recall.refusal(id);
+  if (line !== undefined) return json(200, explain(line));
+  const message = "No refusal with this request id is remembered: its line in the log explains it";
+  return problem("unknown_request", message);
+}
+
+/** Why an account is or was banned: its running strikes, and the bans that are remembered. */
+export function whyBanned(call: Call): Promise<Answer> {
+  return peekAccount(call, async ({ account, environment, strikes, ban }) => {
+    const bans = await call.deps.recall.bansOf({ account, environment });
+    return { account, environment, strikes, ban, bans };
+  });
+}

@@ -1,0 +1,187 @@
+import type { Config } from "../../config/config.ts";
+import { type Explanation, explain as explainLine } from "../../core/quota/explain.ts";
+import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import type { EarnedBan } from "../../telemetry/recall.ts";
+import { readConfig } from "../frame/config-file.ts";
+import { instant, styleOf, table } from "../frame/table.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
+import { type Call, CONFIG, JSON_FLAG, LOG, logFilesOf, type Verb } from "../frame/verb.ts";
+import type { AccountAnswer } from "../stores/accounts.ts";
+import { askGateway } from "../stores/ask-admin.ts";
+
+export const explain: Verb = {
+  name: "explain",
+  usage: "REQUEST-ID [--admin URL]… [--log FILE…] [--config FILE] [--json]",
+  summary: "say why a request was refused, and when it would have passed",
+  options: [
+    {
+      name: "admin",
+      value: "URL",
+      repeats: true,
+      summary: "ask the gateway at this admin listener too",
+    },
+    LOG,
+    CONFIG,
+    JSON_FLAG,
+  ],
+  args: ["REQUEST-ID"],
+  more: true,
+  example: "explain 0b8f4a52-5f0f-4d8c-9a53-c4c9f3a1b0de --log tollgate.log",
+  async run(call, terminal) {
+    const files = logFilesOf(call, 1);
+    const [id = "", extra] = call.args;
+    if (files.length === 0 && extra !== undefined) {
+      return fail(terminal, WRONG_USAGE, `Unexpected argument ${JSON.stringify(extra)}`);
+    }
+    const found =
+      files.length > 0 ? await fromLogs(files, id) : await fromGateways(call, id, terminal);
+    if (typeof found === "number") return found;
+    if (!found.ok) return fail(terminal, FAILED, found.message);
+    if (call.flag("json")) return printJson(terminal, found.value);
+    terminal.out(explanationText(found.value, terminal));
+    return DONE;
+  },
+};
+
+async function fromLogs(files: readonly string[], id: string): Promise<AccountAnswer<Explanation>> {
+  const { readLogs } = await import("../../telemetry/read-log.ts");
+  let found: Explanation | undefined;
+  await readLogs(files, {
+    request: (line) => {
+      if (line.id === id) found = explainLine(line);
+    },
+  });
+  if (found !== undefined) return { ok: true, value: found };
+  return { ok: false, message: `No line of ${files.join(", ")} is of the request ${id}` };
+}
+
+/** Each gateway remembers its own refusals: they are asked in turn. */
+async function fromGateways(
+  call: Call,
+  id: string,
+  terminal: Terminal,
+): Promise<AccountAnswer<Explanation> | number> {
+  const config = await readConfig(call, terminal);
+  if (typeof config === "number") return config;
+  const path = `/api/explain/${encodeURIComponent(id)}`;
+  const asked = [undefined, ...call.texts("admin")];
+  const messages: string[] = [];
+  for (const origin of asked) {
+    const answer = await askGateway<Explanation>(config, { path, ...(origin && { origin }) });
+    if (answer.ok) return answer;
+    messages.push(origin === undefined ? answer.message : `${origin}: ${answer.message}`);
+  }
+  return { ok: false, message: [...new Set(messages)].join("\n") };
+}
+
+function explanationText(told: Explanation, terminal: Terminal): string {
+  const { bold } = styleOf(terminal);
+  const { id, request, status, code, rule, windows, passesAt, strikes, ban, account } = told;
+  const rows = windows.map(({ window, used, limit, from, reset, exhausted }) => {
+    return [window, used, limit, instant(from), instant(reset), exhausted ? "used up" : ""];
+  });
+  const names = ["WINDOW", "USED", "LIMIT", "FROM", "RESET", ""];
+  const owner = account === null ? "" : ` of account ${account}, plan ${told.plan}`;
+  const when =
+    told.decidedAt === null
+      ? ""
+      : `, decided ${instant(told.decidedAt)} (${told.decidedBy ?? "store"})`;
+  return [
+    `${bold(`${status} ${code ?? ""}`.trim())}  ${request}${owner}${when}\n`,
+    `${rule}\n`,
+    windows.length === 0 ? "" : table(terminal, names, rows),
+    strikes === null
+      ? ""
+      : `Strikes: ${strikes}${ban === null ? "" : `; banned until ${instant(ban.until)}`}\n`,
+    passesAt === null
+      ? ""
+      : `It would pass from ${instant(passesAt)} on, by what was counted then\n`,
+    told.config === null ? "" : `Configuration ${told.config}, request ${id}\n`,
+  ].join("");
+}
+
+type WhyBanned = {
+  readonly account: string;
+  readonly environment: string;
+  readonly strikes: number;
+  readonly ban: { readonly until: number; readonly offences: number } | null;
+  readonly bans: readonly EarnedBan[];
+};
+
+export const bansWhy: Verb = {
+  name: "bans why",
+  usage: "ID [--log FILE…] [--config FILE] [--json]",
+  summary: "say which refused requests earned the bans of an account",
+  options: [LOG, CONFIG, JSON_FLAG],
+  args: ["ID"],
+  more: true,
+  example: "bans why a_8LwVnVUvnqzT",
+  async run(call, terminal) {
+    const config = await readConfig(call, terminal);
+    if (typeof config === "number") return config;
+    const [id = ""] = call.args;
+    const files = logFilesOf(call, 1);
+    const told = files.length > 0 ? await bansInLogs(files, id) : await bansOfGateway(config, id);
+    if (!told.ok) return fail(terminal, FAILED, told.message);
+    if (call.flag("json")) return printJson(terminal, told.value);
+    terminal.out(whyText(told.value, terminal));
+    return DONE;
+  },
+};
+
+function bansOfGateway(config: Config, id: string): Promise<AccountAnswer<WhyBanned>> {
+  return askGateway<WhyBanned>(config, { path: `/api/bans/${encodeURIComponent(id)}` });
+}
+
+/** The lines of an account or of one of its keys, and the bans among them. */
+async function bansInLogs(files: readonly string[], id: string): Promise<AccountAnswer<WhyBanned>> {
+  const { readLogs } = await import("../../telemetry/read-log.ts");
+  const { RecentRefusals } = await import("../../telemetry/recall.ts");
+  const recall = new RecentRefusals();
+  let owner: { account: string; environment: string } | undefined;
+  let strikes = 0;
+  const earned: Readonly<Record<string, unknown>>[] = [];
+  await readLogs(files, {
+    request: (line) => {
+      const { account, env: environment, key } = line;
+      if (account === undefined || environment === undefined) return;
+      if (account !== id && key !== id) return;
+      owner = { account, environment };
+      strikes = line.strikes ?? strikes;
+      recall.note(line);
+    },
+    event: (line) => {
+      if (line.msg === "event" && line.kind === "ban") earned.push(line);
+    },
+  });
+  if (owner === undefined) {
+    return { ok: false, message: `No line of ${files.join(", ")} is of the account or key ${id}` };
+  }
+  const { account, environment } = owner;
+  const told = earned.filter((line) => line.account === account) as unknown as BanLine[];
+  for (const { decidedAt, window, offences, until } of told) {
+    recall.banned({ account, environment, window, offences, until }, decidedAt);
+  }
+  const bans = await recall.bansOf(owner);
+  return { ok: true, value: { account, environment, strikes, ban: null, bans } };
+}
+
+/** The members of the line of a ban that are needed here. */
+type BanLine = {
+  readonly decidedAt: number;
+  readonly window: string;
+  readonly offences: number;
+  readonly until: number;
+};
+
+function whyText(told: WhyBanned, terminal: Terminal): string {
+  const { account, environment, strikes, ban, bans } = told;
+  const now = ban === null ? "not banned" : `banned until ${instant(ban.until)}`;
+  const head = `Account ${account} (${environment}): ${now}, running strikes: ${strikes}\n`;
+  if (bans.length === 0) return `${head}No ban of it is remembered\n`;
+  const rows = bans.flatMap(({ at, until, window, offences, strikes: counted }) => [
+    ["ban", instant(at), `until ${instant(until)}, by the ${window} limit, offence ${offences}`],
+    ...counted.map((strike) => ["strike", instant(strike.at), `request ${strike.id}`]),
+  ]);
+  return `${head}${table(terminal, ["", "AT", "WHAT"], rows)}`;
+}

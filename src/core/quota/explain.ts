@@ -1,0 +1,148 @@
+import { REFUSALS, type RefusalCode } from "../refusal.ts";
+import { WINDOWS, windowStart } from "./windows.ts";
+
+/** The members of the line of a request that a refusal is explained from (docs/reference/log.md). */
+export type RefusedLine = {
+  readonly id: string;
+  readonly env?: string | undefined;
+  readonly account?: string | undefined;
+  readonly key?: string | undefined;
+  readonly plan?: string | undefined;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly code?: string | undefined;
+  readonly decision: string;
+  readonly charged: number;
+  /** Unix milliseconds of the store's clock. */
+  readonly decidedAt?: number | undefined;
+  readonly cost?: number | undefined;
+  readonly strikes?: number | undefined;
+  readonly config?: string | undefined;
+  readonly windows?:
+    | readonly (readonly [name: string, used: number, limit: number, reset: number])[]
+    | undefined;
+  /** The end of the ban that ran, in Unix seconds. */
+  readonly ban?: number | undefined;
+  readonly by?: string | undefined;
+  readonly why?: string | undefined;
+};
+
+/** One window as it was decided; `from` and `reset` are its bounds in Unix seconds. */
+export type ExplainedWindow = {
+  readonly window: string;
+  readonly used: number;
+  readonly limit: number;
+  readonly remaining: number;
+  readonly from: number;
+  readonly reset: number;
+  /** The cost of the request did not fit. */
+  readonly exhausted: boolean;
+};
+
+/** Why a request was answered as it was. Instants are Unix seconds. */
+export type Explanation = {
+  readonly id: string;
+  readonly environment: string | null;
+  readonly account: string | null;
+  readonly key: string | null;
+  readonly plan: string | null;
+  readonly request: string;
+  readonly status: number;
+  readonly code: string | null;
+  readonly rule: string;
+  readonly cost: number | null;
+  readonly charged: number;
+  /** The window that resets last of those that are exhausted. */
+  readonly window: ExplainedWindow | null;
+  readonly windows: readonly ExplainedWindow[];
+  readonly strikes: number | null;
+  readonly ban: { readonly until: number } | null;
+  readonly decidedAt: number | null;
+  readonly decidedBy: string | null;
+  readonly config: string | null;
+  /** The first instant at which the request would pass, by what was counted then; null for never. */
+  readonly passesAt: number | null;
+};
+
+/**
+ * Explains one line of the log, by the rules under which it was decided
+ * (docs/reference/http.md#quotas): the same from the memory of a gateway and from a file.
+ */
+export function explain(line: RefusedLine): Explanation {
+  const { cost = 1, decidedAt, ban, code } = line;
+  const windows = (line.windows ?? []).map((told) => explained(told, cost, decidedAt ?? 0));
+  const exhausted = windows.filter((one) => one.exhausted);
+  const window = exhausted.reduce<ExplainedWindow | undefined>(
+    (last, one) => (last === undefined || one.reset >= last.reset ? one : last),
+    undefined,
+  );
+  const ends = [...exhausted.map(({ reset }) => reset), ...(ban === undefined ? [] : [ban])];
+  return {
+    id: line.id,
+    environment: line.env ?? null,
+    account: line.account ?? null,
+    key: line.key ?? null,
+    plan: line.plan ?? null,
+    request: `${line.method} ${line.path}`,
+    status: line.status,
+    code: code ?? null,
+    rule: ruleOf(line, window),
+    cost: line.cost ?? null,
+    charged: line.charged,
+    window: window ?? null,
+    windows,
+    strikes: line.strikes ?? null,
+    ban: ban === undefined ? null : { until: ban },
+    decidedAt: decidedAt === undefined ? null : decidedAt / 1_000,
+    decidedBy: line.by ?? null,
+    config: line.config ?? null,
+    passesAt: ends.length === 0 ? null : Math.max(...ends),
+  };
+}
+
+function explained(
+  [window, used, limit, reset]: readonly [string, number, number, number],
+  cost: number,
+  decidedAt: number,
+): ExplainedWindow {
+  // A window of an operation is `createPet.minute`.
+  const name = WINDOWS.find((one) => one === window.split(".").at(-1));
+  const from = name === undefined ? 0 : Math.floor(windowStart(name, decidedAt) / 1_000);
+  const exhausted = cost > 0 && used + cost > limit;
+  return { window, used, limit, remaining: Math.max(0, limit - used), from, reset, exhausted };
+}
+
+/** The rule that decided, in words. */
+function ruleOf({ code, why, cost = 1, decision }: RefusedLine, window?: ExplainedWindow): string {
+  if (code === "key_banned") {
+    return "A ban of the account ran: it is earned by requests that go on after a limit is used up";
+  }
+  if (code === "rate_limited" && window !== undefined) {
+    const { window: name, used, limit } = window;
+    return `The ${name} limit is ${limit} units: ${used} were used, and the request costs ${cost}`;
+  }
+  if (code === undefined) return `It was not refused: ${decision}`;
+  const when = Object.hasOwn(REFUSALS, code) ? REFUSALS[code as RefusalCode].when : code;
+  return why === undefined ? when : `${when}: ${why}`;
+}
+
+/** A refusal that counted toward a ban. */
+export type Strike = { readonly id: string; readonly at: number };
+
+/**
+ * The strikes among refusals of one account, oldest first, up to `untilMs`: each raised the count of
+ * the one before it, or earned the ban, which clears them.
+ */
+export function strikesAmong(lines: readonly RefusedLine[], untilMs: number): Strike[] {
+  let found: Strike[] = [];
+  let count = 0;
+  for (const { id, code, decision, strikes = 0, decidedAt } of lines) {
+    if (decision !== "refused" || decidedAt === undefined || decidedAt > untilMs) continue;
+    const earned = code === "key_banned" && count > 0 && decidedAt === untilMs;
+    if (strikes < count && !earned) found = [];
+    if (strikes > count || earned) found.push({ id, at: decidedAt / 1_000 });
+    count = strikes;
+  }
+  return found;
+}

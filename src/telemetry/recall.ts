@@ -1,0 +1,79 @@
+import { type Strike, strikesAmong } from "../core/quota/explain.ts";
+import type { RequestLine } from "./log.ts";
+
+/** Refusals that are kept of accounts, of all others, and bans: the oldest leave first. */
+const REFUSALS_MAX = 10_000;
+const OTHERS_MAX = 1_000;
+const BANS_MAX = 1_000;
+
+/** A ban as it was earned. Instants are Unix seconds. */
+export type EarnedBan = {
+  readonly account: string;
+  readonly environment: string;
+  readonly window: string;
+  readonly at: number;
+  readonly until: number;
+  readonly offences: number;
+  /** Refusals of this gateway that counted toward it, as far as they are still remembered. */
+  readonly strikes: readonly Strike[];
+};
+
+type Named = Pick<EarnedBan, "account" | "environment">;
+
+/** The memory of a gateway of its own refusals and bans, to say why. */
+export type Recall = {
+  /** The line of a refused request, by its id. */
+  refusal(id: string): Promise<RequestLine | undefined>;
+  /** The bans of an account, oldest first. */
+  bansOf(account: Named): Promise<readonly EarnedBan[]>;
+};
+
+/** The refusals and bans of this process. */
+export class RecentRefusals implements Recall {
+  readonly #ofAccounts = new Map<string, RequestLine>();
+  readonly #others = new Map<string, RequestLine>();
+  #bans: EarnedBan[] = [];
+
+  /** Once for each request line; the lines of requests that were not refused are let go. */
+  note(line: RequestLine): void {
+    if (line.code === undefined) return;
+    // Requests without a key must not push out the refusals of those with one.
+    const known = line.account === undefined ? this.#others : this.#ofAccounts;
+    known.set(line.id, line);
+    const max = line.account === undefined ? OTHERS_MAX : REFUSALS_MAX;
+    if (known.size > max) known.delete(known.keys().next().value as string);
+  }
+
+  /** A ban was earned at this instant, in Unix milliseconds. Gives the strikes before it. */
+  banned(ban: Omit<EarnedBan, "at" | "strikes">, nowMs: number): readonly Strike[] {
+    const strikes = strikesAmong(this.#linesOf(ban), nowMs);
+    this.#bans.push({ ...ban, at: nowMs / 1_000, strikes });
+    if (this.#bans.length > BANS_MAX) this.#bans.shift();
+    return strikes;
+  }
+
+  async refusal(id: string): Promise<RequestLine | undefined> {
+    return this.#ofAccounts.get(id) ?? this.#others.get(id);
+  }
+
+  /** The line of the request that earned a ban is written after it: it is found here. */
+  async bansOf(named: Named): Promise<readonly EarnedBan[]> {
+    const bans = this.#bans.filter((ban) => isOf(ban, named));
+    if (bans.length === 0) return [];
+    const lines = this.#linesOf(named);
+    return bans.map((ban) => {
+      const strikes = strikesAmong(lines, Math.round(ban.at * 1_000));
+      return strikes.length > ban.strikes.length ? { ...ban, strikes } : ban;
+    });
+  }
+
+  #linesOf(named: Named): RequestLine[] {
+    return [...this.#ofAccounts.values()]
+      .filter(({ account, env }) => account === named.account && env === named.environment)
+      .sort((a, b) => (a.decidedAt ?? 0) - (b.decidedAt ?? 0));
+  }
+}
+
+function isOf(ban: Named, { account, environment }: Named): boolean {
+  return ban.account === account && ban.environment === environment;
+}

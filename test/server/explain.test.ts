@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { type Explanation, explain } from "../../src/core/quota/explain.ts";
+import { jsonOf, runVerb } from "../cli/kit.ts";
+import { openBackend } from "../support/gateway/backend.ts";
+import { ACCOUNT, KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { eventually } from "../support/poll.ts";
+import { ask, awayFromMinuteEdge } from "../support/wire/client.ts";
+import { onlyValue } from "../support/wire/response.ts";
+
+const BANS = { strikes: 4, grace: "5ms", within: "1m", duration: "1s", factor: 2, max: "3s" };
+
+type Told = { readonly bans: readonly { readonly strikes: readonly { readonly id: string }[] }[] };
+
+/** The first ban is remembered with the four refusals that earned it. */
+async function bansAgree({ adminUrl }: Served): Promise<void> {
+  const { bans } = (await (await fetch(`${adminUrl}/api/bans/${ACCOUNT}`)).json()) as Told;
+  assert.ok(bans.length > 0);
+  assert.equal(bans[0]?.strikes.length, BANS.strikes, JSON.stringify(bans[0]));
+}
+
+/** The commands say the same from the log as the gateway does from its memory. */
+async function logAgrees(served: Served, id: string): Promise<void> {
+  const log = join(served.directory, "gateway.log");
+  await writeFile(log, served.running.stdout());
+  const fromLog = await runVerb(["explain", id, "--log", log, "--json"]);
+  assert.equal(fromLog.status, 0);
+  assert.equal(jsonOf<Explanation>(fromLog).id, id);
+  const { bans } = (await (await fetch(`${served.adminUrl}/api/bans/${ACCOUNT}`)).json()) as Told;
+  const named = ["--log", log, "--json", "--config", served.file];
+  const why = await runVerb(["bans", "why", ACCOUNT, ...named]);
+  assert.equal(why.status, 0);
+  assert.deepEqual(jsonOf<Told>(why).bans, bans);
+}
+
+describe("explain", () => {
+  it("says of 1,000 refusals what was answered, from the gateway and from the log", async () => {
+    await using backend = await openBackend();
+    const plans = { vectors: { second: 30, minute: 40 }, free: { minute: 60 } };
+    const config = { plans, bans: BANS };
+    await using served = await openServed({ upstreams: [backend.origin], config });
+    await awayFromMinuteEdge(20_000);
+    const refused = new Map<string, { code: string; window: string; reset: number }>();
+    while (refused.size < 1_000) {
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, () => ask(served.port, { key: KEY })),
+      );
+      for (const answer of answers) {
+        if (answer.status !== 429) continue;
+        refused.set(onlyValue(answer, "X-Request-Id"), {
+          code: JSON.parse(answer.body.toString()).code,
+          window: onlyValue(answer, "X-RateLimit-Window"),
+          reset: Number(onlyValue(answer, "X-RateLimit-Reset")),
+        });
+      }
+    }
+    await eventually(() => {
+      const lines = served.lines.filter(({ status }) => status === 429);
+      assert.ok(lines.length >= refused.size);
+    });
+    const codes = new Set<string>();
+    for (const [id, { code, window, reset }] of refused) {
+      const line = served.lines.find((one) => one.id === id) ?? assert.fail(id);
+      const told = explain(line);
+      codes.add(code);
+      assert.equal(told.code, code);
+      assert.equal(told.passesAt, reset, JSON.stringify(line));
+      if (window === "ban") assert.equal(told.ban?.until, reset);
+      else assert.deepEqual([told.window?.window, told.window?.reset], [window, reset]);
+      const remembered = await fetch(`${served.adminUrl}/api/explain/${id}`);
+      assert.equal(remembered.status, 200);
+      assert.deepEqual(await remembered.json(), JSON.parse(JSON.stringify(told)));
+    }
+    assert.deepEqual([...codes].sort(), ["key_banned", "rate_limited"]);
+
+    await bansAgree(served);
+    await logAgrees(served, [...refused.keys()][0] ?? "");
+  }, 60_000);
+
+  it("finds nothing with 1, naming where it looked", async () => {
+    await using backend = await openBackend();
+    await using served = await openServed({ upstreams: [backend.origin] });
+    const id = "0b8f4a52-5f0f-4d8c-9a53-c4c9f3a1b0de";
+    const url = served.adminUrl;
+    const file = join(served.directory, "other.yaml");
+    await writeFile(file, (await import("../cli/kit.ts")).configText());
+    const unknown = await runVerb(["explain", id, "--admin", url, "--config", file]);
+    assert.equal(unknown.status, 1);
+    assert.match(
+      unknown.err,
+      /admin is off.*\nhttp:\/\/127\.0\.0\.1:\d+: No refusal with this request id/,
+    );
+    const log = join(served.directory, "gateway.log");
+    await writeFile(log, served.running.stdout());
+    const inLog = await runVerb(["explain", id, "--log", log]);
+    assert.deepEqual([inLog.status, inLog.out], [1, ""]);
+    assert.match(inLog.err, /^No line of .*gateway\.log is of the request 0b8f/);
+    assert.equal((await runVerb(["explain", id, "extra"])).status, 64);
+  });
+});
