@@ -43,6 +43,20 @@ describe("public operations", () => {
     assert.deepEqual([over.status, errorOf(over).code], [429, "rate_limited"]);
     assert.equal((await visit("/v1/status", "192.0.2.2")).status, 200, "another address");
 
+    assert.equal((await visit("/v1/status", "2001:db8::7")).status, 200);
+    await house.law();
+    const account = encodeURIComponent("addr:2001:db8:0:0::/64");
+    const usage = (await (await house.admin(`/api/usage/${account}`)).json()) as {
+      readonly windows: readonly { readonly used: number }[];
+    };
+    assert.deepEqual(
+      usage.windows.map(({ used }) => used),
+      [1, 1],
+    );
+    const path = "/api/accounts/addr%3A192.0.2.1/reset";
+    assert.equal((await house.admin(path, { method: "POST", body: "{}" })).status, 200);
+    assert.equal((await visit("/v1/status", "192.0.2.1")).status, 200, "reset by an operator");
+
     const sent = house.backend.seen[0];
     assert.doesNotMatch(JSON.stringify(sent), /x-consumer/i);
     const [line] = house.lines;

@@ -97,16 +97,30 @@ export function findRow(
     return { ok: false, answer: refuseMethod(allow) };
   }
   const at = found.segments.indexOf(":id");
-  return { ok: true, row: found, id: at === -1 ? "" : (segments[at] ?? "") };
+  return { ok: true, row: found, id: (at !== -1 && idIn(segments[at])) || "" };
 }
 
 function fits(pattern: readonly string[], segments: readonly string[]): boolean {
   return (
     pattern.length === segments.length &&
     pattern.every((part, i) =>
-      part === ":id" ? ID_PATTERN.test(segments[i] ?? "") : part === segments[i],
+      part === ":id" ? idIn(segments[i]) !== undefined : part === segments[i],
     )
   );
+}
+
+/** Requests without a key are counted under such a name; its "/64" is percent-encoded in a path. */
+const ADDRESS = /^addr:(?:other|[0-9a-f:.]{1,60}(?:\/64)?)$/;
+
+/** The id in a segment of a path; undefined where it cannot be one. */
+function idIn(segment = ""): string | undefined {
+  if (ID_PATTERN.test(segment)) return segment;
+  try {
+    const text = decodeURIComponent(segment);
+    return ADDRESS.test(text) ? text : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The configuration in force, by the keys of its file, every secret masked, with its hash. */

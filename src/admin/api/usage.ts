@@ -1,4 +1,5 @@
 import { countersOf, windowName } from "../../config/counters.ts";
+import { holderIn } from "../../config/holders.ts";
 import { limitsOf } from "../../core/keys/records.ts";
 import { bansReport, findHolder, type UsageReport, usageReport } from "../../core/keys/report.ts";
 import type { AccountName } from "../../stores/interface/quota-store.ts";
@@ -21,7 +22,7 @@ export async function peekAccount(
   { deps, id }: Call,
   tell: (report: UsageReport) => Promise<unknown>,
 ): Promise<Answer> {
-  const holder = findHolder(deps.keys.records(), id);
+  const holder = holderIn(deps.config(), deps.keys.records(), id);
   if (holder === undefined) return unknownId();
   const { bans, plans } = deps.config();
   const plan = plans.get(holder.plan);
@@ -55,7 +56,7 @@ export async function liftBan({ deps, id, members }: Call): Promise<Answer> {
 export async function resetAccount({ deps, id, members }: Call): Promise<Answer> {
   const wanted = readReset(members);
   if (!wanted.ok) return wanted.answer;
-  const holder = findHolder(deps.keys.records(), id);
+  const holder = holderIn(deps.config(), deps.keys.records(), id);
   if (holder === undefined) return unknownId();
   const { account, environment } = holder;
   const windows = wanted.value;

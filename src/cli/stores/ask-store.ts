@@ -1,5 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import { countersOf, windowName } from "../../config/counters.ts";
+import { holderIn } from "../../config/holders.ts";
 import { limitsOf } from "../../core/keys/records.ts";
 import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
@@ -33,7 +34,7 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
     bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
     usage: (id) =>
       answered(config, async () => {
-        const holder = findHolder(keys.records(), id);
+        const holder = holderIn(config, keys.records(), id);
         if (holder === undefined) return unknown(id);
         const plan = config.plans.get(holder.plan);
         if (plan === undefined) {
@@ -47,7 +48,7 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
       }),
     reset: (id, windows) =>
       answered(config, async () => {
-        const holder = findHolder(keys.records(), id);
+        const holder = holderIn(config, keys.records(), id);
         if (holder === undefined) return unknown(id);
         const { account, environment } = holder;
         const found = countersOf(config, environment, windows ?? []);

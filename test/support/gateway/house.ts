@@ -201,7 +201,7 @@ async function checkLaw(house: House, connectionsFailed: boolean): Promise<void>
     }
   }
   for (const [account, units] of charged) {
-    const response = await house.admin(`/api/usage/${account}`);
+    const response = await house.admin(`/api/usage/${encodeURIComponent(account)}`);
     // An account whose plan is missing has no windows, and nothing can be charged to it.
     const { windows = [{ used: 0 }] } = (await response.json()) as Partial<Usage>;
     assert.equal(windows.at(-1)?.used, units, `${account} was charged what the store counted`);
