@@ -6,6 +6,7 @@ import {
   retryAfterSeconds,
 } from "../../../src/core/quota/standing.ts";
 import { eventually } from "../../support/poll.ts";
+import { describeAsks } from "./quota-store-asks.ts";
 import { describeBans } from "./quota-store-bans.ts";
 import {
   BANS,
@@ -191,5 +192,6 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
     });
   });
 
+  describeAsks(engine, bench);
   describeBans(engine, bench);
 }

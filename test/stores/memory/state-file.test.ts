@@ -76,3 +76,53 @@ describe("A damaged state file", () => {
     });
   }
 });
+
+describe("A state file with a month beyond the last instant of a calendar", () => {
+  for (const startMs of [8_640_000_000_000_001, 9_007_199_254_740_000]) {
+    it(`(${startMs}) has that month moved to the present, with its count`, async () => {
+      const line = `{"environment":"production","account":"a","month":[${startMs},7,0]}`;
+      await writeFile(stateFile, `{"version":1,"accounts":[\n${line}\n]}\n`);
+      const store = await open();
+      const name = { environment: "production", account: "a" };
+      const limits = [{ window: "month", limit: 9 }] as const;
+      const answer = await store.spend(name, { limits, bans: undefined, units: 1 });
+      assert.ok("verdict" in answer);
+      const [standing] = answer.verdict.windows;
+      assert.deepEqual([answer.verdict.repaired, standing?.used], [true, 8]);
+      assert.ok((standing?.resetMs ?? 0) > Date.now());
+      assert.ok((standing?.resetMs ?? 0) <= Date.now() + 31 * 86_400_000);
+      await store.close();
+      await rm(stateFile);
+    });
+  }
+});
+
+describe("A state file with windows of operations", () => {
+  it("is read as it was written, a ban by such a window too", async () => {
+    const operation = { id: "1z141z3", name: "createPet" };
+    const limits = [{ window: "day", limit: 1, operation }] as const;
+    const bans = {
+      ...{ strikes: 1, withinMs: 60_000, graceMs: 0, durationMs: 60_000, factor: 1 },
+      ...{ maxMs: 60_000, forgetAfterMs: 60_000 },
+    };
+    const name = { environment: "production", account: "a" };
+    const first = await open();
+    for (let i = 0; i < 3; i++) {
+      await first.spend(name, { limits, bans, units: 1 });
+      await new Promise((resolve) => setTimeout(resolve, 3));
+    }
+    const before = await first.peek(name, { limits, bans });
+    await first.close();
+    const after = await (await open()).peek(name, { limits, bans });
+    assert.deepEqual(after.windows, before.windows);
+    assert.deepEqual(after.ban, before.ban);
+    assert.equal(after.ban?.operation, "1z141z3");
+  });
+
+  it("is refused where the number of one is none", async () => {
+    const line = `{"environment":"production","account":"a","A-b.day":[1,1,0]}`;
+    await writeFile(stateFile, `{"version":1,"accounts":[\n${line}\n]}\n`);
+    await assert.rejects(open(), /accounts\[0\]\.A-b\.day: it is unknown/);
+    await rm(stateFile);
+  });
+});

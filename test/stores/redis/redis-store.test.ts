@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
+import { askedLimits } from "../../../src/core/quota/windows.ts";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { DECIDE } from "../../../src/stores/redis/decide-call.ts";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
@@ -50,6 +51,45 @@ describe("an account in Redis", () => {
     assert.deepEqual(await redis.keys("*"), [key]);
     const bytes = Number(await redis.memory("USAGE", key));
     assert.ok(bytes > 0 && bytes <= 300, `${bytes} bytes`);
+  });
+
+  it("takes at most 50 bytes more for each running window of an operation", async () => {
+    const { store } = await openHere();
+    const plan = [
+      { window: "minute", limit: 1000 },
+      { window: "day", limit: 100_000 },
+    ] as const;
+    const name = account("acct_0123456789abcdefghij");
+    const key = accountKey("tg", name);
+    const operations = Array.from({ length: 10 }, (_, i) => ({ id: `zzzz${i}`, name: `o${i}` }));
+    await spend(store, name, { limits: plan, bans: DEFAULT_BANS, units: 1 });
+    const plain = Number(await redis.memory("USAGE", key));
+    let windows = 0;
+    for (const operation of operations) {
+      const own = (["minute", "day"] as const).map((window) => ({ window, limit: 1e6, operation }));
+      const limits = askedLimits(plan, { operation: own });
+      await spend(store, name, { limits, bans: DEFAULT_BANS, units: 1, cost: 9 });
+      windows += 2;
+    }
+    const bytes = Number(await redis.memory("USAGE", key)) - plain;
+    assert.equal(await redis.hlen(key), 2 + windows);
+    assert.ok(bytes <= 50 * windows, `${bytes} bytes for ${windows} windows`);
+  });
+
+  it("loses the windows of operations that are over with the next write", async () => {
+    const clock = clockAt(NOON);
+    const { store } = await openHere({ now: clock.now });
+    const name = account("leaving");
+    const key = accountKey("tg", name);
+    const plan = [{ window: "day", limit: 100 }] as const;
+    const operation = { id: "a", name: "createPet" };
+    const own = [{ window: "minute", limit: 5, operation }] as const;
+    const limits = askedLimits(plan, { operation: own });
+    await spend(store, name, { limits, bans: undefined, units: 1 });
+    assert.deepEqual((await redis.hkeys(key)).sort(), ["am", "d"]);
+    clock.by(60_000);
+    await spend(store, name, { limits: plan, bans: undefined, units: 1 });
+    assert.deepEqual(await redis.hkeys(key), ["d"]);
   });
 
   it("lives to the end of its longest window, and gets a lost TTL back with the next write", async () => {
