@@ -15,9 +15,11 @@ beforeAll(async () => {
   stateFile = join(directory, "state.json");
 });
 afterAll(() => rm(directory, { recursive: true, force: true }));
-afterEach(async () => {
+afterEach(closeAll);
+
+async function closeAll(): Promise<void> {
   for (const store of opened.splice(0)) await store.close();
-});
+}
 
 async function open(): Promise<QuotaStore> {
   const store = await createMemoryStore({ stateFile, now: Date.now, report: () => {} });
@@ -91,7 +93,7 @@ describe("A state file with a month beyond the last instant of a calendar", () =
       assert.deepEqual([answer.verdict.repaired, standing?.used], [true, 8]);
       assert.ok((standing?.resetMs ?? 0) > Date.now());
       assert.ok((standing?.resetMs ?? 0) <= Date.now() + 31 * 86_400_000);
-      await store.close();
+      await closeAll();
       await rm(stateFile);
     });
   }
@@ -112,7 +114,7 @@ describe("A state file with windows of operations", () => {
       await new Promise((resolve) => setTimeout(resolve, 3));
     }
     const before = await first.peek(name, { limits, bans });
-    await first.close();
+    await closeAll();
     const after = await (await open()).peek(name, { limits, bans });
     assert.deepEqual(after.windows, before.windows);
     assert.deepEqual(after.ban, before.ban);
