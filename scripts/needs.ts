@@ -33,7 +33,7 @@ const NEEDS: readonly Need[] = [
     ofFewTests: true,
   },
   // The proxies of examples/, which stand in front of a gateway in test/examples/.
-  { program: "nginx", debian: "nginx-light", brew: "nginx", ofFewTests: true },
+  { program: "nginx", debian: "nginx", brew: "nginx", ofFewTests: true },
   { program: "haproxy", debian: "haproxy", brew: "haproxy", ofFewTests: true },
   { program: "caddy", debian: "caddy", brew: "caddy", ofFewTests: true },
 ];

@@ -4,6 +4,8 @@ import { fulfilNeeds } from "../../scripts/needs.ts";
 
 const ESSENTIAL = ["redis-server", "redis-cli", "openssl"];
 const BROWSER = "chromium-headless-shell";
+/** Programs without which a few tests leave themselves out or fail: the suite goes on. */
+const OF_FEW = [BROWSER, "nginx", "haproxy", "caddy"];
 
 /** A machine in memory: installing for real would change the one that the tests run on. */
 function machine(programs: readonly string[], { root = true, works = true, stale = false } = {}) {
@@ -15,7 +17,7 @@ function machine(programs: readonly string[], { root = true, works = true, stale
     if (args.includes("update")) fresh = true;
     if (!works || !fresh) return false;
     if (args.includes("install")) {
-      for (const program of args.includes(BROWSER) ? [BROWSER] : ESSENTIAL) there.add(program);
+      for (const program of args.includes(BROWSER) ? OF_FEW : ESSENTIAL) there.add(program);
     }
     return true;
   };
@@ -23,14 +25,14 @@ function machine(programs: readonly string[], { root = true, works = true, stale
 }
 
 const INSTALL = "apt-get install -y --no-install-recommends redis-server redis-tools openssl";
-const INSTALL_BROWSER = `apt-get install -y --no-install-recommends ${BROWSER}`;
+const INSTALL_FEW = `apt-get install -y --no-install-recommends ${BROWSER} nginx haproxy caddy`;
 
 describe("the programs that the tests need", () => {
   it("are left alone where they are there", () => {
-    const { ran, ...rest } = machine([...ESSENTIAL, BROWSER, "apt-get"]);
+    const { ran, ...rest } = machine([...ESSENTIAL, ...OF_FEW, "apt-get"]);
     assert.equal(fulfilNeeds(rest), undefined);
     assert.deepEqual(ran, []);
-    const other = machine([...ESSENTIAL, "google-chrome", "apt-get"]);
+    const other = machine([...ESSENTIAL, ...OF_FEW.slice(1), "google-chrome", "apt-get"]);
     assert.equal(fulfilNeeds(other), undefined);
     assert.deepEqual(other.ran, [], "another browser does as well");
   });
@@ -38,7 +40,7 @@ describe("the programs that the tests need", () => {
   it("are installed by root, and only those that are missing", () => {
     const { ran, ...rest } = machine(["apt-get", "openssl"]);
     assert.equal(fulfilNeeds(rest), undefined);
-    assert.deepEqual(ran, [INSTALL.replace(" openssl", ""), INSTALL_BROWSER]);
+    assert.deepEqual(ran, [INSTALL.replace(" openssl", ""), INSTALL_FEW]);
   });
 
   it("are installed through sudo by anyone else, once the package lists are fresh", () => {
@@ -46,20 +48,23 @@ describe("the programs that the tests need", () => {
     assert.equal(fulfilNeeds(rest), undefined);
     assert.deepEqual(ran, [
       ...[`sudo -n ${INSTALL}`, "sudo -n apt-get update", `sudo -n ${INSTALL}`],
-      `sudo -n ${INSTALL_BROWSER}`,
+      `sudo -n ${INSTALL_FEW}`,
     ]);
   });
 
   it("come from Homebrew where there is no apt", () => {
     const { ran, ...rest } = machine(["brew"]);
     assert.equal(fulfilNeeds(rest), undefined);
-    assert.deepEqual(ran, ["brew install redis openssl", "brew install chromium"]);
+    assert.deepEqual(ran, [
+      "brew install redis openssl",
+      "brew install chromium nginx haproxy caddy",
+    ]);
   });
 
-  it("do not hold up the suite where only the browser cannot be had: its tests fail and say so", () => {
+  it("do not hold up the suite where only programs of a few tests cannot be had: those say so", () => {
     const { ran, ...rest } = machine([...ESSENTIAL, "apt-get"], { works: false });
     assert.equal(fulfilNeeds(rest), undefined);
-    assert.deepEqual(ran, [INSTALL_BROWSER, "apt-get update"]);
+    assert.deepEqual(ran, [INSTALL_FEW, "apt-get update"]);
   });
 
   it("are named in one line, with what to do, where nothing helps", () => {
