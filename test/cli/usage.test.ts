@@ -28,7 +28,6 @@ describe("wrong usage ends with 64, in words on stderr and nothing on stdout", (
     [["keys", "revoke"], /Missing ID/],
     [["keys", "rotate", "k_1", "--grace", "soon"], /Cannot read --grace .*"soon"/],
     [["bans", "lift"], /Missing ID/],
-    [["usage"], /Missing ID/],
     [["keys", "create", "--plan", "free"], /Missing --env/],
     [["keys", "create", "--env", "production"], /Missing --plan/],
     [

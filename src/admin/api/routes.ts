@@ -23,7 +23,7 @@ import {
 } from "./keys.ts";
 import { readNothing } from "./members.ts";
 import { exportKeys, importKeys } from "./transfer.ts";
-import { liftBan, resetAccount, tellBans, tellUsage } from "./usage.ts";
+import { liftBan, listUsage, resetAccount, tellBans, tellUsage } from "./usage.ts";
 
 export type Row = {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
@@ -64,6 +64,7 @@ const TABLE: readonly Row[] = [
   row("GET", "/api/bans", tellBans),
   row("GET", "/api/bans/:id", whyBanned),
   row("DELETE", "/api/bans/:id", liftBan),
+  row("GET", "/api/usage", listUsage, [...PAGE, "env", "plan", "over", "top"]),
   row("GET", "/api/usage/:id", tellUsage),
   row("GET", "/api/explain/:id", explainRequest),
   row("GET", "/api/config", tellConfig),

@@ -3,9 +3,11 @@ import { holderIn } from "../../config/holders.ts";
 import { limitsOf } from "../../core/keys/records.ts";
 import { bansReport, findHolder, type UsageReport, usageReport } from "../../core/keys/report.ts";
 import type { AccountName } from "../../stores/interface/quota-store.ts";
+import { readUsage } from "../../stores/interface/read-usage.ts";
 import { type Answer, json, problem, RETRY, reasonOf, unknownId } from "../http/answer.ts";
 import type { ApiDeps, Call } from "./call.ts";
 import { readNothing, readReset } from "./members.ts";
+import { paged } from "./pages.ts";
 
 /** Every ban in force, as `bans list --json` tells them. */
 export async function tellBans({ deps }: Call): Promise<Answer> {
@@ -15,6 +17,29 @@ export async function tellBans({ deps }: Call): Promise<Answer> {
 /** Answers with the usage of an account, in the shape of `usage --json`. Charges nothing. */
 export function tellUsage(call: Call): Promise<Answer> {
   return peekAccount(call, async (report) => report);
+}
+
+/** The usage of all accounts that fit the query, those that are nearest to a limit first. */
+export async function listUsage({ deps, query }: Call): Promise<Answer> {
+  const [over, top] = [query.get("over"), query.get("top")];
+  if (over !== null && !/^\d{1,3}(?:\.\d{1,3})?$/.test(over)) {
+    return problem("bad_request", "over must be a number of percent, such as 80");
+  }
+  if (top !== null && !/^[1-9]\d{0,6}$/.test(top)) {
+    return problem("bad_request", "top must be a number of accounts, such as 20");
+  }
+  const filter = {
+    environment: query.get("env") ?? undefined,
+    plan: query.get("plan") ?? undefined,
+    over: over === null ? undefined : Number(over),
+    top: top === null ? undefined : Number(top),
+  };
+  return ask(deps, async () => {
+    const { accounts } = deps.keys.records();
+    const reports = await readUsage(deps.quotas, accounts, deps.config(), filter);
+    const named = reports.map((report) => ({ id: report.account, report }));
+    return paged(named, { path: "/api/usage", query }, (page) => page.map(({ report }) => report));
+  });
 }
 
 /** Answers with what is made of the usage of the account that the request names. */

@@ -1,4 +1,5 @@
 import type { BanReport, ResetReport, UsageReport } from "../../core/keys/report.ts";
+import type { UsageFilter } from "../../stores/interface/read-usage.ts";
 
 /** A question about accounts: an answer, or why there is none, in words: exit 1, or 64 of `usage`. */
 export type AccountAnswer<T> =
@@ -13,5 +14,7 @@ export type Accounts = {
   liftBan(id: string): Promise<AccountAnswer<Lifted>>;
   /** `windows` as people name them; undefined for all that run. */
   reset(id: string, windows: readonly string[] | undefined): Promise<AccountAnswer<ResetReport>>;
+  /** All accounts that fit, those nearest to a limit first. */
+  usageOfAll(filter: UsageFilter): Promise<AccountAnswer<readonly UsageReport[]>>;
   usage(id: string): Promise<AccountAnswer<UsageReport>>;
 };

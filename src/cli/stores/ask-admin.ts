@@ -2,6 +2,7 @@ import { request } from "node:http";
 import type { Config } from "../../config/config.ts";
 import { type Mistake, mistakeLine } from "../../config/file/place.ts";
 import type { BanReport, ResetReport, UsageReport } from "../../core/keys/report.ts";
+import type { UsageFilter } from "../../stores/interface/read-usage.ts";
 import { originOf } from "../frame/curl.ts";
 import type { AccountAnswer, Accounts, Lifted } from "./accounts.ts";
 
@@ -21,6 +22,7 @@ export function askAdmin(config: Config): Accounts {
         path: `/api/usage/${encodeURIComponent(id)}`,
         only: ONLY,
       }),
+    usageOfAll: (filter) => askUsage(config, filter),
     reset: (id, windows) =>
       askGateway<ResetReport>(config, {
         method: "POST",
@@ -36,6 +38,29 @@ export function askAdmin(config: Config): Accounts {
       }),
   };
 }
+
+/** Page after page; the filter is that of the gateway. */
+async function askUsage(
+  config: Config,
+  { environment, plan, over, top }: UsageFilter,
+): Promise<AccountAnswer<readonly UsageReport[]>> {
+  const all: UsageReport[] = [];
+  const query = new URLSearchParams({ limit: String(PAGE_MAX) });
+  for (const [name, value] of Object.entries({ env: environment, plan, over, top })) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  for (;;) {
+    const question = { path: `/api/usage?${query}`, only: ONLY };
+    const page = await askGateway<readonly UsageReport[]>(config, question);
+    if (!page.ok) return page;
+    all.push(...page.value);
+    const last = page.value.at(-1);
+    if (last === undefined || page.value.length < PAGE_MAX) return { ok: true, value: all };
+    query.set("after", last.account);
+  }
+}
+
+const PAGE_MAX = 10_000;
 
 /** How long a command waits for the gateway to have read its change: it reads it within a second anyway. */
 const REFRESH_MS_MAX = 2_000;

@@ -5,6 +5,7 @@ import { limitsOf } from "../../core/keys/records.ts";
 import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
+import { readUsage } from "../../stores/interface/read-usage.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import type { AccountAnswer, Accounts } from "./accounts.ts";
@@ -45,6 +46,10 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
         const limits = limitsOf(plan, holder.limits);
         const verdict = await quotas.peek(holder, { limits, bans: config.bans });
         return given(usageReport(holder, verdict));
+      }),
+    usageOfAll: (filter) =>
+      answered(config, async () => {
+        return given(await readUsage(quotas, keys.records().accounts, config, filter));
       }),
     reset: (id, windows) =>
       answered(config, async () => {

@@ -1,27 +1,122 @@
 import type { UsageReport } from "../../core/keys/report.ts";
-import { DONE } from "../../server/process/process-door.ts";
+import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import type { UsageFilter } from "../../stores/interface/read-usage.ts";
+import { readConfig } from "../frame/config-file.ts";
+import { csv } from "../frame/csv.ts";
 import { instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { type Call, CONFIG, JSON_FLAG, type Option, type Verb } from "../frame/verb.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
+
+const FILTERS: readonly Option[] = [
+  { name: "env", value: "ENV", summary: "accounts of this environment" },
+  { name: "plan", value: "PLAN", summary: "accounts on this plan" },
+  { name: "over", value: "80%", summary: "accounts that have used this much of a limit" },
+  { name: "top", value: "20", summary: "so many, those nearest to a limit" },
+];
 
 export const usage: Verb = {
   name: "usage",
-  usage: "ID [--config FILE] [--json]",
-  summary: "show what an account has used; ID is the account or one of its keys",
-  options: [CONFIG, JSON_FLAG],
-  example: "usage a_8LwVnVUvnqzT --json",
-  args: ["ID"],
-  run: (call, terminal) =>
-    withAccounts(call, terminal, {
-      ask: (accounts) => accounts.usage(call.args[0] ?? ""),
-      say: (report) => {
-        if (call.flag("json")) return printJson(terminal, report);
-        terminal.out(usageText(report, terminal));
-        return DONE;
-      },
-    }),
+  usage: "[ID] [--env ENV] [--plan PLAN] [--over 80%] [--top 20] [--csv] [--config FILE] [--json]",
+  summary: "show what an account, or each of all accounts, has used; ID is the account or a key",
+  options: [
+    ...FILTERS,
+    { name: "csv", summary: "print comma-separated values, a line for each window" },
+    CONFIG,
+    JSON_FLAG,
+  ],
+  args: [],
+  optional: ["ID"],
+  example: "usage --plan free --over 80% --top 20",
+  async run(call, terminal) {
+    const [id] = call.args;
+    const config = await readConfig(call, terminal);
+    if (typeof config === "number") return config;
+    const filter = readFilter(call, config);
+    if (typeof filter === "string") return fail(terminal, WRONG_USAGE, filter);
+    if (id !== undefined) return usageOfOne(id, call, terminal);
+    return withAccounts(call, terminal, {
+      ask: (accounts) => accounts.usageOfAll(filter),
+      say: (reports) => sayAll(reports, call, terminal),
+    });
+  },
 };
+
+function usageOfOne(id: string, call: Call, terminal: Terminal): Promise<number> {
+  const narrowing = FILTERS.find(({ name }) => call.text(name) !== undefined);
+  if (narrowing !== undefined) {
+    const message = `--${narrowing.name} chooses among all accounts: leave it out, or the ID`;
+    return Promise.resolve(fail(terminal, WRONG_USAGE, message));
+  }
+  return withAccounts(call, terminal, {
+    ask: (accounts) => accounts.usage(id),
+    say: (report) => {
+      if (call.flag("json")) return printJson(terminal, report);
+      if (call.flag("csv")) terminal.out(usageCsv([report]));
+      else terminal.out(usageText(report, terminal));
+      return DONE;
+    },
+  });
+}
+
+type Names = {
+  readonly environments: readonly { readonly name: string }[];
+  readonly plans: ReadonlyMap<string, unknown>;
+};
+
+/** The filter, or the mistake in the options. */
+function readFilter(call: Call, { environments, plans }: Names): UsageFilter | string {
+  const [environment, plan] = [call.text("env"), call.text("plan")];
+  if (environment !== undefined && !environments.some(({ name }) => name === environment)) {
+    const known = environments.map(({ name }) => name).join(", ");
+    return `Unknown environment ${JSON.stringify(environment)}: expected ${known}`;
+  }
+  if (plan !== undefined && !plans.has(plan)) {
+    return `Unknown plan ${JSON.stringify(plan)}: expected ${[...plans.keys()].join(", ")}`;
+  }
+  const over = call.text("over");
+  if (over !== undefined && !/^\d{1,3}(?:\.\d{1,3})?%?$/.test(over)) {
+    return `Cannot read --over as a percentage such as 80%: the value is ${JSON.stringify(over)}`;
+  }
+  const top = call.text("top");
+  if (top !== undefined && !/^[1-9]\d{0,6}$/.test(top)) {
+    return `Cannot read --top as a number of accounts: the value is ${JSON.stringify(top)}`;
+  }
+  return {
+    ...{ environment, plan },
+    over: over === undefined ? undefined : Number.parseFloat(over),
+    top: top === undefined ? undefined : Number(top),
+  };
+}
+
+function sayAll(reports: readonly UsageReport[], call: Call, terminal: Terminal): number {
+  if (call.flag("json")) return printJson(terminal, reports);
+  if (call.flag("csv")) {
+    terminal.out(usageCsv(reports));
+    return DONE;
+  }
+  const rows = reports.flatMap(({ account, environment, plan, windows, ban }) =>
+    windows.map(({ window, used, limit, reset }) => [
+      ...[account, environment, plan, window, used, limit],
+      `${Math.floor((100 * used) / limit)} %`,
+      instant(reset),
+      ban === null ? "" : `banned until ${instant(ban.until)}`,
+    ]),
+  );
+  const names = ["ACCOUNT", "ENVIRONMENT", "PLAN", "WINDOW", "USED", "LIMIT", "SHARE", "RESET", ""];
+  terminal.out(rows.length === 0 ? "No account is like that\n" : table(terminal, names, rows));
+  return DONE;
+}
+
+function usageCsv(reports: readonly UsageReport[]): string {
+  const rows = reports.flatMap(({ account, environment, plan, windows }) =>
+    windows.map(({ window, used, limit, remaining, reset }) => {
+      return [account, environment, plan, window, used, limit, remaining, reset];
+    }),
+  );
+  const names = ["account", "environment", "plan", "window", "used", "limit", "remaining", "reset"];
+  return csv(names, rows);
+}
 
 function usageText(report: UsageReport, terminal: Terminal): string {
   const { account, environment, plan, windows, strikes, ban } = report;

@@ -33,7 +33,7 @@ describe("wrong usage", () => {
     assert.match(await refusal("keys", "create"), /^Missing --env.* --plan/);
     assert.match(await refusal("keys", "create", "--env", "x"), /^Missing --plan/);
     assert.match(await refusal("pets"), /^Missing --listen HOST:PORT \(see/);
-    assert.match(await refusal("usage"), /^Missing ID \(see/);
+    assert.match(await refusal("bans", "lift"), /^Missing ID \(see/);
   });
 
   it("is told in a sentence where an option lacks its value, or has one too many", async () => {

@@ -1,0 +1,52 @@
+import type { Config } from "../../config/config.ts";
+import { type AccountRecord, limitsOf } from "../../core/keys/records.ts";
+import { type UsageReport, usageReport } from "../../core/keys/report.ts";
+import type { QuotaStore } from "./quota-store.ts";
+
+/** Which accounts: undefined for any. `over` is in percent of a limit, `top` a number of accounts. */
+export type UsageFilter = {
+  readonly environment?: string | undefined;
+  readonly plan?: string | undefined;
+  readonly over?: number | undefined;
+  readonly top?: number | undefined;
+};
+
+/** So many questions are under way at once: a store elsewhere answers them together. */
+const TOGETHER = 100;
+
+/**
+ * The usage of all accounts that fit, those that are nearest to a limit first. Charges nothing;
+ * accounts whose plan is not configured are left out. Rejects when the store is away.
+ */
+export async function readUsage(
+  quotas: Pick<QuotaStore, "peek">,
+  accounts: readonly AccountRecord[],
+  { plans, bans }: Pick<Config, "plans" | "bans">,
+  filter: UsageFilter,
+): Promise<UsageReport[]> {
+  const { environment, plan, over = 0, top } = filter;
+  const chosen = accounts.filter(
+    (one) =>
+      (environment ?? one.environment) === one.environment && (plan ?? one.plan) === one.plan,
+  );
+  const found: { readonly report: UsageReport; readonly share: number }[] = [];
+  for (let from = 0; from < chosen.length; from += TOGETHER) {
+    const some = chosen.slice(from, from + TOGETHER).map(async (account) => {
+      const named = plans.get(account.plan);
+      const limits = named === undefined ? [] : limitsOf(named, account.limits);
+      if (limits.length === 0) return;
+      const holder = { ...account, account: account.id };
+      const report = usageReport(holder, await quotas.peek(holder, { limits, bans }));
+      const share = shareOf(report);
+      if (share * 100 >= over) found.push({ report, share });
+    });
+    await Promise.all(some);
+  }
+  found.sort((a, b) => b.share - a.share || (a.report.account < b.report.account ? -1 : 1));
+  return found.slice(0, top).map(({ report }) => report);
+}
+
+/** The part of the limit that is used, of the window that is used most. */
+function shareOf({ windows }: UsageReport): number {
+  return Math.max(0, ...windows.map(({ used, limit }) => used / limit));
+}

@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { UsageReport } from "../../../src/core/keys/report.ts";
+import { openBackend } from "../../support/gateway/backend.ts";
+import { startTollgate } from "../../support/gateway/processes.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { awayFromMinuteEdge } from "../../support/wire/client.ts";
+import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+/** By account, the day's use: three accounts on two plans that have asked 9, 4 and 0 times. */
+const ASKED = { often: ["free", 9], seldom: ["pro", 4], never: ["free", 0] } as const;
+
+async function usedUp(store: string): Promise<void> {
+  await using folder = await openFolder();
+  await using backend = await openBackend();
+  const [admin = 0] = await freePorts(1);
+  const file = await writeConfig(folder, {
+    ...{ admin, store, free: "{ day: 10 }" },
+    ...{ productionUpstream: backend.port, more: "bans: off\n" },
+  });
+  const named = (...args: string[]) => runVerb([...args, "--config", file]);
+  const keys = new Map<string, string>();
+  for (const [account, [plan]] of Object.entries(ASKED)) {
+    const args = ["--env", "production", "--plan", plan, "--account", account, "--json"];
+    keys.set(account, jsonOf<{ key: string }>(await named("keys", "create", ...args)).key);
+  }
+  await using gateway = startTollgate(["start", "--config", file]);
+  const { urls } = await gateway.line(({ msg }) => msg === "serving");
+  await awayFromMinuteEdge();
+  for (const [account, [, times]] of Object.entries(ASKED)) {
+    for (let i = 0; i < times; i++) {
+      const headers = { Authorization: `Bearer ${keys.get(account)}` };
+      const answer = await fetch(`${(urls as { production: string }).production}/v1/pets`, {
+        headers,
+      });
+      assert.equal(answer.status, 200);
+      await answer.text();
+    }
+  }
+  const accounts = async (...args: string[]) => {
+    const said = await named("usage", "--json", ...args);
+    assert.equal(said.status, 0, said.err);
+    return jsonOf<UsageReport[]>(said).map(({ account }) => account);
+  };
+  assert.deepEqual(await accounts(), ["often", "seldom", "never"], "nearest to a limit first");
+  assert.deepEqual(await accounts("--over", "90%"), ["often"]);
+  assert.deepEqual(await accounts("--over", "91"), []);
+  assert.deepEqual(await accounts("--top", "2"), ["often", "seldom"]);
+  assert.deepEqual(await accounts("--plan", "free"), ["often", "never"]);
+  assert.deepEqual(await accounts("--env", "staging"), []);
+  const { out } = await named("usage", "--csv", "--plan", "free");
+  const [head, first] = out.split("\r\n");
+  assert.equal(head, "account,environment,plan,window,used,limit,remaining,reset");
+  assert.match(first ?? "", /^often,production,free,day,9,10,1,\d{10}$/);
+  assert.match(
+    (await named("usage")).out,
+    /^ACCOUNT .*\noften +production +free +day +9 +10 +90 %/,
+  );
+}
+
+describe("usage of all accounts", () => {
+  it("is filtered and told as JSON, CSV and a table, by the running gateway", async () => {
+    await usedUp("memory");
+  });
+
+  it("and by the store that all gateways share", async () => {
+    const redis = await startRedis();
+    try {
+      await usedUp(redis.url);
+    } finally {
+      await redis.close();
+    }
+  });
+
+  it("refuses what it cannot read, and filters beside an ID, with 64", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    for (const [args, says] of [
+      [["--env", "nowhere"], /Unknown environment "nowhere": expected production, staging/],
+      [["--plan", "none"], /Unknown plan "none": expected free, pro/],
+      [["--over", "much"], /Cannot read --over as a percentage such as 80%/],
+      [["--top", "0"], /Cannot read --top as a number of accounts/],
+      [["acme", "--top", "3"], /--top chooses among all accounts: leave it out, or the ID/],
+    ] as const) {
+      const said = await runVerb(["usage", ...args, "--config", file]);
+      assert.deepEqual([said.status, said.out], [64, ""]);
+      assert.match(said.err, says);
+    }
+  });
+});
