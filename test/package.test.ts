@@ -22,7 +22,7 @@ const configuration = (upstream: string) => `
 environments:
   production: { listen: 127.0.0.1:0, basePath: /v1, keyTag: live, upstreams: ["${upstream}"] }
 plans: { free: { minute: 60, day: 1000 } }
-admin: off
+admin: { listen: 127.0.0.1:0 }
 `;
 
 const EMBEDDING = `
@@ -64,7 +64,8 @@ describe("the package", () => {
     const paths = files.map(({ path }) => path);
     for (const path of [
       ...["dist/main.js", "dist/server/embed.js", "dist/server/embed.d.ts"],
-      ...["dist/stores/redis/lua/decide.lua", "README.md", "LICENSE"],
+      ...["dist/stores/redis/lua/decide.lua", "dist/admin/page/index.html", "README.md"],
+      ...["dist/admin/page/main.js", "LICENSE"],
     ]) {
       assert.ok(paths.includes(path), path);
     }
@@ -84,10 +85,13 @@ describe("the package", () => {
     );
     const { key } = JSON.parse(created.stdout) as { key: string };
     await using gateway = startNode([bin, "start", ...config], { cwd: folder });
-    const { urls } = await gateway.line(({ msg }) => msg === "serving");
+    const { urls, admin } = await gateway.line(({ msg }) => msg === "serving");
     const url = `${(urls as Record<string, string>).production}/v1/pets`;
     const { status, headers } = await fetch(url, { headers: { authorization: `Bearer ${key}` } });
     assert.deepEqual([status, headers.get("x-ratelimit-limit")], [200, "60"]);
+    for (const path of ["/", "/page/main.js", "/page/uplot.js"]) {
+      assert.equal((await fetch(admin + path)).status, 200, path);
+    }
     assert.equal((await gateway.stop()).code, 0);
   });
 

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { codeOf, longFunctions } from "../../support/source.ts";
+import { openAdminHouse } from "../admin-house.ts";
+
+const FOLDER = join(import.meta.dirname, "../../../src/admin/page");
+const FILES = readdirSync(FOLDER);
+const read = (name: string) => readFileSync(join(FOLDER, name), "utf8");
+const MODULES = FILES.filter((name) => name.endsWith(".js"));
+
+/** The files that a text names, as the browser would ask for them. */
+function namedIn(text: string): string[] {
+  const imported = [...text.matchAll(/\bfrom "(.*?)"/g)].map(([, path = ""]) => path);
+  const linked = [...text.matchAll(/(?:href|src)="([^"#]+)"/g)].map(([, path = ""]) => path);
+  return [...imported.map((path) => path.replace(/^\.\//, "/page/")), ...linked];
+}
+
+describe("the files of the page", () => {
+  it("are served without a token, under a policy that allows this origin alone", async () => {
+    await using house = await openAdminHouse();
+    const paths = [
+      "/",
+      ...FILES.filter((name) => name !== "index.html").map((one) => `/page/${one}`),
+    ];
+    for (const path of [...paths, "/page/uplot.js", "/page/uplot.css"]) {
+      const { status, fields, text } = await house.ask("GET", path, { token: "" });
+      assert.equal(status, 200, path);
+      assert.ok(text.length > 0);
+      const policy = String(fields["content-security-policy"]);
+      assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self';/);
+      assert.match(policy, /frame-ancestors 'none'/);
+      assert.match(policy, /form-action 'none'/);
+      assert.doesNotMatch(policy, /unsafe|\*|https?:|data:/);
+      assert.equal(fields["x-content-type-options"], "nosniff");
+      assert.equal(fields["x-frame-options"], "DENY");
+      assert.equal(fields["cache-control"], "no-store");
+    }
+    const types = ["/", "/page/main.js", "/page/parts.css", "/page/icon.svg"];
+    const found = await Promise.all(types.map((path) => house.ask("GET", path)));
+    assert.deepEqual(
+      found.map(({ fields }) => String(fields["content-type"]).replace(/;.*/, "")),
+      ["text/html", "text/javascript", "text/css", "image/svg+xml"],
+    );
+  });
+
+  it("name no file that is not served, and none of elsewhere", async () => {
+    await using house = await openAdminHouse();
+    for (const name of FILES) {
+      for (const path of namedIn(read(name)).filter((one) => !one.includes("w3.org"))) {
+        assert.match(path, /^\/page\/[a-z.]+$/, name);
+        assert.equal((await house.ask("GET", path)).status, 200, `${name}: ${path}`);
+      }
+      const elsewhere = /https?:\/\/(?!www\.w3\.org\/2000\/svg")/.exec(read(name));
+      assert.equal(elsewhere, null, name);
+    }
+  });
+
+  it("are the only files: no other is reached, by whatever path", async () => {
+    await using house = await openAdminHouse();
+    for (const path of [
+      ...["/page", "/page/", "/page/index.html", "/page/page.ts", "/page/../page.ts"],
+      ...["/page/..%2fpage.ts", "/page/%2e%2e/page.ts", "/page/__proto__", "/page//main.js"],
+      ...["/page/main.js/", "/page/./main.js", "/index.html", "//"],
+    ]) {
+      assert.equal((await house.ask("GET", path)).status, 404, path);
+    }
+    assert.equal((await house.ask("POST", "/page/main.js")).status, 405);
+    assert.equal((await house.ask("HEAD", "/page/main.js")).text, "");
+  });
+
+  it("make no markup from texts, and keep the measures of the house", () => {
+    for (const name of MODULES) {
+      const code = codeOf(read(name));
+      const unsafe = /\b(?:innerHTML|outerHTML|insertAdjacentHTML|eval|Function|document\.write)\b/;
+      assert.equal(unsafe.exec(code)?.[0], undefined, name);
+      assert.doesNotMatch(code, /\bexport default\b|\blocalStorage\b|\bconsole\b/, name);
+      assert.ok(read(name).split("\n").length <= 300, `${name} is one subject`);
+      assert.deepEqual(longFunctions(read(name), 60), [], name);
+    }
+    assert.doesNotMatch(read("index.html"), /\son\w+=|<style|\sstyle=|<script(?![^>]*\ssrc=)/);
+  });
+});
