@@ -21,6 +21,7 @@ import { keysSet } from "./verbs/keys-set.ts";
 import { keysTransfer } from "./verbs/keys-transfer.ts";
 import { pets } from "./verbs/pets.ts";
 import { plans } from "./verbs/plans.ts";
+import { prove } from "./verbs/prove.ts";
 import { reload, status } from "./verbs/running.ts";
 import { start } from "./verbs/start.ts";
 import { usage } from "./verbs/usage.ts";
@@ -46,6 +47,7 @@ const VERBS: readonly Verb[] = [
   usage,
   ...plans,
   explain,
+  prove,
   status,
   reload,
   completionOf(() => VERBS),

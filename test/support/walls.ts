@@ -18,7 +18,7 @@ const ROOMS: readonly string[] = [
   ...["gateway/forward", "gateway/tunnel", "gateway", "gateway/listen"],
   ...["admin/http", "admin/api", "admin"],
   ...["server/process", "server/workers", "server"],
-  ...["cli/frame", "cli/stores", "cli/logs", "cli/verbs", "cli"],
+  ...["cli/frame", "cli/stores", "cli/logs", "cli/prove", "cli/verbs", "cli"],
 ];
 
 /** main.ts knows the command line, and how the process shows itself to the rest. */

@@ -1,0 +1,172 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { AddressInfo } from "node:net";
+import { connect, createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { PetsMessage } from "../../server/process/process-door.ts";
+
+const START_MS_MAX = 20_000;
+const STOP_MS_MAX = 5_000;
+
+/** A process that was started here, and that ends here. */
+export type Child = {
+  readonly process: ChildProcess;
+  readonly gone: Promise<void>;
+  /** SIGTERM, then SIGKILL where that takes too long. */
+  stop(): Promise<void>;
+};
+
+function start(
+  [program, ...args]: readonly [string, ...string[]],
+  {
+    onOut,
+    channel = false,
+  }: { readonly onOut?: (text: string) => void; readonly channel?: boolean },
+): Child & { readonly said: () => string } {
+  const out = onOut === undefined ? "ignore" : "pipe";
+  const stdio = channel
+    ? (["ignore", out, "pipe", "ipc"] as const)
+    : (["ignore", out, "pipe"] as const);
+  const child = spawn(program, args, { stdio: [...stdio] });
+  let said = "";
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => onOut?.(text));
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    said = (said + text).slice(-2_000);
+  });
+  const gone = new Promise<void>((resolve) => {
+    child.once("exit", () => resolve());
+    child.once("error", (error) => {
+      said += error.message;
+      resolve();
+    });
+  });
+  return {
+    process: child,
+    gone,
+    said: () => said.trim(),
+    stop: async () => {
+      // A process that was stopped hears of nothing else before it goes on.
+      child.kill("SIGCONT");
+      child.kill("SIGTERM");
+      const timer = setTimeout(() => child.kill("SIGKILL"), STOP_MS_MAX);
+      await gone;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Resolves with the value once there is one, and rejects where the process ends before. */
+async function ready<T>(
+  name: string,
+  child: ReturnType<typeof start>,
+  value: Promise<T>,
+): Promise<T> {
+  const ended = child.gone.then(() => {
+    throw new Error(`Cannot start ${name}: ${child.said() || "it ended at once"}`);
+  });
+  const late = sleep(START_MS_MAX, undefined, { ref: false }).then(() => {
+    throw new Error(`Cannot start ${name}: it was not ready in ${START_MS_MAX / 1_000} s`);
+  });
+  ended.catch(() => {});
+  late.catch(() => {});
+  try {
+    return await Promise.race([value, ended, late]);
+  } catch (error) {
+    await child.stop();
+    throw error;
+  }
+}
+
+/** A Redis on loopback that saves nothing; undefined where none is installed. */
+export async function startRedis(folder: string): Promise<(Child & { url: string }) | undefined> {
+  const port = await freePort();
+  const memory = ["--save", "", "--appendonly", "no", "--dir", folder];
+  const child = start(
+    ["redis-server", "--bind", "127.0.0.1", "--port", String(port), ...memory],
+    {},
+  );
+  const answers = (async () => {
+    while (!(await listens(port))) await sleep(20);
+  })();
+  try {
+    await ready("redis-server", child, answers);
+  } catch (error) {
+    if (child.said().includes("ENOENT")) return undefined;
+    throw error;
+  }
+  return { ...child, url: `redis://127.0.0.1:${port}` };
+}
+
+export async function startPets([node, main = ""]: Self): Promise<Child & { url: string }> {
+  const child = start([node, main, "pets", "--listen", "127.0.0.1:0", "--seed"], { channel: true });
+  const told = new Promise<string>((resolve, reject) => {
+    child.process.once("message", (message: PetsMessage) => {
+      if ("failed" in message) reject(new Error(`Cannot start the pets: ${message.failed}`));
+      else resolve(message.listening);
+    });
+  });
+  return { ...child, url: await ready("the pets", child, told) };
+}
+
+type Self = readonly [string, ...string[]];
+export type Gateway = Child & { readonly url: string; readonly adminUrl: string };
+export type Line = Readonly<Record<string, unknown>> & { readonly msg: string };
+
+/** A gateway in a process of its own; `onLine` hears every line of its log. */
+export async function startGateway(
+  [node, main = ""]: Self,
+  config: string,
+  onLine: (line: Line) => void,
+): Promise<Gateway> {
+  let rest = "";
+  let tell: (line: Line) => void = () => {};
+  const serving = new Promise<Line>((resolve) => {
+    tell = (line) => (line.msg === "serving" ? resolve(line) : undefined);
+  });
+  const onOut = (text: string) => {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const one of lines) {
+      const line = JSON.parse(one) as Line;
+      tell(line);
+      onLine(line);
+    }
+  };
+  const child = start([node, main, "start", "--config", config], { onOut });
+  const { urls, admin } = await ready("a gateway", child, serving);
+  const url = Object.values(urls as Record<string, string>)[0] ?? "";
+  return { ...child, url, adminUrl: String(admin) };
+}
+
+/** Runs a verb to its end, and gives its JSON. */
+export async function runVerb<T>([node, main = ""]: Self, args: readonly string[]): Promise<T> {
+  let out = "";
+  const child = start([node, main, ...args], {
+    onOut: (text) => {
+      out += text;
+    },
+  });
+  await child.gone;
+  if (child.process.exitCode === 0) return JSON.parse(out) as T;
+  throw new Error(`Cannot run tollgate ${args[0]} ${args[1]}: ${child.said()}`);
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    const tell = (is: boolean) => {
+      socket.destroy();
+      resolve(is);
+    };
+    socket.once("connect", () => tell(true)).once("error", () => tell(false));
+  });
+}

@@ -1,0 +1,305 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Judge, type Judgement, type Promised, type Span } from "./judge.ts";
+import { type Client, Load } from "./load.ts";
+import {
+  type Child,
+  type Gateway,
+  type Line,
+  runVerb,
+  startGateway,
+  startPets,
+  startRedis,
+} from "./processes.ts";
+import { openWitness, type Witness } from "./witness.ts";
+
+export const FAULTS = ["limit", "retry-after", "forward"] as const;
+export type Fault = (typeof FAULTS)[number];
+
+export type Wanted = {
+  readonly gateways: number;
+  /** A Redis elsewhere; without it one is started, where it is installed. */
+  readonly redis: string | undefined;
+  readonly seconds: number;
+  readonly fault: Fault | undefined;
+  /** The command that runs this program again. */
+  readonly self: readonly [string, ...string[]];
+  readonly tell: (doing: string) => void;
+  /** Aborted where the proof is to end early. */
+  readonly signal: AbortSignal;
+};
+
+export type Proof = Judgement & {
+  readonly gateways: number;
+  readonly store: "redis" | "memory";
+  readonly forwarded: number;
+  readonly doubleForwards: number;
+  readonly chargesLost: number;
+  readonly chargesDoubled: number;
+  /** Units that were charged twice, and that a gateway told as uncertain. */
+  readonly uncertain: number;
+  /** For how long the store stood still; 0 where it is not ours to stop. */
+  readonly storeAwayMs: number;
+  readonly gatewaysKilled: number;
+  /** From when to when gateways decided by their shares. */
+  readonly away: readonly Span[];
+};
+
+/** The windows of each plan; the long one has room for everything, and counts every charge. */
+const PLANS = {
+  brisk: { window: "second", limit: 20 },
+  steady: { window: "minute", limit: 150 },
+  polite: { window: "second", limit: 3 },
+} as const satisfies Readonly<Record<string, Promised>>;
+const DAY_LIMIT = 1_000_000_000;
+const ACCOUNTS_EACH = 3;
+/** The store comes back, and what was admitted meanwhile is charged, within this. */
+const SETTLE_MS_MAX = 10_000;
+const AWAY_MS_MAX = 2_500;
+/** A gateway says so this long after its store went, at most; its windows may begin before. */
+const NOTICED_MS_MAX = 1_000;
+const UNCERTAIN = /^tollgate_charges_uncertain_total(?:\{.*\})? (\d+)/gm;
+
+/**
+ * Starts gateways, pets and a Redis, loads them over edges of windows, stops the store and kills a
+ * gateway on the way, and judges all of it from outside. Everything started has ended when this
+ * resolves or rejects.
+ */
+export async function prove(wanted: Wanted): Promise<Proof> {
+  const folder = await mkdtemp(join(tmpdir(), "tollgate-prove-"));
+  const stops: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
+  try {
+    return await new Trial(wanted, folder, stops).run();
+  } finally {
+    for (const stop of stops.toReversed()) await stop().catch(() => {});
+  }
+}
+
+class Trial {
+  readonly #wanted: Wanted;
+  readonly #folder: string;
+  readonly #stops: (() => Promise<unknown>)[];
+  readonly #gateways: Gateway[] = [];
+  /** From when to when each gateway said that the store was away; open until it is back. */
+  readonly #away: { readonly gateway: string; readonly fromMs: number; toMs: number }[] = [];
+  #uncertain = 0;
+  #redis: (Child & { url: string }) | undefined;
+
+  constructor(wanted: Wanted, folder: string, stops: (() => Promise<unknown>)[]) {
+    this.#wanted = wanted;
+    this.#folder = folder;
+    this.#stops = stops;
+  }
+
+  async run(): Promise<Proof> {
+    const { self, fault, tell, redis } = this.#wanted;
+    tell("Starting Redis, pets and gateways");
+    if (redis === undefined) this.#redis = this.#keep(await startRedis(this.#folder));
+    const pets = this.#keep(await startPets(self)) as Child & { url: string };
+    const witness = await openWitness(pets.url, fault === "forward");
+    this.#stops.push(() => witness.close());
+    const count = this.#store === undefined ? 1 : this.#wanted.gateways;
+    const configs = await this.#writeConfigs(witness, count);
+    const clients = await this.#issue(configs[0] as string);
+    for (const config of configs) {
+      const onLine = (line: Line) => this.#hear(config, line);
+      this.#gateways.push(this.#keep(await startGateway(self, config, onLine)) as Gateway);
+    }
+    const promised = new Map(clients.map(({ account, plan }) => [account, PLANS[plan]]));
+    const judge = new Judge(promised, count, this.#wanted.redis === undefined);
+    const { storeAwayMs, killed } = await this.#loadAll(judge, clients);
+    tell("Comparing the charges with the store");
+    const charges = await this.#compareCharges(judge, clients);
+    const seen = witness.seen();
+    return {
+      ...judge.judged(this.#away),
+      away: this.#away.map(({ fromMs, toMs }) => ({ fromMs, toMs: Math.min(toMs, Date.now()) })),
+      ...charges,
+      gateways: count,
+      store: this.#store === undefined ? "memory" : "redis",
+      forwarded: seen.requests,
+      doubleForwards: seen.twice,
+      storeAwayMs,
+      gatewaysKilled: killed,
+    };
+  }
+
+  /** A gateway on a machine that is too busy finds the store away too, whoever stopped it. */
+  #hear(gateway: string, line: Line): void {
+    const name = line.msg === "event" ? line.kind : line.msg;
+    const open = this.#away.findLast(
+      (one) => one.gateway === gateway && one.toMs === Number.POSITIVE_INFINITY,
+    );
+    if (name === "store_away" && open === undefined) {
+      const fromMs = Number(line.time) - NOTICED_MS_MAX;
+      this.#away.push({ gateway, fromMs, toMs: Number.POSITIVE_INFINITY });
+    }
+    if (name === "store_back" && open !== undefined) open.toMs = Number(line.time);
+  }
+
+  get #store(): string | undefined {
+    return this.#wanted.redis ?? this.#redis?.url;
+  }
+
+  #keep<T extends Child | undefined>(child: T): T {
+    if (child !== undefined) this.#stops.push(() => child.stop());
+    return child;
+  }
+
+  async #writeConfigs(witness: Witness, count: number): Promise<string[]> {
+    const prefix = `prove-${Date.now().toString(36)}`;
+    const files: string[] = [];
+    for (let i = 0; i < count; i++) {
+      const isBroken = this.#wanted.fault === "limit" && i === count - 1;
+      const file = join(this.#folder, `gateway-${i}.yaml`);
+      // One of several gateways counts by itself; a single one admits one unit more.
+      const further = isBroken && count === 1 ? 1 : 0;
+      const text = configText({
+        ...{ number: i, gateways: count, store: this.#store, upstream: witness.origin, further },
+        prefix: isBroken && count > 1 ? `${prefix}-alone` : prefix,
+      });
+      await writeFile(file, text, { mode: 0o600 });
+      files.push(file);
+    }
+    return files;
+  }
+
+  async #issue(config: string): Promise<(Client & { readonly plan: keyof typeof PLANS })[]> {
+    const { self } = this.#wanted;
+    const plans = Object.keys(PLANS) as (keyof typeof PLANS)[];
+    const issued = plans.map(async (plan) => {
+      const terms = ["--env", "proof", "--plan", plan, "--count", String(ACCOUNTS_EACH)];
+      const args = ["keys", "create", ...terms, "--config", config, "--json"];
+      const keys = await runVerb<Client[]>(self, args);
+      return keys.map(({ account, key }) => ({ account, key, plan }));
+    });
+    return (await Promise.all(issued)).flat();
+  }
+
+  /** The load, and what is done to the store and to a gateway on the way. */
+  async #loadAll(
+    judge: Judge,
+    clients: readonly (Client & { readonly plan: string })[],
+  ): Promise<{ readonly storeAwayMs: number; readonly killed: number }> {
+    const { seconds, tell, fault, signal } = this.#wanted;
+    const alive = [...this.#gateways];
+    const isRetryAfterLess = fault === "retry-after";
+    const origins = () => alive.map(({ url }) => url);
+    const load = new Load({ judge, origins, isRetryAfterLess });
+    const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {});
+    const polite = clients.filter(({ plan }) => plan === "polite");
+    tell("Loading");
+    load.start(
+      clients.filter(({ plan }) => plan !== "polite"),
+      polite,
+    );
+    let storeAwayMs = 0;
+    await pause(seconds * 400);
+    if (this.#redis !== undefined && fault === undefined) {
+      tell("Taking the store away");
+      storeAwayMs = Math.min(AWAY_MS_MAX, seconds * 200);
+      await this.#stopStore(this.#redis, storeAwayMs, pause);
+    } else await pause(seconds * 200);
+    await pause(seconds * 200);
+    let killed = 0;
+    if (alive.length > 1 && fault === undefined) {
+      tell("Killing a gateway");
+      await this.#noteUncertain(alive.at(-1) as Gateway);
+      // The last lines of a process that is killed are lost with it.
+      this.#away.push({ gateway: "killed", fromMs: Date.now() - NOTICED_MS_MAX, toMs: Date.now() });
+      alive.pop()?.process.kill("SIGKILL");
+      killed = 1;
+    }
+    await pause(seconds * 200);
+    await load.stop();
+    signal.throwIfAborted();
+    for (const gateway of alive) await this.#noteUncertain(gateway);
+    return { storeAwayMs, killed };
+  }
+
+  /** Resolves when every gateway that found it away has said that it is back. */
+  async #stopStore(
+    redis: Child,
+    forMs: number,
+    pause: (ms: number) => Promise<unknown>,
+  ): Promise<void> {
+    redis.process.kill("SIGSTOP");
+    await pause(forMs);
+    redis.process.kill("SIGCONT");
+    const untilMs = Date.now() + SETTLE_MS_MAX;
+    await pause(100);
+    while (this.#away.some(({ toMs }) => toMs === Number.POSITIVE_INFINITY) && Date.now() < untilMs)
+      await pause(20);
+  }
+
+  /** Adds the units that a gateway itself says it may have charged twice. */
+  async #noteUncertain({ adminUrl }: Gateway): Promise<void> {
+    const text = await (await fetch(`${adminUrl}/metrics`)).text();
+    for (const [, units = "0"] of text.matchAll(UNCERTAIN)) this.#uncertain += Number(units);
+  }
+
+  /** The count of the day is all that was admitted, and at most what was never answered more. */
+  async #compareCharges(judge: Judge, clients: readonly Client[]) {
+    const untilMs = Date.now() + SETTLE_MS_MAX;
+    for (;;) {
+      let [chargesLost, chargesDoubled] = [0, 0];
+      for (const { account } of clients) {
+        const used = await this.#usedToday(account);
+        const admitted = judge.admittedOf(account);
+        const most = admitted + judge.unansweredOf(account);
+        chargesLost += Math.max(0, admitted - used);
+        chargesDoubled += Math.max(0, used - most);
+      }
+      // Units that were admitted while the store was away are charged a moment later.
+      if (chargesLost === 0 || Date.now() > untilMs || this.#wanted.fault === "limit") {
+        const uncertain = Math.min(this.#uncertain, chargesDoubled);
+        return { chargesLost, chargesDoubled: chargesDoubled - uncertain, uncertain };
+      }
+      await sleep(100);
+    }
+  }
+
+  async #usedToday(account: string): Promise<number> {
+    const { adminUrl } = this.#gateways[0] as Gateway;
+    const response = await fetch(`${adminUrl}/api/usage/${account}`);
+    if (!response.ok) throw new Error(`Cannot read the usage of ${account}: ${response.status}`);
+    const { windows } = (await response.json()) as {
+      windows: readonly { readonly window: string; readonly used: number }[];
+    };
+    return windows.find(({ window }) => window === "day")?.used ?? 0;
+  }
+}
+
+type Settings = {
+  readonly number: number;
+  readonly gateways: number;
+  readonly store: string | undefined;
+  readonly prefix: string;
+  readonly upstream: string;
+  /** Units above the limits that are promised. */
+  readonly further: number;
+};
+
+function configText({ number, gateways, store, prefix, upstream, further }: Settings): string {
+  const plans = Object.entries(PLANS).map(([name, { window, limit }]) => {
+    return [name, { [window]: limit + further, day: DAY_LIMIT }];
+  });
+  // JSON is YAML.
+  return JSON.stringify({
+    store: store ?? "memory",
+    ...(store === undefined ? {} : { storePrefix: prefix, expectedGateways: gateways }),
+    keys: "./keys.json",
+    stateFile: `./state-${number}.json`,
+    environments: {
+      proof: {
+        ...{ listen: "127.0.0.1:0", basePath: "/v1", keyTag: "proof", upstreams: [upstream] },
+      },
+    },
+    plans: Object.fromEntries(plans),
+    bans: "off",
+    admin: { listen: "127.0.0.1:0" },
+    limits: { drain: "1s" },
+  });
+}

@@ -1,0 +1,53 @@
+import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** Stands between the gateways and the pets, and counts each request by its id. */
+export type Witness = {
+  readonly origin: string;
+  /** Requests that the backend saw, and those of them that it saw more than once. */
+  seen(): { readonly requests: number; readonly twice: number };
+  close(): Promise<void>;
+};
+
+/** Every so many requests one is passed on twice, where that fault is planted. */
+const DOUBLED_EVERY = 10;
+
+export async function openWitness(pets: string, isDoubling: boolean): Promise<Witness> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  const counts = new Map<string, number>();
+  let requests = 0;
+  const pass = (asked: IncomingMessage, response: ServerResponse | undefined) => {
+    requests += 1;
+    const id = String(asked.headers["x-request-id"]);
+    counts.set(id, (counts.get(id) ?? 0) + 1);
+    const url = new URL(asked.url ?? "/", pets);
+    const sent = request(url, { method: asked.method, agent }, (answer) => {
+      if (response === undefined) return void answer.resume();
+      response.writeHead(answer.statusCode ?? 502, {
+        "Content-Type": answer.headers["content-type"] ?? "application/json",
+      });
+      answer.pipe(response);
+    });
+    sent.on("error", () => response?.destroy());
+    sent.end();
+  };
+  const server = createServer({ keepAliveTimeout: 60_000 }, (asked, response) => {
+    asked.resume();
+    pass(asked, response);
+    if (isDoubling && requests % DOUBLED_EVERY === 0) pass(asked, undefined);
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen(0, "127.0.0.1", resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    origin: `http://127.0.0.1:${port}`,
+    seen: () => ({ requests, twice: [...counts.values()].filter((count) => count > 1).length }),
+    close: () =>
+      new Promise((resolve) => {
+        agent.destroy();
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

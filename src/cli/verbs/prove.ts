@@ -1,0 +1,128 @@
+import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { styleOf } from "../frame/table.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
+import { type Call, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import type { Fault, Proof } from "../prove/proof.ts";
+
+const SECONDS = { least: 3, most: 86_400, usual: 20 };
+const GATEWAYS = { least: 1, most: 16, usual: 2 };
+const FAULTS: readonly Fault[] = ["limit", "retry-after", "forward"];
+
+/** Shows on this machine that the promises hold, or that they do not. */
+export const prove: Verb = {
+  name: "prove",
+  usage: "[--gateways N] [--redis URL] [--seconds S] [--break FAULT] [--json]",
+  summary: "load gateways of its own, take their store away, and tell whether every promise holds",
+  options: [
+    { name: "gateways", value: "N", summary: "gateways that share the store (2)" },
+    { name: "redis", value: "URL", summary: "a Redis to use (one of its own, where installed)" },
+    { name: "seconds", value: "S", summary: "how long the load lasts (20)" },
+    { name: "break", value: "FAULT", summary: `plant a fault: ${FAULTS.join(", ")}` },
+    JSON_FLAG,
+  ],
+  args: [],
+  example: "prove --gateways 4 --seconds 60",
+  async run(call, terminal) {
+    const gateways = readNumber(call.text("gateways"), GATEWAYS);
+    const seconds = readNumber(call.text("seconds"), SECONDS);
+    const fault = FAULTS.find((one) => one === call.text("break"));
+    const wrong = mistakeIn(call, { gateways, seconds, fault });
+    if (wrong !== undefined) return fail(terminal, WRONG_USAGE, wrong);
+    const { prove: run } = await import("../prove/proof.ts");
+    const stopping = new AbortController();
+    terminal.process.onEnd(() => stopping.abort(new Error("Stopped before the end of the proof")));
+    const proof = await run({
+      ...{ gateways: gateways ?? 0, seconds: seconds ?? 0, fault, redis: call.text("redis") },
+      self: terminal.process.self,
+      tell: (doing) => {
+        if (terminal.isErrTty) terminal.err(`${doing}\n`);
+      },
+      signal: stopping.signal,
+    });
+    const broken = brokenIn(proof);
+    if (call.flag("json")) printJson(terminal, { ...proof, broken });
+    else terminal.out(proofText(proof, broken, terminal));
+    return broken.length === 0 ? DONE : FAILED;
+  },
+};
+
+function readNumber(
+  text: string | undefined,
+  { least, most, usual }: typeof SECONDS,
+): number | undefined {
+  if (text === undefined) return usual;
+  const value = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
+  return value >= least && value <= most ? value : undefined;
+}
+
+type Read = {
+  readonly gateways: number | undefined;
+  readonly seconds: number | undefined;
+  readonly fault: Fault | undefined;
+};
+
+function mistakeIn(call: Call, { gateways, seconds, fault }: Read): string | undefined {
+  const cannot = (option: string, wanted: string) =>
+    `Cannot use --${option} ${JSON.stringify(call.text(option))}: it must be ${wanted}`;
+  if (gateways === undefined) return cannot("gateways", "a whole number from 1 to 16");
+  if (seconds === undefined) return cannot("seconds", "a whole number of seconds from 3 to 86400");
+  if (call.text("break") !== undefined && fault === undefined) {
+    return cannot("break", `one of ${FAULTS.join(", ")}`);
+  }
+  const redis = call.text("redis");
+  if (redis !== undefined && !/^rediss?:\/\//.test(redis)) {
+    return "Cannot use --redis: it must be a URL that begins with redis:// or rediss://";
+  }
+  return undefined;
+}
+
+/** The promises that did not hold, by the members of the proof that show it. */
+function brokenIn(proof: Proof): readonly string[] {
+  const counts = {
+    ...{ overLimit: proof.overLimit, falseRefusals: proof.falseRefusals },
+    ...{ untrueHeaders: proof.untrueHeaders, doubleForwards: proof.doubleForwards },
+    ...{ chargesLost: proof.chargesLost, chargesDoubled: proof.chargesDoubled },
+    otherAnswers: proof.otherAnswers,
+  };
+  const broken = Object.entries(counts).flatMap(([name, count]) => (count > 0 ? [name] : []));
+  // A proof of nothing proves nothing.
+  return proof.admitted > 0 && proof.refused > 0 ? broken : [...broken, "noLoad"];
+}
+
+function proofText(proof: Proof, broken: readonly string[], terminal: Terminal): string {
+  const { bold } = styleOf(terminal);
+  const { gateways, store, requests, admitted, refused, unanswered } = proof;
+  const done = [
+    proof.storeAwayMs > 0
+      ? `the store was away for ${(proof.storeAwayMs / 1_000).toFixed(1)} s`
+      : "",
+    proof.gatewaysKilled > 0 ? "a gateway was killed" : "",
+  ].filter((text) => text !== "");
+  const untried = [
+    proof.storeAwayMs > 0 ? "" : "the store was not taken away",
+    proof.gatewaysKilled > 0 ? "" : "no gateway was killed",
+  ].filter((text) => text !== "");
+  const rows: readonly (readonly [string, string, string])[] = [
+    ["overLimit", "admitted over a limit", `${proof.overLimit} in ${proof.windows} windows`],
+    ["falseRefusals", "false refusals", `${proof.falseRefusals} of ${refused}`],
+    ["untrueHeaders", "headers that were not true", String(proof.untrueHeaders)],
+    ["doubleForwards", "double forwards", `${proof.doubleForwards} of ${proof.forwarded}`],
+    ["chargesLost", "charges lost", String(proof.chargesLost)],
+    ["chargesDoubled", "charges doubled", String(proof.chargesDoubled)],
+    ["otherAnswers", "answers that are neither 200 nor 429", String(proof.otherAnswers)],
+  ];
+  const lines = rows.map(([name, what, count]) => {
+    return `  ${broken.includes(name) ? bold("BROKEN") : "ok    "}  ${what.padEnd(36)}  ${count}`;
+  });
+  const verdict =
+    broken.length === 0 ? "Every promise held" : `Not every promise held: ${broken.join(", ")}`;
+  return `${[
+    `${gateways} ${gateways === 1 ? "gateway" : "gateways"}, store: ${store}, ${requests} requests: ${admitted} admitted, ${refused} refused, ${unanswered} without an answer`,
+    ...(done.length > 0 ? [`Meanwhile ${done.join(" and ")}`] : []),
+    ...(untried.length > 0 ? [`Not tried: ${untried.join(", ")}`] : []),
+    ...lines,
+    `  longest wait: ${proof.longestWaitMs} ms`,
+    ...(broken.length > 0 ? proof.examples.map((example) => `  ${example}`) : []),
+    bold(verdict),
+  ].join("\n")}\n`;
+}

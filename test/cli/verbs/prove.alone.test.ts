@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { runTollgate } from "../../support/gateway/processes.ts";
+import { jsonOf, runVerb } from "../kit.ts";
+
+type Told = {
+  gateways: number;
+  store: string;
+  admitted: number;
+  refused: number;
+  storeAwayMs: number;
+  gatewaysKilled: number;
+  broken: string[];
+  examples: string[];
+};
+
+async function prove(...args: string[]) {
+  const { code, stdout, stderr } = await runTollgate(["prove", "--json", ...args], {
+    timeoutMs: 80_000,
+  });
+  assert.ok(stdout !== "", stderr);
+  return { code, told: jsonOf<Told>({ out: stdout }) };
+}
+
+describe("prove", () => {
+  it("finds every promise kept while the store stands still and a gateway is killed", async () => {
+    const { code, told } = await prove("--seconds", "5");
+    assert.deepEqual(told.broken, [], JSON.stringify(told, null, 1));
+    assert.equal(code, 0);
+    assert.deepEqual([told.gateways, told.store, told.gatewaysKilled], [2, "redis", 1]);
+    assert.ok(told.storeAwayMs > 500 && told.admitted > 100 && told.refused > 100);
+  });
+
+  it.for([
+    ["limit", "overLimit"],
+    ["retry-after", "untrueHeaders"],
+    ["forward", "doubleForwards"],
+  ] as const)("turns red with the fault of %s", async ([fault, broken]) => {
+    const { code, told } = await prove("--seconds", "3", "--break", fault);
+    assert.equal(code, 1);
+    assert.ok(told.broken.includes(broken), JSON.stringify(told, null, 1));
+  });
+
+  it("refuses numbers and faults that it does not know, and names those it does", async () => {
+    for (const [args, message] of [
+      [["--gateways", "0"], /^Cannot use --gateways "0": it must be a whole number from 1 to 16/],
+      [
+        ["--seconds", "2"],
+        /^Cannot use --seconds "2": it must be a whole number of seconds from 3/,
+      ],
+      [
+        ["--break", "all"],
+        /^Cannot use --break "all": it must be one of limit, retry-after, forward/,
+      ],
+      [["--redis", "localhost"], /^Cannot use --redis: it must be a URL that begins with redis:/],
+    ] as const) {
+      const { status, err, out } = await runVerb(["prove", ...args]);
+      assert.deepEqual([status, out], [64, ""]);
+      assert.match(err, message);
+    }
+  });
+});
