@@ -12,6 +12,8 @@ export type RequestLine = {
   readonly account: string | undefined;
   readonly key: string | undefined;
   readonly plan: string | undefined;
+  /** The metadata of the account that `log.meta` names. */
+  readonly meta?: Readonly<Record<string, string>> | undefined;
   readonly method: string;
   readonly route: string | undefined;
   readonly path: string;
@@ -54,6 +56,10 @@ export const LOG_FIELDS: Readonly<Record<keyof RequestLine | "level" | "time" | 
     account: { meaning: "The account that was charged or refused", absent: "no key was accepted" },
     key: { meaning: "The id of the key, never the key", absent: "no key was accepted" },
     plan: { meaning: "The plan of the account", absent: "no key was accepted" },
+    meta: {
+      meaning: "The metadata of the account that `log.meta` names",
+      absent: "`log.meta` names none that the account has",
+    },
     method: { meaning: "The method as it was sent" },
     route: {
       meaning: "The template of the operation, `basePath` included",
@@ -174,6 +180,7 @@ function requestText(line: RequestLine): string {
   if (account !== undefined) text += `,"account":"${account}"`;
   if (key !== undefined) text += `,"key":"${key}"`;
   if (plan !== undefined) text += `,"plan":${JSON.stringify(plan)}`;
+  if (line.meta !== undefined) text += `,"meta":${JSON.stringify(line.meta)}`;
   text += `,"method":${JSON.stringify(method)}`;
   if (route !== undefined) text += `,"route":${JSON.stringify(route)}`;
   text += `,"path":${JSON.stringify(path)},"status":${line.status}`;

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { Head } from "../../core/http/head.ts";
 import type { Found } from "../../core/http/route.ts";
-import type { KeyRecord } from "../../core/keys/records.ts";
+import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Refusal, RefusalCode } from "../../core/refusal.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
@@ -74,6 +74,7 @@ export type Arrival = {
 
 type Identified = {
   readonly key: KeyRecord | undefined;
+  readonly owner: Pick<AccountRecord, "meta"> | undefined;
   readonly account: string;
   readonly plan: string;
 };
@@ -116,6 +117,7 @@ export class Exchange {
   key: KeyRecord | undefined;
   account: string | undefined;
   plan: string | undefined;
+  meta: AccountRecord["meta"] | undefined;
   standing: Standing | undefined;
   policy: string | undefined;
   /** Units that the request costs. */
@@ -203,8 +205,9 @@ export class Exchange {
   }
 
   /** The key is accepted, or the address where none is needed. */
-  identify({ key, account, plan }: Identified): void {
+  identify({ key, owner, account, plan }: Identified): void {
     this.key = key;
+    this.meta = owner?.meta;
     this.account = account;
     this.plan = plan;
   }

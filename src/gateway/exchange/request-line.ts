@@ -14,6 +14,7 @@ export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
     account: exchange.account,
     key: key?.id,
     plan: exchange.plan,
+    meta: metaOf(exchange),
     method: exchange.request.method as string,
     route: exchange.found?.template,
     path: maskKeys(exchange.path, served?.foreignKeys).slice(0, PATH_LOGGED_MAX),
@@ -38,4 +39,14 @@ export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
     ban: refusal?.ban,
     why: exchange.why,
   };
+}
+
+/** The metadata that the configuration wants told; undefined where there is none of it. */
+function metaOf({ served, meta }: Exchange): Readonly<Record<string, string>> | undefined {
+  if (meta === undefined || served === undefined || served.logMeta.length === 0) return undefined;
+  const told: Record<string, string> = {};
+  for (const name of served.logMeta) {
+    if (Object.hasOwn(meta, name)) told[name] = meta[name] as string;
+  }
+  return Object.keys(told).length === 0 ? undefined : told;
 }

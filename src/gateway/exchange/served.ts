@@ -45,6 +45,8 @@ export type Served = {
   readonly limits: EdgeLimits;
   /** The first digits of the hash of the configuration, for the request line. */
   readonly config: string;
+  /** The names of account metadata that a request line tells. */
+  readonly logMeta: readonly string[];
   /** Whether `allow` and `deny` let a client in. */
   readonly takesAddress: (address: string) => boolean;
   readonly maintenance: { readonly retryAfterSeconds: number } | undefined;

@@ -52,6 +52,7 @@ function servedOf(
     keyPrefix: config.keyPrefix,
     keyTag: environment.keyTag,
     keyHeaders: config.keyHeaders,
+    logMeta: config.log.meta,
     foreignKeys: config.foreignKeys,
     backends: backendsOf(environment, elapsed, before),
     limits,
