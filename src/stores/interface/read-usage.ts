@@ -35,7 +35,8 @@ export async function readUsage(
       const named = plans.get(account.plan);
       const limits = named === undefined ? [] : limitsOf(named, account.limits);
       if (limits.length === 0) return;
-      const holder = { ...account, account: account.id };
+      const { id, environment: where, plan: on } = account;
+      const holder = { account: id, environment: where, plan: on };
       const report = usageReport(holder, await quotas.peek(holder, { limits, bans }));
       const share = shareOf(report);
       if (share * 100 >= over) found.push({ report, share });
