@@ -23,6 +23,7 @@ describe("the rows", () => {
     account: "acme",
     key: "k_1",
     plan: "free",
+    meta: { tenant: "42" },
     method: "GET",
     route: "/v1/pets",
     path: "/v1/pets",
