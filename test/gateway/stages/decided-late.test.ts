@@ -12,7 +12,8 @@ const { proxy } = await proxiedRedisOfFile();
 /** A house whose store takes a while to answer, within its deadline. */
 function openSlowHouse() {
   proxy.behave({ latencyMs: 20 });
-  return openHouse({ config: { store: `redis://127.0.0.1:${proxy.port}` } });
+  const store = `redis://127.0.0.1:${proxy.port}`;
+  return openHouse({ config: { store, storeTimeout: "1s" } });
 }
 
 describe("while the store decides", () => {
