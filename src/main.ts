@@ -41,12 +41,23 @@ async function runVerb(): Promise<number> {
         for await (const piece of process.stdin) text += piece;
         return text;
       },
+      ask: isatty(0) && isatty(1) ? askLine : undefined,
       process: door(),
     },
     version,
   );
   await written;
   return status;
+}
+
+async function askLine(question: string): Promise<string> {
+  const { createInterface } = await import("node:readline/promises");
+  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return await lines.question(question);
+  } finally {
+    lines.close();
+  }
 }
 
 /**

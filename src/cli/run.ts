@@ -14,6 +14,7 @@ import { check, schema } from "./verbs/check.ts";
 import { completionOf } from "./verbs/completion.ts";
 import { demo } from "./verbs/demo.ts";
 import { explain } from "./verbs/explain.ts";
+import { init } from "./verbs/init.ts";
 import { keysCreate } from "./verbs/keys-create.ts";
 import { keysFind, keysList, keysShow } from "./verbs/keys-list.ts";
 import { keysRevoke, keysRotate } from "./verbs/keys-rotate.ts";
@@ -27,6 +28,7 @@ import { start } from "./verbs/start.ts";
 import { usage } from "./verbs/usage.ts";
 
 const VERBS: readonly Verb[] = [
+  init,
   start,
   pets,
   demo,

@@ -14,12 +14,14 @@ export type RunVerbOptions = {
   readonly nowMs?: number;
   /** The text in stdin. */
   readonly stdin?: string;
+  /** Somebody sits there and answers every question so. */
+  readonly answer?: string;
 };
 
 /** One verb in this process, with an outside world of its own: for the verbs that end by themselves. */
 export async function runVerb(
   args: readonly string[],
-  { env = {}, isTty = false, nowMs, stdin = "" }: RunVerbOptions = {},
+  { env = {}, isTty = false, nowMs, stdin = "", answer }: RunVerbOptions = {},
 ): Promise<Said> {
   let out = "";
   let err = "";
@@ -34,6 +36,7 @@ export async function runVerb(
       err += text;
     },
     readIn: () => Promise.resolve(stdin),
+    ask: answer === undefined ? undefined : async () => answer,
     process: NO_PROCESS,
   };
   const status = await run(args, terminal, "9.8.7");

@@ -14,6 +14,8 @@ export type Terminal = ProcessSurroundings & {
   out(text: string): void;
   /** All of stdin: secrets are given there, where no list of processes and no history shows them. */
   readIn(): Promise<string>;
+  /** Asks whoever sits there for one line; undefined where stdin or stdout is no terminal. */
+  readonly ask?: ((question: string) => Promise<string>) | undefined;
 };
 
 /** With --json stdout is one JSON value and nothing else. */

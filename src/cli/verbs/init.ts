@@ -1,0 +1,105 @@
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { configFileOf, DEFAULT_FILE } from "../frame/config-file.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
+import { type Call, CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+
+const UPSTREAM = "http://127.0.0.1:3000";
+
+/** Writes the least configuration that works, and says what to do next. */
+export const init: Verb = {
+  name: "init",
+  usage: "[--upstream URL] [--yes] [--config FILE] [--json]",
+  summary: "write the least configuration that works in front of a backend of yours",
+  options: [
+    { name: "upstream", value: "URL", summary: `your backend, as an origin (${UPSTREAM})` },
+    { name: "yes", summary: "ask nothing, take what stands in parentheses" },
+    { ...CONFIG, summary: `the file to write (${DEFAULT_FILE})` },
+    JSON_FLAG,
+  ],
+  args: [],
+  example: `init --upstream ${UPSTREAM}`,
+  async run(call, terminal) {
+    const upstream = await upstreamOf(call, terminal);
+    if (upstream === undefined) {
+      const message = `Missing --upstream URL: name your backend, such as ${UPSTREAM}, or take that by --yes`;
+      return fail(terminal, WRONG_USAGE, message);
+    }
+    const file = configFileOf(call);
+    const written = await writeNew(file, configText(upstream));
+    if (written !== undefined) return fail(terminal, FAILED, written);
+    const mistake = await mistakeIn(file, upstream, terminal);
+    if (mistake !== undefined) {
+      await rm(file, { force: true });
+      return fail(terminal, WRONG_USAGE, mistake);
+    }
+    if (call.flag("json")) return printJson(terminal, { file, upstream });
+    terminal.out(nextSteps(file, upstream));
+    return DONE;
+  },
+};
+
+/** Asked for at a terminal; undefined where nobody can be asked and nothing was said. */
+async function upstreamOf(call: Call, terminal: Terminal): Promise<string | undefined> {
+  const named = call.text("upstream");
+  if (named !== undefined) return named;
+  if (call.flag("yes")) return UPSTREAM;
+  if (terminal.ask === undefined || call.flag("json")) return undefined;
+  const answer = (await terminal.ask(`Your backend, as an origin [${UPSTREAM}]: `)).trim();
+  return answer === "" ? UPSTREAM : answer;
+}
+
+/** Why nothing was written; a file that is there already is never replaced. */
+async function writeNew(file: string, text: string): Promise<string | undefined> {
+  try {
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, text, { flag: "wx" });
+    return undefined;
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    return code === "EEXIST"
+      ? `${file} is there already: change it, or name another file by --config`
+      : `Cannot write ${file}: the system says ${code}`;
+  }
+}
+
+/** The rest of the file is right: a mistake is of the upstream. */
+async function mistakeIn(
+  file: string,
+  upstream: string,
+  { env }: Terminal,
+): Promise<string | undefined> {
+  const { loadConfig } = await import("../../config/load.ts");
+  const loaded = await loadConfig(file, env);
+  if (loaded.ok) return undefined;
+  const [first] = loaded.mistakes;
+  return `Cannot use ${JSON.stringify(upstream)} as --upstream: ${first?.message ?? "it is refused"}`;
+}
+
+/** JSON's quotes are YAML's: nothing of the URL is read as anything else. */
+function configText(upstream: string): string {
+  return `# Tollgate's configuration. Every key and its default: docs/configuration.md, or tollgate schema.
+# tollgate check says every mistake with its line; saving this file reloads the gateway.
+environments:
+  production:
+    listen: 127.0.0.1:8080 # where clients connect
+    basePath: / # all of it is forwarded; with an api file only what it describes
+    keyTag: live # the middle part of a key
+    upstreams: [${JSON.stringify(upstream.replaceAll("$", "$$$$"))}]
+
+plans: # requests for each key, in windows that are aligned to UTC
+  free: { minute: 60, day: 1000 }
+  pro: { minute: 300, day: 10000 }
+`;
+}
+
+function nextSteps(file: string, upstream: string): string {
+  const named = file === DEFAULT_FILE ? "" : ` --config ${file}`;
+  return `${file} is written: clients at http://127.0.0.1:8080 in front of ${upstream}
+
+Next:
+  tollgate keys create --env production --plan free${named}
+  tollgate start${named}
+`;
+}

@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { openBackend } from "../../support/gateway/backend.ts";
+import { startTollgate } from "../../support/gateway/processes.ts";
+import { freePorts, jsonOf, openFolder, runVerb } from "../kit.ts";
+
+describe("init", () => {
+  it("writes a configuration that works as it is, in a folder that is not there yet", async () => {
+    await using folder = await openFolder();
+    await using backend = await openBackend();
+    const file = join(folder.path, "config", "tollgate.yaml");
+    const written = await runVerb(["init", "--upstream", backend.origin, "--config", file]);
+    assert.deepEqual([written.status, written.err], [0, ""]);
+    assert.match(written.out, /tollgate keys create --env production --plan free --config/);
+    const checked = await runVerb(["check", file]);
+    assert.deepEqual([checked.status, checked.err], [0, ""]);
+
+    const [listen, admin] = await freePorts(2);
+    const text = (await readFile(file, "utf8")).replace("8080", String(listen));
+    await writeFile(file, `${text}admin: { listen: "127.0.0.1:${admin}" }\n`);
+    const args = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+    const { key } = jsonOf<{ key: string }>(await runVerb([...args, "--config", file]));
+    await using gateway = startTollgate(["start", "--config", file]);
+    await gateway.line(({ msg }) => msg === "serving");
+    const headers = { Authorization: `Bearer ${key}` };
+    const answer = await fetch(`http://127.0.0.1:${listen}/any/path`, { headers });
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers.get("x-ratelimit-limit"), "60");
+  });
+
+  it("asks at a terminal, takes the default with --yes, and needs one of them elsewhere", async () => {
+    await using folder = await openFolder();
+    const at = (name: string) => ["--config", join(folder.path, name), "--json"];
+    const plain = (name: string) => ["--config", join(folder.path, name)];
+    const asked = await runVerb(["init", ...plain("asked.yaml")], { answer: "http://10.0.0.7:80" });
+    assert.equal(asked.status, 0);
+    assert.match(
+      await readFile(join(folder.path, "asked.yaml"), "utf8"),
+      /http:\/\/10\.0\.0\.7:80/,
+    );
+    const empty = await runVerb(["init", ...plain("empty.yaml")], { answer: "" });
+    assert.match(empty.out, /in front of http:\/\/127\.0\.0\.1:3000\n/);
+    const yes = await runVerb(["init", "--yes", ...at("yes.yaml")]);
+    assert.equal(jsonOf(yes).upstream, "http://127.0.0.1:3000");
+    const silent = await runVerb(["init", ...at("silent.yaml")]);
+    assert.equal(silent.status, 64);
+    assert.match(silent.err, /^Missing --upstream URL: .*--yes\n$/);
+    assert.ok(!existsSync(join(folder.path, "silent.yaml")));
+  });
+
+  it("replaces no file, and leaves none behind for a backend that it cannot use", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "tollgate.yaml");
+    await writeFile(file, "mine");
+    const there = await runVerb(["init", "--yes", "--config", file]);
+    assert.equal(there.status, 1);
+    assert.match(there.err, /is there already/);
+    assert.equal(await readFile(file, "utf8"), "mine");
+    const other = join(folder.path, "other.yaml");
+    for (const upstream of ["not a url", "http://x/path", 'http://x"]', "ftp://x"]) {
+      const wrong = await runVerb(["init", "--upstream", upstream, "--config", other]);
+      assert.equal(wrong.status, 64, upstream);
+      assert.match(wrong.err, /^Cannot use ".*" as --upstream: [^\n]+\n$/);
+      assert.ok(!existsSync(other), upstream);
+    }
+  });
+});
