@@ -1,15 +1,15 @@
 import { createKey, readAccounts, works } from "./accounts.js";
-import { liftBan } from "./bans.js";
 import { ask, showKey } from "./dialogs.js";
 import { badge, button, el, failure, fill, heading, note, section, table } from "./elements.js";
-import { count, limits, time } from "./format.js";
+import { limits, time } from "./format.js";
+import { drawUsage, drawWhy } from "./standing.js";
 
 const USAGE_EVERY_MS = 2_000;
 
 /** One account: where it stands, its keys, and all that may be done to it. */
 export function accountView({ api, live, id }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
-  const usage = el("div", {});
+  const [usage, why] = [el("div", {}), el("div", {})];
   const showUsage = () => drawUsage({ api, id, usage, reload: load });
   async function load() {
     try {
@@ -18,8 +18,9 @@ export function accountView({ api, live, id }) {
         fill(content, heading(id), el("p", { class: "empty" }, "There is no such account."));
         return;
       }
-      drawAccount({ api, account, content, usage, reload: load });
+      drawAccount({ api, account, content, parts: [usage, why], reload: load });
       await showUsage();
+      if (api.has("GET /api/bans/:id")) await drawWhy({ api, id, why });
     } catch (error) {
       fill(content, failure(error, load));
     }
@@ -34,7 +35,7 @@ export function accountView({ api, live, id }) {
   return { element: content, close };
 }
 
-function drawAccount({ api, account, content, usage, reload }) {
+function drawAccount({ api, account, content, parts, reload }) {
   const { account: id, environment, plan, keys, meta } = account;
   const more = button("One more key", async () => {
     if (await createKey(api, { account: id, environment, plan })) await reload();
@@ -49,7 +50,7 @@ function drawAccount({ api, account, content, usage, reload }) {
     el("p", { class: "back" }, el("a", { href: "#/accounts" }, "All accounts")),
     heading(id, leadOf(account), more, ...buttons),
     labels.length > 0 && el("p", { class: "hint" }, labels.join(" · ")),
-    section("Where it stands", usage),
+    section("Where it stands", ...parts),
     section("Keys", keysTable({ api, keys, reload })),
   );
 }
@@ -200,56 +201,4 @@ async function revoke(api, { id, name }, reload) {
   if (done === undefined) return;
   note(`Key ${id} is revoked`);
   await reload();
-}
-
-async function drawUsage({ api, id, usage, reload }) {
-  let report;
-  try {
-    report = await api.get(`/api/usage/${encodeURIComponent(id)}`);
-  } catch (error) {
-    fill(usage, failure(error));
-    return;
-  }
-  const { windows, strikes, ban } = report;
-  const text = JSON.stringify(report);
-  if (usage.dataset.shown === text && usage.firstChild) return;
-  usage.dataset.shown = text;
-  fill(
-    usage,
-    ban &&
-      el(
-        "p",
-        { class: "banned" },
-        badge("banned", "bad"),
-        " ends ",
-        time(ban.until),
-        `, offence ${count(ban.offences)} `,
-        button("Lift the ban", () => liftBan(api, id, reload)),
-      ),
-    el("div", { class: "meters" }, ...windows.map(meterOf)),
-    el("p", { class: "hint" }, strikes === 1 ? "1 strike" : `${count(strikes)} strikes`),
-  );
-}
-
-function meterOf({ window, limit, used, remaining, reset }) {
-  const label = `${count(used)} of ${count(limit)} used in this ${window}`;
-  const share = limit === 0 ? 0 : used / limit;
-  return el(
-    "div",
-    { class: "meter", "data-window": window },
-    el(
-      "div",
-      { class: "meter-head" },
-      el("strong", {}, window),
-      el("span", {}, `${count(used)} of ${count(limit)}`),
-    ),
-    el("meter", {
-      min: 0,
-      max: Math.max(1, limit),
-      value: used,
-      "aria-label": label,
-      class: share >= 1 ? "full" : share >= 0.8 ? "near" : "",
-    }),
-    el("p", { class: "hint" }, `${count(remaining)} left, anew `, time(reset)),
-  );
 }

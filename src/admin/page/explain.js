@@ -1,15 +1,14 @@
-import { el, failure, fill, heading } from "./elements.js";
+import { badge, el, failure, fill, heading, section, table } from "./elements.js";
+import { count, time } from "./format.js";
 
-/** Why a request was refused, by its id. */
+/** Why a request was refused, by its id, which is in the field or in the address of the section. */
 export function explainView({ api, id }) {
   const content = el("div", { role: "status" });
-  const explain = async (event) => {
-    event.preventDefault();
+  const explain = async () => {
     const wanted = input.value.trim();
     if (wanted === "") return;
     try {
-      const told = await api.get(`/api/explain/${encodeURIComponent(wanted)}`);
-      fill(content, explanation(told));
+      fill(content, ...explanation(await api.get(`/api/explain/${encodeURIComponent(wanted)}`)));
     } catch (error) {
       fill(content, failure(error));
     }
@@ -22,20 +21,25 @@ export function explainView({ api, id }) {
     spellcheck: "false",
     required: true,
   });
+  const submit = (event) => {
+    event.preventDefault();
+    void explain();
+  };
   const form = el(
     "form",
-    { class: "search", onsubmit: explain },
+    { class: "search", onsubmit: submit },
     el("label", { for: "request-id" }, "Request id"),
     input,
     el("button", { type: "submit", class: "primary" }, "Explain"),
   );
+  void explain();
   return {
     element: el(
       "div",
       {},
       heading(
         "Explain",
-        "Why a request was refused: its id is in X-Request-Id of the answer, and in the log.",
+        "Why a request was refused. Its id is X-Request-Id of the answer, and id in the log.",
       ),
       form,
       content,
@@ -44,15 +48,65 @@ export function explainView({ api, id }) {
 }
 
 function explanation(told) {
-  const pairs = Object.entries(told).flatMap(([name, value]) => [
-    el("dt", {}, name),
-    el(
-      "dd",
-      {},
-      typeof value === "object" && value !== null
-        ? el("pre", { tabindex: "0" }, JSON.stringify(value, undefined, 2))
-        : String(value),
-    ),
-  ]);
-  return el("dl", { class: "settings" }, ...pairs);
+  const { rule, passesAt, windows } = told;
+  const passes =
+    passesAt !== null &&
+    el("p", {}, "By what was counted then, it passes from ", time(passesAt), " on.");
+  return [
+    el("p", { class: "rule" }, rule, "."),
+    passes,
+    windows.length > 0 && section("Windows as they were", windowsTable(windows)),
+    section("The request", facts(told)),
+  ];
+}
+
+function windowsTable(windows) {
+  return table({
+    label: "Windows",
+    columns: [
+      { name: "Window" },
+      { name: "Used", class: "number" },
+      { name: "Limit", class: "number" },
+      { name: "From", class: "wide" },
+      { name: "Until" },
+      { name: "State" },
+    ],
+    rows: windows.map(({ window, used, limit, from, reset, exhausted }) => [
+      window,
+      count(used),
+      count(limit),
+      time(from),
+      time(reset),
+      exhausted ? badge("used up", "bad") : badge("open", "good"),
+    ]),
+    empty: "",
+  });
+}
+
+function facts({ request, status, code, account, environment, plan, key, cost, charged, ...rest }) {
+  const { strikes, ban, decidedAt, decidedBy, config } = rest;
+  const link =
+    account !== null &&
+    el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account);
+  const pairs = [
+    ["request", el("code", {}, request)],
+    ["answer", [status, code].filter((part) => part !== null).join(" ")],
+    ["account", link],
+    ["environment", environment],
+    ["plan", plan],
+    ["key", key],
+    ["cost", cost === null ? null : `${count(cost)}, charged ${count(charged)}`],
+    ["strikes", strikes],
+    ["ban until", ban && time(ban.until)],
+    ["decided", decidedAt && el("span", {}, time(decidedAt), decidedBy && ` by the ${decidedBy}`)],
+    ["configuration", config && el("code", {}, config)],
+  ];
+  const told = pairs.filter(
+    ([, value]) => value !== null && value !== undefined && value !== false,
+  );
+  return el(
+    "dl",
+    { class: "settings" },
+    ...told.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+  );
 }

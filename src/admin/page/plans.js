@@ -1,10 +1,11 @@
 import { readAccounts } from "./accounts.js";
-import { el, failure, fill, heading, table } from "./elements.js";
+import { el, failure, fill, heading, section, table } from "./elements.js";
 import { count, limits } from "./format.js";
 
 /** Plans by environment: their limits, who is on them, and what they let through. */
 export function plansView({ api, live }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  const nearest = el("div", {});
   let known;
   const draw = () => known && drawPlans(content, known, live.figures);
   const load = async () => {
@@ -15,11 +16,13 @@ export function plansView({ api, live }) {
       ]);
       known = { plans, environments: Object.keys(environments), accounts };
       draw();
+      if (api.has("GET /api/usage"))
+        fill(nearest, nearestTable(await api.get("/api/usage?top=10")));
     } catch (error) {
       fill(content, failure(error, load));
     }
   };
-  const end = live.onChange(draw);
+  const ends = [live.onChange(draw), live.onRoutes(load)];
   void load();
   return {
     element: el(
@@ -27,8 +30,9 @@ export function plansView({ api, live }) {
       {},
       heading("Plans", "Their limits, and what they decided since the start of this gateway."),
       content,
+      section("Nearest to a limit", nearest),
     ),
-    close: end,
+    close: () => ends.forEach((end) => void end()),
   };
 }
 
@@ -67,4 +71,33 @@ function drawPlans(content, { plans, environments, accounts }, figures) {
       empty: "There is no plan.",
     }),
   );
+}
+
+/** Each of these accounts in its fullest window; the fullest of all comes first. */
+function nearestTable(reports) {
+  const rows = reports.flatMap(({ account, plan, windows }) => {
+    const share = ({ used, limit }) => (limit === 0 ? 0 : used / limit);
+    const [fullest] = windows.toSorted((a, b) => share(b) - share(a));
+    if (fullest === undefined || fullest.used === 0) return [];
+    const percent = `${Math.floor(100 * share(fullest))} %`;
+    return [
+      [
+        el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+        plan,
+        `${count(fullest.used)} of ${count(fullest.limit)} a ${fullest.window}`,
+        percent,
+      ],
+    ];
+  });
+  return table({
+    label: "Nearest to a limit",
+    columns: [
+      { name: "Account" },
+      { name: "Plan", class: "wide" },
+      { name: "Used" },
+      { name: "Share", class: "number wide" },
+    ],
+    rows,
+    empty: "Nobody has used anything in a window that runs.",
+  });
 }

@@ -19,9 +19,12 @@ async function openFull() {
   const { key, account } = await house.issue({
     name: "a name that is rather long, as names of customers are",
   });
-  for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
+  for (let i = 0; i < 61; i++) await (await house.ask(key)).text();
+  const refused = (await house.ask(key)).headers.get("x-request-id");
   const paths = ["", "accounts", `accounts/${account}`, "bans", "plans", "backends"];
-  return Object.assign(house, { paths: [...paths, "deprecations", "events", "configuration"] });
+  return Object.assign(house, {
+    paths: [...paths, "deprecations", "events", `explain/${refused}`, "configuration"],
+  });
 }
 
 describe("every section", () => {

@@ -129,6 +129,8 @@ describe("the numbers of the page", () => {
     await eventually(async () => {
       const free = (await cells(page, "Plans")).find(([plan]) => plan?.startsWith("free"));
       assert.deepEqual(free?.slice(-3), ["1", "60", "2"]);
+      const [nearest] = await cells(page, "Nearest to a limit");
+      assert.deepEqual(nearest, [house.account, "free", "60 of 60 a minute", "100 %"]);
     });
     await page.getByRole("link", { name: "Backends" }).click();
     await eventually(async () => {
@@ -142,6 +144,33 @@ describe("the numbers of the page", () => {
     await page.getByRole("link", { name: "Configuration" }).click();
     const { hash } = (await (await house.admin("/api/config")).json()) as { hash: string };
     await eventually(async () => assert.equal(await textOf(page.locator(".force code")), hash));
+    assert.deepEqual(complaints, []);
+  });
+
+  it("explain a refusal, and a ban by the refusals that earned it", async () => {
+    await using house = await openHouse({ config: { bans: { ...BANS, strikes: 2 } } });
+    const { key, account } = await house.issue();
+    for (let i = 0; i < 70; i++) await (await house.ask(key)).text();
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const strike = page.getByRole("region", { name: "Bans of late" }).getByRole("link");
+    await strike.first().click();
+    const id = new URL(page.url()).hash.split("/").at(-1) ?? "";
+    const told = (await (await house.admin(`/api/explain/${id}`)).json()) as {
+      rule: string;
+      windows: { window: string; used: number; limit: number; exhausted: boolean }[];
+    };
+    assert.equal(await textOf(page.locator(".rule")), `${told.rule}.`);
+    const rows = await cells(page, "Windows");
+    assert.deepEqual(
+      rows.map(([window, used, limit, , , state]) => [window, used, limit, state]),
+      told.windows.map(({ window, used, limit, exhausted }) => {
+        const [shownUsed, shownLimit] = [used, limit].map((one) => one.toLocaleString("en"));
+        return [window, shownUsed, shownLimit, exhausted ? "used up" : "open"];
+      }),
+    );
+    await page.getByLabel("Request id").fill("nobody-sent-this");
+    await page.keyboard.press("Enter");
+    await page.getByText(/^No refusal with this request id/).waitFor();
     assert.deepEqual(complaints, []);
   });
 

@@ -12,7 +12,9 @@ const MODULES = FILES.filter((name) => name.endsWith(".js"));
 
 /** The files that a text names, as the browser would ask for them. */
 function namedIn(text: string): string[] {
-  const imported = [...text.matchAll(/\bfrom "(.*?)"/g)].map(([, path = ""]) => path);
+  const imported = [...text.matchAll(/^(?:import .*|\} )from "(.*?)";$/gm)].map(
+    ([, path = ""]) => path,
+  );
   const linked = [...text.matchAll(/(?:href|src)="([^"#]+)"/g)].map(([, path = ""]) => path);
   return [...imported.map((path) => path.replace(/^\.\//, "/page/")), ...linked];
 }
