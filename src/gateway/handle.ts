@@ -9,6 +9,7 @@ import { identify } from "./stages/identify.ts";
 import { receive } from "./stages/receive.ts";
 import { sendPreflight, sendRefusal, sendServerOptions } from "./stages/reply.ts";
 import { spend } from "./stages/spend.ts";
+import { asksForStanding, tellStanding } from "./stages/tell-standing.ts";
 import { openTunnel } from "./tunnel/tunnel.ts";
 
 /**
@@ -35,6 +36,9 @@ export async function handle(
   const caller = identify(gateway, received.value, exchange);
   if (!caller.ok) return sendRefusal(gateway, exchange, caller.refusal);
   exchange.identify(caller.value);
+  if (asksForStanding(served, exchange)) {
+    return tellStanding(gateway, exchange, served, caller.value);
+  }
 
   const spending = spend(gateway, served, caller.value, exchange);
   const standing = spending instanceof Promise ? await exchange.awaitDecision(spending) : spending;

@@ -11,6 +11,7 @@ import type { Log, RequestLine } from "../../telemetry/log.ts";
 import type { TrustedProxies } from "../client/client-address.ts";
 import type { Concurrency } from "../client/concurrency.ts";
 import type { FailureAllowance } from "../client/failure-allowance.ts";
+import type { RecentStandings } from "../client/recent-standings.ts";
 import type { PublicTerms, Visitors } from "../client/visitors.ts";
 import type { Certificate } from "../node/certificate.ts";
 import type { Memory } from "../node/memory-pressure.ts";
@@ -59,6 +60,8 @@ export type Served = {
   readonly bans: BanPolicy | undefined;
   /** The terms of requests without a key to public operations; undefined where they need one. */
   readonly publicTerms: PublicTerms | undefined;
+  /** The path at which a key may ask where its account stands. */
+  readonly standing: string | undefined;
   readonly rateLimitFields: "off" | "policy";
 };
 
@@ -73,6 +76,7 @@ export type Gateway = {
   readonly concurrency: Concurrency;
   isTrusted: TrustedProxies;
   readonly visitors: Visitors;
+  readonly standings: RecentStandings;
   readonly log: Log;
   readonly onRequest: (line: RequestLine) => void;
   /** A request was decided without the store, or not at all (docs/reference/store.md#away). */

@@ -66,6 +66,7 @@ function servedOf(
     planBounds: config.planBounds,
     bans: config.bans,
     publicTerms: publicTermsOf(config, environment),
+    standing: environment.standing,
     rateLimitFields: config.rateLimitFields,
   };
 }

@@ -6,6 +6,7 @@ import type { Ban } from "../../core/quota/decide.ts";
 import { trustProxies } from "../../gateway/client/client-address.ts";
 import { Concurrency } from "../../gateway/client/concurrency.ts";
 import { createFailureAllowance } from "../../gateway/client/failure-allowance.ts";
+import { RecentStandings } from "../../gateway/client/recent-standings.ts";
 import { Visitors } from "../../gateway/client/visitors.ts";
 import type { Gateway } from "../../gateway/exchange/served.ts";
 import { Serving } from "../../gateway/listen/listeners.ts";
@@ -146,6 +147,7 @@ function gatewayOf(
     failures: createFailureAllowance(config.unauthenticated),
     concurrency: new Concurrency(),
     visitors: new Visitors(),
+    standings: new RecentStandings(),
     isTrusted: trustProxies(config.trustedProxies),
     log,
     onRequest: (line) => {

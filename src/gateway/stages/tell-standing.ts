@@ -1,0 +1,53 @@
+import { ownFields } from "../../core/http/own-fields.ts";
+import { isSuspended } from "../../core/keys/records.ts";
+import { usageReport } from "../../core/keys/report.ts";
+import { admittedStanding } from "../../core/quota/standing.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { Gateway, Served } from "../exchange/served.ts";
+import type { Caller } from "./identify.ts";
+import { sendRefusal } from "./reply.ts";
+
+const READS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+
+/** Whether the request asks where its own account stands, and not for anything of a backend. */
+export function asksForStanding({ standing }: Served, { request, path }: Exchange): boolean {
+  return standing !== undefined && path === standing && READS.has(request.method as string);
+}
+
+/**
+ * Tells a caller where its account stands, uncharged, also while it is limited or banned
+ * (docs/reference/plans.md#standing). A suspended account is refused as ever.
+ */
+export async function tellStanding(
+  gateway: Gateway,
+  exchange: Exchange,
+  served: Served,
+  caller: Caller,
+): Promise<void> {
+  const { limits, owner, account, plan, environment } = caller;
+  if (limits.length === 0) {
+    return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
+  }
+  const ask = { limits, bans: caller.key === undefined ? undefined : served.bans };
+  const peek = () => gateway.quotas.peek(caller, ask);
+  const answer = await gateway.standings
+    .ask(caller.id, gateway.elapsed(), peek)
+    .catch(() => undefined);
+  if (exchange.over) return;
+  if (answer === undefined) {
+    return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
+  }
+  exchange.stand(admittedStanding(answer.verdict));
+  if (owner !== undefined && isSuspended(owner, gateway.now())) {
+    return sendRefusal(gateway, exchange, { code: "account_suspended" });
+  }
+  const body = JSON.stringify(usageReport({ account, environment, plan }, answer.verdict));
+  const fields = [
+    ...["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))],
+    ...["Cache-Control", "no-store", "Age", String(Math.floor(answer.ageMs / 1_000))],
+    ...ownFields(exchange),
+  ];
+  if (!exchange.request.complete) exchange.request.resume();
+  exchange.response.writeHead(200, fields);
+  exchange.response.end(body);
+}

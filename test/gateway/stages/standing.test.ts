@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { openHouse } from "../../support/gateway/house.ts";
+import { ask, errorOf, rateOf } from "../../support/wire/client.ts";
+import { onlyValue } from "../../support/wire/response.ts";
+
+const NOON = Date.UTC(2026, 5, 1, 12);
+const PATH = "/v1/_limits";
+const OPTIONS = { environment: { standing: PATH }, now: () => NOON };
+
+describe("standing", () => {
+  it("tells the usage of the own account, uncharged, and forwards nothing", async () => {
+    await using house = await openHouse(OPTIONS);
+    const { key, account } = await house.issue();
+    await ask(house.port, { key });
+    const answer = await ask(house.port, { key, path: PATH });
+    assert.equal(answer.status, 200);
+    assert.equal(onlyValue(answer, "Content-Type"), "application/json");
+    const usage = await (await house.admin(`/api/usage/${account}`)).json();
+    assert.deepEqual(JSON.parse(answer.body.toString()), usage);
+    assert.deepEqual([rateOf(answer).limit, rateOf(answer).remaining], [60, 59]);
+    const head = await ask(house.port, { key, path: PATH, method: "HEAD" });
+    assert.deepEqual([head.status, head.body.length], [200, 0]);
+    const line = house.lines[1];
+    assert.deepEqual([line?.decision, line?.charged, line?.forwards], ["none", 0, 0]);
+    assert.equal(house.backend.seen.length, 1);
+    await house.law();
+  });
+
+  it("answers an account that is limited, and one that is banned", async () => {
+    const bans = { strikes: 1, grace: "0s" };
+    let nowMs = NOON;
+    const config = { plans: { free: { minute: 1 } }, bans };
+    await using house = await openHouse({ ...OPTIONS, now: () => nowMs, config });
+    const { key } = await house.issue();
+    const codes = [];
+    for (let i = 0; i < 3; i++) {
+      const answer = await ask(house.port, { key });
+      codes.push(answer.status === 200 ? 200 : errorOf(answer).code);
+      nowMs += 1_000;
+    }
+    assert.deepEqual(codes, [200, "rate_limited", "key_banned"]);
+    const answer = await ask(house.port, { key, path: PATH });
+    const { windows, ban } = JSON.parse(answer.body.toString());
+    assert.deepEqual([answer.status, windows[0].remaining, ban.offences], [200, 0, 1]);
+  });
+
+  it("needs a valid key, and refuses a suspended account", async () => {
+    await using house = await openHouse(OPTIONS);
+    const none = await ask(house.port, { path: PATH });
+    assert.deepEqual([none.status, errorOf(none).code], [401, "key_missing"]);
+    const { key, account } = await house.issue();
+    const path = `/api/accounts/${account}/suspend`;
+    assert.equal((await house.admin(path, { method: "POST", body: "{}" })).status, 200);
+    const answer = await ask(house.port, { key, path: PATH });
+    assert.deepEqual([answer.status, errorOf(answer).code], [403, "account_suspended"]);
+    rateOf(answer);
+  });
+
+  it("is GET and HEAD of that very path: all else is as it would be without", async () => {
+    await using house = await openHouse(OPTIONS);
+    const { key } = await house.issue();
+    const codeOf = async (path: string, method: string) =>
+      errorOf(await ask(house.port, { key, path, method })).code;
+    assert.equal(await codeOf(PATH, "POST"), "not_found");
+    assert.equal(await codeOf(`${PATH}/more`, "GET"), "not_found");
+    await using off = await openHouse({ now: () => NOON });
+    const other = await off.issue();
+    const answer = await ask(off.port, { key: other.key, path: PATH });
+    assert.equal(errorOf(answer).code, "not_found");
+  });
+});
