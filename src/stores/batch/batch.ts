@@ -184,7 +184,8 @@ export class Batch {
 
   #send(queue: CallQueue, merged: readonly MergedAsk[]): void {
     const { answers, outage } = this.#options;
-    const asks = merged.map(({ name, ask: { limits, bans, cost = 1 }, waiting }) => {
+    const asks = merged.map(({ name, ask: { limits: all, bans, cost = 1 }, waiting }) => {
+      const limits = outage.limitsFor(queue.number, name, all);
       return { name, ask: { limits, bans, units: waiting.length, cost } };
     });
     const call: Call = { asks: merged, isOver: false };

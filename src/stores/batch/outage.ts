@@ -1,4 +1,5 @@
 import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { Limit } from "../../core/quota/windows.ts";
 import type { AccountName, Answer, FailurePolicy, NoAnswer } from "../interface/quota-store.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
 
@@ -25,6 +26,11 @@ export interface Outage {
    * Rejects with StoreFailure.
    */
   prepare(queue: number): Promise<void> | undefined;
+  /**
+   * The limits by which the store is to decide, from those of the ask: less where other gateways may
+   * have admitted requests, in an absence that is over, that they have not charged yet.
+   */
+  limitsFor(queue: number, name: AccountName, limits: readonly Limit[]): readonly Limit[];
   /** Decides one request without the store. */
   decide(name: AccountName, ask: Ask): Answer | NoAnswer;
   /** Told of the end of each call of a queue: `failure` is undefined when it was answered. */

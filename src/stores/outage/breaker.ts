@@ -1,4 +1,5 @@
 import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { Limit } from "../../core/quota/windows.ts";
 import type { Answers } from "../batch/answers.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { UncertainCharge } from "../batch/outage.ts";
@@ -22,6 +23,11 @@ export type BreakerContext = {
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
+/** Gateways that may have admitted shares since `sinceMs`, of the clock of bucket 0. */
+type Others = { readonly sinceMs: number; pending: number; untilMs: number };
+
+/** A gateway that is not back by then has died, and its shares with it. */
+const OTHERS_MS_MAX = 5_000;
 const FAILURES_MAX = 5;
 /** As long as this a charge may take while no request waits for it. */
 const CHARGE_LATE_MS = 2_000;
@@ -44,6 +50,11 @@ export class Breaker {
   #gatewaysThen = 1;
   /** Why it is away; undefined while it is not. */
   #why: string | undefined;
+  /** The absence goes on until an answer, or until all that is owed for it is charged. */
+  #isAbsent = false;
+  #others: Others | undefined;
+  /** The same, left over from the absence before this one. */
+  #pendingBefore = 0;
   #preparing: Promise<void> | undefined;
   #settling: Promise<number> | undefined;
 
@@ -102,19 +113,21 @@ export class Breaker {
   called(failure: StoreFailure | undefined): boolean {
     if (failure === undefined) {
       this.#failuresInRow = 0;
+      this.#isAbsent = false;
+      this.#awaitOthers();
       if (!this.isTripped) this.prepare()?.catch(() => undefined);
       return false;
     }
     // The server behind the next connection may be another one, with a clock of its own.
     if (failure.code === "unreachable") this.#context.shared.clockOf(this.#bucket).forget();
-    if (this.#failuresInRow === 0 && !this.isTripped) this.#begin(failure);
+    if (!this.#isAbsent && !this.isTripped) this.#begin(failure);
     this.#failuresInRow += 1;
     return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;
   }
 
   /** From now on nobody waits for the store. Returns the failure that the absence began with. */
   trip(failure: StoreFailure): StoreFailure {
-    if (this.#failuresInRow === 0) this.#begin(failure);
+    if (!this.#isAbsent) this.#begin(failure);
     const began = this.#first as StoreFailure;
     this.#why = began.message;
     return began;
@@ -133,8 +146,10 @@ export class Breaker {
     const accountsCharged = await this.settle();
     this.#why = undefined;
     this.#failuresInRow = 0;
+    this.#isAbsent = false;
     this.#first = undefined;
-    this.#accounts.forget();
+    this.#awaitOthers();
+    if (this.#others === undefined) this.#accounts.forget();
     return accountsCharged;
   }
 
@@ -149,6 +164,39 @@ export class Breaker {
   /** Forgets the debts for good; gives their units. */
   drop(): number {
     return this.#accounts.debts.drop();
+  }
+
+  /** Whether nothing is owed, and nothing can be admitted here but by the store. */
+  get isSettled(): boolean {
+    return !this.isTripped && !this.#accounts.debts.any && this.#settling === undefined;
+  }
+
+  /** Since when other gateways may have admitted what they have not charged; undefined for none. */
+  get othersSinceMs(): number | undefined {
+    return this.#others?.sinceMs;
+  }
+
+  /** So many gateways, this one too, have owed nothing since then. */
+  othersSettled(settled: number): void {
+    if (this.isSettled) this.#isAbsent = false;
+    if (this.#others === undefined) return;
+    this.#awaitOthers();
+    this.#others.pending = Math.max(0, this.#gatewaysThen - settled);
+    if (this.#others.pending > 0 && performance.now() < this.#others.untilMs) return;
+    this.#others = undefined;
+    if (!this.#isAbsent && !this.isTripped) this.#accounts.forget();
+  }
+
+  /** See Outage.limitsFor. */
+  limitsFor(name: AccountName, limits: readonly Limit[]): readonly Limit[] {
+    if (this.#others === undefined) return limits;
+    return this.#accounts.besideShares(name, limits, this.#others.pending, this.#terms(name));
+  }
+
+  /** The store is back: the others have from now on so long to come back too. */
+  #awaitOthers(): void {
+    if (this.#others === undefined || this.#others.untilMs !== Number.POSITIVE_INFINITY) return;
+    this.#others.untilMs = performance.now() + OTHERS_MS_MAX;
   }
 
   /** See Outage.ranLate. */
@@ -175,10 +223,17 @@ export class Breaker {
 
   /** The first failure after an answer: an absence begins, with shares of its own. */
   #begin(failure: StoreFailure): void {
+    const { heart, policy, shared } = this.#context;
     this.#first = failure;
+    this.#isAbsent = true;
     this.#wentMs = this.#now();
-    this.#gatewaysThen = this.#context.heart.gateways();
+    this.#gatewaysThen = heart.gateways();
     this.#accounts.forget();
+    this.#pendingBefore = this.#others?.pending ?? 0;
+    const pending = policy.onStoreFailure === "local" ? this.#gatewaysThen - 1 : 0;
+    const sinceMs = shared.clockOf(0).now();
+    this.#others =
+      pending > 0 ? { sinceMs, pending, untilMs: Number.POSITIVE_INFINITY } : undefined;
   }
 
   /** As many accounts in a call as fit. */
@@ -245,6 +300,7 @@ export class Breaker {
       wentMs: this.#wentMs,
       gateways: Math.max(policy.expectedGateways, this.#gatewaysThen),
       last: answers.lastKnown(name),
+      pending: this.#pendingBefore,
     };
   }
 }

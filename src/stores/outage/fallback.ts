@@ -1,4 +1,5 @@
 import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { Limit } from "../../core/quota/windows.ts";
 import type { Report } from "../../telemetry/log.ts";
 import type { Outage } from "../batch/outage.ts";
 import type { AccountName, Answer, FailurePolicy, NoAnswer } from "../interface/quota-store.ts";
@@ -28,6 +29,8 @@ const BEATS_MISSED_MAX = 2;
 const BEAT_MS = 1_000;
 const BEAT_LATE_MS = 500;
 const PROBE_MS = 500;
+/** While gateways wait for each other to charge what they admitted without the store. */
+const SETTLE_MS = 100;
 /** Accounts that are decided here, in all breakers together. */
 const ACCOUNTS_MAX = 100_000;
 
@@ -53,6 +56,7 @@ class Breakers implements Fallback {
   #going: Set<number> | undefined;
   #beatsMissed = 0;
   #timer: NodeJS.Timeout | undefined;
+  #hastened = false;
   #closed = false;
 
   constructor({ shared, answers, onUncertain }: BridgedStore, options: FallbackOptions) {
@@ -89,6 +93,10 @@ class Breakers implements Fallback {
     return this.#breaker(bucket).prepare();
   }
 
+  limitsFor(bucket: number, name: AccountName, limits: readonly Limit[]): readonly Limit[] {
+    return this.#breaker(bucket).limitsFor(name, limits);
+  }
+
   decide(name: AccountName, ask: Ask): Answer | NoAnswer {
     return this.#breakerOf(name).decide(name, ask);
   }
@@ -102,6 +110,7 @@ class Breakers implements Fallback {
   }
 
   called(bucket: number, failure: StoreFailure | undefined): void {
+    if (failure !== undefined) this.#hasten();
     if (this.#breaker(bucket).called(failure) && failure !== undefined) this.#trip(bucket, failure);
   }
 
@@ -122,6 +131,13 @@ class Breakers implements Fallback {
     const units = this.#breakers.reduce((sum, breaker) => sum + breaker.drop(), 0);
     if (units > 0) this.#options.report("error", "charges_lost", { units });
     await this.#heart.leave();
+  }
+
+  /** Others wait for the heartbeat that says that all of this failure is charged. */
+  #hasten(): void {
+    if (this.#hastened || this.#heart.gateways() === 1 || !this.shares) return;
+    this.#hastened = true;
+    this.#tendIn(SETTLE_MS);
   }
 
   #breakerOf(name: AccountName): Breaker {
@@ -210,17 +226,27 @@ class Breakers implements Fallback {
       this.#options.report("info", "store_back", { accountsCharged, ...this.#named(back) });
     }
     await beating;
-    this.#tendIn(this.#away().length > 0 ? PROBE_MS : BEAT_MS);
+    this.#hastened = false;
+    this.#tendIn(this.#awaitsOthers() ? SETTLE_MS : this.#away().length > 0 ? PROBE_MS : BEAT_MS);
+  }
+
+  #awaitsOthers(): boolean {
+    return this.#breakers.some(({ isTripped, othersSinceMs }) => {
+      return !isTripped && othersSinceMs !== undefined;
+    });
   }
 
   async #beat(): Promise<void> {
     try {
-      await this.#heart.beat(this.#beatLateMs);
-      this.#beatsMissed = 0;
       // Debts of the last failures wait for no request.
-      for (const breaker of this.#breakers) {
-        if (!breaker.isTripped) breaker.prepare()?.catch(() => undefined);
-      }
+      const open = this.#breakers.filter(({ isTripped }) => !isTripped);
+      await Promise.allSettled(open.map((breaker) => breaker.prepare()));
+      const isSettled = this.#breakers.every((breaker) => breaker.isSettled);
+      const since = this.#breakers.map(({ othersSinceMs = 0 }) => othersSinceMs);
+      const sinceMs = Math.max(...since);
+      const settled = await this.#heart.beat(this.#beatLateMs, 0, { isSettled, sinceMs });
+      this.#beatsMissed = 0;
+      for (const breaker of open) breaker.othersSettled(settled);
     } catch (error) {
       this.#beatsMissed += 1;
       if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.isAway(0)) this.#trip(0, translate(error));

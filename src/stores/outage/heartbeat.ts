@@ -4,8 +4,10 @@ import { runScript, type SharedStore } from "../redis/decider.ts";
 import { script } from "../redis/script.ts";
 
 /**
- * ARGV: this gateway, and 1 to live or 0 to leave. Returns the gateways of the last 5 s, the store's
- * now, and whether this one was still among them: if not, the others may be missing too. The first
+ * KEYS: the gateways by their last heartbeat; those that owe nothing. ARGV: this gateway, 1 to live or
+ * 0 to leave, 1 when it owes nothing, an instant of the store's clock. Returns the gateways of the
+ * last 5 s, the store's now, whether this one was still among them (if not, the others may be missing
+ * too), and how many have owed nothing at a heartbeat after that instant. The first
  * write is one that needs memory: after any other, a script is not stopped when there is none.
  */
 const BEAT = script(`
@@ -16,7 +18,11 @@ if ARGV[2] == '1' then redis.call('ZADD', KEYS[1], now, ARGV[1]) else redis.call
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[1], 60000)
-return { redis.call('ZCARD', KEYS[1]), now, there }`);
+if ARGV[2] == '1' and ARGV[3] == '1' then redis.call('ZADD', KEYS[2], now, ARGV[1]) else redis.call('ZREM', KEYS[2], ARGV[1]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - 5000)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 5000, '+inf')
+redis.call('PEXPIRE', KEYS[2], 60000)
+return { redis.call('ZCARD', KEYS[1]), now, there, redis.call('ZCOUNT', KEYS[2], '(' .. ARGV[4], '+inf') }`);
 
 /**
  * A gateway counts as one while its last heartbeat is younger than this
@@ -25,14 +31,19 @@ return { redis.call('ZCARD', KEYS[1]), now, there }`);
 const COUNTED_MS = 5_000;
 const LEAVE_LATE_MS = 500;
 
+/** Whether this gateway owes the store anything; `sinceMs` is an instant of the store's clock. */
+export type DebtState = { readonly isSettled: boolean; readonly sinceMs: number };
+const UNSETTLED: DebtState = { isSettled: false, sinceMs: 0 };
+
 export type Heartbeat = {
   /** Gateways with a heartbeat in the 5 s before the last one of ours; at least 1. */
   gateways(): number;
   /**
    * Beats once: a write, so it says whether the store works. In another bucket of a Cluster than 0,
-   * where the gateways are counted, it says no more than that. Rejects when no answer comes in time.
+   * where the gateways are counted, it says no more than that. Gives how many gateways have owed
+   * nothing since `sinceMs`. Rejects when no answer comes in time.
    */
-  beat(lateMs: number, bucket?: number): Promise<void>;
+  beat(lateMs: number, bucket?: number, debts?: DebtState): Promise<number>;
   /** This gateway counts no more. Never rejects. */
   leave(): Promise<void>;
 };
@@ -42,7 +53,6 @@ export function createHeartbeat(
   { link, clockOf }: Pick<SharedStore, "link" | "clockOf">,
   prefix: string,
 ): Heartbeat {
-  const keyIn = (bucket: number) => `${prefix}:{${bucket}}:gateways`;
   const id = randomUUID();
   let counted = 1;
   /** After a gap the others are not back yet: they count as before, for as long as they may take. */
@@ -50,21 +60,26 @@ export function createHeartbeat(
   const gateways = () => {
     return performance.now() < held.untilMs ? Math.max(counted, held.gateways) : counted;
   };
-  const send = (alive: 1 | 0, key: string) => runScript(link, BEAT, key, [1, key, id, alive]);
+  const send = (alive: 1 | 0, bucket: number, { isSettled, sinceMs }: DebtState) => {
+    const [all, settled] = ["gateways", "settled"].map((of) => `${prefix}:{${bucket}}:${of}`);
+    const args = [2, all as string, settled as string, id, alive, isSettled ? 1 : 0, sinceMs];
+    return runScript(link, BEAT, all as string, args);
+  };
 
   return {
     gateways,
-    beat: async (lateMs, bucket = 0) => {
+    beat: async (lateMs, bucket = 0, debts = UNSETTLED) => {
       const sentMs = performance.now();
-      const reply = await orLate(send(1, keyIn(bucket)), lateMs);
-      const [count, nowMs, there] = reply as [number, number, number];
+      const reply = await orLate(send(1, bucket, debts), lateMs);
+      const [count, nowMs, there, settled] = reply as [number, number, number, number];
       clockOf(bucket).learn(sentMs, performance.now(), nowMs);
-      if (bucket !== 0) return;
+      if (bucket !== 0) return 0;
       if (there === 0) held = { gateways: gateways(), untilMs: performance.now() + COUNTED_MS };
       counted = Math.max(1, count);
+      return settled;
     },
     leave: async () => {
-      await orLate(send(0, keyIn(0)), LEAVE_LATE_MS).catch(() => undefined);
+      await orLate(send(0, 0, UNSETTLED), LEAVE_LATE_MS).catch(() => undefined);
     },
   };
 }

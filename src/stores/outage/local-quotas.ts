@@ -42,6 +42,8 @@ export type Terms = {
   readonly gateways: number;
   /** The last answer of the store for the account, if any. */
   readonly last: Verdict | undefined;
+  /** Gateways that may not have charged yet what they admitted in an earlier absence. */
+  readonly pending: number;
 };
 
 /**
@@ -102,6 +104,20 @@ export class LocalAccounts {
     return { ...verdict, windows };
   }
 
+  /**
+   * The limits of a request that the store decides while `pending` other gateways may have admitted
+   * their shares and not charged them yet: without those shares.
+   */
+  besideShares(name: AccountName, limits: readonly Limit[], pending: number, terms: Terms) {
+    const id = accountId(name);
+    const local = this.#local(id);
+    return limits.map((limit) => {
+      if (limit.observed) return limit;
+      const share = this.#shared(id, local, limit, terms).limit;
+      return { ...limit, limit: Math.max(0, limit.limit - pending * share) };
+    });
+  }
+
   /** Told that what an account owed is charged, and of the use of its windows, where they run on. */
   charged({ name, units }: Owed, counts: readonly (number | undefined)[]): void {
     const charged: ChargedWindow[] = [];
@@ -160,7 +176,8 @@ export class LocalAccounts {
       const running = windowStart(window, terms.wentMs) === startMs;
       const owed = local.owed.find((one) => one.counter === counter && one.startMs === startMs);
       const told = running ? this.#known(id, terms, counter, startMs) : 0;
-      const known = told + (owed?.units ?? 0);
+      const ours = told + (owed?.units ?? 0);
+      const known = ours + terms.pending * shareOf(of, ours, terms.gateways);
       share = { counter, startMs, of, limit: shareOf(of, known, terms.gateways) };
       local.shares[at < 0 ? local.shares.length : at] = share;
     }

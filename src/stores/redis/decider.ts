@@ -131,7 +131,9 @@ class Decider {
     });
     const verdicts = readVerdicts(all, reply);
     const [first] = verdicts;
-    if (first !== undefined) this.clockOf(bucket).learn(sentMs, performance.now(), first.nowMs);
+    if (first !== undefined && this.#clock === undefined) {
+      this.clockOf(bucket).learn(sentMs, performance.now(), first.nowMs);
+    }
     return verdicts;
   }
 

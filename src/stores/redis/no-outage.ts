@@ -1,3 +1,4 @@
+import type { Limit } from "../../core/quota/windows.ts";
 import type { Outage } from "../batch/outage.ts";
 import type { NoAnswer } from "../interface/quota-store.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
@@ -24,6 +25,10 @@ export class NoOutage implements Outage {
     return this.#shared.isTimed(queue)
       ? undefined
       : this.#shared.learnClock(queue, this.patienceMs);
+  }
+
+  limitsFor(_queue: number, _name: unknown, limits: readonly Limit[]): readonly Limit[] {
+    return limits;
   }
 
   decide(): NoAnswer {

@@ -47,6 +47,7 @@ function openBatch() {
     },
     isAway: () => gate.isShut,
     prepare: () => undefined,
+    limitsFor: (_queue, _name, all) => all,
     decide: (name) => {
       gate.decided.push(name.account);
       return { unavailable: true };

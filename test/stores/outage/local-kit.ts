@@ -18,5 +18,5 @@ export function toldBy(ask: Ask, used: number, nowMs: number): Verdict {
 }
 
 export function terms(more: Partial<Terms> = {}): Terms {
-  return { nowMs: NOON, wentMs: NOON, gateways: 1, last: undefined, ...more };
+  return { nowMs: NOON, wentMs: NOON, gateways: 1, last: undefined, pending: 0, ...more };
 }
