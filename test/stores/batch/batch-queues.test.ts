@@ -38,10 +38,18 @@ type Calling = {
 /** A batch whose calls are answered by the test; an account's lane is the number in its name. */
 function openBatch() {
   const calls: Calling[] = [];
-  const gate = { isShut: false, shares: false, decided: [] as string[], released: [] as number[] };
+  const gate = {
+    isShut: false,
+    shares: false,
+    patienceMs: 10_000,
+    decided: [] as string[],
+    released: [] as number[],
+  };
   const uncertain: number[] = [];
   const outage: Outage = {
-    patienceMs: 200,
+    get patienceMs() {
+      return gate.patienceMs;
+    },
     get shares() {
       return gate.shares;
     },
@@ -178,4 +186,56 @@ describe("more accounts than a call carries", () => {
     for (const call of house.calls) call.answer();
     await Promise.all(asked);
   });
+});
+
+describe("a call that nobody waits for any more", () => {
+  const granted = (count: number): Verdict => ({
+    ...spent(),
+    granted: count,
+    windows: [{ window: "day", limit: 9, used: count, resetMs: DAY_END }],
+  });
+  const LOST = new StoreFailure("unreachable", "cut", "unknown");
+  const turns = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+  it("leaves its requests to be decided without it, and what it charged is taken off", async () => {
+    using house = openBatch();
+    house.gate.patienceMs = 20;
+    const asked = [house.batch.spend(account("a1"), ask), house.batch.spend(account("a1"), ask)];
+    await called(house, 1);
+    const answers = await Promise.all(asked);
+    assert.ok(answers.every((answer) => "unavailable" in answer));
+    assert.deepEqual(house.gate.decided, ["a1", "a1"]);
+    house.calls[0]?.answer(granted(2));
+    await turns();
+    assert.deepEqual([house.gate.released, house.uncertain], [[2], []]);
+  });
+
+  it("and was lost with its connection is told as uncertain, once", async () => {
+    using house = openBatch();
+    house.gate.patienceMs = 20;
+    const asked = house.batch.spend(account("a1"), { ...ask, cost: 7 });
+    await called(house, 1);
+    await asked;
+    house.calls[0]?.answer({ failure: LOST });
+    await turns();
+    assert.deepEqual([house.gate.released, house.uncertain], [[], [7]]);
+  });
+
+  for (const shares of [true, false]) {
+    it(`${shares ? "takes" : "leaves"} the other call of its queue ${shares ? "along" : "alone"} where requests are ${shares ? "" : "not "}admitted from shares`, async () => {
+      using house = openBatch();
+      house.gate.shares = shares;
+      const first = house.batch.spend(account("a1"), ask);
+      await called(house, 1);
+      const second = house.batch.spend({ environment: "x", account: "b1" }, ask);
+      await called(house, 2);
+      house.calls[0]?.answer({ failure: AWAY });
+      assert.ok("unavailable" in (await first));
+      house.calls[1]?.answer(granted(1));
+      const answer = await second;
+      assert.equal("unavailable" in answer, shares);
+      await turns();
+      assert.deepEqual(house.gate.released, shares ? [1] : []);
+    });
+  }
 });
