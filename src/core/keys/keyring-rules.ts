@@ -51,7 +51,7 @@ export const SCOPE_PATTERN = /^[a-z0-9._:/-]{1,64}$/;
 export const META_MAX = 16;
 export const META_NAME_PATTERN = /^[a-z0-9-]{1,32}$/;
 export const META_VALUE_PATTERN = /^[\x21-\x7e]{1,256}$/;
-export const NETWORKS_MAX = 64;
+const NETWORKS_MAX = 64;
 
 /** The middle part of an environment's keys; undefined when there is no such environment. */
 export function tagOf({ environments }: Keyring, environment: string): string | undefined {
