@@ -1,3 +1,4 @@
+import { setImmediate as breathe } from "node:timers/promises";
 import { ringOf } from "../../stores/interface/edit-keys.ts";
 import { exportLines, importRecords } from "../../stores/keys/transfer.ts";
 import { type Answer, json } from "../http/answer.ts";
@@ -5,9 +6,18 @@ import type { Call } from "./call.ts";
 import { change, refusalAnswer } from "./edit.ts";
 import { readImport } from "./members.ts";
 
+/** Lines made before requests have their turn. */
+const AT_ONCE = 500;
+
 /** All accounts and keys as lines of JSON, as `keys export` prints them. */
-export function exportKeys({ deps }: Call): Answer {
-  const body = [...exportLines(deps.keys.records())].map((line) => `${line}\n`).join("");
+export async function exportKeys({ deps }: Call): Promise<Answer> {
+  let body = "";
+  let lines = 0;
+  for (const line of exportLines(deps.keys.records())) {
+    body += `${line}\n`;
+    lines += 1;
+    if (lines % AT_ONCE === 0) await breathe();
+  }
   return { status: 200, type: "application/jsonl; charset=utf-8", body, fields: [] };
 }
 

@@ -46,7 +46,7 @@ export function issueKeys(
 ): Edited<{ readonly issued: readonly IssuedKey[] }> {
   const mistake = mistakeIn(wanted, ring);
   if (mistake !== undefined) return usage(mistake);
-  const taken = takenIds(records);
+  const taken = takenIds(records, wanted.count ?? 1);
   const owners = ownersFor(records, wanted, ring, taken);
   if ("because" in owners) return owners;
   const { of, fresh } = owners;
@@ -82,7 +82,7 @@ function ownersFor(
   records: Records,
   wanted: WantedKeys,
   ring: Keyring,
-  taken: Set<string>,
+  taken: TakenIds,
 ): Owners | KeyringRefusal {
   const { account, environment, plan } = wanted;
   const present = records.accounts.find(({ id }) => id === account);
@@ -140,7 +140,7 @@ export function rotateKey(
   }
   const account = records.accounts.find((one) => one.id === old.account) as AccountRecord;
   const { id: _, digest: __, ...kept } = old;
-  const made = make({ ...kept, createdMs: nowMs }, tag, options, takenIds(records));
+  const made = make({ ...kept, createdMs: nowMs }, tag, options, takenIds(records, 1));
   const previous: KeyRecord = {
     ...old,
     expiresMs: Math.min(old.expiresMs ?? Number.POSITIVE_INFINITY, nowMs + graceMs),
@@ -236,19 +236,32 @@ export function replaced<T extends { readonly id: string }>(
   return list.map((record) => fresh.get(record.id) ?? record);
 }
 
+/** Ids that a new one must not be: it is told of those that come, too. */
+export type TakenIds = { has(id: string): boolean; add(id: string): void };
+
+/** So many new ids are compared with all others one by one; more of them by a set. */
+const FEW = 8;
+
 /** Ids of keys and accounts: a new id is none of them, so an ID means one thing. */
-export function takenIds({ keys, accounts }: Records): Set<string> {
+export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
   const taken = new Set<string>();
-  for (const { id } of keys) taken.add(id);
-  for (const { id } of accounts) taken.add(id);
-  return taken;
+  if (count > FEW) {
+    for (const { id } of keys) taken.add(id);
+    for (const { id } of accounts) taken.add(id);
+    return taken;
+  }
+  const is = (id: string) => (record: { readonly id: string }) => record.id === id;
+  return {
+    has: (id) => taken.has(id) || keys.some(is(id)) || accounts.some(is(id)),
+    add: (id) => taken.add(id),
+  };
 }
 
 function make(
   template: Omit<KeyRecord, "id" | "digest">,
   tag: string,
   ring: Keyring,
-  taken: Set<string>,
+  taken: TakenIds,
 ): Omit<IssuedKey, "account"> {
   const id = freshId("k_", ring, taken);
   const key = formKey(ring.keyPrefix, tag, ring.random);
@@ -259,7 +272,7 @@ function make(
 export function freshId(
   start: "k_" | "a_",
   { random }: Pick<Keyring, "random">,
-  taken: Set<string>,
+  taken: TakenIds,
 ): string {
   let id: string;
   do {

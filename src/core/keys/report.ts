@@ -129,8 +129,13 @@ export function issuedReport({
 }
 
 /** Keys with what their accounts say of them, in the order given. */
-export function keyReports(keys: readonly KeyRecord[], { accounts }: Records): KeyReport[] {
-  const named = new Map(accounts.map((account) => [account.id, account]));
+export function keyReports(
+  keys: readonly KeyRecord[],
+  { accounts }: Pick<Records, "accounts">,
+): KeyReport[] {
+  const wanted = new Set(keys.map(({ account }) => account));
+  const named = new Map<string, AccountRecord>();
+  for (const account of accounts) if (wanted.has(account.id)) named.set(account.id, account);
   return keys.map((key) => keyReport(key, named.get(key.account) as AccountRecord));
 }
 
@@ -157,10 +162,8 @@ export function accountReports(
   { keys }: Records,
   nowMs: number,
 ): AccountReport[] {
-  const working = Map.groupBy(
-    keys.filter((key) => isWorking(key, nowMs)),
-    (key) => key.account,
-  );
+  const working = new Map(accounts.map(({ id }) => [id, [] as string[]]));
+  for (const key of keys) if (isWorking(key, nowMs)) working.get(key.account)?.push(key.id);
   return accounts.map((account) => {
     const { id, environment, plan, meta, suspended, createdMs } = account;
     const held = suspended !== undefined && isSuspended(account, nowMs) ? suspended : undefined;
@@ -180,7 +183,7 @@ export function accountReports(
               reason: held.reason,
             },
       created: Math.floor(createdMs / 1000),
-      keys: (working.get(id) ?? []).map((key) => key.id),
+      keys: working.get(id) ?? [],
     };
   });
 }

@@ -5,10 +5,11 @@ import { DamagedFileError, damaged } from "../files/damaged.ts";
 import { takeLock } from "../files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../files/replace-file.ts";
 import type { Edit, KeyStore } from "../interface/key-store.ts";
+import { refuseBroken } from "./changed-records.ts";
 import { keysText, readKeys } from "./file-format.ts";
 import { InTurn } from "./in-turn.ts";
 import type { Reading } from "./reading.ts";
-import { RecordSet, refuseBroken } from "./record-set.ts";
+import { RecordSet } from "./record-set.ts";
 
 export type KeysFileOptions = {
   readonly path: string;
@@ -130,7 +131,7 @@ class KeysFile implements KeyStore {
       const before = this.#set.records;
       const { records, result } = edit(before);
       if (records === before) return result;
-      refuseBroken(records);
+      refuseBroken(before, records);
       const text = keysText(records, this.#reading.damaged);
       await replaceFile(path, text).catch((cause: unknown) => {
         throw new Error(`Cannot write the keys file ${path}: ${fileTrouble(cause)}`, { cause });

@@ -51,20 +51,3 @@ async function indexed<T>(list: readonly T[], nameOf: (record: T) => string) {
   }
   return index;
 }
-
-/** An editor's own mistake, never that of a person: ids and digests are unique, accounts are there. */
-export function refuseBroken({ keys, accounts }: Records): void {
-  const ids = new Set(keys.map(({ id }) => id));
-  const digests = new Set(keys.map(({ digest }) => digest));
-  const names = new Set(accounts.map(({ id }) => id));
-  if (
-    ids.size < keys.length ||
-    digests.size < keys.length ||
-    names.size < accounts.length ||
-    keys.some(({ account }) => !names.has(account))
-  ) {
-    throw new RangeError(
-      "Cannot keep these records: an id or a digest comes twice, or an account is missing",
-    );
-  }
-}

@@ -13,10 +13,11 @@ import type { Edit, KeyStore } from "../interface/key-store.ts";
 import type { Link } from "../redis/link.ts";
 import { translate } from "../redis/reply-errors.ts";
 import { connectRedis, type RedisAddress } from "../redis/single-link.ts";
+import { refuseBroken } from "./changed-records.ts";
 import { type KeysCopy, openKeysCopy } from "./disk-copy.ts";
 import { InTurn } from "./in-turn.ts";
 import type { DamagedRecord } from "./reading.ts";
-import { RecordSet, refuseBroken } from "./record-set.ts";
+import { RecordSet } from "./record-set.ts";
 import { createRemoteKeys, type Mark, type RemoteKeys, type Snapshot } from "./redis-records.ts";
 
 export type KeysRedisOptions = {
@@ -173,7 +174,7 @@ class KeysRedis implements KeyStore {
       const before = this.#seen as Snapshot;
       const { records, result } = edit(before.records);
       if (records === before.records) return result;
-      refuseBroken(records);
+      refuseBroken(before.records, records);
       refuseOverDamaged(before, records);
       const after = await this.#remote.put(before, records, versionAfter(before.version));
       if (after !== undefined) {
@@ -220,10 +221,9 @@ class KeysRedis implements KeyStore {
    * that Redis does not have any more are not written. Undefined where somebody wrote meanwhile.
    */
   async #withEnds(found: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
-    const known = new Map(this.#set.records.keys.map((key) => [key.digest, key]));
     let changed = 0;
     const keys = found.records.keys.map((key) => {
-      const own = known.get(key.digest);
+      const own = this.#set.find(key.digest);
       if (own === undefined || own === key || own.id !== key.id) return key;
       // An expiry may be put off, a revocation never: in the order of changes the later one holds.
       if (!isOlder && (own.revokedMs === undefined || key.revokedMs !== undefined)) return key;

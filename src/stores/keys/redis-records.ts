@@ -7,6 +7,7 @@ import type { Link } from "../redis/link.ts";
 import { translate } from "../redis/reply-errors.ts";
 import { script } from "../redis/script.ts";
 import { type Changes, changedSince, lastVersion, withChange } from "./change-log.ts";
+import { changedRecords } from "./changed-records.ts";
 import { type Reading, RecordCollector } from "./reading.ts";
 import { accountText, keyText } from "./record-format.ts";
 
@@ -200,16 +201,19 @@ function patched(
   found: readonly (readonly [field: string, text: string | null])[],
   nowMs: number,
 ): Records | undefined {
-  const named = new Set(accounts.map(({ id }) => id));
-  const collector = new RecordCollector((account) => named.has(account));
+  const collector = new RecordCollector((account) => accounts.some(({ id }) => id === account));
   for (const [field, text] of found) if (text !== null) collect(collector, field, text);
   const { records: fresh, damaged, older } = collector.end({ keys: [], accounts: [] }, nowMs);
   if (damaged.length > 0 || older) return undefined;
   const gone = new Set(found.filter(([, text]) => text === null).map(([field]) => field));
-  const patchedAccounts = merged(accounts, fresh.accounts, ({ id }) => gone.has(`@${id}`));
+  const patchedAccounts = merged(
+    accounts,
+    fresh.accounts,
+    ({ id }) => gone.size > 0 && gone.has(`@${id}`),
+  );
   const patchedKeys = merged(keys, fresh.keys, ({ id }) => gone.has(id));
-  const left = new Set(patchedAccounts.map(({ id }) => id));
-  const isWhole = gone.size === 0 || patchedKeys.every(({ account }) => left.has(account));
+  // Where an account is gone its keys must be too: all records tell.
+  const isWhole = ![...gone].some((field) => field.startsWith(ACCOUNT_START));
   return isWhole ? { keys: patchedKeys, accounts: patchedAccounts } : undefined;
 }
 
@@ -219,13 +223,12 @@ function merged<T extends { readonly id: string }>(
   isGone: (record: T) => boolean,
 ): readonly T[] {
   const news = new Map(fresh.map((record) => [record.id, record]));
-  const kept = before
-    .filter((record) => !isGone(record))
-    .map((record) => {
-      const next = news.get(record.id);
-      news.delete(record.id);
-      return next ?? record;
-    });
+  const kept: T[] = [];
+  for (const record of before) {
+    if (isGone(record)) continue;
+    kept.push(news.get(record.id) ?? record);
+    news.delete(record.id);
+  }
   return [...kept, ...news.values()];
 }
 
@@ -244,19 +247,17 @@ function parsed(text: string): unknown {
 
 /** Fields to delete, and name and value of those to write; what is damaged and untouched is neither. */
 function difference({ records: before, older }: Snapshot, after: Records) {
-  const old = new Map<string, KeyRecord | AccountRecord>();
-  for (const key of before.keys) old.set(key.id, key);
-  for (const account of before.accounts) old.set(`${ACCOUNT_START}${account.id}`, account);
-  const changed: (readonly [name: string, text: string])[] = [];
-  const take = <T extends KeyRecord | AccountRecord>(
-    name: string,
-    record: T,
-    textOf: (record: T) => string,
-  ) => {
-    if (older || old.get(name) !== record) changed.push([name, textOf(record)]);
-    old.delete(name);
+  const keys = changedRecords(before.keys, after.keys);
+  const accounts = changedRecords(before.accounts, after.accounts);
+  const written = older ? after : { keys: keys.made, accounts: accounts.made };
+  return {
+    gone: [
+      ...keys.gone.map(({ id }) => id),
+      ...accounts.gone.map(({ id }) => `${ACCOUNT_START}${id}`),
+    ],
+    changed: [
+      ...written.keys.map((key) => [key.id, keyText(key)] as const),
+      ...written.accounts.map((one) => [`${ACCOUNT_START}${one.id}`, accountText(one)] as const),
+    ],
   };
-  for (const key of after.keys) take(key.id, key, keyText);
-  for (const account of after.accounts) take(`@${account.id}`, account, accountText);
-  return { gone: [...old.keys()], changed };
 }

@@ -1,5 +1,5 @@
 import { digestKey, type ForeignShape, judgeToken } from "../../core/keys/key.ts";
-import { freshId, takenIds } from "../../core/keys/keyring.ts";
+import { freshId, type TakenIds, takenIds } from "../../core/keys/keyring.ts";
 import {
   type Edited,
   type Keyring,
@@ -73,7 +73,7 @@ class Importing {
   readonly #options: ImportOptions;
   readonly #accounts: Map<string, AccountRecord>;
   readonly #byDigest: Map<string, KeyRecord>;
-  readonly #taken: Set<string>;
+  readonly #taken: TakenIds;
   readonly #reader = new RecordReader();
   #known = 0;
   #ended = 0;
@@ -83,7 +83,7 @@ class Importing {
     this.#options = options;
     this.#accounts = new Map(records.accounts.map((account) => [account.id, account]));
     this.#byDigest = new Map(records.keys.map((key) => [key.digest, key]));
-    this.#taken = takenIds(records);
+    this.#taken = takenIds(records, Number.POSITIVE_INFINITY);
   }
 
   end(): Edited<Imported> {
