@@ -9,6 +9,7 @@ import type { Verb } from "./frame/verb.ts";
 import { accountsList } from "./verbs/accounts-list.ts";
 import { accountsSet } from "./verbs/accounts-set.ts";
 import { accountsState } from "./verbs/accounts-state.ts";
+import { audit } from "./verbs/audit.ts";
 import { bans } from "./verbs/bans.ts";
 import { check, schema } from "./verbs/check.ts";
 import { completionOf } from "./verbs/completion.ts";
@@ -49,6 +50,7 @@ const VERBS: readonly Verb[] = [
   usage,
   ...plans,
   explain,
+  audit,
   prove,
   status,
   reload,

@@ -20,12 +20,20 @@ export type EarnedBan = {
 
 type Named = Pick<EarnedBan, "account" | "environment">;
 
+/**
+ * Units that were charged for a request which is still under way, so that no line of the log tells of
+ * them yet. `decidedAt` is in Unix milliseconds of the store's clock.
+ */
+export type OpenCharge = Named & { readonly units: number; readonly decidedAt: number };
+
 /** The memory of a gateway of its own refusals and bans, to say why. */
 export type Recall = {
   /** The line of a refused request, by its id. */
   refusal(id: string): Promise<RequestLine | undefined>;
   /** The bans of an account, oldest first. */
   bansOf(account: Named): Promise<readonly EarnedBan[]>;
+  /** The charges of requests that are under way. */
+  open(): Promise<readonly OpenCharge[]>;
 };
 
 /** The refusals and bans of this process. */
@@ -33,6 +41,12 @@ export class RecentRefusals implements Recall {
   readonly #ofAccounts = new Map<string, RequestLine>();
   readonly #others = new Map<string, RequestLine>();
   #bans: EarnedBan[] = [];
+  readonly #charges: () => readonly OpenCharge[];
+
+  /** `charges` gives those of the requests under way. */
+  constructor(charges: () => readonly OpenCharge[] = () => []) {
+    this.#charges = charges;
+  }
 
   /** Once for each request line; the lines of requests that were not refused are let go. */
   note(line: RequestLine): void {
@@ -50,6 +64,10 @@ export class RecentRefusals implements Recall {
     this.#bans.push({ ...ban, at: nowMs / 1_000, strikes });
     if (this.#bans.length > BANS_MAX) this.#bans.shift();
     return strikes;
+  }
+
+  async open(): Promise<readonly OpenCharge[]> {
+    return this.#charges();
   }
 
   async refusal(id: string): Promise<RequestLine | undefined> {

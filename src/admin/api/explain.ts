@@ -11,6 +11,11 @@ export async function explainRequest({ deps, id }: Call): Promise<Answer> {
   return problem("unknown_request", message);
 }
 
+/** Units that were charged for requests under way: no line of the log tells of them yet. */
+export async function tellOpen({ deps }: Call): Promise<Answer> {
+  return json(200, await deps.recall.open());
+}
+
 /** Why an account is or was banned: its running strikes, and the bans that are remembered. */
 export function whyBanned(call: Call): Promise<Answer> {
   return peekAccount(call, async ({ account, environment, strikes, ban }) => {

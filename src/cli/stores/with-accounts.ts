@@ -25,7 +25,8 @@ export async function withAccounts<T>(
   return fail(terminal, answer.usage ? WRONG_USAGE : FAILED, answer.message);
 }
 
-async function askWhereTheyAre<T>(
+/** Asks without saying anything. */
+export async function askWhereTheyAre<T>(
   config: Config,
   terminal: Terminal,
   ask: (accounts: Accounts) => Promise<AccountAnswer<T>>,

@@ -3,6 +3,7 @@ import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "nod
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import { type Address, formatAddress } from "../../core/http/address.ts";
 import { judgeHandshake } from "../../core/http/websocket.ts";
+import type { OpenCharge } from "../../telemetry/recall.ts";
 import { clientAddress, plainAddress, type TrustedProxies } from "../client/client-address.ts";
 import { Exchange } from "../exchange/exchange.ts";
 import type { Upgrade } from "../exchange/open-tunnel.ts";
@@ -76,6 +77,10 @@ export class Listener {
   /** Exchanges under way, tunnels among them. */
   active(): number {
     return this.#timeouts.active;
+  }
+
+  charges(): OpenCharge[] {
+    return this.#timeouts.charges();
   }
 
   tunnels(): number {

@@ -1,5 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import { formatAddress } from "../../core/http/address.ts";
+import type { OpenCharge } from "../../telemetry/recall.ts";
 import type { Gateway } from "../exchange/served.ts";
 import { environmentsOf, type Listening, retired } from "./environments.ts";
 import { type Listener, openListener } from "./listener.ts";
@@ -29,6 +30,11 @@ export class Serving {
   /** Requests under way. */
   get active(): number {
     return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.active(), 0);
+  }
+
+  /** Charges of requests under way. */
+  get charges(): OpenCharge[] {
+    return [...this.#listeners.values()].flatMap((listener) => listener.charges());
   }
 
   get tunnels(): number {

@@ -1,4 +1,5 @@
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
+import type { OpenCharge } from "../../telemetry/recall.ts";
 import type { Exchange, Waiting } from "../exchange/exchange.ts";
 import type { Gateway } from "../exchange/served.ts";
 
@@ -24,6 +25,14 @@ export class Timeouts {
 
   get active(): number {
     return this.#exchanges.length;
+  }
+
+  /** The requests under way that were charged: their lines come when they end. */
+  charges(): OpenCharge[] {
+    return this.#exchanges.flatMap(({ served, account, charged, decidedMs }) => {
+      if (charged === 0 || served === undefined || account === undefined) return [];
+      return [{ account, environment: served.name, units: charged, decidedAt: decidedMs ?? 0 }];
+    });
   }
 
   start(): void {

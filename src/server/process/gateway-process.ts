@@ -63,7 +63,7 @@ class GatewayProcess implements Engine {
   readonly #gateway: Gateway;
   readonly #serving: Serving;
   readonly watched: Engine["watched"];
-  readonly recall = new RecentRefusals();
+  readonly recall = new RecentRefusals(() => this.#serving.charges);
 
   constructor(config: Config, options: StartOptions & { now: () => number }, stores: Stores) {
     this.#config = config;

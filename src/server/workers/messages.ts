@@ -2,7 +2,7 @@ import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { Reloaded } from "../../config/reload.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
-import type { EarnedBan, Recall } from "../../telemetry/recall.ts";
+import type { EarnedBan, OpenCharge, Recall } from "../../telemetry/recall.ts";
 import type { ProcessStatus } from "../process/status.ts";
 
 /**
@@ -31,14 +31,16 @@ export type FromWorker =
   /** `id` is that of the question; undefined in a message that nobody asked for. */
   | { readonly status: ProcessStatus; readonly id?: number };
 
-/** A question to the memory of a process: a refusal by its id, or the bans of an account. */
+/** A question to a process: a refusal by its id, the bans of an account, or its open charges. */
 export type RecallQuestion =
   | { readonly refusal: string }
-  | { readonly bansOf: Parameters<Recall["bansOf"]>[0] };
+  | { readonly bansOf: Parameters<Recall["bansOf"]>[0] }
+  | { readonly open: true };
 
 export type Recalled = {
   readonly refusal?: RequestLine | undefined;
   readonly bans?: readonly EarnedBan[];
+  readonly open?: readonly OpenCharge[];
 };
 
 /** The way to the process that watches over this one. */

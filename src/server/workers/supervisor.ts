@@ -115,6 +115,10 @@ class Supervisor implements Engine {
       const answers = await this.#team.recall({ bansOf: account }, ASK_MS_MAX);
       return answers.flatMap(({ bans = [] }) => bans).sort((a, b) => a.at - b.at);
     },
+    open: async () => {
+      const answers = await this.#team.recall({ open: true }, ASK_MS_MAX);
+      return answers.flatMap(({ open = [] }) => open);
+    },
   };
 
   /** The worst of all processes; while none of them serves, this one's own. */

@@ -12,7 +12,7 @@ import {
   WRONG_USAGE,
 } from "../process/process-door.ts";
 import { removeCompileCache } from "./compile-cache.ts";
-import type { RecallQuestion, ToWorker } from "./messages.ts";
+import type { Recalled, RecallQuestion, ToWorker } from "./messages.ts";
 import { type Channel, openChannel } from "./messages.ts";
 
 /** A process that is killed takes at most the counts of this time with it. */
@@ -117,10 +117,12 @@ class Service {
 
   async #recall(question: RecallQuestion, id: number): Promise<void> {
     const recall = this.#gateway?.recall;
-    const recalled =
+    const recalled: Recalled =
       "refusal" in question
         ? { refusal: await recall?.refusal(question.refusal) }
-        : { bans: (await recall?.bansOf(question.bansOf)) ?? [] };
+        : "open" in question
+          ? { open: (await recall?.open()) ?? [] }
+          : { bans: (await recall?.bansOf(question.bansOf)) ?? [] };
     await this.#channel.tell({ recalled, id });
   }
 

@@ -1,0 +1,167 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Config } from "../../config/config.ts";
+import type { UsageReport } from "../../core/keys/report.ts";
+import { WINDOWS } from "../../core/quota/windows.ts";
+import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
+import type { OpenCharge } from "../../telemetry/recall.ts";
+import { readConfig } from "../frame/config-file.ts";
+import { openProgress } from "../frame/progress.ts";
+import { table } from "../frame/table.ts";
+import { printJson, type Terminal } from "../frame/terminal.ts";
+import { type Call, CONFIG, JSON_FLAG, LOG, logFilesOf, type Verb } from "../frame/verb.ts";
+import { type Balance, balances } from "../logs/balance.ts";
+import { Ledger } from "../logs/ledger.ts";
+import { Missing } from "../logs/missing.ts";
+import type { AccountAnswer, Accounts } from "../stores/accounts.ts";
+import { askGateway } from "../stores/ask-admin.ts";
+import { askWhereTheyAre } from "../stores/with-accounts.ts";
+
+/** A line is written within 200 ms of the end of its request. */
+const LINES_LATE_MS = 300;
+
+/** Compares what the logs charged with what the store counts, account by account. */
+export const audit: Verb = {
+  name: "audit",
+  usage: "--log FILE… [--admin URL]… [--config FILE] [--json]",
+  summary: "compare the charges in logs with the counts of the store, account by account",
+  options: [
+    { ...LOG, required: true },
+    {
+      name: "admin",
+      value: "URL",
+      repeats: true,
+      summary: "a further gateway to ask for its requests under way",
+    },
+    CONFIG,
+    JSON_FLAG,
+  ],
+  args: [],
+  more: true,
+  example: "audit --log gateway-1.log --log gateway-2.log.gz --admin http://10.0.0.2:9090",
+  async run(call, terminal) {
+    const config = await readConfig(call, terminal);
+    if (typeof config === "number") return config;
+    const files = logFilesOf(call, 0);
+    const first = await read(files, terminal);
+    const asked = await ask(config, call, terminal, first.ledger);
+    if (!asked.ok) return fail(terminal, FAILED, asked.message);
+    const { reports, open, unasked, atMs } = asked.value;
+    let found = balances(reports, first.ledger, []);
+    let last = first;
+    if (found.some(({ drift }) => drift !== 0)) {
+      // Requests that ended meanwhile have their lines by now; those decided later do not count.
+      await sleep(LINES_LATE_MS);
+      last = await read(files, terminal, atMs);
+      found = balances(reports, last.ledger, open);
+    }
+    const missing = [...last.missing, ...unasked];
+    return say({ call, terminal, found, missing, charged: last.ledger.charged });
+  },
+};
+
+type Read = { readonly ledger: Ledger; readonly missing: readonly string[] };
+
+async function read(files: readonly string[], terminal: Terminal, untilMs?: number): Promise<Read> {
+  const { readLogs } = await import("../../telemetry/read-log.ts");
+  const ledger = new Ledger();
+  const missing = new Missing();
+  const progress = openProgress(terminal, "Reading");
+  const tally = await readLogs(files, {
+    request: (line) => {
+      missing.request(line);
+      ledger.add(line, untilMs);
+    },
+    event: (line) => {
+      missing.event(line);
+      ledger.event(line);
+    },
+    progress: progress.tell,
+  }).finally(progress.end);
+  const damaged =
+    tally.damaged === 0
+      ? []
+      : [`${tally.damaged} lines are damaged and left out, the first at ${tally.firstDamage}`];
+  return { ledger, missing: [...damaged, ...missing.told(WINDOWS.at(-2))] };
+}
+
+type Asked = {
+  readonly reports: readonly UsageReport[];
+  readonly open: readonly OpenCharge[];
+  /** Gateways that did not tell what is under way, in words. */
+  readonly unasked: readonly string[];
+  /** When the store was asked. */
+  readonly atMs: number;
+};
+
+/** The counts of all accounts first, then what is under way: a request that ends between has a line. */
+async function ask(
+  config: Config,
+  call: Call,
+  terminal: Terminal,
+  ledger: Ledger,
+): Promise<AccountAnswer<Asked>> {
+  const atMs = terminal.now();
+  const counted = await askWhereTheyAre(config, terminal, (accounts) => countsOf(accounts, ledger));
+  if (!counted.ok) return counted;
+  const open: OpenCharge[] = [];
+  const unasked: string[] = [];
+  for (const origin of [undefined, ...call.texts("admin")]) {
+    const question = { path: "/api/open", ...(origin === undefined ? {} : { origin }) };
+    const answer = await askGateway<readonly OpenCharge[]>(config, question);
+    if (answer.ok) open.push(...answer.value);
+    else unasked.push(`requests under way are not known: ${answer.message}`);
+  }
+  return { ok: true, value: { reports: counted.value, open, unasked, atMs } };
+}
+
+/** All accounts that have a record, and those that the log alone knows. */
+async function countsOf(
+  accounts: Accounts,
+  ledger: Ledger,
+): Promise<AccountAnswer<readonly UsageReport[]>> {
+  const all = await accounts.usageOfAll({});
+  if (!all.ok) return all;
+  const known = new Set(all.value.map(({ account }) => account));
+  const further: UsageReport[] = [];
+  for (const { account } of ledger.accounts) {
+    if (known.has(account)) continue;
+    const one = await accounts.usage(account);
+    if (one.ok) further.push(one.value);
+  }
+  return { ok: true, value: [...all.value, ...further] };
+}
+
+type Outcome = {
+  readonly call: Call;
+  readonly terminal: Terminal;
+  readonly found: readonly Balance[];
+  readonly missing: readonly string[];
+  readonly charged: number;
+};
+
+function say({ call, terminal, found, missing, charged }: Outcome): number {
+  const drift = found.filter((one) => one.drift !== 0);
+  const open = found.filter((one) => one.open !== 0);
+  const accounts = new Set(found.map(({ environment, account }) => `${environment}:${account}`));
+  const status = drift.length === 0 ? DONE : FAILED;
+  if (call.flag("json")) {
+    printJson(terminal, { accounts: accounts.size, charged, drift, open, missing });
+    return status;
+  }
+  terminal.out(`${accounts.size} accounts, ${charged} units in the logs\n`);
+  const rows = (list: readonly Balance[]) =>
+    table(
+      terminal,
+      ["ACCOUNT", "ENVIRONMENT", "WINDOW", "CHARGED", "COUNTED", "RESET", "OPEN", "DRIFT"],
+      list.map((one) => [
+        ...[one.account, one.environment, one.window],
+        ...[one.charged, one.counted, one.reset, one.open, one.drift],
+      ]),
+    );
+  if (drift.length > 0) terminal.out(rows(drift));
+  else terminal.out("What was charged is what the store counts\n");
+  const underWay = open.filter((one) => one.drift === 0);
+  if (underWay.length > 0) terminal.out(`Under way, without a line yet:\n${rows(underWay)}`);
+  for (const one of missing) terminal.out(`Missing: ${one}\n`);
+  return status;
+}
