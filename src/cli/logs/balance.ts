@@ -16,7 +16,7 @@ export type Balance = {
   readonly reset: number;
   /** Units of requests under way, which have no line yet. */
   readonly open: number;
-  /** What no one accounts for: above 0 the store has more, below 0 less. */
+  /** Units that nothing accounts for: above 0 the store has more, below 0 less. */
   readonly drift: number;
 };
 
