@@ -114,7 +114,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     metrics,
     figures: async () => ({}),
     recent: new RecentEvents(),
-    log: { info: note, error: note },
+    log: { info: note, warn: note, error: note },
     now,
     spreadKeys: async () => {},
     recall: new RecentRefusals(),

@@ -17,7 +17,7 @@ export type ApiDeps = {
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
   readonly reload: () => Promise<Reloaded>;
-  readonly log: Pick<Log, "info" | "error">;
+  readonly log: Pick<Log, "info" | "warn" | "error">;
   readonly now: () => number;
   /** Has every other process of this gateway read the key records now. Never rejects. */
   readonly spreadKeys: () => Promise<void>;

@@ -129,6 +129,20 @@ export function readReset(members: Members): Read<readonly string[] | undefined>
   return { ok: true, value: (members as { windows?: readonly string[] }).windows };
 }
 
+/** The body of a ban: the account or one of its keys, and for how long. */
+export function readBan(
+  members: Members,
+): Read<{ readonly id: string; readonly lengthMs: number }> {
+  const shape = {
+    id: { kind: "text", required: true },
+    for: { kind: "duration", required: true },
+  } as const satisfies Shape;
+  const mistaken = mistakes(members, shape);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { id, for: length } = members as { id: string; for: string };
+  return { ok: true, value: { id, lengthMs: readDuration(length) ?? 0 } };
+}
+
 /** The body of an import: the records of an export, or plain keys from elsewhere. */
 export function readImport(members: Members): Read<{
   readonly records: readonly unknown[];

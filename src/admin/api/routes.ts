@@ -23,7 +23,7 @@ import {
 } from "./keys.ts";
 import { readNothing } from "./members.ts";
 import { exportKeys, importKeys } from "./transfer.ts";
-import { liftBan, listUsage, resetAccount, tellBans, tellUsage } from "./usage.ts";
+import { addBan, liftBan, listUsage, resetAccount, tellBans, tellUsage } from "./usage.ts";
 
 export type Row = {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
@@ -62,6 +62,7 @@ const TABLE: readonly Row[] = [
   row("POST", "/api/accounts/:id/resume", resume),
   row("POST", "/api/accounts/:id/reset", resetAccount),
   row("GET", "/api/bans", tellBans),
+  row("POST", "/api/bans", addBan),
   row("GET", "/api/bans/:id", whyBanned),
   row("DELETE", "/api/bans/:id", liftBan),
   row("GET", "/api/usage", listUsage, [...PAGE, "env", "plan", "over", "top"]),

@@ -2,11 +2,12 @@ import { countersOf, windowName } from "../../config/counters.ts";
 import { holderIn } from "../../config/holders.ts";
 import { limitsOf } from "../../core/keys/records.ts";
 import { bansReport, findHolder, type UsageReport, usageReport } from "../../core/keys/report.ts";
+import { imposedBan } from "../../stores/interface/imposed-ban.ts";
 import type { AccountName } from "../../stores/interface/quota-store.ts";
 import { readUsage } from "../../stores/interface/read-usage.ts";
 import { type Answer, json, problem, RETRY, reasonOf, unknownId } from "../http/answer.ts";
 import type { ApiDeps, Call } from "./call.ts";
-import { readNothing, readReset } from "./members.ts";
+import { readBan, readNothing, readReset } from "./members.ts";
 import { paged } from "./pages.ts";
 
 /** Every ban in force, as `bans list --json` tells them. */
@@ -58,6 +59,25 @@ export async function peekAccount(
   return ask(deps, async () => {
     const verdict = await deps.quotas.peek(holder, { limits, bans });
     return json(200, await tell(usageReport(holder, verdict)));
+  });
+}
+
+/** Bans an account for so long, which is no offence of its. */
+export async function addBan({ deps, members }: Call): Promise<Answer> {
+  const wanted = readBan(members);
+  if (!wanted.ok) return wanted.answer;
+  const { id, lengthMs } = wanted.value;
+  const holder = findHolder(deps.keys.records(), id);
+  if (holder === undefined) return unknownId();
+  const imposed = imposedBan(deps.config(), holder, lengthMs);
+  if (typeof imposed === "string") return problem("conflict", imposed);
+  const { account, environment, plan } = holder;
+  return ask(deps, async () => {
+    const ban = await deps.quotas.ban({ account, environment }, imposed);
+    const told = { account, environment, until: Math.ceil(ban.untilMs / 1000) };
+    const { window, offences } = ban;
+    deps.log.warn("ban", { account, env: environment, plan, window, until: told.until, offences });
+    return json(201, { ...told, offences });
   });
 }
 

@@ -11,6 +11,7 @@ export type Lifted = { readonly account: string; readonly environment: string };
 /** Questions about accounts, wherever their counts are. `id` is an account or one of its keys. */
 export type Accounts = {
   bans(): Promise<AccountAnswer<readonly BanReport[]>>;
+  ban(id: string, lengthMs: number): Promise<AccountAnswer<BanReport>>;
   liftBan(id: string): Promise<AccountAnswer<Lifted>>;
   /** `windows` as people name them; undefined for all that run. */
   reset(id: string, windows: readonly string[] | undefined): Promise<AccountAnswer<ResetReport>>;

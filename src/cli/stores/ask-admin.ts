@@ -30,6 +30,14 @@ export function askAdmin(config: Config): Accounts {
         body: { windows },
         only: ONLY,
       }),
+    ban: (id, lengthMs) =>
+      askGateway<BanReport>(config, {
+        method: "POST",
+        path: "/api/bans",
+        body: { id, for: `${lengthMs}ms` },
+        also: [201],
+        only: ONLY,
+      }),
     liftBan: (id) =>
       askGateway<Lifted>(config, {
         method: "DELETE",

@@ -3,6 +3,7 @@ import { countersOf, windowName } from "../../config/counters.ts";
 import { holderIn } from "../../config/holders.ts";
 import { limitsOf } from "../../core/keys/records.ts";
 import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
+import { imposedBan } from "../../stores/interface/imposed-ban.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import { readUsage } from "../../stores/interface/read-usage.ts";
@@ -64,6 +65,16 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
           return { window: windowName(config, environment, counter), units };
         });
         return given({ account, environment, windows: told });
+      }),
+    ban: (id, lengthMs) =>
+      answered(config, async () => {
+        const holder = findHolder(keys.records(), id);
+        if (holder === undefined) return unknown(id);
+        const imposed = imposedBan(config, holder, lengthMs);
+        if (typeof imposed === "string") return refused(imposed);
+        const { account, environment } = holder;
+        const { untilMs, offences } = await quotas.ban({ account, environment }, imposed);
+        return given({ account, environment, until: Math.ceil(untilMs / 1000), offences });
       }),
     liftBan: (id) =>
       answered(config, async () => {

@@ -1,7 +1,7 @@
-import { DONE } from "../../server/process/process-door.ts";
+import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { instant, table } from "../frame/table.ts";
 import { printJson } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
 import { bansWhy } from "./explain.ts";
 
@@ -27,6 +27,34 @@ const list: Verb = {
     }),
 };
 
+const add: Verb = {
+  name: "bans add",
+  usage: "ID --for 1h [--config FILE] [--json]",
+  summary: "ban an account for a time, which is no offence of its; ID is an account or a key",
+  options: [
+    { name: "for", value: "1h", required: true, summary: "how long, from now on" },
+    CONFIG,
+    JSON_FLAG,
+  ],
+  example: "bans add a_8LwVnVUvnqzT --for 1h",
+  args: ["ID"],
+  run(call, terminal) {
+    const lengthMs = readPeriod(call, "for");
+    if (typeof lengthMs !== "number") {
+      return Promise.resolve(fail(terminal, WRONG_USAGE, lengthMs ?? "Missing --for 1h"));
+    }
+    return withAccounts(call, terminal, {
+      ask: (accounts) => accounts.ban(call.args[0] ?? "", lengthMs),
+      say: (ban) => {
+        if (call.flag("json")) return printJson(terminal, ban);
+        const { account, environment, until } = ban;
+        terminal.out(`${account} in ${environment} is banned until ${instant(until)}\n`);
+        return DONE;
+      },
+    });
+  },
+};
+
 const lift: Verb = {
   name: "bans lift",
   usage: "ID [--config FILE] [--json]",
@@ -45,4 +73,4 @@ const lift: Verb = {
     }),
 };
 
-export const bans: readonly Verb[] = [list, lift, bansWhy];
+export const bans: readonly Verb[] = [list, add, lift, bansWhy];

@@ -1,5 +1,5 @@
 import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
-import type { Limit } from "../../core/quota/windows.ts";
+import type { Limit, WindowName } from "../../core/quota/windows.ts";
 
 /** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
 export type AccountName = {
@@ -55,6 +55,12 @@ export type ResetWindow = {
   readonly units: number;
 };
 
+export type ImposedBan = {
+  readonly lengthMs: number;
+  readonly window: WindowName;
+  readonly keptMs: number;
+};
+
 export type AccountBan = AccountName & { readonly ban: Ban };
 
 /**
@@ -82,6 +88,14 @@ export interface QuotaStore {
 
   /** Every ban in force. Rejects when the store is away. */
   bans(): Promise<AccountBan[]>;
+
+  /**
+   * Bans an account from now on for so long, whatever it has done: no offence of its, and a ban in
+   * force is replaced. `window` tells it in the fields of a refusal. `keptMs` is how long the store
+   * remembers it after its end. Strikes are cleared. Every gateway knows it within a second. Rejects
+   * when the store is away.
+   */
+  ban(name: AccountName, imposed: ImposedBan): Promise<Ban>;
 
   /** Ends a ban and forgets its offences and strikes; false when there was none in force. */
   liftBan(name: AccountName): Promise<boolean>;

@@ -1,6 +1,7 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import {
   type Ask,
+  type Ban,
   type BanPolicy,
   decide,
   NEW_ACCOUNT,
@@ -14,6 +15,7 @@ import type {
   AccountBan,
   AccountName,
   Answer,
+  ImposedBan,
   QuotaStore,
   ResetWindow,
 } from "../interface/quota-store.ts";
@@ -140,6 +142,16 @@ class MemoryStore implements QuotaStore {
       if (looked % LISTED_AT_ONCE === 0) await breathe();
     }
     return found;
+  }
+
+  async ban(name: AccountName, { lengthMs, window }: ImposedBan): Promise<Ban> {
+    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newEntry());
+    const { offences = 0 } = entry.ban ?? {};
+    const ban = { untilMs: this.#now() + lengthMs, lengthMs, window, offences };
+    entry.strikesMs = NEW_ACCOUNT.strikesMs;
+    entry.ban = ban;
+    this.#changed = true;
+    return ban;
   }
 
   async liftBan(name: AccountName): Promise<boolean> {

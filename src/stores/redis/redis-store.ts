@@ -1,5 +1,5 @@
 import type { ConnectionOptions } from "node:tls";
-import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { Report } from "../../telemetry/log.ts";
 import { Answers } from "../batch/answers.ts";
@@ -12,11 +12,12 @@ import {
   accountId,
   accountOf,
   type FailurePolicy,
+  type ImposedBan,
   type QuotaStore,
   type ResetWindow,
 } from "../interface/quota-store.ts";
 import { orLate, type StoreFailure } from "../interface/store-failure.ts";
-import { LIFT, RESET } from "./account-scripts.ts";
+import { BAN, LIFT, RESET } from "./account-scripts.ts";
 import { findBans } from "./bans.ts";
 import { createSharedStore, type SharedStore } from "./decider.ts";
 import { createEvents, type Events } from "./events.ts";
@@ -159,6 +160,15 @@ class RedisStore implements QuotaStore {
 
   bans(): Promise<AccountBan[]> {
     return findBans(this.#link, this.#options.prefix, this.#options.now);
+  }
+
+  async ban(name: AccountName, { lengthMs, window, keptMs }: ImposedBan): Promise<Ban> {
+    const clockMs = this.#options.now?.() ?? -1;
+    const argv = [clockMs, Math.round(lengthMs), fieldOfCounter(window), Math.round(keptMs)];
+    const run = this.#shared.run(BAN, this.#shared.keyOf(name), argv);
+    const [untilMs, offences] = (await orLate(run, ADMIN_LATE_MS)) as [string, string];
+    await this.forgetEverywhere([name]);
+    return { untilMs: Number(untilMs), lengthMs, window, offences: Number(offences) };
   }
 
   async liftBan(name: AccountName): Promise<boolean> {

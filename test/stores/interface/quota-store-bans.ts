@@ -104,6 +104,23 @@ export function describeBans(engine: string, bench: Bench): void {
       assert.equal(lastLengthMs, MINUTE);
     });
 
+    it("whoever is named, for as long as is said, as no offence, and known to every asker", async () => {
+      const { store, name } = await bench.start();
+      await spend(store, name, DAY_1);
+      const imposed = { lengthMs: 2 * MINUTE, window: "day", keptMs: MINUTE } as const;
+      const ban = await store.ban(name, imposed);
+      assert.deepEqual([ban.offences, ban.lengthMs, ban.window], [0, 2 * MINUTE, "day"]);
+      await eventually(async () => {
+        const { verdict, admitted } = await spend(store, name, DAY_1);
+        assert.deepEqual([admitted, verdict.ban?.untilMs], [false, ban.untilMs]);
+      });
+      const listed = (await store.bans()).find(({ account }) => account === name.account);
+      assert.deepEqual(listed?.ban, ban);
+      bench.nowMs += 2 * MINUTE;
+      await earnBan(store, name, DAY_1);
+      assert.equal(lastLengthMs, MINUTE, "the first that it earns itself");
+    });
+
     it("nobody, and forgets strikes, where bans are off", async () => {
       const { store, name } = await bench.start();
       for (let i = 0; i < 8; i++) {
