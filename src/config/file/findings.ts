@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { Mistake } from "./place.ts";
-import { dotted, type Path, pathKey } from "./place.ts";
+import { dotted, mistakeAt, type Path, pathKey } from "./place.ts";
 import type { Tree } from "./tree.ts";
 
 /** A file's tree with what is wrong in it: every mistake is noted, none ends the reading. */
@@ -17,12 +17,12 @@ export class Findings {
 
   /** A mistake at the value. */
   mistake(path: Path, message: string): void {
-    this.mistakes.push({ file: this.file, ...this.tree.placeOf(path), message });
+    this.mistakes.push(mistakeAt(this.file, this.tree.placeOf(path), message));
   }
 
   /** A mistake at the key: its name is wrong, or its being there. */
   mistakeAtKey(path: Path, message: string): void {
-    this.mistakes.push({ file: this.file, ...this.tree.placeOfKey(path), message });
+    this.mistakes.push(mistakeAt(this.file, this.tree.placeOfKey(path), message));
   }
 
   /** Whether the file says anything there, rather than leaving it to a default. */
@@ -31,7 +31,7 @@ export class Findings {
   }
 
   warning(path: Path, message: string): void {
-    this.warnings.push({ file: this.file, ...this.tree.placeOfKey(path), message });
+    this.warnings.push(mistakeAt(this.file, this.tree.placeOfKey(path), message));
   }
 
   /** "Cannot read PATH as WANTED: the value found; the remedy". */

@@ -41,6 +41,17 @@ export type Mistake = {
 };
 
 /**
+ * Makes a mistake of words about a file: control characters in them, and marks that turn the
+ * direction of text, are written as escapes, so that nothing in a file can pose as ours.
+ */
+export function mistakeAt(file: string, { line, column }: Place, message: string): Mistake {
+  const plain = message.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+  return { file, line, column, message: plain };
+}
+
+/**
  * One line for a mistake, in the form of compilers, so that editors can jump there
  * (docs/reference/commands.md#mistakes).
  */

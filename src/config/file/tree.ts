@@ -10,7 +10,7 @@ import {
   type ScalarTag,
 } from "yaml";
 import type { Mistake } from "./place.ts";
-import { dotted, isWithin, type Path, type Place, pathKey } from "./place.ts";
+import { dotted, isWithin, mistakeAt, type Path, type Place, pathKey } from "./place.ts";
 import { substitute, type Variables } from "./substitute.ts";
 import type { ReadText } from "./text-file.ts";
 import { type Parsed, parseYaml } from "./yaml.ts";
@@ -198,7 +198,7 @@ function isTooMuch(reading: Reading, path: Path, offset = 0): boolean {
 }
 
 function note({ mistakes, options, placeAt }: Reading, offset: number, message: string): void {
-  mistakes.push({ file: options.file, ...placeAt(offset), message });
+  mistakes.push(mistakeAt(options.file, placeAt(offset), message));
 }
 
 function treeOf(reading: Reading, value: unknown): Tree {

@@ -1,5 +1,5 @@
 import { type Document, LineCounter, type ParsedNode, parseDocument, type YAMLError } from "yaml";
-import type { Mistake, Place } from "./place.ts";
+import { type Mistake, mistakeAt, type Place } from "./place.ts";
 
 export type Parsed = {
   readonly document: Document.Parsed<ParsedNode>;
@@ -32,7 +32,7 @@ export function parseYaml(
     const place = placeAt(error.pos[0]);
     // One slip makes the parser stumble over the rest of its line.
     const isEcho = mistakes.some((one) => one.line === place.line && one.message === message);
-    if (!isEcho) mistakes.push({ file, ...place, message });
+    if (!isEcho) mistakes.push(mistakeAt(file, place, message));
   }
   return mistakes.length > 0 ? { mistakes } : { parsed: { document, placeAt }, mistakes };
 }

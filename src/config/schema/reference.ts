@@ -42,6 +42,11 @@ These are mistakes too:
 - \`tls\` in one of two environments that share an address and not in the other; a certificate or key
   that cannot be read, or that do not belong together.
 - \`cors\` with \`credentials: true\` for the origins \`"*"\`, or with \`"*"\` beside others.
+- A path of \`backends\` twice, outside of \`basePath\`, or without the prefix that it strips; an operation
+  outside of its backend's path; no \`upstreams\` where no backend has \`basePath\` itself.
+- A \`public\` plan that is not there, is \`custom\`, or has a window longer than an hour; \`costs\` or
+  \`publicRoutes\` where every path is described; a \`standing\` path that a description has too.
+- A prefix of \`foreignKeys\` with which one of ours, or of another prefix, could start.
 - The same \`keyTag\` twice; the same host or upstream twice in one list; one file for \`keys\` and
   \`stateFile\`.
 
