@@ -1,11 +1,22 @@
 import { badge, el, fill, heading, table } from "./elements.js";
-import { time } from "./format.js";
+import { count, time } from "./format.js";
 
 const BAD = new Set(["ban", "upstream_down", "store_away", "config_refused"]);
 const GOOD = new Set(["ban_lifted", "upstream_up", "store_back", "config_reloaded"]);
-/** Members that have a column of their own, or say nothing to people. */
-const KNOWN = new Set(["number", "kind", "time", "gateway", "account", "until", "reset", "sunset"]);
+/** Members that have a place of their own, or say nothing to people. */
+const PLACED = [
+  "number",
+  "kind",
+  "time",
+  "gateway",
+  "account",
+  "plan",
+  "env",
+  "decidedAt",
+  "strikes",
+];
 const INSTANTS = ["until", "reset", "sunset"];
+const KNOWN = new Set([...PLACED, ...INSTANTS]);
 
 /** The last events of this gateway, as they happen. */
 export function eventsView({ live }) {
@@ -19,12 +30,7 @@ export function eventsView({ live }) {
       content,
       table({
         label: "Events",
-        columns: [
-          { name: "When" },
-          { name: "Event" },
-          { name: "Account", class: "wide" },
-          { name: "Details", class: "details" },
-        ],
+        columns: [{ name: "When" }, { name: "Event" }, { name: "Account" }],
         rows: events.map(rowOf),
         empty:
           figures === undefined ? "Waiting for the first figures…" : "Nothing has happened yet.",
@@ -49,15 +55,36 @@ export function eventsView({ live }) {
 
 function rowOf(event) {
   const { kind, time: atMs, account } = event;
-  const details = Object.entries(event).filter(([name]) => !KNOWN.has(name));
-  const texts = details.map(([name, value]) => `${name} ${value}`).join(", ");
   const instant = INSTANTS.find((name) => event[name] !== undefined);
+  const details = el(
+    "div",
+    { class: "names" },
+    wordsOf(event),
+    instant && [` · ${instant} `, time(event[instant])],
+  );
   return [
     time(atMs / 1_000),
-    badge(kind.replaceAll("_", " "), BAD.has(kind) ? "bad" : GOOD.has(kind) ? "good" : "plain"),
+    el("div", {}, badge(kind.replaceAll("_", " "), colourOf(kind)), details),
     account === undefined
       ? "–"
       : el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
-    el("span", {}, texts, instant && `, ${instant} `, instant && time(event[instant])),
   ];
+}
+
+function colourOf(kind) {
+  if (BAD.has(kind)) return "bad";
+  return GOOD.has(kind) ? "good" : "plain";
+}
+
+function wordsOf(event) {
+  const { kind, plan, env, window, percent, used, limit, offences } = event;
+  const where = [plan, env].filter((part) => part !== undefined).join(" in ");
+  if (kind === "quota") {
+    const counts = `${count(used)} of ${count(limit)}`;
+    return `${percent} % of the limit of a ${window}: ${counts} · ${where}`;
+  }
+  if (kind === "ban") return `by the limit of a ${window}, offence ${offences} · ${where}`;
+  const others = Object.entries(event).filter(([name]) => !KNOWN.has(name));
+  const texts = others.map(([name, value]) => `${name} ${value}`);
+  return [...texts, where].filter((text) => text !== "").join(" · ");
 }

@@ -73,5 +73,5 @@ export async function drawWhy({ api, id, why }) {
 }
 
 function strikeOf({ id, at }) {
-  return el("a", { class: "id", href: `#/explain/${encodeURIComponent(id)}` }, time(at));
+  return el("a", { href: `#/explain/${encodeURIComponent(id)}` }, time(at));
 }

@@ -17,7 +17,7 @@ const FLAGS = [
   ...["--disable-background-networking", "--disable-component-update", "--disable-sync"],
 ];
 
-export const DESKTOP = { width: 1280, height: 860 };
+const DESKTOP = { width: 1280, height: 860 };
 export const PHONE = { width: 360, height: 740 };
 
 /** A page of a browser, and everything that went wrong in it: errors, violations, other origins. */
