@@ -14,6 +14,7 @@ import { bans } from "./verbs/bans.ts";
 import { check, schema } from "./verbs/check.ts";
 import { completionOf } from "./verbs/completion.ts";
 import { demo } from "./verbs/demo.ts";
+import { deprecations } from "./verbs/deprecations.ts";
 import { explain } from "./verbs/explain.ts";
 import { init } from "./verbs/init.ts";
 import { keysCreate } from "./verbs/keys-create.ts";
@@ -51,6 +52,7 @@ const VERBS: readonly Verb[] = [
   ...plans,
   explain,
   audit,
+  deprecations,
   prove,
   status,
   reload,

@@ -1,4 +1,5 @@
 import { type Strike, strikesAmong } from "../core/quota/explain.ts";
+import { type DeprecatedCall, DeprecatedCalls } from "./deprecated-calls.ts";
 import type { RequestLine } from "./log.ts";
 
 /** Refusals that are kept of accounts, of all others, and bans: the oldest leave first. */
@@ -34,6 +35,8 @@ export type Recall = {
   bansOf(account: Named): Promise<readonly EarnedBan[]>;
   /** The charges of requests that are under way. */
   open(): Promise<readonly OpenCharge[]>;
+  /** The accounts that called deprecated operations. */
+  deprecated(): Promise<readonly DeprecatedCall[]>;
 };
 
 /** The refusals and bans of this process. */
@@ -41,6 +44,7 @@ export class RecentRefusals implements Recall {
   readonly #ofAccounts = new Map<string, RequestLine>();
   readonly #others = new Map<string, RequestLine>();
   #bans: EarnedBan[] = [];
+  readonly calls = new DeprecatedCalls();
   readonly #charges: () => readonly OpenCharge[];
 
   /** `charges` gives those of the requests under way. */
@@ -64,6 +68,10 @@ export class RecentRefusals implements Recall {
     this.#bans.push({ ...ban, at: nowMs / 1_000, strikes });
     if (this.#bans.length > BANS_MAX) this.#bans.shift();
     return strikes;
+  }
+
+  async deprecated(): Promise<readonly DeprecatedCall[]> {
+    return this.calls.list();
   }
 
   async open(): Promise<readonly OpenCharge[]> {

@@ -1,3 +1,4 @@
+import { deprecations } from "../../config/deprecations.ts";
 import { explain } from "../../core/quota/explain.ts";
 import { type Answer, json, problem } from "../http/answer.ts";
 import type { Call } from "./call.ts";
@@ -14,6 +15,11 @@ export async function explainRequest({ deps, id }: Call): Promise<Answer> {
 /** Units that were charged for requests under way: no line of the log tells of them yet. */
 export async function tellOpen({ deps }: Call): Promise<Answer> {
   return json(200, await deps.recall.open());
+}
+
+/** Operations that go away, with the accounts that called them. */
+export async function tellDeprecations({ deps }: Call): Promise<Answer> {
+  return json(200, deprecations(deps.config(), await deps.recall.deprecated(), deps.now()));
 }
 
 /** Why an account is or was banned: its running strikes, and the bans that are remembered. */

@@ -10,7 +10,7 @@ import {
   suspend,
 } from "./accounts.ts";
 import type { Call } from "./call.ts";
-import { explainRequest, tellOpen, whyBanned } from "./explain.ts";
+import { explainRequest, tellDeprecations, tellOpen, whyBanned } from "./explain.ts";
 import {
   createKeys,
   findKey,
@@ -69,6 +69,7 @@ const TABLE: readonly Row[] = [
   row("GET", "/api/usage/:id", tellUsage),
   row("GET", "/api/explain/:id", explainRequest),
   row("GET", "/api/open", tellOpen),
+  row("GET", "/api/deprecations", tellDeprecations),
   row("GET", "/api/config", tellConfig),
   row("POST", "/api/reload", reload),
   row("GET", "/api/events", watch),

@@ -7,6 +7,7 @@ import type { PlanBounds } from "../../core/quota/plan.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { AccountName, Answer, QuotaStore } from "../../stores/interface/quota-store.ts";
+import type { CalledOperation } from "../../telemetry/deprecated-calls.ts";
 import type { Log, RequestLine } from "../../telemetry/log.ts";
 import type { TrustedProxies } from "../client/client-address.ts";
 import type { Concurrency } from "../client/concurrency.ts";
@@ -79,6 +80,8 @@ export type Gateway = {
   readonly standings: RecentStandings;
   readonly log: Log;
   readonly onRequest: (line: RequestLine) => void;
+  /** An account that was known has called a deprecated operation, however that was answered. */
+  readonly onDeprecated?: (operation: CalledOperation, account: string) => void;
   /** A request was decided without the store, or not at all (docs/reference/store.md#away). */
   readonly onWithoutStore: (answer: "local" | "unavailable") => void;
   /** The store, or what stands in for it, answered for a request of that cost. */

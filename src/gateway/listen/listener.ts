@@ -188,6 +188,12 @@ export class Listener {
     this.#timeouts.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
     onRequest(lineOf(exchange, elapsed()));
+    const { served, found, account } = exchange;
+    const operation = found?.operation;
+    if (operation?.lifecycle.deprecated && served !== undefined && account !== undefined) {
+      const { method, template: route } = operation;
+      this.#gateway.onDeprecated?.({ environment: served.name, method, route }, account);
+    }
   }
 }
 

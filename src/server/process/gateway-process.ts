@@ -155,6 +155,7 @@ function gatewayOf(
       recall.note(line);
       log.request(line);
     },
+    onDeprecated: (operation, account) => recall.calls.note(operation, account, now()),
     onWithoutStore: (answer) => {
       counting.decidedWithoutStore(answer === "unavailable" ? "deny" : mode());
     },

@@ -1,6 +1,7 @@
 import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { Reloaded } from "../../config/reload.ts";
+import type { DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
 import type { EarnedBan, OpenCharge, Recall } from "../../telemetry/recall.ts";
 import type { ProcessStatus } from "../process/status.ts";
@@ -31,16 +32,18 @@ export type FromWorker =
   /** `id` is that of the question; undefined in a message that nobody asked for. */
   | { readonly status: ProcessStatus; readonly id?: number };
 
-/** A question to a process: a refusal by its id, the bans of an account, or its open charges. */
+/** A question to a process: a refusal by its id, the bans of an account, its open charges, or its callers of what goes away. */
 export type RecallQuestion =
   | { readonly refusal: string }
   | { readonly bansOf: Parameters<Recall["bansOf"]>[0] }
-  | { readonly open: true };
+  | { readonly open: true }
+  | { readonly deprecated: true };
 
 export type Recalled = {
   readonly refusal?: RequestLine | undefined;
   readonly bans?: readonly EarnedBan[];
   readonly open?: readonly OpenCharge[];
+  readonly deprecated?: readonly DeprecatedCall[];
 };
 
 /** The way to the process that watches over this one. */

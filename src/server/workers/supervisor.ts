@@ -119,6 +119,10 @@ class Supervisor implements Engine {
       const answers = await this.#team.recall({ open: true }, ASK_MS_MAX);
       return answers.flatMap(({ open = [] }) => open);
     },
+    deprecated: async () => {
+      const answers = await this.#team.recall({ deprecated: true }, ASK_MS_MAX);
+      return answers.flatMap(({ deprecated = [] }) => deprecated);
+    },
   };
 
   /** The worst of all processes; while none of them serves, this one's own. */

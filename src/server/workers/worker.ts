@@ -2,6 +2,7 @@ import { flushCompileCache } from "node:module";
 import type { Config, Loaded } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import { createLog, type Log } from "../../telemetry/log.ts";
+import type { Recall } from "../../telemetry/recall.ts";
 import { startProcess, type WorkerGateway } from "../process/gateway-process.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
 import {
@@ -117,12 +118,7 @@ class Service {
 
   async #recall(question: RecallQuestion, id: number): Promise<void> {
     const recall = this.#gateway?.recall;
-    const recalled: Recalled =
-      "refusal" in question
-        ? { refusal: await recall?.refusal(question.refusal) }
-        : "open" in question
-          ? { open: (await recall?.open()) ?? [] }
-          : { bans: (await recall?.bansOf(question.bansOf)) ?? [] };
+    const recalled = recall === undefined ? {} : await answerFrom(recall, question);
     await this.#channel.tell({ recalled, id });
   }
 
@@ -179,4 +175,11 @@ function numbered(log: Log, worker: number): Log {
     setLevel: (level) => log.setLevel(level),
     onEvent: (listener) => log.onEvent(listener),
   };
+}
+
+async function answerFrom(recall: Recall, question: RecallQuestion): Promise<Recalled> {
+  if ("refusal" in question) return { refusal: await recall.refusal(question.refusal) };
+  if ("bansOf" in question) return { bans: await recall.bansOf(question.bansOf) };
+  if ("open" in question) return { open: await recall.open() };
+  return { deprecated: await recall.deprecated() };
 }
