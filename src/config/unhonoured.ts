@@ -7,7 +7,7 @@ import { isMap, type Path } from "./file/place.ts";
  */
 const UNHONOURED: readonly string[] = ["history", "telemetry"];
 
-/** Warns of each setting in the file that has no effect. */
+/** Warns of each setting in the file that is not off and has no effect. */
 export function warnOfUnhonoured(findings: Findings): void {
   for (const pattern of UNHONOURED) {
     for (const path of matching(findings.tree.value, pattern.split("."))) warn(findings, path);
@@ -22,7 +22,7 @@ function warn(findings: Findings, path: Path): void {
 }
 
 function matching(value: unknown, [part, ...rest]: readonly string[]): Path[] {
-  if (part === undefined) return [[]];
+  if (part === undefined) return value === "off" || value === false ? [] : [[]];
   if (!isMap(value)) return [];
   const names = part === "*" ? Object.keys(value) : Object.hasOwn(value, part) ? [part] : [];
   return names.flatMap((name) => matching(value[name], rest).map((path) => [name, ...path]));
