@@ -250,11 +250,16 @@ export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
     for (const { id } of accounts) taken.add(id);
     return taken;
   }
-  const is = (id: string) => (record: { readonly id: string }) => record.id === id;
   return {
-    has: (id) => taken.has(id) || keys.some(is(id)) || accounts.some(is(id)),
+    has: (id) => taken.has(id) || hasId(keys, id) || hasId(accounts, id),
     add: (id) => taken.add(id),
   };
+}
+
+/** Whether one of the records has this id. */
+function hasId(list: readonly { readonly id: string }[], id: string): boolean {
+  for (const one of list) if (one.id === id) return true;
+  return false;
 }
 
 function make(

@@ -50,12 +50,24 @@ function isSoundBy(
   accounts: readonly Records["accounts"][number][],
 ): boolean {
   return (
-    keys.every((key) => {
-      const twins = all.keys.filter(({ id, digest }) => id === key.id || digest === key.digest);
-      return twins.length === 1 && all.accounts.some(({ id }) => id === key.account);
-    }) &&
-    accounts.every((account) => all.accounts.filter(({ id }) => id === account.id).length === 1)
+    keys.every((key) => count(all.keys, key) === 1 && has(all.accounts, key.account)) &&
+    accounts.every((account) => count(all.accounts, account) === 1)
   );
+}
+
+/** How many have the id of `wanted`, or its digest where it has one. */
+function count(
+  list: readonly { readonly id: string; readonly digest?: string }[],
+  { id, digest = "" }: { readonly id: string; readonly digest?: string },
+): number {
+  let found = 0;
+  for (const one of list) if (one.id === id || one.digest === digest) found += 1;
+  return found;
+}
+
+function has(list: readonly Named[], id: string): boolean {
+  for (const one of list) if (one.id === id) return true;
+  return false;
 }
 
 function isSound({ keys, accounts }: Records): boolean {

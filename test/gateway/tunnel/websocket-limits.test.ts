@@ -174,3 +174,20 @@ test("a tunnel whose client never answers the close is gone a second after it", 
   // Half-open: our side goes on.
   await eventually(() => house.lines.some(({ status }) => status === 101), { withinMs: 4_000 });
 });
+
+test("the tunnels of an account are closed with 1008 within 5 s of its suspension, and no others", async () => {
+  const { house, url } = await houseWith({});
+  await using _house = house;
+  const { key, account } = await house.issue();
+  const { key: stranger } = await house.issue();
+  const client = await openSocket(url, { key });
+  await using other = await openSocket(url, { key: stranger });
+  const path = `/api/accounts/${account}/suspend`;
+  const suspended = await house.admin(path, { method: "POST", body: "{}" });
+  assert.equal(suspended.status, 200);
+  const { code, ms } = await endOf(client, 8_000);
+  assert.equal(code, 1008);
+  assert.ok(ms < 5_000, `${ms} ms`);
+  assert.equal(other.socket.readyState, 1);
+  await eventually(() => house.lines.some(({ why }) => /the account is suspended/.test(why ?? "")));
+});
