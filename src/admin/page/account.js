@@ -40,7 +40,7 @@ function drawAccount({ api, account, content, parts, reload }) {
   const more = button("One more key", async () => {
     if (await createKey(api, { account: id, environment, plan })) await reload();
   });
-  const acts = ACTS.filter(({ name, when }) => when(account) && api.has(routeOf(name)));
+  const acts = ACTS.filter(({ route, when }) => when(account) && api.has(route));
   const buttons = acts.map((act) => {
     return button(act.title, () => perform(api, account, act, reload), act.danger ? "danger" : "");
   });
@@ -70,20 +70,30 @@ function leadOf({ plan, environment, limits: own, suspended }) {
 /** All that may be done to an account as a whole; each is asked for first. */
 const ACTS = [
   {
-    name: "",
+    route: "PATCH /api/accounts/:id",
     title: "Change plan",
     text: "For all of its keys, at once. Counts, strikes and bans stay; the running window takes the new limit.",
     when: () => true,
   },
   {
-    name: "reset",
+    route: "POST /api/accounts/:id/reset",
     title: "Reset usage",
     text: "Every running window goes back to 0. Bans, strikes and history stay.",
     danger: true,
     when: () => true,
   },
   {
-    name: "suspend",
+    route: "POST /api/bans",
+    title: "Ban",
+    text: "Its requests are refused with 429 for this time. It counts as no offence.",
+    fields: [
+      { name: "for", label: "For", value: "1h", required: true, hint: "Such as 10m or 24h." },
+    ],
+    danger: true,
+    when: () => true,
+  },
+  {
+    route: "POST /api/accounts/:id/suspend",
     title: "Suspend",
     text: "Every request of its keys is refused with 403, and its tunnels end, until it is resumed.",
     fields: [
@@ -94,30 +104,27 @@ const ACTS = [
     when: ({ state }) => state !== "suspended",
   },
   {
-    name: "resume",
+    route: "POST /api/accounts/:id/resume",
     title: "Resume",
     text: "Its keys work again at once.",
     when: ({ state }) => state === "suspended",
   },
 ];
 
-function routeOf(name) {
-  return name === "" ? "PATCH /api/accounts/:id" : `POST /api/accounts/:id/${name}`;
-}
-
-async function perform(api, { account, plan }, { name, title, text, danger, fields = [] }, reload) {
-  const plans = name === "" ? Object.keys((await api.get("/api/config")).plans) : [];
+async function perform(api, { account, plan }, { route, title, text, danger, fields }, reload) {
+  const changesPlan = fields === undefined && route.startsWith("PATCH");
+  const plans = changesPlan ? Object.keys((await api.get("/api/config")).plans) : [];
   const choice = { name: "plan", label: "Plan", options: plans, value: plan };
-  const [method, path] = routeOf(name).replace(":id", encodeURIComponent(account)).split(" ");
+  const [method, path] = route.replace(":id", encodeURIComponent(account)).split(" ");
+  const named = route.includes(":id") ? {} : { id: account };
   const run = (values) => {
     const given = Object.entries(values).filter(([, value]) => value !== "");
-    return api.send(method, path, Object.fromEntries(given));
+    return api.send(method, path, { ...named, ...Object.fromEntries(given) });
   };
-  const all = name === "" ? [choice] : fields;
   const done = await ask({
     title: `${title}: ${account}`,
     text,
-    fields: all,
+    fields: changesPlan ? [choice] : fields,
     verb: title,
     danger,
     run,

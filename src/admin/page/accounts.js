@@ -77,9 +77,8 @@ function drawPage({ state, results, found, draw }) {
   const pages = Math.max(1, Math.ceil(hits.length / ROWS));
   state.page = Math.min(state.page, pages - 1);
   const from = state.page * ROWS;
-  found.textContent = search
-    ? `${count(hits.length)} of ${count(accounts.length)} accounts`
-    : `${count(accounts.length)} accounts`;
+  const all = accounts.length === 1 ? "1 account" : `${count(accounts.length)} accounts`;
+  found.textContent = search ? `${count(hits.length)} of ${all}` : all;
   const turn = (by) => () => {
     state.page += by;
     draw();

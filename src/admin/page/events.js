@@ -83,7 +83,7 @@ function wordsOf(event) {
     const counts = `${count(used)} of ${count(limit)}`;
     return `${percent} % of the limit of a ${window}: ${counts} · ${where}`;
   }
-  if (kind === "ban") return `by the limit of a ${window}, offence ${offences} · ${where}`;
+  if (kind === "ban") return `limit of a ${window}, offences ${offences} · ${where}`;
   const others = Object.entries(event).filter(([name]) => !KNOWN.has(name));
   const texts = others.map(([name, value]) => `${name} ${value}`);
   return [...texts, where].filter((text) => text !== "").join(" · ");

@@ -106,6 +106,24 @@ describe("by keyboard alone", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("an account is banned for a time, and its usage is reset", async () => {
+    await using house = await openHouse();
+    const { key, account } = await house.issue();
+    await (await house.ask(key)).text();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    await press(page, "Reset usage");
+    await confirm(page, "Reset usage");
+    await closed(page);
+    const { windows } = await read<{ windows: { used: number }[] }>(house, `/api/usage/${account}`);
+    assert.ok(windows.every(({ used }) => used === 0));
+    await press(page, "Ban");
+    await confirm(page, "Ban");
+    await closed(page);
+    assert.equal((await read<unknown[]>(house, "/api/bans")).length, 1);
+    await eventually(async () => assert.equal((await house.ask(key)).status, 429));
+    await page.getByRole("button", { name: "Lift the ban" }).waitFor();
+  });
+
   it("an account changes its plan, is suspended and resumed", async () => {
     await using house = await openHouse();
     const { key, account } = await house.issue();
