@@ -15,8 +15,8 @@ import {
 } from "./processes.ts";
 import { openWitness, type Witness } from "./witness.ts";
 
-export const FAULTS = ["limit", "retry-after", "forward"] as const;
-export type Fault = (typeof FAULTS)[number];
+/** A promise that is broken on purpose. */
+export type Fault = "limit" | "retry-after" | "forward";
 
 export type Wanted = {
   readonly gateways: number;

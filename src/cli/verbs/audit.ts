@@ -87,7 +87,7 @@ async function read(files: readonly string[], terminal: Terminal, untilMs?: numb
 type Asked = {
   readonly reports: readonly UsageReport[];
   readonly open: readonly OpenCharge[];
-  /** Gateways that did not tell what is under way, in words. */
+  /** Accounts and gateways of which nothing could be learned, in words. */
   readonly unasked: readonly string[];
   /** When the store was asked. */
   readonly atMs: number;
@@ -101,10 +101,12 @@ async function ask(
   ledger: Ledger,
 ): Promise<AccountAnswer<Asked>> {
   const atMs = terminal.now();
-  const counted = await askWhereTheyAre(config, terminal, (accounts) => countsOf(accounts, ledger));
+  const unasked: string[] = [];
+  const counted = await askWhereTheyAre(config, terminal, (accounts) => {
+    return countsOf(accounts, ledger, unasked);
+  });
   if (!counted.ok) return counted;
   const open: OpenCharge[] = [];
-  const unasked: string[] = [];
   for (const origin of [undefined, ...call.texts("admin")]) {
     const question = { path: "/api/open", ...(origin === undefined ? {} : { origin }) };
     const answer = await askGateway<readonly OpenCharge[]>(config, question);
@@ -118,6 +120,7 @@ async function ask(
 async function countsOf(
   accounts: Accounts,
   ledger: Ledger,
+  unasked: string[],
 ): Promise<AccountAnswer<readonly UsageReport[]>> {
   const all = await accounts.usageOfAll({});
   if (!all.ok) return all;
@@ -127,6 +130,7 @@ async function countsOf(
     if (known.has(account)) continue;
     const one = await accounts.usage(account);
     if (one.ok) further.push(one.value);
+    else unasked.push(`the counts of ${account} are not known: ${one.message}`);
   }
   return { ok: true, value: [...all.value, ...further] };
 }

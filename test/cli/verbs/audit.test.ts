@@ -62,6 +62,20 @@ describe("audit", () => {
     assert.match(twice.out, new RegExp(`${one.account} +production +day +6 +5 +0 +0 +-1\n`));
   });
 
+  it("says of an account that only the log knows that nothing is known to compare", async () => {
+    await using house = await openAudited();
+    const one = await house.issue();
+    await (await house.ask(one.key)).text();
+    await eventually(() => assert.equal(house.lines.length, 1));
+    const log = join(house.directory, "gateway.log");
+    const lines = [house.lines[0], { ...house.lines[0], account: "a_gone" }];
+    await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const said = await runVerb(["audit", "--log", log, "--config", house.file, "--json"]);
+    const { drift, missing } = jsonOf<Told>(said);
+    assert.deepEqual([said.status, drift], [0, []]);
+    assert.match(missing.join("\n"), /the counts of a_gone are not known: /);
+  });
+
   it("lists what is under way apart from drift", async () => {
     const answered = Promise.withResolvers<void>();
     const backend = await openBackend(async (_seen, response) => {
