@@ -35,7 +35,16 @@ let current;
 /** "#/accounts/a_1" is the section and what is shown in it. */
 function place() {
   const [path = "", id] = location.hash.replace(/^#\/?/, "").split("/");
-  return { path, id: id === undefined ? undefined : decodeURIComponent(id) };
+  return { path, id: id === undefined ? undefined : decoded(id) };
+}
+
+/** Somebody may have typed the address: a text that is no encoding stands for itself. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** A view is `{ element, close? }`; the one before is closed first. */

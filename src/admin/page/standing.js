@@ -8,6 +8,7 @@ export async function drawUsage({ api, id, usage, reload }) {
   try {
     report = await api.get(`/api/usage/${encodeURIComponent(id)}`);
   } catch (error) {
+    delete usage.dataset.shown;
     fill(usage, failure(error));
     return;
   }

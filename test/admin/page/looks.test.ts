@@ -96,6 +96,38 @@ describe("two thousand accounts", () => {
   });
 });
 
+describe("an address that somebody typed", () => {
+  it("shows a section, whatever is in it", async () => {
+    await using house = await openHouse();
+    for (const [hash, title] of [
+      ["#/nothing", "Overview"],
+      ["#/accounts/%E0%A4%A", "%E0%A4%A"],
+      ["#/accounts/<img src=x onerror=alert(1)>", "<img src=x onerror=alert(1)>"],
+    ]) {
+      const { page, complaints } = await openTab(browser, `${house.adminUrl}/${hash}`);
+      const heading = page.getByRole("heading", { level: 1, name: title ?? "", exact: true });
+      await heading.waitFor();
+      assert.equal(await page.locator("main img").count(), 0);
+      assert.deepEqual(complaints, []);
+    }
+  });
+});
+
+describe("a store that does not answer", () => {
+  it("is told where the usage was, which comes back as it was", async () => {
+    await using house = await openHouse();
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    await page.locator("[data-window=minute]").waitFor();
+    const message = "The rate limit store is unavailable: retry shortly";
+    const body = JSON.stringify({ code: "store_unavailable", message, status: 503 });
+    await page.route("**/api/usage/*", (route) => route.fulfill({ status: 503, body }));
+    await page.getByText(message).waitFor();
+    await page.unroute("**/api/usage/*");
+    await page.locator("[data-window=minute]").waitFor();
+  });
+});
+
 describe("a gateway that goes away", () => {
   it("is told on the page, which comes back with it", async () => {
     const house = await openHouse();
