@@ -1,9 +1,10 @@
 import { crc32 } from "node:zlib";
+import { COST_MAX } from "../../core/quota/decide.ts";
 import type { OperationLimits } from "../../core/quota/plan.ts";
 import { type Limit, WINDOWS } from "../../core/quota/windows.ts";
 import { type Findings, noteIssues } from "../file/findings.ts";
 import { dotted, type Fields, type Path } from "../file/place.ts";
-import { COST_MAX, cost } from "../schema/kinds.ts";
+import { cost } from "../schema/kinds.ts";
 import { inOrder, windowsOf } from "../schema/plans.ts";
 
 /** The operations of an environment by their names, over all of its descriptions. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { SCOPE_PATTERN } from "../../core/keys/keyring-rules.ts";
+import { COST_MAX } from "../../core/quota/decide.ts";
 import { LIMIT_MAX } from "../../core/quota/windows.ts";
 import { type Read, readListen, readNetwork, readOrigin, readStore, readUrl } from "./addresses.ts";
 import { DURATION, readDuration, readSize, SIZE } from "./units.ts";
@@ -111,7 +112,7 @@ export const url = read("an address, http:// or https://", {
   read: readUrl,
 });
 
-export const network = read("a network, such as 10.0.0.0/8 or 2001:db8::/32", {
+const network = read("a network, such as 10.0.0.0/8 or 2001:db8::/32", {
   pattern: /^[0-9A-Fa-f:.]+(?:\/\d{1,3})?$/,
   read: readNetwork,
 });
@@ -160,7 +161,6 @@ export const basePath = text(
   /^\/$|^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
 );
 
-export const COST_MAX = 1_000_000;
 export const cost = whole({ from: 0, to: COST_MAX });
 
 export const SCOPE = "a scope: 1 to 64 of a-z, 0-9 and . _ : / -";
