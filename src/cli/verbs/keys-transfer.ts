@@ -48,7 +48,7 @@ const keysImport: Verb = {
         foreignKeys: config.foreignKeys,
         ring: ringOf(config, terminal.now()),
       };
-      const lines = readLines(file, text);
+      const lines = await readLines(file, text, terminal.now());
       const dry = call.flag("dry-run");
       const edited = dry
         ? importRecords(keys.records(), lines, options)

@@ -16,6 +16,8 @@ import {
   type Records,
   soonestEnd,
 } from "../../core/keys/records.ts";
+import { damaged } from "../files/damaged.ts";
+import { readKeys } from "./file-format.ts";
 import { accountText, keyText, RecordReader } from "./record-format.ts";
 
 /** Records as lines of JSON, accounts first: digests, never keys (docs/reference/keys.md#transfer). */
@@ -204,8 +206,24 @@ type Plain = {
 const NO_RECORD = "it is no line of `keys export`";
 const NO_PLAIN = 'expected {"key","account","plan","environment"}, all of them texts, and "name"';
 
+/**
+ * The lines to import: those of an export, or the records of a whole key file or of a copy of one.
+ * Rejects with DamagedFileError where such a file is damaged.
+ */
+export async function readLines(
+  file: string,
+  text: string,
+  nowMs: number,
+): Promise<readonly Line[]> {
+  if (!/^\s*\{\s*"version"\s*:\s*\d+\s*,\s*"keys"/.test(text)) return linesOf(file, text);
+  const { records, damaged: broken } = await readKeys(file, text, { nowMs });
+  const mistakes = broken.flatMap((each) => each.mistakes);
+  if (mistakes.length > 0) throw damaged(file, text, mistakes);
+  return [...exportLines(records)].map((line) => ({ at: file, value: parsed(line) }));
+}
+
 /** Parses lines; `file` names where they came from. Empty lines are none. */
-export function readLines(file: string, text: string): readonly Line[] {
+function linesOf(file: string, text: string): readonly Line[] {
   return text.split("\n").flatMap((line, index) => {
     if (line.trim() === "") return [];
     return [{ at: `${file}:${index + 1}`, value: parsed(line) }];

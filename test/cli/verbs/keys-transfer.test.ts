@@ -119,6 +119,20 @@ describe("keys by stdin", () => {
     }
   });
 
+  it("come in from a whole key file, such as the copy of what Redis has lost", async () => {
+    const { id } = await create("--account", "acme");
+    const lost = join(folder.path, "state.json.lost");
+    await writeFile(lost, await readFile(join(folder.path, "data/keys.json"), "utf8"));
+    await writeFile(join(folder.path, "data/keys.json"), '{"version":2,"keys":[],"accounts":[]}');
+    const back = await keys("", "import", lost, "--json");
+    assert.deepEqual(jsonOf(back), { keys: 1, accounts: 1, known: 0, ended: 0 });
+    assert.equal(jsonOf<Told>(await keys("", "show", id, "--json")).account, "acme");
+    await writeFile(lost, '{"version":2,"keys":[7],"accounts":[]}');
+    const broken = await keys("", "import", lost);
+    assert.equal(broken.status, 1);
+    assert.match(broken.err, /state\.json\.lost:1:22: Cannot use keys\[0\]/);
+  });
+
   it("come in all or none, each mistake with its line", async () => {
     await create("--account", "acme");
     const path = join(folder.path, "plain.jsonl");
