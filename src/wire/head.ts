@@ -230,6 +230,15 @@ abstract class HeadReader<Head> {
 
 export class RequestHeadReader extends HeadReader<RequestHead> {
   #targetEnd = 0;
+  #methodText = "";
+  /** The method of the head that is being read, once a space has ended it; else "". */
+  method = "";
+
+  override next(): void {
+    super.next();
+    this.#methodText = "";
+    this.method = "";
+  }
 
   protected override line(bytes: Buffer, at: number, to: number): number {
     let i = at;
@@ -294,9 +303,11 @@ export class RequestHeadReader extends HeadReader<RequestHead> {
   #method(byte: number, at: number): number {
     if (TOKEN[byte] === 1) {
       this.partBytes += 1;
+      this.#methodText += String.fromCharCode(byte);
       return this.partBytes > METHOD_BYTES_MAX ? this.fail("method", at) : at + 1;
     }
     if (byte !== SP || this.partBytes === 0) return this.fail("line", at);
+    this.method = this.#methodText;
     this.partEnd = at;
     this.state = TARGET_FIRST;
     return at + 1;

@@ -27,6 +27,8 @@ export class ReceivedRequest implements RequestHead {
   readonly framing: RequestFraming;
   /** Its sender, or its framing, does not let another request follow on this connection. */
   readonly isLast: boolean;
+  /** It was sent before the answer to an earlier request of its connection was out. */
+  pipelined = false;
   /** The last byte of it was read. */
   complete = false;
   /** Why its body cannot be believed any more: nothing further of it comes. */

@@ -29,9 +29,9 @@ export type ServerHandler = {
   onRequest(request: ReceivedRequest, answer: Answer, connection: ServerConnection): void;
   /**
    * Gives the whole answer, as it is to be sent, to bytes that are no request, or came too late. The
-   * connection ends with it.
+   * connection ends with it. `method` is "" where none was read.
    */
-  answerTo(wrong: RequestWrong): string;
+  answerTo(wrong: RequestWrong, method: string): string;
   /** The body of the request under way is wrong or late: `request.wrong` says why. */
   onBroken(request: ReceivedRequest): void;
   onClose(connection: ServerConnection): void;
@@ -60,6 +60,8 @@ export class ServerConnection {
   #request: ReceivedRequest | undefined;
   #answer: Answer | undefined;
   #pumping = false;
+  /** The bytes that are being read came before the answer to an earlier request was out. */
+  #readsAhead = false;
   /** No answer was written yet. */
   #fresh = true;
   /** When the first tick saw the present wait; -1 before. */
@@ -174,7 +176,9 @@ export class ServerConnection {
     const { bytes, from, to } = this.#ahead;
     if (from < to) {
       this.#ahead.clear();
+      this.#readsAhead = true;
       this.#pump(bytes, from, to);
+      this.#readsAhead = false;
     }
     if (this.#reads) this.#holdBack();
   };
@@ -217,6 +221,7 @@ export class ServerConnection {
     } else if (head !== undefined) {
       heads.next();
       const request = new ReceivedRequest(head, this.#goOn);
+      request.pipelined = this.#readsAhead;
       this.#request = request;
       this.#answer = new Answer(this.socket, request, this.#answered);
       this.#fresh = false;
@@ -284,7 +289,7 @@ export class ServerConnection {
   }
 
   #refuse(wrong: RequestWrong): void {
-    this.#hangUp(this.#handler.answerTo(wrong));
+    this.#hangUp(this.#handler.answerTo(wrong, this.#heads.method));
   }
 
   /**

@@ -10,11 +10,10 @@ export type Answered = {
   readonly cost: number;
   /** The RateLimit-Policy field, where the configuration asks for it. */
   readonly policy: string | undefined;
-  /** Nothing more is served on this connection. */
-  readonly last: boolean;
   readonly found: { readonly operation: { readonly lifecycle: Lifecycle } | undefined } | undefined;
   readonly cors: CorsPolicy | undefined;
-  readonly request: { readonly headers: { readonly origin?: string | undefined } };
+  /** The page that asks, where one does. */
+  readonly origin: string | undefined;
 };
 
 /**
@@ -87,12 +86,6 @@ export const OWN_FIELDS: readonly Row[] = [
   },
   // Ours has no such field: the backend's would speak of another limit than the one that holds.
   { name: "RateLimit", value: nothing, replaces: "always", exposed: false },
-  {
-    name: "Connection",
-    value: ({ last }) => (last ? "close" : undefined),
-    replaces: "always",
-    exposed: false,
-  },
   // A deprecated operation is announced by its description alone: two dates would be none.
   { name: "Deprecation", value: described(deprecationValue), replaces: "end", exposed: true },
   { name: "Sunset", value: described(sunsetValue), replaces: "end", exposed: true },
@@ -117,8 +110,8 @@ export function ownFields(answered: Answered): string[] {
     const text = value(answered);
     if (text !== undefined) fields.push(name, text);
   }
-  const { cors, request } = answered;
-  if (cors !== undefined) fields.push(...corsFields(cors, request.headers.origin, EXPOSED));
+  const { cors } = answered;
+  if (cors !== undefined) fields.push(...corsFields(cors, answered.origin, EXPOSED));
   return fields;
 }
 

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { accept, type Judged, refuse } from "../refusal.ts";
 import type { RawHead } from "./head.ts";
+import { valuesOf } from "./raw-fields.ts";
 
 /** A request to open a WebSocket, as RFC 6455 4.1 wants it: its Sec-WebSocket-Key. */
 export type Handshake = { readonly key: string };
@@ -22,6 +23,11 @@ export function asksForWebSocket({ version, rawHeaders }: RawHead): boolean {
     valuesOf(rawHeaders, "upgrade").some((value) => value.toLowerCase() === "websocket") &&
     names(rawHeaders, "connection", "upgrade")
   );
+}
+
+/** Whether a request asks for another protocol, of whatever name (RFC 9110 7.8). */
+export function asksForUpgrade(rawHeaders: readonly string[]): boolean {
+  return valuesOf(rawHeaders, "upgrade").length > 0 && names(rawHeaders, "connection", "upgrade");
 }
 
 /**
@@ -69,15 +75,6 @@ export function wrongSwitch(raw: readonly string[], key: string): string | undef
     return "a 101 without the right Sec-WebSocket-Accept";
   }
   return undefined;
-}
-
-function valuesOf(rawHeaders: readonly string[], wanted: string): string[] {
-  const values: string[] = [];
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = (rawHeaders[i] as string).toLowerCase();
-    if (name === wanted) values.push((rawHeaders[i + 1] as string).trim());
-  }
-  return values;
 }
 
 function names(rawHeaders: readonly string[], field: string, option: string): boolean {

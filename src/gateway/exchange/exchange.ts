@@ -1,14 +1,18 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { Head } from "../../core/http/head.ts";
+import { valuesOf } from "../../core/http/raw-fields.ts";
 import type { Found } from "../../core/http/route.ts";
 import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { Refusal, RefusalCode } from "../../core/refusal.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
+import type { Answer, AnswerListener } from "../../wire/answer.ts";
+import type { ReceivedRequest } from "../../wire/request.ts";
+import type { ServerConnection } from "../../wire/server-connection.ts";
 import type { Concurrency } from "../client/concurrency.ts";
-import type { Upgrade } from "./open-tunnel.ts";
+import type { Arrival, Parts } from "./arrival.ts";
+import type { Forwarding, Waiting } from "./forwarding.ts";
 import type { Backend, Served } from "./served.ts";
 
 /**
@@ -29,49 +33,7 @@ export type Stage =
   /** The response has ended, or nobody is there to get one any more. */
   | "over";
 
-/**
- * The thing that the gateway waits for. Each wait has a limit of its own
- * (docs/reference/edge.md#timeouts). `reader`: for the client to take what has come for it.
- */
-export type Waiting =
-  | "nothing"
-  | "connection"
-  | "upload"
-  | "answer"
-  | "download"
-  | "reader"
-  | "tunnel";
-
-export type Forwarding = {
-  /** The present wait took longer than its limit. */
-  late(): void;
-  /**
-   * The client's bytes turned out to be wrong after the request was forwarded. Nothing after the
-   * head of an upgrade is read as a request, so nothing of that can.
-   */
-  broken?(refusal: Refusal): void;
-  /** The client is gone. */
-  gone(): void;
-  /** Called ten times a second, before the wait is measured: for changes that no event tells. */
-  onTick?(nowMs: number): void;
-};
-
-/** Known when the head has come. `last`: nothing that follows on the connection is a request. */
-export type Arrival = {
-  readonly id: string;
-  readonly startedMs: number;
-  readonly peer: string;
-  /** The one environment of the listener, where it has one: that of every request to it. */
-  readonly environment: string | undefined;
-  /** The client's address: the peer's, or as a trusted proxy tells it. */
-  readonly client: string;
-  /** The client wants `100 Continue` before it sends the body. */
-  readonly asksToContinue: boolean;
-  /** Set where the socket was handed over for an upgrade: then this request is its last. */
-  readonly upgrade: Upgrade | undefined;
-  readonly last: boolean;
-};
-
+/** The caller that an accepted key, or an address without one, makes. */
 type Identified = {
   readonly key: KeyRecord | undefined;
   readonly owner: Pick<AccountRecord, "meta"> | undefined;
@@ -99,10 +61,12 @@ type RefusalFacts = Pick<RequestLine, "windows" | "by" | "ban">;
  * decision, and the present wait. The log line is written from it. Only the methods below change it
  * (test/tidy.test.ts sees to that).
  */
-export class Exchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+export class Exchange implements AnswerListener {
+  readonly request: ReceivedRequest;
+  readonly response: Answer;
+  readonly connection: ServerConnection;
   readonly socket: Socket;
+  readonly #onEnd: (exchange: Exchange) => void;
   readonly arrival: Arrival;
   readonly id: string;
 
@@ -161,15 +125,38 @@ export class Exchange {
   #switched = false;
   #stalled = false;
 
-  constructor(request: IncomingMessage, response: ServerResponse, arrival: Arrival) {
+  /** `onEnd` is called when the response has ended, or nobody is there to get one any more. */
+  constructor(
+    { request, response, connection }: Parts,
+    arrival: Arrival,
+    onEnd: (exchange: Exchange) => void,
+  ) {
     this.request = request;
     this.response = response;
-    this.socket = request.socket;
+    this.connection = connection;
+    this.socket = connection.socket;
     this.arrival = arrival;
     this.id = arrival.id;
     this.last = arrival.last;
     this.progressMs = arrival.startedMs;
-    this.path = pathOf(request.url as string);
+    this.path = pathOf(request.target);
+    this.#onEnd = onEnd;
+    if (arrival.last) response.isLast = true;
+    response.listener = this;
+  }
+
+  onDrain(): void {
+    this.forwarding?.drained();
+  }
+
+  onClose(): void {
+    this.#onEnd(this);
+  }
+
+  /** The page that asks, by its Origin field; undefined where there is none, or more than one. */
+  get origin(): string | undefined {
+    const values = valuesOf(this.request.rawHeaders, "origin");
+    return values.length === 1 ? values[0] : undefined;
   }
 
   get over(): boolean {
@@ -179,8 +166,8 @@ export class Exchange {
   /** The status for the line. 499, as others log it: there was nobody to take an answer, or all of it. */
   get status(): number {
     if (this.#switched) return 101;
-    if (this.#stalled || !this.response.headersSent) return 499;
-    return this.response.statusCode;
+    if (this.#stalled || !this.response.headWritten) return 499;
+    return this.response.status;
   }
 
   // Judged and decided.
@@ -270,6 +257,7 @@ export class Exchange {
   /** Nothing more is served on this connection. */
   closeAfter(): void {
     this.last = true;
+    this.response.isLast = true;
   }
 
   // Forwarded and answered.
@@ -368,7 +356,7 @@ export class Exchange {
   end(tell: () => void): void {
     this.stage = "over";
     this.#occupied?.concurrency.leave(this.#occupied.account);
-    if (!this.response.writableFinished) this.forwarding?.gone();
+    if (!this.response.finished) this.forwarding?.gone();
     if (this.#deciding === undefined) tell();
     else this.#deciding.then(tell, tell);
   }

@@ -15,7 +15,7 @@ export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
     key: key?.id,
     plan: exchange.plan,
     meta: metaOf(exchange),
-    method: exchange.request.method as string,
+    method: exchange.request.method,
     route: exchange.found?.template,
     path: maskKeys(exchange.path, served?.foreignKeys).slice(0, PATH_LOGGED_MAX),
     status: exchange.status,

@@ -40,7 +40,7 @@ export function refusalFor({ kind, why }: Pick<Loss, "kind" | "why">): Refusal {
  */
 export function whyEnded({ code, why = code }: Refusal, exchange: Exchange): string {
   const { response, bodyBytes, promisedBytes } = exchange;
-  if (!response.headersSent || !code.startsWith("upstream")) return why;
+  if (!response.headWritten || !code.startsWith("upstream")) return why;
   const what = code === "upstream_timeout" ? why : `upstream_aborted: ${why}`;
   const whole = promisedBytes === -1 ? "" : ` of ${promisedBytes}`;
   return `${what}, after ${bodyBytes}${whole} bytes of the body`;
@@ -73,6 +73,6 @@ export class EarlyHints {
     if (status !== 103 || head.version !== "1.1" || this.#passed >= HINTS_MAX) return;
     this.#passed += 1;
     const fields = responseFields(raw, { replaced: replacedFields(exchange), status });
-    exchange.response.writeInformation(status, fields);
+    exchange.response.writeInterim(status, fields);
   }
 }

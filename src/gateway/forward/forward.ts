@@ -5,10 +5,9 @@ import type { Refusal } from "../../core/refusal.ts";
 import type { Connection, ConnectionHandler, Loss } from "../../wire/connection.ts";
 import type { StatusHead } from "../../wire/head.ts";
 import type { ResponseHead } from "../../wire/response.ts";
-import type { Forwarding } from "../exchange/exchange.ts";
+import type { Forwarding } from "../exchange/forwarding.ts";
 import { endTogether } from "../node/end-together.ts";
 import { countPassedBytes } from "../node/free-buffers.ts";
-import { lingerOnClose } from "../node/linger.ts";
 import { failExchange } from "../stages/reply.ts";
 import type { BackendConnection } from "../upstreams/backend-connection.ts";
 import { type Admitted, outgoingRequest } from "./backend-request.ts";
@@ -34,7 +33,6 @@ class Forward implements Forwarding, ConnectionHandler {
   #whole: Buffer | undefined;
   /** The pieces of one read go out together. */
   #pieces: Buffer[] = [];
-  #listensToDrain = false;
   /** The client's side is settled: answered, refused, cut or gone. */
   #settled = false;
 
@@ -47,7 +45,7 @@ class Forward implements Forwarding, ConnectionHandler {
     exchange.forward(this);
     if (hasBody(head)) {
       this.#body = new RequestBody(exchange, backend.limits.bodyBytes, gateway.elapsed);
-      if (exchange.arrival.asksToContinue) exchange.response.writeContinue();
+      if (head.expectsContinue) exchange.response.writeContinue();
     }
     this.#try();
   }
@@ -123,13 +121,6 @@ class Forward implements Forwarding, ConnectionHandler {
     if (this.#writePieces()) return;
     this.#connection?.pause();
     exchange.wait("reader", gateway.elapsed());
-    if (this.#listensToDrain) return;
-    this.#listensToDrain = true;
-    exchange.response.on("drain", () => {
-      if (this.#settled) return;
-      exchange.wait("download", gateway.elapsed());
-      this.#connection?.resume();
-    });
   }
 
   onEnd(): void {
@@ -165,6 +156,13 @@ class Forward implements Forwarding, ConnectionHandler {
     if (waiting === "reader") exchange.stall();
     else if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
     else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
+  }
+
+  drained(): void {
+    const { gateway, exchange } = this.#admitted;
+    if (exchange.waiting !== "reader") return;
+    exchange.wait("download", gateway.elapsed());
+    this.#connection?.resume();
   }
 
   broken(refusal: Refusal): void {
@@ -222,19 +220,17 @@ class Forward implements Forwarding, ConnectionHandler {
    * (docs/reference/edge.md#response-fields).
    */
   #sendHead({ status, rawHeaders, framing }: ResponseHead): void {
-    const { gateway, exchange, served } = this.#admitted;
+    const { gateway, exchange } = this.#admitted;
     const { response, request } = exchange;
     if (gateway.draining !== "no" || !request.complete) exchange.closeAfter();
     const theirs = responseFields(rawHeaders, { replaced: replacedFields(exchange), status });
-    if (exchange.last) lingerOnClose(exchange.socket, request, served.limits.bodyBytes);
     const promisedBytes = typeof framing === "number" ? framing : -1;
     exchange.answer(promisedBytes, gateway.elapsed());
     if (isSmall(promisedBytes)) this.#wholeBytes = promisedBytes;
     response.writeHead(status, [...theirs, ...ownFields(exchange)]);
-    // A body at hand takes the head along; one yet to come must not hold it back. flushHeaders()
-    // would write the bytes of fields as UTF-8.
+    // A body at hand takes the head along; one yet to come must not hold it back.
     queueMicrotask(() => {
-      if (this.#whole === undefined && !response.writableEnded) response.write("", "latin1");
+      if (this.#whole === undefined) response.flush();
     });
   }
 }

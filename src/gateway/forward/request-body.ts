@@ -1,4 +1,5 @@
 import type { Connection } from "../../wire/connection.ts";
+import type { BodySink } from "../../wire/request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { countPassedBytes } from "../node/free-buffers.ts";
 
@@ -6,12 +7,13 @@ import { countPassedBytes } from "../node/free-buffers.ts";
  * The body on its way to the backend, piece by piece as it comes, and counted against the limit. The
  * client's request waits until there is a connection that takes it.
  */
-export class RequestBody {
+export class RequestBody implements BodySink {
   readonly #exchange: Exchange;
   readonly #elapsed: () => number;
   #bytesLeft: number;
   #connection: Connection | undefined;
   #over = false;
+  #pieces: Buffer[] = [];
   /**
    * The backend has not taken all that the client has sent: then the wait is not the client's.
    */
@@ -22,17 +24,11 @@ export class RequestBody {
     this.#exchange = exchange;
     this.#elapsed = elapsed;
     this.#bytesLeft = bytesMax;
-    const { request } = exchange;
-    request.on("data", (chunk: Buffer) => this.#take(chunk));
-    request.on("end", () => {
-      if (!this.#over) this.#connection?.end();
-    });
-    request.pause();
   }
 
   sendTo(connection: Connection): void {
     this.#connection = connection;
-    this.#exchange.request.resume();
+    this.#exchange.request.read(this);
   }
 
   /** The connection takes more again. */
@@ -47,16 +43,33 @@ export class RequestBody {
     this.#connection = undefined;
   }
 
-  #take(chunk: Buffer): void {
+  // The request calls these.
+
+  /** A piece goes on when the whole read was judged: a fault in it is found before a byte is sent. */
+  onBodyData(chunk: Buffer): void {
     this.#bytesLeft -= chunk.length;
     countPassedBytes(chunk.length);
     if (this.#over) return;
     this.#exchange.progress(this.#elapsed());
     if (this.#bytesLeft < 0) {
       this.#exchange.breaks({ code: "body_too_large", why: "the body went on past the limit" });
-    } else if (this.#connection?.write(chunk) === false && !this.#over) {
+    } else if (this.#pieces.push(chunk) === 1) {
+      queueMicrotask(this.#send);
+    }
+  }
+
+  onBodyEnd(): void {
+    this.#send();
+    this.#connection?.end();
+  }
+
+  readonly #send = (): void => {
+    const pieces = this.#pieces;
+    this.#pieces = [];
+    for (const piece of pieces) {
+      if (this.#connection?.write(piece) !== false || this.#over) continue;
       this.held = true;
       this.#exchange.request.pause();
     }
-  }
+  };
 }

@@ -1,39 +1,42 @@
-import { createServer, type Server, type ServerOptions } from "node:http";
-import { createServer as createTlsServer } from "node:https";
-import type { Socket } from "node:net";
-import type { Server as TlsServer } from "node:tls";
+import { createServer, type Server, type Socket } from "node:net";
+import { createServer as createTlsServer, Server as TlsServer } from "node:tls";
 import type { Gateway, Served } from "../exchange/served.ts";
 import { loosestLimits } from "../exchange/served.ts";
 import type { Certificate } from "../node/certificate.ts";
 import { DISCARD_BYTES_MAX, endThenDiscard } from "../node/linger.ts";
 import { rawResponse } from "./parser-error.ts";
 
+/** A client may end its side first and still get its answer; small answers go out at once. */
+const OPTIONS = { allowHalfOpen: true, noDelay: true };
+
 /**
- * A server for an address: HTTPS where its environments have certificates, which they all do or none
- * (the configuration was checked). HTTP/1.1 is all that is offered, by ALPN too; TLS 1.2 and later,
- * the ciphers are those of certificate.ts. A name in the handshake (SNI) chooses the certificate of the environment
- * that has this host.
+ * A server for an address: over TLS where its environments have certificates, which they all do or
+ * none (the configuration was checked). HTTP/1.1 is all that is offered, by ALPN too. A name in the
+ * handshake (SNI) chooses the certificate of the environment that has this host. `onConnection`
+ * takes each connection, over TLS when its handshake is over.
  */
 export function createEdgeServer(
   gateway: Gateway,
-  options: ServerOptions,
   serves: () => readonly Served[],
+  onConnection: (socket: Socket) => void,
 ): Server {
   const first = defaultCertificate(serves());
-  if (first === undefined) return createServer(options);
-  const server = createTlsServer({
-    ...options,
-    ...first.options,
-    ALPNProtocols: ["http/1.1"],
-    handshakeTimeout: loosestLimits(serves()).headersTimeoutMs,
-    SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
-  });
+  if (first === undefined) return createServer(OPTIONS, onConnection);
+  const server = createTlsServer(
+    {
+      ...OPTIONS,
+      ...first.options,
+      ALPNProtocols: ["http/1.1"],
+      handshakeTimeout: loosestLimits(serves()).headersTimeoutMs,
+      SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
+    },
+    onConnection,
+  );
   takePlainHttp(server, () => loosestLimits(serves()).headersTimeoutMs);
   server.on("tlsClientError", (error: NodeJS.ErrnoException) => {
     gateway.log.debug("tls_handshake_failed", { why: error.code });
   });
-  // Node gives its HTTPS server all that an HTTP server has; its types do not say so.
-  return server as unknown as Server;
+  return server;
 }
 
 /** The first byte of a TLS handshake (RFC 8446 5.1). */
@@ -69,8 +72,8 @@ function takePlainHttp(server: TlsServer, firstByteMs: () => number): void {
 /** Shows clients without SNI the certificate that holds now. */
 export function renewCertificate(server: Server, serves: readonly Served[]): void {
   const certificate = defaultCertificate(serves);
-  if (certificate !== undefined) {
-    (server as unknown as TlsServer).setSecureContext(certificate.options);
+  if (certificate !== undefined && server instanceof TlsServer) {
+    server.setSecureContext(certificate.options);
   }
 }
 

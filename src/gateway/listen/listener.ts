@@ -1,22 +1,22 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
-import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
+import type { AddressInfo, Server, Socket } from "node:net";
 import { type Address, formatAddress } from "../../core/http/address.ts";
-import { judgeHandshake } from "../../core/http/websocket.ts";
+import { valuesOf } from "../../core/http/raw-fields.ts";
+import { asksForUpgrade, judgeHandshake } from "../../core/http/websocket.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
+import type { Answer } from "../../wire/answer.ts";
+import type { ReceivedRequest } from "../../wire/request.ts";
+import { ServerConnection, type ServerHandler } from "../../wire/server-connection.ts";
 import { clientAddress, plainAddress, type TrustedProxies } from "../client/client-address.ts";
 import { Exchange } from "../exchange/exchange.ts";
-import type { Upgrade } from "../exchange/open-tunnel.ts";
 import { lineOf } from "../exchange/request-line.ts";
-import { type Gateway, loosestLimits, type Served, schemeOf } from "../exchange/served.ts";
+import { type Gateway, type Served, schemeOf } from "../exchange/served.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
 import { Tunnels } from "../tunnel/open-tunnels.ts";
 import { createEdgeServer, renewCertificate } from "./edge-server.ts";
-import { adoptSocket } from "./handover.ts";
-import { answerParserError } from "./parser-error.ts";
-import { Pipeline } from "./pipeline.ts";
-import { limit, tellLimit } from "./server-limits.ts";
+import { answerTo, codeFor } from "./parser-error.ts";
+import { limit, serverLimits, tellLimit } from "./server-limits.ts";
 import { Timeouts } from "./timeouts.ts";
 
 /**
@@ -34,27 +34,31 @@ export async function openListener(
 }
 
 /** One listening address and the environments behind it. */
-export class Listener {
+export class Listener implements ServerHandler {
   readonly #gateway: Gateway;
   readonly #address: Address;
   readonly #timeouts: Timeouts;
   readonly #tunnels: Tunnels;
   readonly #server: Server;
+  readonly #connections = new Set<ServerConnection>();
+  /** The exchange of the request that each connection has under way. */
+  readonly #exchanges = new WeakMap<ReceivedRequest, Exchange>();
   #serves: readonly Served[];
-  /**
-   * Requests with an Upgrade that are served without. Node's parser stops at their end, and what
-   * came in the same piece is lost: where the next request would begin is not known any more.
-   */
-  readonly #declined = new WeakSet<IncomingMessage>();
+  limits: ServerHandler["limits"];
+  readonly answerTo = answerTo;
 
   constructor(gateway: Gateway, address: Address, serves: readonly Served[]) {
     this.#gateway = gateway;
     this.#address = address;
-    this.#timeouts = new Timeouts(gateway);
+    this.#timeouts = new Timeouts(gateway, (nowMs) => this.#onTick(nowMs));
     this.#tunnels = new Tunnels(gateway);
     this.#serves = serves;
-    this.#server = createEdgeServer(gateway, this.#options(), () => this.#serves);
-    this.#hear();
+    this.limits = serverLimits(serves);
+    this.#server = createEdgeServer(
+      gateway,
+      () => this.#serves,
+      (socket: Socket) => this.#connections.add(new ServerConnection(socket, this)),
+    );
     limit(this.#server, serves, gateway);
   }
 
@@ -90,6 +94,7 @@ export class Listener {
   /** Replaces the environments, with their limits and certificates, for all that comes later. */
   serve(serves: readonly Served[]): void {
     this.#serves = serves;
+    this.limits = serverLimits(serves);
     limit(this.#server, serves, this.#gateway);
     renewCertificate(this.#server, serves);
   }
@@ -100,14 +105,13 @@ export class Listener {
 
   /** Resolves when no exchange is under way, or at the deadline; then ends every connection. */
   async close(deadlineMs: number): Promise<void> {
-    stopListening(this.#server);
+    if (this.#server.listening) this.#server.close();
     await this.#timeouts.idle(deadlineMs);
     if (this.#tunnels.size > 0) {
       this.#tunnels.closeAll(1001, "the gateway is going away");
       await this.#timeouts.idle(FAREWELL_MS);
     }
-    this.#server.close();
-    this.#server.closeAllConnections();
+    for (const { socket } of this.#connections) socket.destroy();
     // Every exchange has its line before anything else ends: a charge without a line breaks the law
     // (docs/reference/http.md#law).
     this.#timeouts.cut();
@@ -115,74 +119,47 @@ export class Listener {
     this.#timeouts.stop();
   }
 
-  #options(): ServerOptions {
-    return {
-      // A missing Host is ours to refuse, in our words.
-      requireHostHeader: false,
-      optimizeEmptyRequests: true,
-      // Node looks at its time limits every 30 s unless told otherwise.
-      connectionsCheckingInterval: 1_000,
-      shouldUpgradeCallback: (request) => {
-        if (nonceOf(request) !== undefined) return true;
-        this.#declined.add(request);
-        return false;
-      },
-    };
-  }
+  // Each connection calls these.
 
-  #hear(): void {
-    const server = this.#server;
-    server.on("request", (request, response) => this.#accept(request, response));
-    server.on("checkContinue", (request, response) => this.#accept(request, response, true));
-    server.on("checkExpectation", (request, response) => this.#accept(request, response));
-    server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-      answerParserError(error, socket, loosestLimits(this.#serves));
-    });
-    server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
-      const upgrade = { nonce: nonceOf(request) as string, tunnels: this.#tunnels };
-      this.#accept(request, adoptSocket(request, socket, early), false, upgrade);
-    });
-    server.on("connect", (request: IncomingMessage, socket: Socket, early: Buffer) => {
-      const accept = () => this.#accept(request, adoptSocket(request, socket, early));
-      const pipeline = Pipeline.of(socket);
-      if (pipeline.current === undefined) accept();
-      else pipeline.lastWords = accept;
-    });
-  }
-
-  #accept(
-    request: IncomingMessage,
-    response: ServerResponse,
-    asksToContinue = false,
-    upgrade?: Upgrade,
-  ): void {
-    const { memory = "enough" } = this.#gateway;
-    const peer = plainAddress(request.socket.remoteAddress);
-    const exchange = new Exchange(request, response, {
+  onRequest(request: ReceivedRequest, response: Answer, connection: ServerConnection): void {
+    const { memory = "enough", elapsed, isTrusted } = this.#gateway;
+    const peer = plainAddress(connection.socket.remoteAddress);
+    const nonce = nonceOf(request);
+    const arrival = {
       id: randomUUID(),
-      startedMs: this.#gateway.elapsed(),
+      startedMs: elapsed(),
       environment: this.#serves.length === 1 ? this.#serves[0]?.name : undefined,
       peer,
-      client: clientOf(request, peer, this.#gateway.isTrusted),
-      asksToContinue,
-      upgrade,
-      last: memory !== "enough" || this.#declined.has(request),
-    });
-    response.once("close", () => this.#ended(exchange));
-    Pipeline.of(request.socket).enter(exchange, this.#start);
-  }
-
-  readonly #start = (exchange: Exchange): void => {
+      client: clientOf(request, peer, isTrusted),
+      upgrade: nonce === undefined ? undefined : { nonce, tunnels: this.#tunnels },
+      // A client that asks for another protocol may go on in it, whatever is answered.
+      last: memory !== "enough" || asksForUpgrade(request.rawHeaders),
+    };
+    const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);
+    this.#exchanges.set(request, exchange);
     this.#timeouts.add(exchange);
     handle(this.#gateway, this.#serves, exchange).catch((error: unknown) => {
       unexpected(this.#gateway, exchange, error);
     });
-  };
-
-  #ended(exchange: Exchange): void {
-    exchange.end(() => this.#tell(exchange));
-    Pipeline.of(exchange.socket).leave(exchange);
   }
+
+  onBroken(request: ReceivedRequest): void {
+    if (request.wrong === undefined) return;
+    const code = codeFor(request.wrong);
+    this.#exchanges.get(request)?.breaks({ code, why: code });
+  }
+
+  onClose(connection: ServerConnection): void {
+    this.#connections.delete(connection);
+  }
+
+  #onTick(nowMs: number): void {
+    for (const connection of this.#connections) connection.tick(nowMs);
+  }
+
+  readonly #onEnd = (exchange: Exchange): void => {
+    exchange.end(() => this.#tell(exchange));
+  };
 
   #tell(exchange: Exchange): void {
     this.#timeouts.delete(exchange);
@@ -205,29 +182,20 @@ const FAREWELL_MS = 1_200;
 
 /**
  * The Sec-WebSocket-Key of a handshake that may become a tunnel. Undefined also where an earlier
- * request of its connection is unanswered: a 101 would overtake that answer
- * (docs/reference/edge.md#upgrade).
+ * request of its connection was unanswered when it came: its sender cannot know what it would be
+ * upgrading (docs/reference/edge.md#upgrade).
  */
-function nonceOf(request: IncomingMessage): string | undefined {
-  if (Pipeline.of(request.socket).current !== undefined) return undefined;
-  const { method = "", url = "", httpVersion: version, rawHeaders } = request;
+function nonceOf(request: ReceivedRequest): string | undefined {
+  const { method, target: url, version, rawHeaders } = request;
+  if (method !== "GET" || request.pipelined) return undefined;
   const handshake = judgeHandshake({ method, url, version, rawHeaders });
   return handshake.ok ? handshake.value.key : undefined;
 }
 
-/**
- * Stops listening on the socket alone. `Server.close` of node:http would also end connections that
- * are idle now, and a request that comes on one of them during the drain is to get its 503
- * (docs/reference/edge.md#drain).
- */
-function stopListening(server: Server): void {
-  if (server.listening) NetServer.prototype.close.call(server);
-}
-
-function clientOf(request: IncomingMessage, peer: string, isTrusted: TrustedProxies): string {
-  // Reading `headers` builds them: only where a proxy is believed at all.
+function clientOf(request: ReceivedRequest, peer: string, isTrusted: TrustedProxies): string {
   if (!isTrusted(peer)) return peer;
-  return clientAddress(peer, request.headers["x-forwarded-for"]?.toString(), isTrusted);
+  const told = valuesOf(request.rawHeaders, "x-forwarded-for");
+  return clientAddress(peer, told.length === 0 ? undefined : told.join(", "), isTrusted);
 }
 
 function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void {

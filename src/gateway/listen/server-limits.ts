@@ -1,24 +1,38 @@
 import { readFileSync } from "node:fs";
-import type { Server } from "node:http";
-import type { EdgeLimits } from "../../core/http/edge-limits.ts";
+import type { Server } from "node:net";
+import type { ServerLimits } from "../../wire/server-connection.ts";
 import { type Gateway, loosestLimits, type Served } from "../exchange/served.ts";
 
-/** Applies what holds for connections, and for heads whose host is not known yet. */
-export function limit(server: Server, serves: readonly Served[], { memory }: Gateway): void {
+/** A client that sends so much ahead of its answers is not read from until they are out. */
+const AHEAD_BYTES_MAX = 65_536;
+const LINGER_MS = 1_000;
+
+/**
+ * The limits of a connection, and of heads whose host is not known yet. A head may be a little
+ * longer than its limits, so that the answer to it is one with a request id
+ * (docs/reference/edge.md#request-head).
+ */
+export function serverLimits(serves: readonly Served[]): ServerLimits {
   const limits = loosestLimits(serves);
-  // The gateway counts rawHeaders itself: the parser's own limit drops fields and says nothing
-  // (docs/reference/edge.md#request-head).
-  server.maxHeadersCount = 0;
-  Object.assign(server, { maxHeaderSize: parserBytesMax(limits) });
-  server.headersTimeout = limits.headersTimeoutMs;
-  server.requestTimeout = Math.max(limits.requestTimeoutMs, limits.headersTimeoutMs);
-  server.keepAliveTimeout = limits.idleTimeoutMs;
-  server.maxConnections = memory === "full" ? 0 : connectionsMax(limits.connections);
+  const lineBytesMax = limits.urlBytes + limits.headerBytes;
+  return {
+    lineBytesMax,
+    headBytesMax: lineBytesMax + limits.headerBytes + 1_024,
+    fieldBytesMax: limits.headerBytes,
+    fieldCountMax: limits.headerCount,
+    aheadBytesMax: AHEAD_BYTES_MAX,
+    headersTimeoutMs: limits.headersTimeoutMs,
+    requestTimeoutMs: limits.requestTimeoutMs,
+    idleTimeoutMs: limits.idleTimeoutMs,
+    lingerBytesMax: limits.bodyBytes,
+    lingerMs: LINGER_MS,
+  };
 }
 
-/** Room for a target and fields that are each at their limit, so that ours is the answer. */
-function parserBytesMax({ headerBytes, urlBytes }: EdgeLimits): number {
-  return headerBytes + urlBytes + 1_024;
+/** Bounds the connections of a listener, by configuration, open files and memory. */
+export function limit(server: Server, serves: readonly Served[], { memory }: Gateway): void {
+  const { connections } = loosestLimits(serves);
+  server.maxConnections = memory === "full" ? 0 : connectionsMax(connections);
 }
 
 /** Gateways that have told: all of their listeners share the open files, and one line says so. */

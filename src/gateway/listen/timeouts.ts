@@ -1,6 +1,7 @@
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
-import type { Exchange, Waiting } from "../exchange/exchange.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { Waiting } from "../exchange/forwarding.ts";
 import type { Gateway } from "../exchange/served.ts";
 
 const SWEEP_MS = 100;
@@ -11,6 +12,7 @@ const SWEEP_MS = 100;
  */
 export class Timeouts {
   readonly #gateway: Gateway;
+  readonly #also: (nowMs: number) => void;
   /**
    * Each at its place. Not a Set: one that grows and shrinks leaves its former tables behind, each
    * holding what it held, and the collector moves them all to the old space (a fifth of the CPU).
@@ -19,8 +21,10 @@ export class Timeouts {
   #timer: NodeJS.Timeout | undefined;
   #whenIdle: (() => void) | undefined;
 
-  constructor(gateway: Gateway) {
+  /** `onTick` is called ten times a second with the time, for what else takes too long. */
+  constructor(gateway: Gateway, onTick: (nowMs: number) => void) {
     this.#gateway = gateway;
+    this.#also = onTick;
   }
 
   get active(): number {
@@ -78,12 +82,13 @@ export class Timeouts {
 
   #onTick(): void {
     const nowMs = this.#gateway.elapsed();
+    this.#also(nowMs);
     // From the end: an exchange that leaves meanwhile is replaced by one that was looked at.
     for (const exchange of this.#exchanges.toReversed()) {
       const limits = (exchange.backend ?? exchange.served)?.limits;
       if (limits === undefined) continue;
       exchange.forwarding?.onTick?.(nowMs);
-      if (exchange.response.writableEnded) exchange.cutSlowReader(limits.idleTimeoutMs, nowMs);
+      if (exchange.response.ended) exchange.cutSlowReader(limits.idleTimeoutMs, nowMs);
       else if (nowMs - exchange.progressMs > limitMs(exchange.waiting, limits)) {
         exchange.forwarding?.late();
       }

@@ -1,6 +1,6 @@
-import type { ServerResponse } from "node:http";
+import type { Answer } from "../../wire/answer.ts";
 
-type Ending = { readonly response: ServerResponse; readonly body: Buffer };
+type Ending = { readonly response: Answer; readonly body: Buffer };
 
 let endings: Ending[] = [];
 
@@ -10,13 +10,13 @@ let endings: Ending[] = [];
  * costs more than the write; writes in a row find the reader awake: a seventh of the CPU of a
  * request on Redis.
  */
-export function endTogether(response: ServerResponse, body: Buffer | undefined): void {
-  if (body === undefined) response.end("", "latin1");
+export function endTogether(response: Answer, body: Buffer | undefined): void {
+  if (body === undefined) response.end();
   else if (endings.push({ response, body }) === 1) setImmediate(endAll);
 }
 
 function endAll(): void {
   const ready = endings;
   endings = [];
-  for (const { response, body } of ready) response.end(body.toString("latin1"), "latin1");
+  for (const { response, body } of ready) response.end(body.toString("latin1"));
 }

@@ -43,15 +43,17 @@ function judge(gateway: Gateway, serves: readonly Served[], exchange: Exchange):
   if (gateway.draining === "closed") return refuse("draining");
   const { request } = exchange;
   const raw = {
-    method: request.method as string,
-    url: request.url as string,
-    version: request.httpVersion,
+    method: request.method,
+    url: request.target,
+    version: request.version,
     rawHeaders: request.rawHeaders,
   };
   const judged = judgeHead(raw, loosestLimits(serves));
   if (!judged.ok) return judged;
   const head = judged.value;
   exchange.readHead(head);
+  // Judged above as strictly; whatever the two do not read alike is no request.
+  if (request.framing === "unclear") return refuse("bad_request", "unclear framing");
 
   const upgrade = judgeUpgrade(head, exchange);
   if (!upgrade.ok) return upgrade;
@@ -102,7 +104,7 @@ function find(served: Served, method: string, path: string) {
  * target like any other (docs/reference/http.md#deprecation).
  */
 function findAnyway(serves: readonly Served[], exchange: Exchange): void {
-  const { method = "", url = "", rawHeaders } = exchange.request;
+  const { method, target: url, rawHeaders } = exchange.request;
   const hosts = rawHeaders.filter((_, i) => rawHeaders[i - 1]?.toLowerCase() === "host" && i % 2);
   const [host = ""] = hosts;
   const served = hosts.length > 1 ? undefined : servedAt(serves, hostName(host));

@@ -15,7 +15,7 @@ import {
 } from "../../core/refusal.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway } from "../exchange/served.ts";
-import { DISCARD_BYTES_MAX, lingerOnClose } from "../node/linger.ts";
+import { DISCARD_BYTES_MAX } from "../node/linger.ts";
 
 const CHALLENGE = 'Bearer realm="tollgate"';
 /** Seconds, where nothing says when: a hint (docs/reference/http.md#retry-after). */
@@ -29,7 +29,7 @@ export async function sendRefusal(
 ): Promise<void> {
   exchange.refuse(refusal);
   const over = await learnStanding(gateway, exchange, statusOf(refusal.code) === 401);
-  if (exchange.response.headersSent || exchange.socket.destroyed) return;
+  if (exchange.response.headWritten || exchange.socket.destroyed) return;
 
   const body = errorBody(refusal);
   if (over || mustClose(gateway, exchange, refusal.code)) exchange.closeAfter();
@@ -43,12 +43,6 @@ export async function sendRefusal(
     ...refusalFields(gateway, exchange, refusal, over),
     ...ownFields(exchange),
   ];
-  if (exchange.last) {
-    const bytesMax = exchange.served?.limits.bodyBytes ?? DISCARD_BYTES_MAX;
-    lingerOnClose(exchange.socket, exchange.request, bytesMax);
-  }
-  // A body that is kept out still has to be read past, or the next request never comes.
-  if (!exchange.request.complete) exchange.request.resume();
   exchange.response.writeHead(statusOf(refusal.code), fields);
   exchange.response.end(body);
 }
@@ -60,11 +54,9 @@ export async function sendRefusal(
  */
 export function failExchange(gateway: Gateway, exchange: Exchange, failure: Refusal): void {
   exchange.settle();
-  if (exchange.response.headersSent) {
+  if (exchange.response.headWritten) {
     exchange.explain(failure.why);
-    // The end of an HTTP/1.0 response may be the end of the connection: only a reset tells it apart.
-    if (exchange.head?.version === "1.0") exchange.socket.resetAndDestroy();
-    else exchange.socket.destroy();
+    exchange.response.cut();
   } else if (!exchange.socket.destroyed) {
     void sendRefusal(gateway, exchange, failure);
   } else {
@@ -85,10 +77,10 @@ export async function sendServerOptions(gateway: Gateway, exchange: Exchange): P
 
 /** A preflight is a browser's question, and no call of the API: no key, no charge. */
 export async function sendPreflight(gateway: Gateway, exchange: Exchange): Promise<void> {
-  const { cors, request, response } = exchange;
+  const { cors, origin, response } = exchange;
   await learnStanding(gateway, exchange, false);
   const fields = ["Cache-Control", "no-store", ...ownFields(exchange)];
-  if (cors !== undefined) fields.push(...preflightFields(cors, request.headers.origin));
+  if (cors !== undefined) fields.push(...preflightFields(cors, origin));
   response.writeHead(204, fields);
   response.end();
 }
@@ -170,9 +162,5 @@ function mustClose(gateway: Gateway, exchange: Exchange, code: RefusalCode): boo
   if (gateway.draining !== "no" || exchange.broken !== undefined || closesAfter(code)) return true;
   const { head, request } = exchange;
   if (head === undefined || !hasBody(head) || request.complete) return head === undefined;
-  return (
-    exchange.arrival.asksToContinue ||
-    head.chunked ||
-    (head.contentLength as number) > DISCARD_BYTES_MAX
-  );
+  return head.expectsContinue || head.chunked || (head.contentLength as number) > DISCARD_BYTES_MAX;
 }

@@ -8,24 +8,25 @@ import { countPassedBytes } from "../node/free-buffers.ts";
  * is given and closes it, whatever the backend said. So it gets this one, and the socket stays
  * ours, so that any refusal can still be sent, and in full.
  *
- * Bytes that the client sends early wait here until the tunnel is open. The first write is the head
- * of the 101; every later one is the backend's frames.
+ * Bytes that the client sends early wait in its connection until the tunnel is open. The first write
+ * is the head of the 101; every later one is the backend's frames.
  */
 export class ClientEnd extends Duplex {
-  readonly #socket: Socket;
+  #socket: Socket | undefined;
   readonly #frames = new Frames();
   #open = false;
 
-  /** `left` is called when the client ends its side before there is a tunnel. */
-  constructor(socket: Socket, left: () => void) {
+  constructor() {
     super({ decodeStrings: false });
+    this.on("error", () => undefined);
+  }
+
+  /** The tunnel is agreed on: from here on the socket is the tunnel's. */
+  open(socket: Socket): void {
     this.#socket = socket;
     socket.on("data", this.#take);
-    socket.once("end", () => {
-      if (this.#open) this.push(null);
-      else left();
-    });
-    this.on("error", () => undefined);
+    socket.once("end", () => this.push(null));
+    socket.resume();
   }
 
   /** True while a frame of ours may follow what the backend has sent. */
@@ -36,17 +37,17 @@ export class ClientEnd extends Duplex {
   // Methods of a socket that the library calls and a stream does not have.
 
   setTimeout(ms: number): this {
-    this.#socket.setTimeout(ms);
+    this.#socket?.setTimeout(ms);
     return this;
   }
 
   setNoDelay(on: boolean): this {
-    this.#socket.setNoDelay(on);
+    this.#socket?.setNoDelay(on);
     return this;
   }
 
   setKeepAlive(on: boolean, delayMs: number): this {
-    this.#socket.setKeepAlive(on, delayMs);
+    this.#socket?.setKeepAlive(on, delayMs);
     return this;
   }
 
@@ -57,7 +58,7 @@ export class ClientEnd extends Duplex {
   }
 
   override _read(): void {
-    this.#socket.resume();
+    this.#socket?.resume();
   }
 
   override _write(chunk: Buffer | string, _encoding: string, done: () => void): void {
@@ -66,22 +67,22 @@ export class ClientEnd extends Duplex {
     countPassedBytes(bytes.length);
     if (this.#open) this.#frames.pass(bytes);
     this.#open = true;
-    if (this.#socket.write(bytes)) done();
-    else this.#socket.once("drain", done);
+    if (this.#socket?.write(bytes) === false) this.#socket.once("drain", done);
+    else done();
   }
 
   override _final(done: () => void): void {
-    this.#socket.end();
+    this.#socket?.end();
     done();
   }
 
   override _destroy(_error: Error | null, done: () => void): void {
-    this.#socket.off("data", this.#take);
+    this.#socket?.off("data", this.#take);
     done();
   }
 
   readonly #take = (chunk: Buffer): void => {
     countPassedBytes(chunk.length);
-    if (!this.push(chunk)) this.#socket.pause();
+    if (!this.push(chunk)) this.#socket?.pause();
   };
 }

@@ -5,7 +5,7 @@ import { closeFrame, wrongSwitch } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import type { Loss } from "../../wire/connection.ts";
-import type { Forwarding } from "../exchange/exchange.ts";
+import type { Forwarding } from "../exchange/forwarding.ts";
 import type { OpenTunnel, TunnelRegister, Upgrade } from "../exchange/open-tunnel.ts";
 import type { Served } from "../exchange/served.ts";
 import type { Admitted } from "../forward/backend-request.ts";
@@ -60,6 +60,8 @@ class Tunnel implements Forwarding, OpenTunnel {
   #request: ClientRequest | undefined;
   #backend: Socket | undefined;
   #answering = false;
+  /** An ordinary response in place of a 101. */
+  #answer: IncomingMessage | undefined;
   #bytes = 0;
   #settled = false;
 
@@ -75,26 +77,29 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   start(): void {
     const { gateway, exchange, backend, target } = this.#admitted;
-    const { request, socket } = exchange;
     const { options } = backend.upstreams;
     const upstream = backend.upstreams.pick();
-    const client = new ClientEnd(socket, () => socket.destroy());
+    const client = new ClientEnd();
     this.#upstream = upstream;
     this.#client = client;
     started.set(client, this);
     exchange.forward(this);
     exchange.tryAt(upstream.origin);
     exchange.wait("connection", gateway.elapsed());
-    request.url = target;
-    request.headers = handshakeFields(this.#admitted, upstream, this.#nonce);
+    const headers = handshakeFields(this.#admitted, upstream, this.#nonce);
+    const request = { method: "GET", url: target, headers, socket: client, connection: client };
     const to = {
       target: upstream.origin,
       connectTimeout: options.connectTimeoutMs,
       ...(options.ca === undefined ? {} : { ca: options.ca }),
       ssl: { minVersion: "TLSv1.2", servername: options.serverName },
     };
-    proxy.ws(request, client as unknown as Socket, Buffer.alloc(0), to, (error) =>
-      this.#failed(error),
+    proxy.ws(
+      request as unknown as IncomingMessage,
+      client as unknown as Socket,
+      Buffer.alloc(0),
+      to,
+      (error) => this.#failed(error),
     );
   }
 
@@ -136,6 +141,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     }
     this.#reports("succeeded");
     exchange.switch(gateway.elapsed());
+    this.#client?.open(exchange.connection.takeOver());
     answer.headers = switchFields(this.#admitted, rawHeaders, this.#nonce);
   }
 
@@ -158,19 +164,13 @@ class Tunnel implements Forwarding, OpenTunnel {
     exchange.answer(promisedBytes, gateway.elapsed());
     const { response } = exchange;
     response.writeHead(status, answerFields(this.#admitted, rawHeaders, status));
-    // Flushes the head as the bytes that it is: flushHeaders() would make UTF-8 of it.
-    response.write("", "latin1");
+    response.flush();
+    this.#answer = answer;
     answer.on("data", (chunk: Buffer) => {
       exchange.took(chunk.length, gateway.elapsed());
       if (response.write(chunk)) return;
       answer.pause();
       exchange.wait("reader", gateway.elapsed());
-    });
-    // Node reports "drain" to responses of its own connections alone, and gave this one away: the
-    // socket has to be asked.
-    exchange.socket.on("drain", () => {
-      exchange.wait("download", gateway.elapsed());
-      answer.resume();
     });
     answer.once("end", () => {
       this.#settle();
@@ -193,6 +193,12 @@ class Tunnel implements Forwarding, OpenTunnel {
     const bytes = exchange.socket.bytesRead + exchange.socket.bytesWritten;
     if (bytes !== this.#bytes) exchange.progress(nowMs);
     this.#bytes = bytes;
+  }
+
+  drained(): void {
+    const { gateway, exchange } = this.#admitted;
+    if (exchange.waiting === "reader") exchange.wait("download", gateway.elapsed());
+    this.#answer?.resume();
   }
 
   late(): void {

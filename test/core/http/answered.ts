@@ -6,8 +6,8 @@ type Facts = Partial<Omit<Answered, "found">> & { readonly lifecycle?: Lifecycle
 
 function answered({ lifecycle, ...facts }: Facts): Answered {
   const operation = lifecycle === undefined ? undefined : { lifecycle };
-  const plain = { standing: undefined, cost: 1, policy: undefined, last: false, cors: undefined };
-  return { id: "r", ...plain, found: { operation }, request: { headers: {} }, ...facts };
+  const plain = { standing: undefined, cost: 1, policy: undefined, cors: undefined };
+  return { id: "r", ...plain, found: { operation }, origin: undefined, ...facts };
 }
 
 /** Our fields of a response that nothing else is known of; the request id is the first. */

@@ -14,7 +14,7 @@ const CORS = [
 ];
 
 const OURS = [
-  ...["connection", "ratelimit", "ratelimit-policy", "x-ratelimit-cost", "x-ratelimit-limit"],
+  ...["ratelimit", "ratelimit-policy", "x-ratelimit-cost", "x-ratelimit-limit"],
   ...["x-ratelimit-remaining", "x-ratelimit-reset", "x-ratelimit-window", "x-request-id"],
 ];
 const POLICY: CorsPolicy = {

@@ -79,7 +79,7 @@ test("4.2 past the address's allowance it is still 401, with Retry-After and Con
     const answer = await client.ask();
     assert.deepEqual([answer.status, rateOf(answer).remaining], [401, remaining]);
     assert.deepEqual(valuesOf(answer, "Retry-After"), []);
-    assert.deepEqual(valuesOf(answer, "Connection"), ["keep-alive"]);
+    assert.deepEqual(valuesOf(answer, "Connection"), []);
   }
   const over = await client.ask();
   told({ status: 401, code: "key_missing" }, over);

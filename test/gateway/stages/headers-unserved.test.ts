@@ -105,9 +105,10 @@ test("5 what the parser answers has none of them, no X-Request-Id and no request
   const lines = house.lines.length;
   for (const [bytes, status] of [
     ["GET /v1/pets HTTP/1.1\r\nHost: a\r\nX A: b\r\n\r\n", 400],
-    ["XYZ /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n", 501],
+    ["PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 501],
+    ["DESCRIBE rtsp://a/ RTSP/1.0\r\n\r\n", 501],
     ["GET /v1/pets HTTP/1.2\r\nHost: a\r\n\r\n", 505],
-    [`GET /v1/pets HTTP/1.1\r\nHost: a\r\nA: ${"a".repeat(40_000)}\r\n\r\n`, 431],
+    [`GET /v1/pets HTTP/1.1\r\nHost: a\r\nA: ${"a".repeat(60_000)}\r\n\r\n`, 431],
   ] as const) {
     await using client = await openClient(house.port);
     client.write(bytes);

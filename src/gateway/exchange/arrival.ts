@@ -1,0 +1,25 @@
+import type { Answer } from "../../wire/answer.ts";
+import type { ReceivedRequest } from "../../wire/request.ts";
+import type { ServerConnection } from "../../wire/server-connection.ts";
+import type { Upgrade } from "./open-tunnel.ts";
+
+/** The request, its answer and the connection that both belong to. */
+export type Parts = {
+  readonly request: ReceivedRequest;
+  readonly response: Answer;
+  readonly connection: ServerConnection;
+};
+
+/** Known when the head has come. `last`: nothing that follows on the connection is a request. */
+export type Arrival = {
+  readonly id: string;
+  readonly startedMs: number;
+  readonly peer: string;
+  /** The one environment of the listener, where it has one: that of every request to it. */
+  readonly environment: string | undefined;
+  /** The client's address: the peer's, or as a trusted proxy tells it. */
+  readonly client: string;
+  /** Set where the client asks for a WebSocket: then this request is its last. */
+  readonly upgrade: Upgrade | undefined;
+  readonly last: boolean;
+};
