@@ -188,6 +188,23 @@ describe("more accounts than a call carries", () => {
   });
 });
 
+describe("more strikes than a call carries", () => {
+  it("are refused from memory at once: nobody waits for the call after the next", async () => {
+    using house = openBatch();
+    const names = Array.from({ length: 257 }, (_, i) => ({ environment: `e${i}`, account: "a1" }));
+    const first = names.map((name) => house.batch.spend(name, ask));
+    await called(house, 2);
+    for (const call of house.calls) call.answer();
+    await Promise.all(first);
+    const answers = names.map((name) => house.batch.spend(name, ask));
+    const waiting = answers.filter((answer) => answer instanceof Promise);
+    assert.equal(waiting.length, 256);
+    await called(house, 3);
+    house.calls[2]?.answer();
+    await Promise.all(waiting);
+  });
+});
+
 describe("a call that nobody waits for any more", () => {
   const granted = (count: number): Verdict => ({
     ...spent(),

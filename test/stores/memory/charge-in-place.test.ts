@@ -30,6 +30,17 @@ const step = fc.record({
   cost: costs,
 });
 
+describe("chargeInPlace, at the end of a window,", () => {
+  it("leaves it to decide(), at the very millisecond too", () => {
+    const usage = { minute: { startMs: START, count: 1, refusedMs: 0 } };
+    const account: Account = { ...NEW_ACCOUNT, usage };
+    const ask: Ask = { limits: [{ window: "minute", limit: 9 }], bans: undefined, units: 1 };
+    assert.equal(chargeInPlace(account, ask, START + 60_000), undefined);
+    assert.equal(chargeInPlace(account, ask, START + 59_999)?.granted, 1);
+    assert.equal(chargeInPlace(account, ask, START - 1), undefined);
+  });
+});
+
 describe("chargeInPlace", () => {
   it("answers, and leaves the account, as decide() does, or changes nothing", () => {
     let charged = 0;

@@ -119,7 +119,7 @@ describe("what was admitted here", () => {
     await eventually(() => house.gate.health().ok);
     assert.equal(lost, 2);
     await admit(house.store, 1, DAY);
-    assert.deepEqual(await counted(redis), { d: 20 });
+    await eventually(async () => assert.deepEqual(await counted(redis), { d: 20 }));
     assert.equal(house.store.charges?.().uncertainUnits, 9);
   });
 
@@ -155,6 +155,54 @@ describe("what was admitted here", () => {
     await eventually(() => house.gate.health().ok);
     await leave(proxy, house.store);
     assert.equal(await admit(house.store, 60, ask), 20);
+  });
+});
+
+describe("a debt", () => {
+  it("is charged at the end of a gateway that met one failure and no request since", async () => {
+    const house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    await redis.config("SET", "maxmemory", "1");
+    assert.equal(await admit(house.store, 1, DAY), 1);
+    await redis.config("SET", "maxmemory", "0");
+    await house.store.close();
+    assert.deepEqual(await counted(redis), { d: 2 });
+    assert.equal(house.store.charges?.().lostUnits, 0);
+  });
+
+  it("is lost, and told, at the end of a gateway whose store is away", async () => {
+    const house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 4, DAY), 4);
+    await house.store.close();
+    assert.equal(house.store.charges?.().lostUnits, 4);
+    const lines = house.told.filter(({ message }) => message === "charges_lost");
+    assert.deepEqual(
+      lines.map(({ details }) => details?.units),
+      [4],
+    );
+    await proxy.listen();
+  });
+
+  it("of more accounts than fit in a call is kept whole when the first call fails", async () => {
+    let fails = true;
+    const failing = (shared: SharedStore): SharedStore => ({
+      ...shared,
+      runOn: async (...call) => {
+        if (fails) throw new StoreFailure("LOADING", "it is loading its data", "no");
+        return shared.runOn(...call);
+      },
+    });
+    await using house = await openFallback(proxy, { through: failing });
+    await leave(proxy, house.store);
+    const ids = Array.from({ length: 600 }, (_, i) => `many${i}`);
+    for (const id of ids) assert.equal(await admit(house.store, 1, DAY, id), 1);
+    await proxy.listen();
+    await sleep(1_200);
+    fails = false;
+    await eventually(() => house.gate.health().ok);
+    for (const id of ids) assert.deepEqual(await counted(redis, id), { d: 1 }, id);
   });
 });
 

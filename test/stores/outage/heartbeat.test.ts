@@ -82,6 +82,15 @@ describe("the gateways that share a limit", () => {
   });
 });
 
+describe("gateways whose heartbeat is of the future", () => {
+  it("are damage, and count no more after the next heartbeat", async () => {
+    await using _house = await openFallback(server);
+    await beaten(1);
+    await redis.zadd(GATEWAYS, Date.now() + 3_600_000, "from the future");
+    await eventually(async () => assert.equal(await redis.zcard(GATEWAYS), 1));
+  });
+});
+
 describe("the store's now", () => {
   it("is told by the store, whatever the clock of this machine says", async () => {
     const real = Date.now.bind(Date);

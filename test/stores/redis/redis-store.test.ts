@@ -76,6 +76,18 @@ describe("an account in Redis", () => {
     assert.ok(bytes <= 50 * windows, `${bytes} bytes for ${windows} windows`);
   });
 
+  it("lives as long as its strikes count, where that is longer than its windows", async () => {
+    const clock = clockAt(NOON);
+    const { store } = await openHere({ now: clock.now });
+    const limits = [{ window: "minute", limit: 1 }] as const;
+    const bans = { ...DEFAULT_BANS, withinMs: 10 * 86_400_000 };
+    for (let i = 0; i < 3; i++) {
+      await spend(store, account("struck"), { limits, bans, units: 1 });
+      clock.by(1_001);
+    }
+    assert.ok((await redis.pttl(accountKey("tg", account("struck")))) > 9 * 86_400_000);
+  });
+
   it("loses the windows of operations that are over with the next write", async () => {
     const clock = clockAt(NOON);
     const { store } = await openHere({ now: clock.now });

@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { Ask } from "../../../src/core/quota/decide.ts";
+import { Answers } from "../../../src/stores/batch/answers.ts";
+import { refuses, remember } from "../../../src/stores/batch/last-answers.ts";
+import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
+import { account } from "../redis/redis-kit.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const TRIP = { sentMs: 1_000, receivedMs: 1_004, nowMs: NOON };
+const ask: Ask = { limits: [{ window: "minute", limit: 60 }], bans: DEFAULT_BANS, units: 1 };
+const windows = [{ window: "minute", limit: 60, used: 60, resetMs: NOON + 60_000 }] as const;
+const full = {
+  ...{ nowMs: NOON, granted: 0, windows, ban: undefined, strikes: 0 },
+  ...{ strikeDueMs: NOON + 1_001, repaired: false },
+};
+const last = remember(ask, full, TRIP);
+const id = "production:a";
+
+describe("an answer of a call that left before its account was forgotten", () => {
+  for (const [which, name] of [
+    ["that account", account("a")],
+    ["every account", undefined],
+  ] as const) {
+    it(`is old, where ${which} was forgotten`, () => {
+      const answers = new Answers(() => NOON);
+      const forgotten = answers.begin();
+      answers.forget(name);
+      answers.keep(id, last, forgotten);
+      assert.equal(answers.get(id), undefined);
+    });
+  }
+
+  it("is kept where another account was forgotten", () => {
+    const answers = new Answers(() => NOON);
+    const forgotten = answers.begin();
+    answers.forget(account("b"));
+    answers.keep(id, last, forgotten);
+    assert.equal(answers.get(id), last);
+  });
+
+  it("is told of nothing that is forgotten once its call has ended", () => {
+    const answers = new Answers(() => NOON);
+    const forgotten = answers.begin();
+    answers.end(forgotten);
+    answers.forget();
+    assert.equal(forgotten.size, 0, "a call that is over gathers nothing more");
+  });
+});
+
+describe("a ban policy that a reload changed", () => {
+  it("leaves the next refusal to the store, which knows when a strike is due by it", () => {
+    assert.equal(refuses(last, ask, NOON), "surely");
+    const bans = { ...DEFAULT_BANS, graceMs: 0 };
+    assert.equal(refuses(last, { ...ask, bans }, NOON), "no");
+    assert.equal(refuses(last, { ...ask, bans: { ...DEFAULT_BANS, observe: true } }, NOON), "no");
+  });
+});

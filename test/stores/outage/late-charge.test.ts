@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { lateCharge } from "../../../src/stores/outage/late-charge.ts";
+import { createSharedStore } from "../../../src/stores/redis/decider.ts";
+import { accountKey } from "../../../src/stores/redis/keyspace.ts";
+import { connectRedis } from "../../../src/stores/redis/single-link.ts";
+import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { account } from "../redis/redis-kit.ts";
+
+const { server, redis } = await redisOfFile();
+const HOUR_MS = 3_600_000;
+const name = account("late");
+const key = accountKey("tg", name);
+const startMs = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+
+async function charge(units: number, giveUpMs = performance.now() + 2_000) {
+  const link = connectRedis({ address: server.address });
+  await link.tried;
+  const shared = createSharedStore(link, "tg");
+  await shared.learnClock(0, 2_000);
+  try {
+    const owed = { name, units: [{ counter: "hour", startMs: startMs(), units }] };
+    return await lateCharge(shared, [owed], giveUpMs);
+  } finally {
+    await link.close();
+  }
+}
+
+describe("a late charge", () => {
+  it("gives a new hash the life of its window, and never shortens one", async () => {
+    await redis.del(key);
+    assert.deepEqual(await charge(3), [[3]]);
+    const life = await redis.pttl(key);
+    assert.ok(life > 0 && life <= HOUR_MS + 60_000, `${life}`);
+    await redis.pexpire(key, 40 * 24 * HOUR_MS);
+    assert.deepEqual(await charge(2), [[5]]);
+    assert.ok((await redis.pttl(key)) > 39 * 24 * HOUR_MS, "its life is only ever lengthened");
+    await redis.pexpire(key, 1_000);
+    await charge(1);
+    assert.ok((await redis.pttl(key)) > 1_000);
+  });
+
+  it("takes the place of a key of another type", async () => {
+    await redis.del(key);
+    await redis.lpush(key, "damage");
+    assert.deepEqual(await charge(4), [[4]]);
+    assert.equal(await redis.type(key), "hash");
+  });
+
+  it("charges nothing once its time is over, and says so", async () => {
+    await redis.del(key);
+    await assert.rejects(charge(4, performance.now() - 5_000), { code: "LATE", executed: "no" });
+    assert.equal(await redis.exists(key), 0);
+  });
+});
