@@ -111,6 +111,26 @@ describe("a store that stands still for 300 ms, three times over, with 300 reque
     assert.ok(used >= admitted && used <= admitted + uncertain, `${used} of ${admitted}`);
   });
 
+  for (const mode of ["local", "deny", "allow"] as const) {
+    it(`under ${mode} runs no call that was sent while it stood still: none is uncertain`, async () => {
+      const redis = await startRedis();
+      closing.push(() => redis.close());
+      const house = await gateway(redis, { onStoreFailure: mode });
+      let admitted = await burst(house, 1);
+      await known([house]);
+      redis.stop();
+      admitted += await burst(house, 20);
+      await sleep(100);
+      redis.cont();
+      await known([house]);
+      await eventually(async () => {
+        assert.equal((await house.store.peek(name, ask)).windows[0]?.used, admitted);
+      });
+      assert.equal(admitted, mode === "deny" ? 1 : 21);
+      assert.deepEqual(house.store.charges?.(), { uncertainUnits: 0, lostUnits: 0 });
+    });
+  }
+
   it("under allow charges what it admitted, once", async () => {
     const redis = await startRedis();
     closing.push(() => redis.close());
@@ -209,5 +229,29 @@ describe("a Redis that keeps each write, killed and started again", () => {
     }
     for (let i = 0; i < 4; i++) admitted += await burst(house, LIMIT);
     assert.ok(admitted <= LIMIT, `${admitted} admitted`);
+  });
+});
+
+describe("two gateways that lost the store, of which one is back before the other", () => {
+  it("leave the share of the other one alone until it has charged what it admitted", async () => {
+    const redis = await startRedis();
+    const proxies = [await openTcpProxy(redis), await openTcpProxy(redis)] as const;
+    closing.push(() => redis.close(), ...proxies.map((proxy) => () => proxy.close()));
+    const [first, second] = [await gateway(proxies[0]), await gateway(proxies[1])];
+    await sleep(1_200);
+    let admitted = (await burst(first, 5)) + (await burst(second, 5));
+    await known([first, second]);
+    await Promise.all(proxies.map((proxy) => proxy.refuse()));
+    await eventually(() => !first.gate.health().ok && !second.gate.health().ok);
+    for (const house of [first, second]) admitted += await burst(house, LIMIT);
+    assert.equal(admitted, 300, "each its share");
+    await proxies[0].listen();
+    await eventually(() => first.gate.health().ok);
+    admitted += await burst(first, LIMIT);
+    assert.equal(admitted, 300, "the share of the other is not for this one");
+    await proxies[1].listen();
+    await known([first, second]);
+    for (const house of [first, second]) admitted += await burst(house, LIMIT);
+    assert.ok(admitted <= LIMIT + 1, `${admitted} admitted`);
   });
 });
