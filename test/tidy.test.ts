@@ -13,7 +13,10 @@ const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
 const EXCEPTIONS: Readonly<Record<string, string>> = {};
 
 const SOURCES = new Map(
-  globSync(["src/**/*.{ts,lua}", "test/**/*.ts", "scripts/**/*.ts", "bench/**/*.ts"], { cwd: ROOT })
+  globSync(["src/**/*.{ts,lua}", "test/**/*.ts", "scripts/**/*.ts", "bench/**/*.ts"], {
+    cwd: ROOT,
+    exclude: ["**/node_modules/**"],
+  })
     .sort()
     .map((path) => [path, read(path)] as const),
 );

@@ -1,10 +1,11 @@
 import { createServer } from "node:http";
+import { options } from "./accounts.mjs";
 
-/** The cheapest backend that Node can be: one small JSON text for everything. */
+// The floor of any server on Node: it forwards nothing.
 const BODY = Buffer.from('{"id":1,"name":"Rex","categoryId":1,"status":"available"}');
 const HEAD = ["Content-Type", "application/json", "Content-Length", String(BODY.length)];
 
-createServer({ keepAliveTimeout: 65_000 }, (_request, response) => {
+createServer({ keepAliveTimeout: 600_000, noDelay: true }, (_request, response) => {
   response.writeHead(200, HEAD);
   response.end(BODY);
-}).listen(Number(process.argv[2]), "127.0.0.1");
+}).listen(options.port, "127.0.0.1");

@@ -1,0 +1,53 @@
+import { availableParallelism, cpus, loadavg, release, type } from "node:os";
+import type { Machine, PARTS, Report, RunOptions } from "../report/report.ts";
+import { targetsOf } from "../report/targets.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
+import { compareVariants } from "./compare.ts";
+import { measureGrowth } from "./growth.ts";
+import { measureRefusals } from "./refusals.ts";
+
+/** The whole benchmark; `say` is told how far it is. */
+export async function runBenchmark(
+  options: RunOptions,
+  say: (text: string) => void,
+): Promise<Report> {
+  const machine = thisMachine();
+  const broken: { title: string; why: string }[] = [];
+  const doing = async <T>(
+    part: (typeof PARTS)[number],
+    work: (stage: Stage) => Promise<T>,
+    none: T,
+  ) => {
+    if (!options.parts.includes(part)) return none;
+    try {
+      await using stage = await openStage();
+      return await work(stage);
+    } catch (error) {
+      // An hour of measuring is not lost for what fails last.
+      broken.push({ title: `all of ${part}`, why: String(error) });
+      return none;
+    }
+  };
+  const compared = await doing("variants", (stage) => compareVariants(stage, options, say), {
+    rows: [],
+    noise: {},
+    leftOut: [],
+  });
+  const refusals = await doing("refusals", (stage) => measureRefusals(stage, options, say), []);
+  const growth = await doing("growth", (stage) => measureGrowth(stage, options, say), []);
+  const { rows: variants, noise } = compared;
+  const leftOut = [...compared.leftOut, ...broken];
+  const measured = { variants, refusals, growth };
+  const madeAt = new Date().toISOString();
+  return { madeAt, machine, options, noise, leftOut, ...measured, targets: targetsOf(measured) };
+}
+
+function thisMachine(): Machine {
+  return {
+    processor: cpus()[0]?.model ?? "unknown",
+    cores: availableParallelism(),
+    system: `${type()} ${release()}`,
+    node: process.version,
+    loadBefore: loadavg()[0] ?? 0,
+  };
+}
