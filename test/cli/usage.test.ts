@@ -14,7 +14,7 @@ afterAll(() => folder[Symbol.asyncDispose]());
 describe("wrong usage ends with 64, in words on stderr and nothing on stdout", () => {
   const CREATE = ["keys", "create", "--env", "production", "--plan", "free"];
   const WRONG: readonly [args: readonly string[], says: RegExp][] = [
-    [["frobnicate"], /Unknown verb "frobnicate": expected start, pets, .*usage/],
+    [["frobnicate"], /Unknown verb "frobnicate": expected init, start, pets, .*usage/],
     [["keys"], /Expected create, list, show, .*rotate, revoke.* after keys: found nothing/],
     [["keys", "frobnicate"], /found "frobnicate"/],
     [["help", "frobnicate"], /Unknown verb "frobnicate"/],

@@ -147,7 +147,7 @@ describe("/api is guarded", () => {
     const rows = [
       ["PUT", "/api/keys", "GET, HEAD, POST"],
       ["GET", "/api/keys/x/revoke", "POST"],
-      ["POST", "/api/bans/x", "DELETE"],
+      ["POST", "/api/bans/x", "GET, HEAD, DELETE"],
       ["DELETE", "/api/config", "GET, HEAD"],
       ["OPTIONS", "/api/keys", "GET, HEAD, POST"],
     ];
