@@ -42,7 +42,7 @@ const CLOSED: readonly (readonly [inside: RegExp, importers: RegExp])[] = [
 
 /** Each library has one door: the files that may name it. */
 const LIBRARIES: Readonly<Record<string, RegExp>> = {
-  undici: /^gateway\/(?:forward|upstreams)\//,
+  undici: /^gateway\/upstreams\/health-check/,
   "http-proxy-3": /^gateway\/tunnel\//,
   "rate-limiter-flexible": /^gateway\/client\/failure-allowance/,
   ioredis: /^stores\/redis\//,
