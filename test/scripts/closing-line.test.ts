@@ -22,7 +22,7 @@ const FILES: readonly [name: string, text: string, status: number, last: string,
     'it("takes long", () => new Promise((resolve) => setTimeout(resolve, 600)));',
     0,
     "1 passed, 0 failed",
-    /slowest\n {2}0\.6 s {2}takes long \(test\/slow\.test\.ts\)\n/,
+    /slowest\n {2}\d\.\d s {2}takes long \(test\/slow\.test\.ts\)\n/,
   ],
   [
     "failing",

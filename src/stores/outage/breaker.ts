@@ -23,8 +23,15 @@ export type BreakerContext = {
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
-/** Gateways that may have admitted shares since `sinceMs`, of the clock of bucket 0. */
-type Others = { readonly sinceMs: number; pending: number; untilMs: number };
+/**
+ * Gateways that may have admitted shares and not charged them yet. `sinceMs`, of the clock of bucket
+ * 0: when the store was seen to be back. A gateway with no debt from before that instant has none
+ * from this absence; one that had none earlier may still have asked in vain.
+ */
+type Others = { sinceMs: number; pending: number; untilMs: number };
+
+/** The store is not back yet: later than any heartbeat. */
+const NOT_BACK_MS = Number.MAX_SAFE_INTEGER;
 
 /** A gateway that is not back by then has died, and its shares with it. */
 const OTHERS_MS_MAX = 5_000;
@@ -171,16 +178,27 @@ export class Breaker {
     return !this.isTripped && !this.#accounts.debts.any && this.#settling === undefined;
   }
 
-  /** Since when other gateways may have admitted what they have not charged; undefined for none. */
-  get othersSinceMs(): number | undefined {
-    return this.#others?.sinceMs;
+  /** Whether other gateways may have admitted what they have not charged. */
+  get awaitsOthers(): boolean {
+    return this.#others !== undefined;
   }
 
-  /** So many gateways, this one too, have owed nothing since then. */
-  othersSettled(settled: number): void {
+  /**
+   * When the store was seen to be back, while other gateways may have admitted what they have not
+   * charged; undefined where there is nothing to wait for, or the store is not back.
+   */
+  get othersSinceMs(): number | undefined {
+    const sinceMs = this.#others?.sinceMs;
+    return sinceMs === NOT_BACK_MS ? undefined : sinceMs;
+  }
+
+  /** So many gateways, this one too, owe nothing that is older than `sinceMs`. */
+  othersSettled(settled: number, sinceMs: number): void {
     if (this.isSettled) this.#isAbsent = false;
     if (this.#others === undefined) return;
     this.#awaitOthers();
+    // The heartbeat that counted them was sent before this absence was over.
+    if (sinceMs < this.#others.sinceMs) return;
     this.#others.pending = Math.max(0, this.#gatewaysThen - settled);
     if (this.#others.pending > 0 && performance.now() < this.#others.untilMs) return;
     this.#others = undefined;
@@ -195,7 +213,8 @@ export class Breaker {
 
   /** The store is back: the others have from now on so long to come back too. */
   #awaitOthers(): void {
-    if (this.#others === undefined || this.#others.untilMs !== Number.POSITIVE_INFINITY) return;
+    if (this.#others === undefined || this.#others.sinceMs !== NOT_BACK_MS) return;
+    this.#others.sinceMs = this.#context.shared.clockOf(0).now();
     this.#others.untilMs = performance.now() + OTHERS_MS_MAX;
   }
 
@@ -223,7 +242,7 @@ export class Breaker {
 
   /** The first failure after an answer: an absence begins, with shares of its own. */
   #begin(failure: StoreFailure): void {
-    const { heart, policy, shared } = this.#context;
+    const { heart, policy } = this.#context;
     this.#first = failure;
     this.#isAbsent = true;
     this.#wentMs = this.#now();
@@ -231,9 +250,8 @@ export class Breaker {
     this.#accounts.forget();
     this.#pendingBefore = this.#others?.pending ?? 0;
     const pending = policy.onStoreFailure === "local" ? this.#gatewaysThen - 1 : 0;
-    const sinceMs = shared.clockOf(0).now();
-    this.#others =
-      pending > 0 ? { sinceMs, pending, untilMs: Number.POSITIVE_INFINITY } : undefined;
+    const untilMs = Number.POSITIVE_INFINITY;
+    this.#others = pending > 0 ? { sinceMs: NOT_BACK_MS, pending, untilMs } : undefined;
   }
 
   /** As many accounts in a call as fit. */

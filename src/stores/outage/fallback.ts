@@ -231,9 +231,7 @@ class Breakers implements Fallback {
   }
 
   #awaitsOthers(): boolean {
-    return this.#breakers.some(({ isTripped, othersSinceMs }) => {
-      return !isTripped && othersSinceMs !== undefined;
-    });
+    return this.#breakers.some(({ isTripped, awaitsOthers }) => !isTripped && awaitsOthers);
   }
 
   async #beat(): Promise<void> {
@@ -241,16 +239,22 @@ class Breakers implements Fallback {
       // Debts of the last failures wait for no request.
       const open = this.#breakers.filter(({ isTripped }) => !isTripped);
       await Promise.allSettled(open.map((breaker) => breaker.prepare()));
-      const isSettled = this.#breakers.every((breaker) => breaker.isSettled);
       const since = this.#breakers.map(({ othersSinceMs = 0 }) => othersSinceMs);
       const sinceMs = Math.max(...since);
-      const settled = await this.#heart.beat(this.#beatLateMs, 0, { isSettled, sinceMs });
+      const debts = { settledMs: this.#settledMs(), sinceMs };
+      const settled = await this.#heart.beat(this.#beatLateMs, 0, debts);
       this.#beatsMissed = 0;
-      for (const breaker of open) breaker.othersSettled(settled);
+      for (const breaker of open) breaker.othersSettled(settled, sinceMs);
     } catch (error) {
       this.#beatsMissed += 1;
       if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.isAway(0)) this.#trip(0, translate(error));
     }
+  }
+
+  /** See DebtState. */
+  #settledMs(): number {
+    if (!this.#breakers.every((breaker) => breaker.isSettled)) return 0;
+    return this.#shared.clockOf(0).before(this.#shared.answeredUntilMs()) ?? 0;
   }
 
   /** Lets a breaker recover that answers; returns how many accounts were charged then. */

@@ -4,11 +4,12 @@ import { runScript, type SharedStore } from "../redis/decider.ts";
 import { script } from "../redis/script.ts";
 
 /**
- * KEYS: the gateways by their last heartbeat; those that owe nothing. ARGV: this gateway, 1 to live or
- * 0 to leave, 1 when it owes nothing, an instant of the store's clock. Returns the gateways of the
- * last 5 s, the store's now, whether this one was still among them (if not, the others may be missing
- * too), and how many have owed nothing at a heartbeat after that instant. The first
- * write is one that needs memory: after any other, a script is not stopped when there is none.
+ * KEYS: the gateways by their last heartbeat; those that owe nothing, by the instant up to which that
+ * is certain. ARGV: this gateway, 1 to live or 0 to leave, that instant of its own or 0, and another
+ * instant, both of the store's clock. Returns the gateways of the last 5 s, the store's now, whether
+ * this one was still among them (if not, the others may be missing too), and how many are certain to
+ * owe nothing from before the other instant. The first write is one that needs memory: after any
+ * other, a script is not stopped when there is none.
  */
 const BEAT = script(`
 local time = redis.call('TIME')
@@ -18,7 +19,7 @@ if ARGV[2] == '1' then redis.call('ZADD', KEYS[1], now, ARGV[1]) else redis.call
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[1], 60000)
-if ARGV[2] == '1' and ARGV[3] == '1' then redis.call('ZADD', KEYS[2], now, ARGV[1]) else redis.call('ZREM', KEYS[2], ARGV[1]) end
+if ARGV[2] == '1' and ARGV[3] ~= '0' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1]) else redis.call('ZREM', KEYS[2], ARGV[1]) end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - 5000)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[2], 60000)
@@ -31,17 +32,22 @@ return { redis.call('ZCARD', KEYS[1]), now, there, redis.call('ZCOUNT', KEYS[2],
 const COUNTED_MS = 5_000;
 const LEAVE_LATE_MS = 500;
 
-/** Whether this gateway owes the store anything; `sinceMs` is an instant of the store's clock. */
-export type DebtState = { readonly isSettled: boolean; readonly sinceMs: number };
-const UNSETTLED: DebtState = { isSettled: false, sinceMs: 0 };
+/**
+ * Whether this gateway owes the store anything, by instants of the store's clock. `settledMs`: it
+ * owes nothing, and every decision that it asked for before then has its answer; 0 where it owes. A
+ * heartbeat may lie in the socket of a store that stands still, so that the instant at which the
+ * store reads it says nothing. `sinceMs`: the instant to compare those of the others with.
+ */
+export type DebtState = { readonly settledMs: number; readonly sinceMs: number };
+const UNSETTLED: DebtState = { settledMs: 0, sinceMs: 0 };
 
 export type Heartbeat = {
   /** Gateways with a heartbeat in the 5 s before the last one of ours; at least 1. */
   gateways(): number;
   /**
    * Beats once: a write, so it says whether the store works. In another bucket of a Cluster than 0,
-   * where the gateways are counted, it says no more than that. Gives how many gateways have owed
-   * nothing since `sinceMs`. Rejects when no answer comes in time.
+   * where the gateways are counted, it says no more than that. Gives how many gateways owe nothing
+   * that is older than `sinceMs`. Rejects when no answer comes in time.
    */
   beat(lateMs: number, bucket?: number, debts?: DebtState): Promise<number>;
   /** This gateway counts no more. Never rejects. */
@@ -60,9 +66,9 @@ export function createHeartbeat(
   const gateways = () => {
     return performance.now() < held.untilMs ? Math.max(counted, held.gateways) : counted;
   };
-  const send = (alive: 1 | 0, bucket: number, { isSettled, sinceMs }: DebtState) => {
+  const send = (alive: 1 | 0, bucket: number, { settledMs, sinceMs }: DebtState) => {
     const [all, settled] = ["gateways", "settled"].map((of) => `${prefix}:{${bucket}}:${of}`);
-    const args = [2, all as string, settled as string, id, alive, isSettled ? 1 : 0, sinceMs];
+    const args = [2, all as string, settled as string, id, alive, settledMs, sinceMs];
     return runScript(link, BEAT, all as string, args);
   };
 

@@ -31,6 +31,8 @@ export type SharedStore = {
     args: readonly Argument[],
     giveUpMs?: number,
   ): Promise<unknown>;
+  /** Every decision that was asked for before this instant of performance.now() has its answer. */
+  answeredUntilMs(): number;
   /** Runs a script on one key, by its digest where the server knows it. Rejects with StoreFailure. */
   run(script: Script, key: string, args: readonly Argument[]): Promise<unknown>;
   /** The key of the account's hash. */
@@ -58,6 +60,7 @@ export function createSharedStore(
   return {
     decide: (asks, giveUpMs) => decider.decide(asks, giveUpMs).catch(failed(asks.length)),
     runOn: (...call) => decider.runOn(...call),
+    answeredUntilMs: () => Math.min(performance.now(), ...decider.unansweredMs),
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
     keyOf: (name) => accountKey(prefix, name),
     clockOf: (bucket) => decider.clockOf(bucket),
@@ -74,6 +77,8 @@ class Decider {
   readonly #clocks: readonly StoreClock[];
   /** By bucket: until when, on performance.now(), its asks go singly. */
   readonly #motion = new Map<number, number>();
+  /** When each decision without an answer was asked for, on performance.now(): a few at most. */
+  readonly unansweredMs: number[] = [];
 
   constructor(link: Link, prefix: string, { clock }: SharedOptions) {
     this.#link = link;
@@ -97,6 +102,16 @@ class Decider {
   }
 
   async decide(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]> {
+    const sentMs = performance.now();
+    this.unansweredMs.push(sentMs);
+    try {
+      return await this.#decide(asks, giveUpMs);
+    } finally {
+      this.unansweredMs.splice(this.unansweredMs.indexOf(sentMs), 1);
+    }
+  }
+
+  async #decide(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]> {
     if (asks.length === 1 || !this.#link.clustered) return this.#call(asks, giveUpMs);
     const bucket = bucketOfKey(this.#keyed(asks[0] as NamedAsk).key);
     if ((this.#motion.get(bucket) ?? 0) > performance.now()) return this.#singly(asks, giveUpMs);

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it, vi } from "vitest";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { createHeartbeat } from "../../../src/stores/outage/heartbeat.ts";
+import { createSharedStore } from "../../../src/stores/redis/decider.ts";
+import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { redisOfFile } from "../../support/redis/redis-of-file.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
@@ -109,5 +112,23 @@ describe("the store's now", () => {
       assert.ok(Math.abs(verdict.nowMs - storeMs) < 5_000, `${verdict.nowMs - storeMs} ms off`);
       await redis.flushall();
     }
+  });
+});
+
+describe("a heartbeat that lay in the socket of a store that stood still", () => {
+  it("says up to when its gateway owed nothing, not that it owes nothing now", async () => {
+    const link = connectRedis({ address: server.address });
+    await link.tried;
+    const shared = createSharedStore(link, "late");
+    const [waiting, other] = [createHeartbeat(shared, "late"), createHeartbeat(shared, "late")];
+    const [seconds] = await redis.time();
+    const settledMs = Number(seconds) * 1_000;
+    await other.beat(1_000, 0, { settledMs, sinceMs: 0 });
+    const settledSince = (sinceMs: number) => waiting.beat(1_000, 0, { settledMs: 0, sinceMs });
+    assert.equal(await settledSince(settledMs - 1), 1);
+    assert.equal(await settledSince(settledMs), 0);
+    await other.beat(1_000, 0, { settledMs: 0, sinceMs: 0 });
+    assert.equal(await settledSince(settledMs - 1), 0);
+    await link.close();
   });
 });

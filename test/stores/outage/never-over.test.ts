@@ -48,8 +48,16 @@ async function known(houses: readonly FallbackHouse[]): Promise<void> {
   }
 }
 
-/** Stops the servers for 300 ms while each gateway has 300 requests under way. */
+/**
+ * Stops the servers for 300 ms while each gateway has 300 requests under way. Of several gateways
+ * each has lost the store: one whose calls ran before the stop has not, and the shares of the others
+ * are then beside the limit (docs/reference/store.md#shares).
+ */
 async function stall(servers: readonly TestRedis[], houses: readonly FallbackHouse[]) {
+  const stop = () => {
+    for (const server of servers) server.stop();
+  };
+  if (houses.length > 1) stop();
   const bursts = houses.map(async (house) => {
     let sum = 0;
     for (let i = 0; i < 30; i++) {
@@ -60,7 +68,7 @@ async function stall(servers: readonly TestRedis[], houses: readonly FallbackHou
   });
   const all = Promise.all([...bursts, ...houses.map((house) => burst(house, 300))]);
   await new Promise(setImmediate);
-  for (const server of servers) server.stop();
+  stop();
   await sleep(300);
   for (const server of servers) server.cont();
   return (await all).reduce((sum, admitted) => sum + admitted, 0);
