@@ -61,7 +61,7 @@ test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at
   const told = await metrics(served);
   assert.ok((told.get('tollgate_config_reloads_total{result="failure"}') ?? 0) >= RELOADS / 2);
   const mistake = served.said.find(({ level, msg }) => level === "error" && msg !== "event");
-  assert.match(String(mistake?.msg), /tollgate\.yaml:\d+:\d+: /, "file and line are told");
+  assert.match(String(mistake?.why), /tollgate\.yaml:\d+:\d+: /, "file and line are told");
   const active = [...told.keys()].filter((name) => name.startsWith("tollgate_config_info"));
   const shown = await (await fetch(`${served.adminUrl}/api/config`)).json();
   assert.deepEqual(active, [`tollgate_config_info{hash="${(shown as { hash: string }).hash}"}`]);

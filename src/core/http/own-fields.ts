@@ -45,7 +45,7 @@ function described(value: (lifecycle: Lifecycle) => string | undefined): Row["va
  * The gateway's own fields of a response, one row for each (docs/reference/http.md#rate-limit-fields).
  * A new field is a new row. Those of CORS are in cors.ts, those of a refusal in its row.
  */
-export const OWN_FIELDS: readonly Row[] = [
+const OWN_FIELDS: readonly Row[] = [
   { name: "X-Request-Id", value: ({ id }) => id, replaces: "always", exposed: true },
   {
     name: "X-RateLimit-Limit",

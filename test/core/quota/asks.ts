@@ -7,13 +7,13 @@ import {
   WINDOWS,
 } from "../../../src/core/quota/windows.ts";
 
-export const OPERATIONS: readonly Operation[] = [
+const OPERATIONS: readonly Operation[] = [
   { id: "1z141z3", name: "createPet" },
   { id: "7", name: "listPets" },
 ];
 
 /** One to five windows with limits from 1 to `max`, or now and then the largest that there is. */
-export function planUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
+function planUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
   return fc
     .uniqueArray(
       fc.record({
