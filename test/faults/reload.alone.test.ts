@@ -60,7 +60,7 @@ test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at
   assert.ok(grown < 25, `${grown} MiB more`);
   const told = await metrics(served);
   assert.ok((told.get('tollgate_config_reloads_total{result="failure"}') ?? 0) >= RELOADS / 2);
-  const mistake = served.said.find(({ level, msg }) => level === "error" && msg !== "event");
+  const mistake = served.said.find(({ kind }) => kind === "config_refused");
   assert.match(String(mistake?.why), /tollgate\.yaml:\d+:\d+: /, "file and line are told");
   const active = [...told.keys()].filter((name) => name.startsWith("tollgate_config_info"));
   const shown = await (await fetch(`${served.adminUrl}/api/config`)).json();
