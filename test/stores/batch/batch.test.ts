@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
 import type { Ask } from "../../../src/core/quota/decide.ts";
 import type { Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
@@ -185,6 +186,8 @@ describe("a flood", () => {
       // A strike is under way: this is about others, and about itself.
       store.forget(account(i % 2 === 0 ? "other" : "x0"));
       await answer;
+      // A strike comes more than the grace of 0 ms after the one before.
+      await sleep(2);
     }
     assert.equal((await spend(store, account("x0"), ask)).verdict.ban?.offences, 1);
   });
