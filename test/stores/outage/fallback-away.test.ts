@@ -95,7 +95,9 @@ describe("a store that is away when the gateway starts", () => {
 
 describe("what a gateway does meanwhile", () => {
   it("deny: gives no answer, and charges nothing later", async () => {
-    await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
+    await using house = await openFallback(proxy, {
+      policy: { onStoreFailure: "deny", storeTimeoutMs: 500 },
+    });
     await admit(house.store, 1, DAY);
     await leave(proxy, house.store);
     for (let i = 0; i < 10; i++) {
