@@ -183,8 +183,9 @@ describe("the numbers of the page", () => {
       house.said
         .filter(({ msg }) => msg === "event")
         .map(({ kind, account = "–" }) => [String(kind).replaceAll("_", " "), account]);
+    // The ban is told a moment after the answer that it was earned by.
+    await eventually(() => assert.ok(logged().some(([kind]) => kind === "ban")));
     await eventually(async () => assert.deepEqual(await shown(), logged().toReversed()));
-    assert.ok(logged().some(([kind]) => kind === "ban"));
     await house.issue();
     await eventually(async () => {
       assert.deepEqual(await shown(), logged().toReversed());
