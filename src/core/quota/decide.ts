@@ -67,6 +67,8 @@ export type Ask = {
   readonly bans: BanPolicy | undefined;
   readonly units: number;
   readonly cost?: number;
+  /** The requests were refused already, from an earlier answer: they may be strikes, and none is granted. */
+  readonly strikesOnly?: boolean;
 };
 export const COST_MAX = 1e6;
 
@@ -106,12 +108,13 @@ export function fits(used: number, cost: number, limit: number): boolean {
  * differential test holds the two together.
  */
 export function decide(account: Account, ask: Ask, nowMs: number): Decision {
-  const { limits, bans, units, cost = 1 } = ask;
+  const { limits, bans, units, cost = 1, strikesOnly = false } = ask;
   const past = present(account, ask, nowMs);
   const { usage, ban } = past;
 
   const banned = ban !== undefined && bans !== undefined && ban.untilMs > nowMs;
-  const granted = banned ? 0 : Math.max(0, Math.min(units, roomFor(cost, usage, limits)));
+  const room = banned || strikesOnly ? 0 : roomFor(cost, usage, limits);
+  const granted = Math.max(0, Math.min(units, room));
   charge(usage, limits, granted * cost);
 
   const refused = units - granted;

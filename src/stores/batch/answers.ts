@@ -1,8 +1,8 @@
-import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { type AccountName, type Answer, accountId } from "../interface/quota-store.ts";
 import { AgingMap } from "./aging-map.ts";
-import { type LastAnswer, refuses, verdictSince } from "./last-answers.ts";
+import { type LastAnswer, mayEarnBan, refuses, verdictSince } from "./last-answers.ts";
 
 /** The accounts forgotten since a call left: its verdict of them is old. */
 export type Forgotten = ReadonlySet<string>;
@@ -44,6 +44,12 @@ export class Answers {
     else this.#last.set(id, answer);
   }
 
+  /** Keeps a ban that was earned while no request waited: the next refusal tells it. */
+  keepUntold(id: string, earned: Ban | undefined): void {
+    const whole = this.#last.get(id)?.whole;
+    if (earned !== undefined && whole !== undefined) whole.untold = earned;
+  }
+
   /** Forgets one account, or all. */
   forget(name?: AccountName): void {
     for (const since of this.#underWay) since.add(name === undefined ? ALL : accountId(name));
@@ -60,13 +66,26 @@ export class Answers {
   /** Counted from when the call was sent: early costs a command, late would break a promise. */
   refuses(known: LastAnswer, ask: Ask): ReturnType<typeof refuses> {
     if (known.whole === undefined) return "no";
-    const { nowMs, sentMs } = known.trip;
-    return refuses(known, ask, this.#clock?.() ?? nowMs + performance.now() - sentMs);
+    return refuses(known, ask, this.#latestNow(known));
+  }
+
+  /** Whether a strike that reaches the store within `onItsWayMs` could be the one that bans. */
+  mayEarnBan(known: LastAnswer, { bans }: Ask, onItsWayMs: number): boolean {
+    return mayEarnBan(known, bans, this.#latestNow(known) + onItsWayMs);
   }
 
   refused(known: LastAnswer, ask: Ask): Answer {
     const verdict = verdictSince(known, this.#sinceReceived(known), ask.limits);
-    return { verdict, unspent: 0, admitted: false, by: "memory" };
+    const answer = { verdict, unspent: 0, admitted: false, by: "memory" } as const;
+    const earned = known.whole?.untold;
+    if (known.whole === undefined || earned === undefined) return answer;
+    known.whole.untold = undefined;
+    return { ...answer, earned };
+  }
+
+  /** Now on the store's clock, or a little later: its answer was made after the call was sent. */
+  #latestNow({ trip: { nowMs, sentMs } }: LastAnswer): number {
+    return this.#clock?.() ?? nowMs + performance.now() - sentMs;
   }
 
   #sinceReceived({ trip: { nowMs, receivedMs } }: LastAnswer): number {

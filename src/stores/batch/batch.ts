@@ -95,7 +95,11 @@ export class Batch {
     clearTimeout(this.#strikeTimer);
   }
 
-  /** One strike of an account is under way at a time, and as many accounts wait as fit in a call. */
+  /**
+   * One strike of an account is under way at a time, and as many accounts as fit in a call. The
+   * request waits for it only where it could be told of a ban; else it is refused at once, and the
+   * store hears of its strike alone.
+   */
   #strike(id: string, name: AccountName, ask: Ask, known: LastAnswer) {
     const { answers, outage } = this.#options;
     const queue = this.#queue(name);
@@ -103,10 +107,13 @@ export class Batch {
     if (known.whole?.striking || full || outage.isAway(queue.number))
       return answers.refused(known, ask);
     if (known.whole !== undefined) known.whole.striking = true;
-    const merged: MergedAsk = { id, name, ask, known, waiting: [] };
+    const onItsWayMs = this.#queues.size * STRIKE_PAUSE_MS + outage.patienceMs;
+    const waits = answers.mayEarnBan(known, ask, onItsWayMs);
+    const asked = waits ? ask : { ...ask, strikesOnly: true };
+    const merged: MergedAsk = { id, name, ask: asked, known, waiting: [] };
     queue.strikes.push(merged);
     this.#paceStrikes();
-    return wait(merged);
+    return waits ? wait(merged) : answers.refused(known, ask);
   }
 
   #paceStrikes(): void {
@@ -184,9 +191,11 @@ export class Batch {
 
   #send(queue: CallQueue, merged: readonly MergedAsk[]): void {
     const { answers, outage } = this.#options;
-    const asks = merged.map(({ name, ask: { limits: all, bans, cost = 1 }, waiting }) => {
-      const limits = outage.limitsFor(queue.number, name, all);
-      return { name, ask: { limits, bans, units: waiting.length, cost } };
+    const asks = merged.map(({ name, ask, waiting }) => {
+      const { bans, cost = 1, strikesOnly = false } = ask;
+      const limits = outage.limitsFor(queue.number, name, ask.limits);
+      const units = strikesOnly ? 1 : waiting.length;
+      return { name, ask: { limits, bans, units, cost, strikesOnly } };
     });
     const call: Call = { asks: merged, isOver: false };
     const forgotten = answers.begin();
@@ -259,6 +268,7 @@ export class Batch {
     const before = answers.get(id);
     onVerdict(name, verdict, countLost(before, ask, verdict));
     answers.keep(id, remember(ask, verdict, trip, before), forgotten);
+    if (waiting.length === 0) answers.keepUntold(id, verdict.earned);
     const { granted } = verdict;
     const { cost = 1 } = ask;
     for (let i = 0; i < waiting.length; i++) {

@@ -45,6 +45,8 @@ export type Whole = {
   readonly strikes: number;
   /** A strike of this account is under way: its further refusals are answered from here. */
   striking: boolean;
+  /** A ban of which no request was told yet that earned it. */
+  untold: Ban | undefined;
 };
 
 /** `strikeDueMs` is the earliest instant of a strike by refusals of this window, as far as known. */
@@ -103,7 +105,7 @@ function wholeOf(
   const others = kept.filter(({ counter, resetMs }) => {
     return resetMs > nowMs && !windows.some((one) => one.counter === counter);
   });
-  return { windows: [...windows, ...others], ban, strikes, striking: false };
+  return { windows: [...windows, ...others], ban, strikes, striking: false, untold: undefined };
 }
 
 /** The window that ends last of those without room for the cost. */
@@ -242,4 +244,19 @@ export function refuses(
   if (bans === undefined) return "surely";
   if (!samePolicy(policy, bans)) return "no";
   return nowMs < last.strikeDueMs ? "surely" : "strike";
+}
+
+/**
+ * Whether a strike that the store hears of by `latestMs` of its clock could be the one that bans. Since
+ * the last answer strikes of other gateways may have come, one in each grace.
+ */
+export function mayEarnBan(
+  { whole, trip }: LastAnswer,
+  bans: BanPolicy | undefined,
+  latestMs: number,
+): boolean {
+  if (whole === undefined || bans === undefined) return false;
+  if (bans.graceMs === 0) return true;
+  const others = Math.floor((latestMs - trip.nowMs) / bans.graceMs);
+  return whole.strikes + others + 1 >= bans.strikes;
 }

@@ -27,7 +27,10 @@ export function accountOf(id: string): AccountName {
  */
 export type Answer = {
   readonly verdict: Verdict;
-  /** The ban that this very request earned, in force or observed. */
+  /**
+   * The ban that this very request earned, in force or observed; or that a refusal before it earned
+   * which had its answer already.
+   */
   readonly earned?: Ban;
   /** Units of the same verdict that were admitted after this one: it was merged with other asks. */
   readonly unspent: number;

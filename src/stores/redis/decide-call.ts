@@ -74,7 +74,8 @@ export function decideArguments(asks: readonly KeyedAsk[], clockMs: number): (st
       indexes.set(plan, index);
     }
     keys.push(key);
-    units.push(ask.units * CALL_ACCOUNTS_MAX + index);
+    const asked = ask.units * CALL_ACCOUNTS_MAX + index;
+    units.push(ask.strikesOnly ? -asked : asked);
   }
   return keys.concat(clockMs, terms, lengths, indexes.size, ...indexes.keys(), units);
 }

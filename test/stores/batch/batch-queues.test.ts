@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Ask, Verdict } from "../../../src/core/quota/decide.ts";
+import type { Ask, Ban, Verdict } from "../../../src/core/quota/decide.ts";
 import { Answers } from "../../../src/stores/batch/answers.ts";
 import { Batch, type NamedAsk, type Outcome } from "../../../src/stores/batch/batch.ts";
 import type { Outage } from "../../../src/stores/batch/outage.ts";
@@ -13,6 +13,9 @@ const NOON = Date.UTC(2026, 5, 15, 12);
 const DAY_END = Date.UTC(2026, 5, 16);
 const limits = [{ window: "day", limit: 1 }] as const;
 const ask: Ask = { limits, bans: DEFAULT_BANS, units: 1 };
+/** Each further strike could be the one that bans. */
+const banAtOnce: Ask = { ...ask, bans: { ...DEFAULT_BANS, strikes: 2 } };
+const BAN: Ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "day", offences: 1 };
 const AWAY = new StoreFailure("unreachable", "away", "no");
 
 /**
@@ -32,6 +35,7 @@ function spent(): Verdict {
 
 type Calling = {
   readonly names: readonly string[];
+  readonly asks: readonly NamedAsk[];
   answer(outcome?: Outcome): void;
 };
 
@@ -74,7 +78,7 @@ function openBatch() {
     call: (asks: readonly NamedAsk[]) => {
       return new Promise((resolve) => {
         const answer = (outcome: Outcome = spent()) => resolve(asks.map(() => outcome));
-        calls.push({ names: asks.map(({ name }) => name.account), answer });
+        calls.push({ names: asks.map(({ name }) => name.account), asks, answer });
       });
     },
     queueOf: (name) => Number(name.account.slice(1)),
@@ -93,9 +97,9 @@ const called = (house: House, count: number) =>
   eventually(() => assert.equal(house.calls.length, count));
 
 /** Lets the batch know that the account's day is spent. */
-async function exhaust(house: House, name: string): Promise<void> {
+async function exhaust(house: House, name: string, asked = ask): Promise<void> {
   const before = house.calls.length;
-  const first = house.batch.spend(account(name), ask);
+  const first = house.batch.spend(account(name), asked);
   await called(house, before + 1);
   house.calls.at(-1)?.answer();
   await first;
@@ -137,7 +141,8 @@ describe("strikes of several lanes", () => {
 
   it("that fail are refusals all the same, and the next one strikes again", async () => {
     using house = openBatch();
-    await exhaust(house, "a1");
+    const ask = banAtOnce;
+    await exhaust(house, "a1", ask);
     house.calls.length = 0;
     const strike = house.batch.spend(account("a1"), ask);
     await called(house, 1);
@@ -151,6 +156,57 @@ describe("strikes of several lanes", () => {
     await called(house, 2);
     house.calls[1]?.answer();
     await next;
+  });
+});
+
+describe("a strike that cannot be the one that bans", () => {
+  it("is refused at once, and goes to the store as a strike that charges nothing", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    const answer = house.batch.spend(account("a1"), ask);
+    assert.ok("admitted" in answer && !answer.admitted && answer.by === "memory");
+    await called(house, 2);
+    const [sent] = house.calls[1]?.asks ?? [];
+    assert.deepEqual([sent?.ask.units, sent?.ask.strikesOnly], [1, true]);
+    house.calls[1]?.answer();
+  });
+
+  it("waits from the one on that could be, and is told of the ban", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1", banAtOnce);
+    const answer = house.batch.spend(account("a1"), banAtOnce);
+    assert.ok(answer instanceof Promise);
+    await called(house, 2);
+    const [sent] = house.calls[1]?.asks ?? [];
+    assert.deepEqual([sent?.ask.units, sent?.ask.strikesOnly], [1, false]);
+    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: BAN });
+    const told = await answer;
+    assert.ok("earned" in told && told.earned === BAN);
+  });
+
+  it("leaves a ban that it earned all the same to be told to the next refused, once", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    void house.batch.spend(account("a1"), ask);
+    await called(house, 2);
+    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: BAN });
+    await new Promise(setImmediate);
+    const [next, last] = [1, 2].map(() => house.batch.spend(account("a1"), ask));
+    assert.ok(next && "earned" in next && next.earned === BAN);
+    assert.ok(last && !("earned" in last));
+  });
+
+  it("that is lost admits nobody later, and the next one strikes again", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    void house.batch.spend(account("a1"), ask);
+    await called(house, 2);
+    house.calls[1]?.answer({ failure: new StoreFailure("unreachable", "cut", "unknown") });
+    await new Promise(setImmediate);
+    assert.deepEqual([house.gate.decided, house.uncertain], [[], []]);
+    void house.batch.spend(account("a1"), ask);
+    await called(house, 3);
+    house.calls[2]?.answer();
   });
 });
 
@@ -192,6 +248,7 @@ describe("more strikes than a call carries", () => {
   it("are refused from memory at once: nobody waits for the call after the next", async () => {
     using house = openBatch();
     const names = Array.from({ length: 257 }, (_, i) => ({ environment: `e${i}`, account: "a1" }));
+    const ask = banAtOnce;
     const first = names.map((name) => house.batch.spend(name, ask));
     await called(house, 2);
     for (const call of house.calls) call.answer();

@@ -6,6 +6,7 @@ import type { Ask, Ban, Verdict } from "../../../src/core/quota/decide.ts";
 import { AgingMap } from "../../../src/stores/batch/aging-map.ts";
 import {
   type LastAnswer,
+  mayEarnBan,
   refuses,
   remember,
   verdictSince,
@@ -70,6 +71,18 @@ describe("what is known of an account", () => {
     const known = remember(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
     assert.equal(refuses(known, ASK, NOON + 1_000), "surely");
     assert.equal(refuses(known, ASK, NOON + 1_001), "strike");
+  });
+
+  it("knows which strike could ban: by its number, and by one a grace from other gateways", () => {
+    const at = (strikes: number, laterMs: number, bans = DEFAULT_BANS) => {
+      const known = remember({ ...ASK, bans }, verdict([60, 60], { strikes }), TRIP);
+      return mayEarnBan(known, bans, NOON + laterMs);
+    };
+    assert.deepEqual([at(18, 999), at(19, 0)], [false, true], "the twentieth bans");
+    assert.deepEqual([at(18, 1_000), at(17, 1_999), at(17, 2_000)], [true, false, true]);
+    assert.equal(at(0, 0, { ...DEFAULT_BANS, graceMs: 0 }), true, "many may come at once");
+    assert.equal(mayEarnBan(remember(ASK, verdict([60, 60]), TRIP), undefined, NOON), false);
+    assert.equal(mayEarnBan(remember(ASK, verdict([1, 1]), TRIP), DEFAULT_BANS, NOON), false);
   });
 
   it("refuses the cost that was refused, and asks the store for one that fits", () => {

@@ -11,7 +11,12 @@ export const ACCOUNTS = 3;
 type Step =
   | {
       readonly kind: "ask";
-      readonly asks: readonly { account: number; units: number; cost: number }[];
+      readonly asks: readonly {
+        account: number;
+        units: number;
+        cost: number;
+        strikesOnly: boolean;
+      }[];
     }
   | { readonly kind: "terms"; readonly account: number; readonly limits: readonly Limit[] }
   | { readonly kind: "policy"; readonly bans: BanPolicy | undefined }
@@ -45,6 +50,10 @@ const units = fc.oneof(
   { weight: 3, arbitrary: fc.integer({ min: 0, max: 15 }) },
   { weight: 1, arbitrary: fc.constant(999_999_999_990) },
 );
+const strikesOnly = fc.oneof(
+  { weight: 4, arbitrary: fc.constant(false) },
+  { weight: 1, arbitrary: fc.constant(true) },
+);
 const damage: fc.Arbitrary<Damage> = fc.record({
   field: fc.constantFrom<Damage["field"]>(
     "second",
@@ -72,7 +81,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 60,
     arbitrary: fc.record({
       kind: fc.constant("ask" as const),
-      asks: fc.array(fc.record({ account, units, cost: costs }), { minLength: 1, maxLength: 4 }),
+      asks: fc.array(fc.record({ account, units, cost: costs, strikesOnly }), {
+        minLength: 1,
+        maxLength: 4,
+      }),
     }),
   },
   { weight: 6, arbitrary: fc.record({ kind: fc.constant("terms" as const), account, limits }) },

@@ -109,6 +109,7 @@ async function play(redis: Redis, run: Sequence) {
         bans,
         units: ask.units,
         cost: ask.cost,
+        strikesOnly: ask.strikesOnly,
       },
     }));
     const verdicts = asks.map(({ ask }, i) => {

@@ -37,15 +37,17 @@ end
 local decide
 for i = 1, #KEYS do
   local ask = tonumber(ARGV[first_ask + i])
+  local grants = ask >= 0
+  ask = abs(ask)
   local index = ask % 256
   local units = (ask - index) / 256
   local plan = plans[index + 1]
   local at = n + 1
-  if units > 0 and charge(KEYS[i], units * plan[4], plan) then
+  if grants and units > 0 and charge(KEYS[i], units * plan[4], plan) then
     out[at] = units
   else
     decide = decide or decider()
-    decide(KEYS[i], units, plan)
+    decide(KEYS[i], units, plan, grants)
   end
 end
 return out

@@ -6,7 +6,8 @@
 --      2  the ban policy, "strikes within grace forgetAfter observe", or "" when bans are off
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
 --      4  how many plans follow; each "cost field limit field limit ..."
---         then one number per key: units * 256 + plan, plans counted from 0
+--         then one number per key: units * 256 + plan, plans counted from 0; negative where the
+--         units were refused already, and may only be strikes
 -- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
 -- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
 -- repaired, strikes, the next strike's instant, and 0 without a ban or 1 for one in force, 2 for one
@@ -152,7 +153,7 @@ local function decider()
     return last
   end
 
-  return function(key, units, plan)
+  return function(key, units, plan, grants)
     local fields, limits, count, cost = plan[1], plan[2], plan[3], plan[4]
     local repaired, dirty = false, false
     local stored = read(key)
@@ -203,7 +204,7 @@ local function decider()
     -- The ban, then every window: charged all or none.
     local banned = bans and ban and ban[1] > now
     local granted = 0
-    if not banned and units > 0 then
+    if grants and not banned and units > 0 then
       granted = units
       if cost > 0 then
         for i = 1, count do granted = min(granted, floor((limits[i] - used[i]) / cost)) end
