@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { test } from "vitest";
+import { openBackend } from "../../support/gateway/backend.ts";
 import { openHouse } from "../../support/gateway/house.ts";
+import { startLoad } from "../../support/gateway/load.ts";
+import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { ask, errorOf, openClient, rateOf } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
@@ -167,4 +171,37 @@ test("a reload with a mistake keeps the old configuration, and says the line", a
   assert.equal(rateOf(await ask(house.port, { key })).limit, 60);
   const [said] = house.said.filter(({ level }) => level === "error");
   assert.match(String(said?.why), /tollgate\.yaml:\d+:\d+: /);
+});
+
+test("connections to a backend that a reload took away are closed, the busy ones when they are done", async () => {
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await using old = await openBackend(async ({ target }, response) => {
+    if (target.endsWith("/2")) await held;
+    response.end("{}");
+  });
+  const connected = () => old.connections() - old.closed();
+  await using house = await openHouse({ environment: { upstreams: [old.origin] } });
+  const { key } = await house.issue({ plan: "business" });
+  const busy = house.ask(key, "/v1/pets/2");
+  await eventually(() => assert.equal(old.seen.length, 1));
+  const load = startLoad(`${house.url}/v1/pets/1`, key, 100);
+  await eventually(() => assert.ok(old.seen.length > 20));
+
+  await using fresh = await openBackend();
+  const text = await readFile(house.file, "utf8");
+  await writeFile(house.file, text.replace(old.origin, fresh.origin));
+  assert.equal((await house.started.reload()).ok, true);
+  await eventually(() => assert.ok(fresh.seen.length > 20));
+  await eventually(() => assert.equal(connected(), 1));
+  const went = await load.stop();
+  assert.deepEqual(
+    went.filter((one) => !("status" in one) || one.status !== 200),
+    [],
+  );
+  answer();
+  assert.equal((await busy).status, 200);
+  await eventually(() => assert.equal(connected(), 0));
 });

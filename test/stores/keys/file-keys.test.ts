@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import {
+import files, {
   chmod,
   chown,
   lstat,
@@ -12,9 +12,10 @@ import {
   truncate,
   writeFile,
 } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, it, vi } from "vitest";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
@@ -101,6 +102,26 @@ describe("The file of keys on disk", () => {
     );
     assert.match(told[0] ?? "", /keys\.json:2:\d+: .*The keys read before stay in use/);
     assert.match(told[4] ?? "", /Cannot find the keys file/);
+  });
+
+  it("that was refused is not read again until it changes", async () => {
+    const store = await open();
+    await add(store, record("k_1"));
+    await writeFile(path, "{");
+    await eventually(() => assert.equal(store.health().ok, false));
+    const [reads, looks] = [vi.spyOn(files, "readFile"), vi.spyOn(files, "stat")];
+    syncBuiltinESMExports();
+    const times = (spy: { readonly mock: { readonly calls: readonly unknown[][] } }) =>
+      spy.mock.calls.filter(([name]) => name === path).length;
+    try {
+      await eventually(() => assert.ok(times(looks) >= 3), { withinMs: 20_000 });
+      assert.equal(times(reads), 0);
+      await writeFile(path, "{}");
+      await eventually(() => assert.equal(times(reads), 1));
+    } finally {
+      vi.restoreAllMocks();
+      syncBuiltinESMExports();
+    }
   });
 
   it("that was removed under a gateway is not begun anew with a single key", async () => {

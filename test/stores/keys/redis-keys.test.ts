@@ -235,16 +235,30 @@ describe("Keys in Redis", () => {
   it("reach a gateway by the poll whose subscription was cut", async () => {
     const store = await open();
     const writer = await open(undefined, false);
-    for (const client of String(await redis.call("CLIENT", "LIST", "TYPE", "pubsub")).split("\n")) {
-      const id = /^id=(\d+)/.exec(client)?.[1];
-      if (id !== undefined) await redis.call("CLIENT", "KILL", "ID", id);
-    }
+    for (const id of await subscribers()) await redis.call("CLIENT", "KILL", "ID", id);
     const fresh = record("k_1");
     await add(writer, fresh);
     const doneMs = performance.now();
     await eventually(() => store.find(fresh.digest) !== undefined);
     // A second by the poll; twice that where the machine is busy.
     assert.ok(performance.now() - doneMs < 2_000, `${performance.now() - doneMs} ms`);
+  });
+
+  it("are listened to anew once two changes came that no message told", async () => {
+    const store = await open();
+    await add(await open(undefined, false), record("k_1"));
+    await eventually(() => assert.equal(store.records().keys.length, 1));
+    const before = await subscribers();
+    assert.equal(before.length, 1);
+    for (const version of ["7.x", "8.x"]) {
+      const reads = await server.calls("hgetall");
+      await redis.hset(HASH, ":version", version);
+      await eventually(async () => assert.ok((await server.calls("hgetall")) > reads));
+    }
+    await eventually(async () => {
+      const now = await subscribers();
+      assert.deepEqual([now.length, now[0] === before[0]], [1, false]);
+    });
   });
 
   it("reach other gateways by message, without reading all of them again", async () => {
@@ -260,3 +274,9 @@ describe("Keys in Redis", () => {
     assert.ok((await server.calls("hgetall")) - before <= 1);
   });
 });
+
+/** The connections that listen. */
+async function subscribers(): Promise<string[]> {
+  const list = String(await redis.call("CLIENT", "LIST", "TYPE", "pubsub"));
+  return [...list.matchAll(/^id=(\d+)/gm)].map(([, id]) => `${id}`);
+}

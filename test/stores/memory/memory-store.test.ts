@@ -136,6 +136,15 @@ describe("The memory store over a restart", () => {
     ]);
   });
 
+  it("has written all of it when it is closed in the middle of a write", async () => {
+    const store = await open({ everyMs: 5 });
+    for (let i = 0; i < 50_000; i++) spend(store, `a${i}`, ASK);
+    await eventually(() => stat(`${stateFile}.tmp`), { everyMs: 1 });
+    await close(store);
+    await assert.rejects(stat(`${stateFile}.tmp`));
+    assert.deepEqual(await used(await open(), "a49999"), [1, 1]);
+  });
+
   it("writes 100,000 accounts without holding up the event loop for 50 ms", async () => {
     const store = await open();
     for (let i = 0; i < 100_000; i++) spend(store, `acct_${i}`, ASK);

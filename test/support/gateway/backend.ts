@@ -35,6 +35,8 @@ export type Backend = AsyncDisposable & {
   readonly seen: readonly Seen[];
   /** How many connections were ever accepted. */
   readonly connections: () => number;
+  /** How many of them have ended. */
+  readonly closed: () => number;
   /** Replaces the answer for the requests to come. */
   answer(next: Answer): void;
   forget(): void;
@@ -58,6 +60,7 @@ export async function openBackend(
   const seen: Seen[] = [];
   const numbers = new WeakMap<Socket, number>();
   let connections = 0;
+  let closed = 0;
   let answer = first;
   const server = createServer(
     { keepAliveTimeout: 60_000, requestTimeout: 0, ...serverOptions },
@@ -69,6 +72,9 @@ export async function openBackend(
   );
   server.on("connection", (socket) => {
     connections += 1;
+    socket.once("close", () => {
+      closed += 1;
+    });
     numbers.set(socket, connections);
   });
   await new Promise<void>((resolve, reject) => {
@@ -85,6 +91,7 @@ export async function openBackend(
     origin: `http://127.0.0.1:${port}`,
     seen,
     connections: () => connections,
+    closed: () => closed,
     answer: (next) => {
       answer = next;
     },

@@ -1,0 +1,55 @@
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { Gateway, Served } from "../../../src/gateway/exchange/served.ts";
+import { Tunnels } from "../../../src/gateway/tunnel/open-tunnels.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Counts the looks at keys, which are not there yet. */
+function tunnels() {
+  let looks = 0;
+  const keys = {
+    get ready() {
+      looks += 1;
+      return false;
+    },
+  };
+  const all = new Tunnels({ keys } as unknown as Gateway);
+  return { all, looks: () => looks };
+}
+
+const served = { limits: { tunnelsPerKey: 2 } } as unknown as Served;
+const tunnel = (owner: string) => ({ key: undefined, owner, served, close: () => {} });
+
+it("tunnels are looked at each second while one is open, and not once the last has gone", () => {
+  const { all, looks } = tunnels();
+  const [one, other] = [tunnel("k_1"), tunnel("k_2")];
+  all.enter(one);
+  all.enter(other);
+  vi.advanceTimersByTime(3_000);
+  expect(looks()).toBe(3);
+  all.leave(one);
+  vi.advanceTimersByTime(2_000);
+  expect(looks()).toBe(5);
+  all.leave(other);
+  expect(vi.getTimerCount()).toBe(0);
+  vi.advanceTimersByTime(5_000);
+  expect(looks()).toBe(5);
+});
+
+it("a tunnel that comes after the last has gone is looked at again, and leaves once", () => {
+  const { all, looks } = tunnels();
+  const first = tunnel("k_1");
+  all.enter(first);
+  all.leave(first);
+  all.leave(first);
+  const second = tunnel("k_1");
+  expect(all.enter(second)).toBe(true);
+  expect(all.size).toBe(1);
+  vi.advanceTimersByTime(2_000);
+  expect(looks()).toBe(2);
+});
