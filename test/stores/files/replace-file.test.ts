@@ -16,7 +16,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** What was synced: the inode of it, how long it was, and which inode had the file's name then. */
+/** A file or folder that was synced: its inode and length, and the inode that had the file's name then. */
 type Synced = { readonly inode: number; readonly bytes: number; readonly named: number };
 
 /** Looks on while files are synced, which goes on as ever. */
