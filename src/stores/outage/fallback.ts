@@ -247,7 +247,10 @@ class Breakers implements Fallback {
       for (const breaker of open) breaker.othersSettled(settled, sinceMs);
     } catch (error) {
       this.#beatsMissed += 1;
-      if (this.#beatsMissed >= BEATS_MISSED_MAX && !this.isAway(0)) this.#trip(0, translate(error));
+      const failure = translate(error);
+      // A store that a newer gateway has written to is not for this one, from the first heartbeat on.
+      const isOver = this.#beatsMissed >= BEATS_MISSED_MAX || failure.code === "NEWER";
+      if (isOver && !this.isAway(0)) this.#trip(0, failure);
     }
   }
 

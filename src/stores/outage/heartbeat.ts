@@ -4,14 +4,23 @@ import { runScript, type SharedStore } from "../redis/decider.ts";
 import { script } from "../redis/script.ts";
 
 /**
+ * The form of accounts in the store, `lua/account.lua`, that this gateway reads and writes. It rises
+ * when gateways of the version before would read it wrong (docs/operations.md#upgrades).
+ */
+export const ACCOUNTS_FORM = 1;
+
+/**
  * KEYS: the gateways by their last heartbeat; those that owe nothing, by the instant up to which that
- * is certain. ARGV: this gateway, 1 to live or 0 to leave, that instant of its own or 0, and another
+ * is certain; the hash that says the form of accounts, written by the first heartbeat of all. A newer
+ * form than this gateway's is refused before anything is written. ARGV: this gateway, 1 to live or 0 to leave, that instant of its own or 0, and another
  * instant, both of the store's clock. Returns the gateways of the last 5 s, the store's now, whether
  * this one was still among them (if not, the others may be missing too), and how many are certain to
  * owe nothing from before the other instant. The first write is one that needs memory: after any
  * other, a script is not stopped when there is none.
  */
 const BEAT = script(`
+local form = tonumber(redis.call('HGET', KEYS[3], 'version') or 0)
+if form > ${ACCOUNTS_FORM} then return redis.error_reply('NEWER ' .. form) end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local there = redis.call('ZSCORE', KEYS[1], ARGV[1]) and 1 or 0
@@ -19,6 +28,7 @@ if ARGV[2] == '1' then redis.call('ZADD', KEYS[1], now, ARGV[1]) else redis.call
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[1], 60000)
+if form < ${ACCOUNTS_FORM} then redis.call('HSET', KEYS[3], 'version', ${ACCOUNTS_FORM}) end
 if ARGV[2] == '1' and ARGV[3] ~= '0' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1]) else redis.call('ZREM', KEYS[2], ARGV[1]) end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - 5000)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 5000, '+inf')
@@ -67,9 +77,9 @@ export function createHeartbeat(
     return performance.now() < held.untilMs ? Math.max(counted, held.gateways) : counted;
   };
   const send = (alive: 1 | 0, bucket: number, { settledMs, sinceMs }: DebtState) => {
-    const [all, settled] = ["gateways", "settled"].map((of) => `${prefix}:{${bucket}}:${of}`);
-    const args = [2, all as string, settled as string, id, alive, settledMs, sinceMs];
-    return runScript(link, BEAT, all as string, args);
+    const keys = ["gateways", "settled", "form"].map((of) => `${prefix}:{${bucket}}:${of}`);
+    const args = [keys.length, ...keys, id, alive, settledMs, sinceMs];
+    return runScript(link, BEAT, keys[0] as string, args);
   };
 
   return {

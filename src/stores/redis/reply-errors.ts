@@ -15,6 +15,8 @@ const REFUSALS: Record<string, string> = {
   NOREPLICAS: "it has too few replicas to accept writes",
   BUSY: "it is busy running a script",
   LATE: "it got to the call too late",
+  NEWER:
+    "its accounts are of a newer form than this gateway reads: run the version that wrote them, or a later one",
   NOPERM: "the user lacks a permission: docs/operations.md lists those that are needed",
   NOAUTH: "it asks for a password",
   WRONGPASS: "user or password are wrong",

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { readKeys } from "../../src/stores/keys/file-format.ts";
+import { openKeysRedis } from "../../src/stores/keys/redis-keys.ts";
+import { readState } from "../../src/stores/memory/state-file.ts";
+import { openFallback } from "../stores/outage/fallback-kit.ts";
+import { account, perDay } from "../stores/redis/redis-kit.ts";
+import { eventually } from "../support/poll.ts";
+import { redisOfFile } from "../support/redis/redis-of-file.ts";
+import { recorded } from "./first-release.ts";
+
+const { server, redis } = await redisOfFile();
+const FORM = "tg:{0}:form";
+
+/** A key and its account as a version to come might write them. */
+const NEWER_KEY = `{"version":9,"id":"k_9","digest":"${"9".repeat(64)}","fresh":true}`;
+const NEWER_ACCOUNT = `{"version":9,"id":"acme","fresh":true}`;
+const ACCOUNT = `{"version":2,"id":"acme","environment":"production","plan":"free","limits":{},"created":"2026-01-01T00:00:00.000Z"}`;
+
+describe("what a newer version wrote is refused in words", () => {
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "tollgate-newer-"));
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  async function mistakesIn(text: string): Promise<string> {
+    const { damaged } = await readKeys("keys.json", text, { nowMs: 0 });
+    return damaged.flatMap(({ mistakes }) => mistakes.map(({ why }) => why)).join("\n");
+  }
+
+  it("a key file, whole", async () => {
+    const text = (await recorded("keys.json")).replace('"version":1', '"version":9');
+    await assert.rejects(readKeys("keys.json", text, { nowMs: 0 }), /version.*reads versions.*9/);
+  });
+
+  it("a state file, which stays as it was", async () => {
+    const file = join(folder, "state.json");
+    const text = (await recorded("state.json")).replace('"version":1', '"version":9');
+    await writeFile(file, text);
+    await assert.rejects(readState(file), /version.*reads version.*9/);
+    assert.equal(await readFile(file, "utf8"), text);
+  });
+
+  it("a key and an account in a file that it reads otherwise", async () => {
+    const file = (keys: string, accounts: string) =>
+      `{"version":2,"keys":[\n${keys}\n],"accounts":[\n${accounts}\n]}\n`;
+    assert.match(await mistakesIn(file(NEWER_KEY, ACCOUNT)), /this gateway reads version \d.*9/);
+    assert.match(await mistakesIn(file("", NEWER_ACCOUNT)), /this gateway reads version \d.*9/);
+  });
+
+  it("a key and an account in Redis, which stay as they were", async () => {
+    const hash = { ":version": "7.x", k_9: NEWER_KEY, "@acme": NEWER_ACCOUNT };
+    await redis.hset("tg:{0}:keys", hash);
+    const address = server.address;
+    const report = () => undefined;
+    const store = await openKeysRedis({ address, prefix: "tg", report, watch: false });
+    try {
+      const damage = store.damage().join("\n");
+      assert.match(damage, /k_9\.version .*this gateway reads version \d/);
+      assert.match(damage, /@acme\.version .*this gateway reads version \d/);
+      const refused = store.change((before) => ({
+        records: { ...before, accounts: [{ ...ANOTHER, id: "acme" }] },
+        result: 0,
+      }));
+      await assert.rejects(refused, /damaged/);
+      assert.deepEqual(await redis.hgetall("tg:{0}:keys"), hash);
+    } finally {
+      await store.close();
+    }
+  });
+
+  it("accounts in Redis: the store is away from the first heartbeat on, and nothing is written", async () => {
+    await redis.hset(FORM, "version", 9);
+    await using house = await openFallback(server, { policy: { onStoreFailure: "deny" } });
+    await eventually(() => !house.store.health().ok);
+    assert.match(house.store.health().why ?? "", /newer form than this gateway reads/);
+    assert.deepEqual(await house.store.spend(account("a"), perDay(5)), { unavailable: true });
+    const { details } = house.told.find(({ message }) => message === "store_away") ?? {};
+    assert.equal(details?.code, "NEWER");
+    assert.deepEqual(await redis.keys("*"), [FORM]);
+    await redis.hset(FORM, "version", 1);
+    await eventually(() => house.store.health().ok);
+    assert.ok("verdict" in (await house.store.spend(account("a"), perDay(5))));
+  });
+});
+
+const ANOTHER = {
+  ...{ environment: "production", plan: "free", limits: [], meta: {}, createdMs: 0 },
+};
