@@ -56,11 +56,16 @@ export const plan = z
           message: "custom, or a map of windows, and not both",
           params: { hint: "remove custom, or the windows" },
         })
-        .meta({ minProperties: 1 }),
+        // The refinements above, as an editor reads them.
+        .meta({ oneOf: [{ required: ["custom"] }, { anyOf: WINDOWS.map(required) }] }),
     ],
     PLAN,
   )
   .meta({ title: PLAN });
+
+function required(window: string) {
+  return { required: [window] };
+}
 
 function hasWindows(value: object): boolean {
   return WINDOWS.some((window) => window in value);
