@@ -46,10 +46,7 @@ export function refuseStranger(head: Head, guarded: Guarded): Answer | undefined
   if (!isOwnHost(head.host, guarded)) {
     return problem("host_refused", "This Host is not a name of the admin listener");
   }
-  if (
-    head.origin !== undefined &&
-    head.origin.toLowerCase() !== `http://${head.host.toLowerCase()}`
-  ) {
+  if (head.origin !== undefined && !isOwnOrigin(head.origin, head.host, guarded)) {
     return problem("origin_refused", "Requests from pages of another origin are refused");
   }
   if (guarded.token === "") return undefined;
@@ -79,6 +76,20 @@ function isOwnHost(host: string, guarded: Guarded): boolean {
   if (LOOPBACK.has(name) || bare === guarded.host.toLowerCase()) return true;
   if (guarded.hosts.includes(name)) return true;
   return ANY_ADDRESS.has(guarded.host) && guarded.token !== "" && isIP(bare) !== 0;
+}
+
+/**
+ * The page of the listener itself: it has the Host that it was asked for, over either scheme, since a
+ * proxy in front may speak TLS for us; or over TLS a name of `admin.hosts`, where such a proxy puts
+ * another Host. A browser leaves the port of the scheme out of an Origin (RFC 6454 6.1).
+ */
+function isOwnOrigin(origin: string, host: string, { hosts }: Guarded): boolean {
+  const [, scheme, authority = ""] = /^(https?):\/\/([^/?#@\s]+)$/.exec(origin.toLowerCase()) ?? [];
+  if (scheme === undefined) return false;
+  const usual = scheme === "https" ? ":443" : ":80";
+  const own = host.toLowerCase();
+  if (authority === own || `${authority}${usual}` === own) return true;
+  return scheme === "https" && hosts.includes(authority.replace(/:\d{1,5}$/, ""));
 }
 
 /** Digests are compared, in constant time: neither content nor length of the token shows. */

@@ -98,12 +98,19 @@ describe("/api is guarded", () => {
     const host = `127.0.0.1:${house.port}`;
     const ask = (origin: string) =>
       house.ask("GET", "/api/keys", { fields: { Origin: origin, Host: host } });
-    assert.equal((await ask(`http://${host}`)).status, 200);
+    for (const own of [`http://${host}`, `https://${host}`, `HTTPS://${host}`]) {
+      assert.equal((await ask(own)).status, 200, own);
+    }
     const foreign = [
       "null",
       "http://attacker.example",
-      `https://${host}`,
+      "https://attacker.example",
+      "https://gateway.internal",
+      `ftp://${host}`,
+      `https://a@${host}`,
+      `https://${host}/`,
       "http://127.0.0.1",
+      "https://127.0.0.1",
       "",
       host,
     ];
@@ -112,6 +119,28 @@ describe("/api is guarded", () => {
       assert.equal(got.status, 403, origin);
       assert.equal(got.json().code, "origin_refused");
       assert.equal(got.fields["access-control-allow-origin"], undefined);
+    }
+  });
+
+  it("takes the Origin of a proxy that speaks TLS for it: the Host asked for, or a name of hosts", async () => {
+    await using house = await openAdminHouse({ hosts: ["gateway.internal"] });
+    for (const [host, origin, status] of [
+      ["gateway.internal", "https://gateway.internal", 200],
+      ["gateway.internal:443", "https://gateway.internal", 200],
+      ["gateway.internal:80", "http://gateway.internal", 200],
+      ["127.0.0.1:9090", "https://gateway.internal", 200],
+      ["127.0.0.1:9090", "https://gateway.internal:8443", 200],
+      ["127.0.0.1:9090", "http://gateway.internal", 403],
+      ["gateway.internal:443", "http://gateway.internal", 403],
+      ["gateway.internal:80", "https://gateway.internal:80", 200],
+      ["127.0.0.1:9090", "https://gateway.internal.attacker.example", 403],
+      ["127.0.0.1:9090", "https://xgateway.internal", 403],
+      ["127.0.0.1:9090", "https://attacker.example:9090", 403],
+      ["attacker.example", "https://attacker.example", 403],
+    ] as const) {
+      const fields = { Host: host, Origin: origin };
+      const got = await house.ask("GET", "/api/keys", { fields });
+      assert.equal(got.status, status, `${host} ${origin}`);
     }
   });
 
