@@ -1,3 +1,5 @@
+import { operationWindows } from "../core/http/route.ts";
+import { windowLabel } from "../core/quota/standing.ts";
 import { counterOf, type Limit, WINDOWS } from "../core/quota/windows.ts";
 import type { Config } from "./config.ts";
 
@@ -15,13 +17,13 @@ export function countersOf(
   windows: readonly string[],
 ): Counters {
   const own = operationLimits(environments, environment);
-  const known = new Map<string, string>(WINDOWS.map((window) => [window, window]));
-  for (const limit of own) known.set(nameOf(limit), counterOf(limit));
-  const unknown = windows.find((window) => !known.has(window));
+  const counters = new Map<string, string>(WINDOWS.map((window) => [window, window]));
+  for (const limit of own) counters.set(windowLabel(limit), counterOf(limit));
+  const unknown = windows.find((window) => !counters.has(window));
   if (unknown === undefined) {
-    return { ok: true, counters: windows.map((window) => known.get(window) as string) };
+    return { ok: true, counters: windows.map((window) => counters.get(window) as string) };
   }
-  const expected = [...known.keys()].join(", ");
+  const expected = [...counters.keys()].join(", ");
   const message = `Unknown window ${JSON.stringify(unknown)}: expected ${expected}`;
   return { ok: false, message };
 }
@@ -35,17 +37,24 @@ export function windowName(
   const limit = operationLimits(environments, environment).find(
     (own) => counterOf(own) === counter,
   );
-  return limit === undefined ? counter : nameOf(limit);
+  return limit === undefined ? counter : windowLabel(limit);
 }
 
-function operationLimits(environments: Config["environments"], environment: string): Limit[] {
-  return environments
-    .filter(({ name }) => name === environment)
-    .flatMap((each) => [each, ...each.backends])
-    .flatMap(({ routes }) => routes.operations ?? [])
-    .flatMap(({ limits }) => limits?.windows ?? []);
-}
+const known = new WeakMap<Config["environments"], Map<string, readonly Limit[]>>();
 
-function nameOf({ window, operation }: Limit): string {
-  return operation === undefined ? window : `${operation.name}.${window}`;
+/** The windows of all operations of an environment. */
+export function operationLimits(
+  environments: Config["environments"],
+  environment: string,
+): readonly Limit[] {
+  const byName = known.get(environments) ?? new Map<string, readonly Limit[]>();
+  known.set(environments, byName);
+  let limits = byName.get(environment);
+  if (limits === undefined) {
+    const own = environments.filter(({ name }) => name === environment);
+    const services = own.flatMap((each) => [each, ...each.backends]);
+    limits = operationWindows(services.map(({ routes }) => routes));
+    byName.set(environment, limits);
+  }
+  return limits;
 }

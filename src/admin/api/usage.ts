@@ -1,10 +1,9 @@
 import { countersOf, windowName } from "../../config/counters.ts";
-import { holderIn } from "../../config/holders.ts";
-import { limitsOf } from "../../core/keys/records.ts";
-import { bansReport, findHolder, type UsageReport, usageReport } from "../../core/keys/report.ts";
+import { bansReport, findHolder, type UsageReport } from "../../core/keys/report.ts";
 import { imposedBan } from "../../stores/interface/imposed-ban.ts";
+import { type FoundAccount, findNamed } from "../../stores/interface/named-account.ts";
 import type { AccountName } from "../../stores/interface/quota-store.ts";
-import { readUsage } from "../../stores/interface/read-usage.ts";
+import { readUsage, usageOf } from "../../stores/interface/read-usage.ts";
 import { type Answer, json, problem, RETRY, reasonOf, unknownId } from "../http/answer.ts";
 import type { ApiDeps, Call } from "./call.ts";
 import { readBan, readNothing, readReset } from "./members.ts";
@@ -45,21 +44,29 @@ export async function listUsage({ deps, query }: Call): Promise<Answer> {
 
 /** Answers with what is made of the usage of the account that the request names. */
 export async function peekAccount(
-  { deps, id }: Call,
+  call: Call,
   tell: (report: UsageReport) => Promise<unknown>,
 ): Promise<Answer> {
-  const holder = holderIn(deps.config(), deps.keys.records(), id);
-  if (holder === undefined) return unknownId();
-  const { bans, plans } = deps.config();
-  const plan = plans.get(holder.plan);
-  const limits = plan === undefined ? [] : limitsOf(plan, holder.limits);
-  if (limits.length === 0) {
-    return problem("plan_missing", `The plan of account ${holder.account} is not configured`);
-  }
+  const { deps } = call;
   return ask(deps, async () => {
-    const verdict = await deps.quotas.peek(holder, { limits, bans });
-    return json(200, await tell(usageReport(holder, verdict)));
+    const found = await find(call);
+    if (!found.ok) return notFound(found);
+    const report = await usageOf(deps.quotas, deps.config(), found.holder);
+    if (report !== undefined) return json(200, await tell(report));
+    const { account } = found.holder;
+    return problem("plan_missing", `The plan of account ${account} is not configured`);
   });
+}
+
+/** The account that the request names; an address may need the environment as well. */
+function find({ deps, id, query }: Call): Promise<FoundAccount> {
+  const { quotas } = deps;
+  const named = { id, environment: query.get("env") ?? undefined };
+  return findNamed({ quotas, config: deps.config() }, deps.keys.records(), named);
+}
+
+function notFound({ because, message }: Extract<FoundAccount, { ok: false }>): Answer {
+  return because === "unknown" ? unknownId() : problem("bad_request", message);
 }
 
 /** Bans an account for so long, which is no offence of its. */
@@ -98,17 +105,18 @@ export async function liftBan({ deps, id, members }: Call): Promise<Answer> {
 }
 
 /** Sets windows of an account to 0: those named, or all that run. */
-export async function resetAccount({ deps, id, members }: Call): Promise<Answer> {
+export async function resetAccount(call: Call): Promise<Answer> {
+  const { deps, members } = call;
   const wanted = readReset(members);
   if (!wanted.ok) return wanted.answer;
-  const holder = holderIn(deps.config(), deps.keys.records(), id);
-  if (holder === undefined) return unknownId();
-  const { account, environment } = holder;
   const windows = wanted.value;
-  const found = countersOf(deps.config(), environment, windows ?? []);
-  if (!found.ok) return problem("bad_request", found.message);
   return ask(deps, async () => {
-    const counters = windows === undefined ? undefined : found.counters;
+    const found = await find(call);
+    if (!found.ok) return notFound(found);
+    const { account, environment } = found.holder;
+    const known = countersOf(deps.config(), environment, windows ?? []);
+    if (!known.ok) return problem("bad_request", known.message);
+    const counters = windows === undefined ? undefined : known.counters;
     const done = await deps.quotas.reset({ account, environment }, counters);
     const told = done.map(({ counter, units }) => {
       return { window: windowName(deps.config(), environment, counter), units };

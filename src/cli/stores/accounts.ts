@@ -1,4 +1,5 @@
 import type { BanReport, ResetReport, UsageReport } from "../../core/keys/report.ts";
+import type { Named } from "../../stores/interface/named-account.ts";
 import type { UsageFilter } from "../../stores/interface/read-usage.ts";
 
 /** A question about accounts: an answer, or why there is none, in words: exit 1, or 64 of `usage`. */
@@ -14,8 +15,8 @@ export type Accounts = {
   ban(id: string, lengthMs: number): Promise<AccountAnswer<BanReport>>;
   liftBan(id: string): Promise<AccountAnswer<Lifted>>;
   /** `windows` as people name them; undefined for all that run. */
-  reset(id: string, windows: readonly string[] | undefined): Promise<AccountAnswer<ResetReport>>;
+  reset(named: Named, windows: readonly string[] | undefined): Promise<AccountAnswer<ResetReport>>;
   /** All accounts that fit, those nearest to a limit first. */
   usageOfAll(filter: UsageFilter): Promise<AccountAnswer<readonly UsageReport[]>>;
-  usage(id: string): Promise<AccountAnswer<UsageReport>>;
+  usage(named: Named): Promise<AccountAnswer<UsageReport>>;
 };

@@ -2,6 +2,7 @@ import { request } from "node:http";
 import type { Config } from "../../config/config.ts";
 import { type Mistake, mistakeLine } from "../../config/file/place.ts";
 import type { BanReport, ResetReport, UsageReport } from "../../core/keys/report.ts";
+import type { Named } from "../../stores/interface/named-account.ts";
 import type { UsageFilter } from "../../stores/interface/read-usage.ts";
 import { originOf } from "../frame/curl.ts";
 import type { AccountAnswer, Accounts, Lifted } from "./accounts.ts";
@@ -17,16 +18,16 @@ const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
 export function askAdmin(config: Config): Accounts {
   return {
     bans: () => askGateway<readonly BanReport[]>(config, { path: "/api/bans", only: ONLY }),
-    usage: (id) =>
+    usage: (named) =>
       askGateway<UsageReport>(config, {
-        path: `/api/usage/${encodeURIComponent(id)}`,
+        path: pathOf("/api/usage/ID", named),
         only: ONLY,
       }),
     usageOfAll: (filter) => askUsage(config, filter),
-    reset: (id, windows) =>
+    reset: (named, windows) =>
       askGateway<ResetReport>(config, {
         method: "POST",
-        path: `/api/accounts/${encodeURIComponent(id)}/reset`,
+        path: pathOf("/api/accounts/ID/reset", named),
         body: { windows },
         only: ONLY,
       }),
@@ -45,6 +46,12 @@ export function askAdmin(config: Config): Accounts {
         only: ONLY,
       }),
   };
+}
+
+/** `template` with the id in the place of ID. */
+function pathOf(template: string, { id, environment }: Named): string {
+  const path = template.replace("ID", encodeURIComponent(id));
+  return environment === undefined ? path : `${path}?${new URLSearchParams({ env: environment })}`;
 }
 
 /** Page after page; the filter is that of the gateway. */

@@ -1,12 +1,11 @@
 import type { Config } from "../../config/config.ts";
 import { countersOf, windowName } from "../../config/counters.ts";
-import { holderIn } from "../../config/holders.ts";
-import { limitsOf } from "../../core/keys/records.ts";
-import { bansReport, findHolder, usageReport } from "../../core/keys/report.ts";
+import { bansReport, findHolder } from "../../core/keys/report.ts";
 import { imposedBan } from "../../stores/interface/imposed-ban.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
+import { type FoundAccount, findNamed } from "../../stores/interface/named-account.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
-import { readUsage } from "../../stores/interface/read-usage.ts";
+import { readUsage, usageOf } from "../../stores/interface/read-usage.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import type { AccountAnswer, Accounts } from "./accounts.ts";
@@ -34,32 +33,27 @@ export async function openStoredAccounts(
 function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Accounts {
   return {
     bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
-    usage: (id) =>
+    usage: (named) =>
       answered(config, async () => {
-        const holder = holderIn(config, keys.records(), id);
-        if (holder === undefined) return unknown(id);
-        const plan = config.plans.get(holder.plan);
-        if (plan === undefined) {
-          return refused(
-            `Account ${holder.account} is on plan ${holder.plan}, which is not configured`,
-          );
-        }
-        const limits = limitsOf(plan, holder.limits);
-        const verdict = await quotas.peek(holder, { limits, bans: config.bans });
-        return given(usageReport(holder, verdict));
+        const found = await findNamed({ quotas, config }, keys.records(), named);
+        if (!found.ok) return notFound(found);
+        const { account, plan } = found.holder;
+        const report = await usageOf(quotas, config, found.holder);
+        if (report !== undefined) return given(report);
+        return refused(`Account ${account} is on plan ${plan}, which is not configured`);
       }),
     usageOfAll: (filter) =>
       answered(config, async () => {
         return given(await readUsage(quotas, keys.records().accounts, config, filter));
       }),
-    reset: (id, windows) =>
+    reset: (named, windows) =>
       answered(config, async () => {
-        const holder = holderIn(config, keys.records(), id);
-        if (holder === undefined) return unknown(id);
-        const { account, environment } = holder;
-        const found = countersOf(config, environment, windows ?? []);
-        if (!found.ok) return { ...found, usage: true };
-        const counters = windows === undefined ? undefined : found.counters;
+        const found = await findNamed({ quotas, config }, keys.records(), named);
+        if (!found.ok) return notFound(found);
+        const { account, environment } = found.holder;
+        const known = countersOf(config, environment, windows ?? []);
+        if (!known.ok) return { ...known, usage: true };
+        const counters = windows === undefined ? undefined : known.counters;
         const done = await quotas.reset({ account, environment }, counters);
         const told = done.map(({ counter, units }) => {
           return { window: windowName(config, environment, counter), units };
@@ -91,6 +85,8 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
   };
 }
 
+type NotFound = Extract<FoundAccount, { ok: false }>;
+
 /** A store that is away is said in words, without its password. */
 async function answered<T>(
   config: Config,
@@ -107,6 +103,10 @@ async function answered<T>(
 
 function given<T>(value: T): AccountAnswer<T> {
   return { ok: true, value };
+}
+
+function notFound({ because, message }: NotFound): AccountAnswer<never> {
+  return because === "unknown" ? refused(message) : { ok: false, message, usage: true };
 }
 
 function unknown(id: string): AccountAnswer<never> {

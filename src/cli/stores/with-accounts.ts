@@ -5,6 +5,7 @@ import type { Terminal } from "../frame/terminal.ts";
 import type { Call } from "../frame/verb.ts";
 import type { AccountAnswer, Accounts } from "./accounts.ts";
 import { askAdmin } from "./ask-admin.ts";
+import { unknownEnvironment } from "./read-terms.ts";
 
 /**
  * Asks a question about accounts: of the store where all gateways share one, else of the running
@@ -20,6 +21,8 @@ export async function withAccounts<T>(
 ): Promise<number> {
   const config = await readConfig(call, terminal);
   if (typeof config === "number") return config;
+  const strange = unknownEnvironment(call.text("env"), config);
+  if (strange !== undefined) return fail(terminal, WRONG_USAGE, strange);
   const answer = await askWhereTheyAre(config, terminal, work.ask);
   if (answer.ok) return work.say(answer.value);
   return fail(terminal, answer.usage ? WRONG_USAGE : FAILED, answer.message);

@@ -53,11 +53,16 @@ const resume: Verb = {
 
 const reset: Verb = {
   name: "accounts reset",
-  usage: "ID [--window W]… [--config FILE] [--json]",
+  usage: "ID [--window W]… [--env ENV] [--config FILE] [--json]",
   summary: "set the running windows of an account to 0; bans and strikes stay",
   example: "accounts reset acme --window day",
   options: [
     { name: "window", value: "W", repeats: true, summary: "this one (all that run)" },
+    {
+      name: "env",
+      value: "ENV",
+      summary: "the environment, where an address has counts in several",
+    },
     CONFIG,
     JSON_FLAG,
   ],
@@ -65,8 +70,10 @@ const reset: Verb = {
   run: (call, terminal) => {
     const windows = call.texts("window");
     return withAccounts(call, terminal, {
-      ask: (accounts) =>
-        accounts.reset(call.args[0] ?? "", windows.length === 0 ? undefined : windows),
+      ask: (accounts) => {
+        const named = { id: call.args[0] ?? "", environment: call.text("env") };
+        return accounts.reset(named, windows.length === 0 ? undefined : windows);
+      },
       say: (report) => {
         if (call.flag("json")) return printJson(terminal, report);
         terminal.out(resetText(report));

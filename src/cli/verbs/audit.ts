@@ -126,9 +126,9 @@ async function countsOf(
   if (!all.ok) return all;
   const known = new Set(all.value.map(({ account }) => account));
   const further: UsageReport[] = [];
-  for (const { account } of ledger.accounts) {
+  for (const { account, environment } of ledger.accounts) {
     if (known.has(account)) continue;
-    const one = await accounts.usage(account);
+    const one = await accounts.usage({ id: account, environment });
     if (one.ok) further.push(one.value);
     else unasked.push(`the counts of ${account} are not known: ${one.message}`);
   }

@@ -6,10 +6,11 @@ import { csv } from "../frame/csv.ts";
 import { instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { type Call, CONFIG, JSON_FLAG, type Option, type Verb } from "../frame/verb.ts";
+import { unknownEnvironment } from "../stores/read-terms.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
 
 const FILTERS: readonly Option[] = [
-  { name: "env", value: "ENV", summary: "accounts of this environment" },
+  { name: "env", value: "ENV", summary: "accounts, or the address ID, of this environment" },
   { name: "plan", value: "PLAN", summary: "accounts on this plan" },
   { name: "over", value: "80%", summary: "accounts that have used this much of a limit" },
   { name: "top", value: "20", summary: "so many, those nearest to a limit" },
@@ -43,13 +44,13 @@ export const usage: Verb = {
 };
 
 function usageOfOne(id: string, call: Call, terminal: Terminal): Promise<number> {
-  const narrowing = FILTERS.find(({ name }) => call.text(name) !== undefined);
+  const narrowing = FILTERS.find(({ name }) => name !== "env" && call.text(name) !== undefined);
   if (narrowing !== undefined) {
     const message = `--${narrowing.name} chooses among all accounts: leave it out, or the ID`;
     return Promise.resolve(fail(terminal, WRONG_USAGE, message));
   }
   return withAccounts(call, terminal, {
-    ask: (accounts) => accounts.usage(id),
+    ask: (accounts) => accounts.usage({ id, environment: call.text("env") }),
     say: (report) => {
       if (call.flag("json")) return printJson(terminal, report);
       if (call.flag("csv")) terminal.out(usageCsv([report]));
@@ -67,10 +68,8 @@ type Names = {
 /** The filter, or the mistake in the options. */
 function readFilter(call: Call, { environments, plans }: Names): UsageFilter | string {
   const [environment, plan] = [call.text("env"), call.text("plan")];
-  if (environment !== undefined && !environments.some(({ name }) => name === environment)) {
-    const known = environments.map(({ name }) => name).join(", ");
-    return `Unknown environment ${JSON.stringify(environment)}: expected ${known}`;
-  }
+  const strange = unknownEnvironment(environment, { environments });
+  if (strange !== undefined) return strange;
   if (plan !== undefined && !plans.has(plan)) {
     return `Unknown plan ${JSON.stringify(plan)}: expected ${[...plans.keys()].join(", ")}`;
   }
@@ -119,11 +118,12 @@ function usageCsv(reports: readonly UsageReport[]): string {
 }
 
 function usageText(report: UsageReport, terminal: Terminal): string {
-  const { account, environment, plan, windows, strikes, ban } = report;
-  const rows = windows.map(({ window, limit, used, remaining, reset }) => {
-    return [window, used, limit, remaining, instant(reset)];
+  const { account, environment, plan, windows, observed = [], strikes, ban } = report;
+  const rows = [...windows, ...observed].map((one) => {
+    const note = observed.includes(one) ? "observed" : "";
+    return [one.window, one.used, one.limit, one.remaining, instant(one.reset), note];
   });
-  const names = ["WINDOW", "USED", "LIMIT", "REMAINING", "RESET"];
+  const names = ["WINDOW", "USED", "LIMIT", "REMAINING", "RESET", ""];
   const banned = ban === null ? "not banned" : `banned until ${instant(ban.until)}`;
   const offences = ban === null ? "" : `, offences: ${ban.offences}`;
   const head = `Account ${account}: ${environment}, plan ${plan}`;

@@ -1,4 +1,5 @@
 import type { OperationLimits } from "../quota/plan.ts";
+import type { Limit } from "../quota/windows.ts";
 import { accept, type Judged, refuse } from "../refusal.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { METHODS } from "./methods.ts";
@@ -33,6 +34,13 @@ export type RouteTable = {
   /** Without a description: what needs no credentials. */
   readonly publicRoutes?: readonly RouteRule[];
 };
+
+/** All windows that operations have of their own (docs/reference/plans.md#limits-of-an-operation). */
+export function operationWindows(tables: readonly RouteTable[]): readonly Limit[] {
+  return tables.flatMap(({ operations = [] }) => {
+    return operations.flatMap(({ limits }) => limits?.windows ?? []);
+  });
+}
 
 /** Requests of a method to a path; undefined stands for any non-empty segment. */
 export type RouteRule = {

@@ -1,4 +1,6 @@
-import type { Ban, Verdict } from "../quota/decide.ts";
+import type { Ban, Verdict, WindowStanding } from "../quota/decide.ts";
+import { windowLabel } from "../quota/standing.ts";
+import type { Limit } from "../quota/windows.ts";
 import { findAccount } from "./find.ts";
 import type { IssuedKey } from "./keyring.ts";
 import {
@@ -18,7 +20,10 @@ export type UsageReport = {
   readonly account: string;
   readonly environment: string;
   readonly plan: string;
+  /** The windows of the plan, and of operations that count something: `createPet.minute`. */
   readonly windows: readonly WindowReport[];
+  /** Limits of the plan that only observe; absent where it has none. */
+  readonly observed?: readonly WindowReport[];
   readonly strikes: number;
   readonly ban: { readonly until: number; readonly offences: number } | null;
 };
@@ -71,15 +76,35 @@ export function findHolder(records: Records, id: string): Holder | undefined {
   return { account: found.id, environment, plan, limits };
 }
 
-/** `verdict` is what the store answered to a look at the account. */
-export function usageReport(holder: Omit<Holder, "limits">, verdict: Verdict): UsageReport {
-  const { account, environment, plan } = holder;
-  const windows = verdict.windows.map(({ window, limit, used, resetMs }) => {
-    return { window, limit, used, remaining: Math.max(0, limit - used), reset: seconds(resetMs) };
+/**
+ * `verdict` is the store's answer to a peek at the account, in the windows of its plan and of any
+ * operations; `observe` are the limits of its plan that refuse nothing.
+ */
+export function usageReport(
+  { account, environment, plan }: Omit<Holder, "limits">,
+  verdict: Verdict,
+  observe: readonly Limit[] = [],
+): UsageReport {
+  const windows = verdict.windows
+    .filter(({ observed, operation, used }) => !observed && (operation === undefined || used > 0))
+    .map(windowReport);
+  const observed = observe.flatMap(({ window, limit }) => {
+    const counted = verdict.windows.find((one) => one.window === window && !one.operation);
+    return counted === undefined ? [] : [windowReport({ ...counted, limit })];
   });
   const { ban, strikes } = verdict;
-  const told = ban === undefined ? null : { until: seconds(ban.untilMs), offences: ban.offences };
-  return { account, environment, plan, windows, strikes, ban: told };
+  return {
+    ...{ account, environment, plan, windows },
+    ...(observed.length === 0 ? {} : { observed }),
+    strikes,
+    ban: ban === undefined ? null : { until: seconds(ban.untilMs), offences: ban.offences },
+  };
+}
+
+function windowReport(standing: WindowStanding): WindowReport {
+  const { limit, used, resetMs } = standing;
+  const remaining = Math.max(0, limit - used);
+  return { window: windowLabel(standing), limit, used, remaining, reset: seconds(resetMs) };
 }
 
 type AccountBan = { readonly account: string; readonly environment: string; readonly ban: Ban };

@@ -1,7 +1,9 @@
 import { ownFields } from "../../core/http/own-fields.ts";
+import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/report.ts";
 import { admittedStanding } from "../../core/quota/standing.ts";
+import { askedLimits, type Limit } from "../../core/quota/windows.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway, Served } from "../exchange/served.ts";
 import type { Caller } from "./identify.ts";
@@ -28,7 +30,9 @@ export async function tellStanding(
   if (limits.length === 0) {
     return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
   }
-  const ask = { limits, bans: caller.key === undefined ? undefined : served.bans };
+  const { observe = [] } = served.planBounds.get(plan) ?? {};
+  const asked = askedLimits(limits, { operation: windowsOf(served), observe });
+  const ask = { limits: asked, bans: caller.key === undefined ? undefined : served.bans };
   const peek = () => gateway.quotas.peek(caller, ask);
   const answer = await gateway.standings
     .ask(caller.id, gateway.elapsed(), peek)
@@ -37,11 +41,12 @@ export async function tellStanding(
   if (answer === undefined) {
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
   }
-  exchange.stand(admittedStanding(answer.verdict));
+  const own = answer.verdict.windows.filter(({ operation }) => operation === undefined);
+  exchange.stand(admittedStanding({ windows: own }));
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });
   }
-  const body = JSON.stringify(usageReport({ account, environment, plan }, answer.verdict));
+  const body = JSON.stringify(usageReport({ account, environment, plan }, answer.verdict, observe));
   const fields = [
     ...["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))],
     ...["Cache-Control", "no-store", "Age", String(Math.floor(answer.ageMs / 1_000))],
@@ -50,4 +55,13 @@ export async function tellStanding(
   if (!exchange.request.complete) exchange.request.resume();
   exchange.response.writeHead(200, fields);
   exchange.response.end(body);
+}
+
+const known = new WeakMap<Served["backends"], readonly Limit[]>();
+
+/** The windows of all operations of the environment. */
+function windowsOf({ backends }: Served): readonly Limit[] {
+  const limits = known.get(backends) ?? operationWindows(backends.map(({ routes }) => routes));
+  known.set(backends, limits);
+  return limits;
 }

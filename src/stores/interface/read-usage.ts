@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts";
-import { type AccountRecord, limitsOf } from "../../core/keys/records.ts";
-import { type UsageReport, usageReport } from "../../core/keys/report.ts";
+import { usageAsk } from "../../config/usage-ask.ts";
+import type { AccountRecord } from "../../core/keys/records.ts";
+import { type Holder, type UsageReport, usageReport } from "../../core/keys/report.ts";
 import type { QuotaStore } from "./quota-store.ts";
 
 /** Which accounts: undefined for any. `over` is in percent of a limit, `top` a number of accounts. */
@@ -14,6 +15,23 @@ export type UsageFilter = {
 /** So many questions are under way at once: a store elsewhere answers them together. */
 const TOGETHER = 100;
 
+/** The parts of the configuration by which accounts are counted. */
+type Terms = Pick<Config, "plans" | "planBounds" | "bans" | "environments">;
+
+/**
+ * The usage of one account. Charges nothing; undefined where its plan is not configured. Rejects when
+ * the store is away.
+ */
+export async function usageOf(
+  quotas: Pick<QuotaStore, "peek">,
+  terms: Terms,
+  holder: Holder,
+): Promise<UsageReport | undefined> {
+  const question = usageAsk(terms, holder);
+  if (question === undefined) return undefined;
+  return usageReport(holder, await quotas.peek(holder, question.ask), question.observe);
+}
+
 /**
  * The usage of all accounts that fit, those that are nearest to a limit first. Charges nothing;
  * accounts whose plan is not configured are left out. Rejects when the store is away.
@@ -21,7 +39,7 @@ const TOGETHER = 100;
 export async function readUsage(
   quotas: Pick<QuotaStore, "peek">,
   accounts: readonly AccountRecord[],
-  { plans, bans }: Pick<Config, "plans" | "bans">,
+  terms: Terms,
   filter: UsageFilter,
 ): Promise<UsageReport[]> {
   const { environment, plan, over = 0, top } = filter;
@@ -32,12 +50,10 @@ export async function readUsage(
   const found: { readonly report: UsageReport; readonly share: number }[] = [];
   for (let from = 0; from < chosen.length; from += TOGETHER) {
     const some = chosen.slice(from, from + TOGETHER).map(async (account) => {
-      const named = plans.get(account.plan);
-      const limits = named === undefined ? [] : limitsOf(named, account.limits);
-      if (limits.length === 0) return;
-      const { id, environment: where, plan: on } = account;
-      const holder = { account: id, environment: where, plan: on };
-      const report = usageReport(holder, await quotas.peek(holder, { limits, bans }));
+      const { id, environment: where, plan: on, limits } = account;
+      const holder = { account: id, environment: where, plan: on, limits };
+      const report = await usageOf(quotas, terms, holder);
+      if (report === undefined) return;
       const share = shareOf(report);
       if (share * 100 >= over) found.push({ report, share });
     });

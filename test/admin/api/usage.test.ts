@@ -1,0 +1,212 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { UsageReport } from "../../../src/core/keys/report.ts";
+import { jsonOf, runVerb } from "../../cli/kit.ts";
+import { openBackend } from "../../support/gateway/backend.ts";
+import { type House, type HouseOptions, openHouse } from "../../support/gateway/house.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { ask } from "../../support/wire/client.ts";
+
+/** A noon that does not move: no window ends in the middle of a test. */
+const NOON = Date.UTC(2026, 5, 1, 12);
+const END_OF_MINUTE = NOON / 1_000 + 60;
+const MIDNIGHT = Date.UTC(2026, 5, 2) / 1_000;
+
+const API = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /reports:
+    post: { operationId: report, x-cost: 5, x-limits: { minute: 20, day: 50 }, responses: {} }
+    get: { operationId: list, security: [], responses: {} }
+  /status:
+    get: { operationId: status, security: [], x-limits: { minute: 4 }, responses: {} }
+`;
+
+const WATCHED: HouseOptions = {
+  now: () => NOON,
+  api: "./api.yaml",
+  files: { "api.yaml": API },
+  environment: { standing: "/v1/_limits" },
+  config: { plans: { free: { minute: 60, day: 100, observe: { minute: 7, hour: 9 } } } },
+};
+
+const EXPECTED: readonly UsageReport["windows"][number][] = [
+  { window: "minute", limit: 60, used: 11, remaining: 49, reset: END_OF_MINUTE },
+  { window: "report.minute", limit: 20, used: 10, remaining: 10, reset: END_OF_MINUTE },
+  { window: "day", limit: 100, used: 11, remaining: 89, reset: MIDNIGHT },
+  { window: "report.day", limit: 50, used: 10, remaining: 40, reset: MIDNIGHT },
+];
+const OBSERVED: UsageReport["observed"] = [
+  { window: "minute", limit: 7, used: 11, remaining: 0, reset: END_OF_MINUTE },
+  { window: "hour", limit: 9, used: 11, remaining: 0, reset: NOON / 1_000 + 3_600 },
+];
+
+async function usageOf(house: House, id: string): Promise<UsageReport> {
+  const response = await house.admin(`/api/usage/${encodeURIComponent(id)}`);
+  assert.equal(response.status, 200, await response.clone().text());
+  return (await response.json()) as UsageReport;
+}
+
+async function useUp(house: House): Promise<{ readonly key: string; readonly account: string }> {
+  const issued = await house.issue();
+  const { key } = issued;
+  for (let i = 0; i < 2; i++) {
+    const post = { key, method: "POST", path: "/v1/reports", body: "{}" };
+    assert.equal((await ask(house.port, post)).status, 200);
+  }
+  assert.equal((await ask(house.port, { key, path: "/v1/reports" })).status, 200);
+  return issued;
+}
+
+describe("usage of an account", () => {
+  it("lists the windows of operations that count something, and apart from them what is observed", async () => {
+    await using house = await openHouse(WATCHED);
+    const { account, key } = await useUp(house);
+    const usage = await usageOf(house, account);
+    assert.deepEqual([usage.windows, usage.observed], [EXPECTED, OBSERVED]);
+    const standing = await ask(house.port, { key, path: "/v1/_limits" });
+    assert.deepEqual(JSON.parse(standing.body.toString()), usage);
+    const all = (await (await house.admin("/api/usage")).json()) as UsageReport[];
+    assert.deepEqual(all, [usage]);
+
+    const reset = await house.admin(`/api/accounts/${account}/reset`, {
+      method: "POST",
+      body: JSON.stringify({ windows: ["report.minute"] }),
+    });
+    const { windows } = (await reset.json()) as { windows: unknown };
+    assert.deepEqual(windows, [{ window: "report.minute", units: 10 }]);
+    const names = (await usageOf(house, account)).windows.map(({ window }) => window);
+    assert.deepEqual(names, ["minute", "day", "report.day"]);
+  });
+
+  it("is the same with Redis, asked by a command; a plan that observes nothing has no such member", async () => {
+    const redis = await startRedis();
+    try {
+      // The clock of Redis moves: the windows of a month end at one time for all.
+      const plans = { free: { month: 100, observe: { month: 7 } }, pro: { month: 10 } };
+      const api = API.replace("minute: 20, day: 50", "month: 50");
+      const config = { plans, store: redis.url };
+      const { now: _, ...rest } = WATCHED;
+      await using house = await openHouse({ ...rest, config, files: { "api.yaml": api } });
+      const { account } = await useUp(house);
+      const plain = await house.issue({ plan: "pro" });
+      const run = async (...args: string[]) => {
+        const said = await runVerb([...args, "--json", "--config", house.file]);
+        assert.equal(said.status, 0, said.err);
+        return jsonOf<UsageReport>(said);
+      };
+      const usage = await run("usage", account);
+      assert.deepEqual(
+        usage.windows.map(({ window, used, limit }) => [window, used, limit]),
+        [
+          ["month", 11, 100],
+          ["report.month", 10, 50],
+        ],
+      );
+      assert.deepEqual(
+        usage.observed?.map(({ window, used, limit }) => [window, used, limit]),
+        [["month", 11, 7]],
+      );
+      assert.deepEqual(usage, await usageOf(house, account));
+      assert.ok(!("observed" in (await run("usage", plain.account))));
+      const text = await runVerb(["usage", account, "--config", house.file]);
+      assert.match(text.out, /^report\.month +10 +50 +40 /m);
+      assert.match(text.out, /^month +11 +7 .*observed/m);
+    } finally {
+      await redis.close();
+    }
+  });
+});
+
+describe("an address without a key", () => {
+  const ADDRESS = "addr:127.0.0.1";
+
+  /** Production and staging, both with public operations. */
+  async function openTwo(store: string) {
+    const backend = await openBackend();
+    const environment = (keyTag: string, more: object = { public: "open" }) => ({
+      ...{ listen: "127.0.0.1:0", keyTag, api: "./api.yaml", upstreams: [backend.origin] },
+      ...more,
+      basePath: "/v1",
+    });
+    const environments = {
+      production: environment("live"),
+      staging: environment("test"),
+      closed: environment("none", {}),
+    };
+    const plans = { free: { minute: 60 }, open: { hour: 100 } };
+    const house = await openHouse({
+      backend,
+      files: { "api.yaml": API },
+      config: { environments, plans, store, admin: { listen: "127.0.0.1:0" } },
+    });
+    const visit = async (name: "production" | "staging") => {
+      const response = await fetch(`${house.started.urls[name]}/v1/status`);
+      assert.equal(response.status, 200);
+      await response.arrayBuffer();
+    };
+    return { house, visit };
+  }
+
+  it("is found in the only environment that counts it; where two do, one has to be named", async () => {
+    const { house, visit } = await openTwo("memory");
+    await using _ = house;
+    const path = `/api/usage/${encodeURIComponent(ADDRESS)}`;
+    const of = async (query: string) => {
+      const response = await house.admin(`${path}${query}`);
+      return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    };
+    assert.equal((await of("")).body.environment, "production", "nothing is counted anywhere");
+    for (let i = 0; i < 2; i++) await visit("staging");
+    assert.equal((await of("")).body.environment, "staging");
+    await visit("production");
+    const both = await of("");
+    assert.equal(both.status, 400);
+    assert.match(String(both.body.message), /in production and staging: name one with --env/);
+    const staging = (await of("?env=staging")).body as unknown as UsageReport;
+    assert.deepEqual(
+      staging.windows.map(({ window, used }) => [window, used]),
+      [
+        ["status.minute", 2],
+        ["hour", 2],
+      ],
+    );
+    assert.equal((await of("?env=closed")).status, 404);
+    const { account } = await house.issue();
+    const at = (env: string) => house.admin(`/api/usage/${account}?env=${env}`);
+    assert.deepEqual([(await at("production")).status, (await at("staging")).status], [200, 404]);
+    const reset = `/api/accounts/${encodeURIComponent(ADDRESS)}/reset`;
+    const post = { method: "POST", body: "{}" };
+    assert.equal((await house.admin(reset, post)).status, 400);
+    const done = await house.admin(`${reset}?env=production`, post);
+    assert.equal(((await done.json()) as UsageReport).environment, "production");
+    assert.equal((await of("")).body.environment, "staging", "production counts nothing any more");
+  });
+
+  it("is found so by commands too, and refused with 64 where it is not clear", async () => {
+    const redis = await startRedis();
+    try {
+      const { house, visit } = await openTwo(redis.url);
+      await using _ = house;
+      const run = (...args: string[]) => runVerb([...args, "--json", "--config", house.file]);
+      await visit("staging");
+      assert.equal(jsonOf(await run("usage", ADDRESS)).environment, "staging");
+      await visit("production");
+      for (const verb of [["usage"], ["accounts", "reset"]]) {
+        const unclear = await run(...verb, ADDRESS);
+        assert.deepEqual([unclear.status, unclear.out], [64, ""]);
+        assert.match(unclear.err, /has counts in production and staging: name one with --env/);
+        const strange = await run(...verb, ADDRESS, "--env", "moon");
+        assert.deepEqual([strange.status, strange.out], [64, ""]);
+        const none = await run(...verb, ADDRESS, "--env", "closed");
+        assert.deepEqual([none.status, none.out], [1, ""]);
+        assert.match(none.err, /Cannot find "addr:127\.0\.0\.1" in closed/);
+        const named = await run(...verb, ADDRESS, "--env", "staging");
+        assert.equal(jsonOf(named).environment, "staging");
+      }
+      assert.equal(jsonOf(await run("usage", ADDRESS)).environment, "production");
+    } finally {
+      await redis.close();
+    }
+  });
+});
