@@ -30,6 +30,8 @@ export type AdminDeps = Omit<ApiDeps, "events"> & {
   readonly metrics: Pick<Metrics, "render">;
   /** The figures of now, for those who watch. Never rejects. */
   readonly figures: () => Promise<object>;
+  /** The token, "" where none is set, and the further names, as the configuration in force has them. */
+  readonly guard: () => Pick<Guarded, "token" | "hosts">;
 };
 
 type Deps = AdminDeps & { readonly events: EventStream };
@@ -57,29 +59,27 @@ export type Admin = { readonly url: string; close(): Promise<void> };
 
 /**
  * Opens the admin listener (docs/reference/admin.md) on a port of its own. Rejects with the
- * system's error when it cannot listen. `token` is "" where none is set.
+ * system's error when it cannot listen.
  */
 export async function startAdmin(
   options: AdminDeps & {
     readonly listen: Address;
-    readonly token: string;
-    readonly hosts?: readonly string[];
     readonly limits?: Partial<AdminLimits>;
   },
 ): Promise<Admin> {
-  const { listen, token, hosts = [] } = options;
+  const { listen } = options;
   const limits = { ...LIMITS, ...options.limits };
-  const guarded: Guarded = { host: listen.host, hosts, token };
   const events = new EventStream({
     everyMs: FIGURES_EVERY_MS,
     watchersMax: WATCHERS_MAX,
+    token: () => options.guard().token,
     ...newsOf(options),
   });
   const deps: Deps = { ...options, events };
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const deadline = setTimeout(() => request.socket.destroy(), limits.answerTimeoutMs);
     response.once("close", () => clearTimeout(deadline));
-    void answer(deps, guarded, request)
+    void answer(deps, { host: listen.host, ...options.guard() }, request)
       .catch((error: unknown) => failed(deps, request, error))
       .then((told) => {
         if (told.stream !== undefined) clearTimeout(deadline);
@@ -146,8 +146,9 @@ async function answer(deps: Deps, guarded: Guarded, request: IncomingMessage): P
   const found = findRow(method, path);
   if (!found.ok) return found.answer;
   const asked = new URLSearchParams(query);
-  const strange = query !== undefined && !isKnownQuery(asked, found.row.query);
-  if (strange) return problem("bad_request", queryMessage(found.row.query));
+  const known = found.row.contract.query ?? [];
+  const strange = query !== undefined && !isKnownQuery(asked, known);
+  if (strange) return problem("bad_request", queryMessage(known));
   const call = { deps, id: found.id, query: asked };
   if (found.row.method === "GET") return found.row.run({ ...call, members: {} });
   if (!isJson(head.contentType)) {
@@ -248,7 +249,7 @@ async function close(server: Server): Promise<void> {
   clearTimeout(timer);
 }
 
-export type AdminHouse = Omit<AdminDeps, "metrics" | "figures"> & {
+export type AdminHouse = Omit<AdminDeps, "metrics" | "figures" | "version" | "guard"> & {
   readonly counting: Counting;
   readonly watched: Watched;
   /** Brings the counts up to date, ahead of each scrape. */
@@ -263,7 +264,14 @@ export function openAdmin(admin: NonNullable<Config["admin"]>, house: AdminHouse
     await gather?.();
     return metrics.render();
   };
-  return startAdmin({ ...house, ...admin, metrics: { render }, figures: figuresReader(house) });
+  return startAdmin({
+    ...house,
+    listen: admin.listen,
+    guard: () => house.config().admin ?? admin,
+    version: watched.version,
+    metrics: { render },
+    figures: figuresReader(house),
+  });
 }
 
 /** 200 while all of it is well, else 503: machines read the status, people the reasons. */

@@ -60,6 +60,8 @@ export type AdminHouse = AsyncDisposable & {
   readonly logged: string[];
   /** Moves the clock of the listener and of the store. */
   clock: { nowMs: number };
+  /** The token and the names of the configuration in force. */
+  guard: { token: string; hosts: readonly string[] };
   checks: Checks;
   checksOf: (environment?: string) => Checks;
   reloaded: () => Promise<Reloaded>;
@@ -91,6 +93,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   metrics.configured(config, now());
 
   const state = {
+    guard: { token, hosts: options.hosts ?? [] },
     clock,
     checks: ALL_WELL,
     checksOf: (_environment?: string): Checks => state.checks,
@@ -103,9 +106,9 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   };
   const admin = await startAdmin({
     listen,
-    token,
     limits,
-    hosts: options.hosts ?? [],
+    guard: () => state.guard,
+    version: "9.8.7",
     config: () => config,
     keys,
     quotas,

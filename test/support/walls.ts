@@ -16,7 +16,7 @@ const ROOMS: readonly string[] = [
   ...["stores/outage", "stores/keys", "stores"],
   ...["gateway/node", "gateway/client", "gateway/upstreams", "gateway/exchange", "gateway/stages"],
   ...["gateway/forward", "gateway/tunnel", "gateway", "gateway/listen"],
-  ...["admin/http", "admin/api", "admin"],
+  ...["admin/http", "admin/openapi", "admin/api", "admin"],
   ...["server/process", "server/workers", "server"],
   ...["cli/frame", "cli/stores", "cli/logs", "cli/prove", "cli/verbs", "cli"],
 ];

@@ -1,3 +1,4 @@
+import { setImmediate as breathe } from "node:timers/promises";
 import {
   accountsOn,
   resumeAccount,
@@ -7,6 +8,7 @@ import {
 import { findAccount } from "../../core/keys/find.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/report.ts";
+import { AccountSearch } from "../../core/keys/search.ts";
 import { ringOf } from "../../stores/interface/edit-keys.ts";
 import { type Answer, json, problem, unknownId } from "../http/answer.ts";
 import type { ApiDeps, Call } from "./call.ts";
@@ -14,17 +16,50 @@ import { change } from "./edit.ts";
 import { readAccountChange, readNothing, readSuspension } from "./members.ts";
 import { paged } from "./pages.ts";
 
-export function listAccounts({ deps, query }: Call): Answer {
+/** Keys or accounts looked at before requests have their turn. */
+const AT_ONCE = 2_000;
+const SEARCH_CHARACTERS_MAX = 200;
+
+/** The accounts that fit the query, in the order in which they were made, or the newest first. */
+export async function listAccounts({ deps, query }: Call): Promise<Answer> {
   const records = deps.keys.records();
-  const [environment, plan] = [query.get("env"), query.get("plan")];
-  const chosen = records.accounts.filter(
+  const [environment, plan, text] = [query.get("env"), query.get("plan"), query.get("q")];
+  const order = query.get("order");
+  if (order !== null && order !== "newest") return problem("bad_request", "order must be newest");
+  if (text !== null && text.length > SEARCH_CHARACTERS_MAX) {
+    return problem("bad_request", `q has at most ${SEARCH_CHARACTERS_MAX} characters`);
+  }
+  const among = records.accounts.filter(
     (account) =>
       (environment ?? account.environment) === account.environment &&
       (plan ?? account.plan) === account.plan,
   );
-  return paged(chosen, { path: "/api/accounts", query }, (accounts) =>
+  const chosen = text === null ? among : await found(among, { records, text, nowMs: deps.now() });
+  const listed = order === null ? chosen : chosen.toReversed();
+  return paged(listed, { path: "/api/accounts", query }, (accounts) =>
     accountReports(accounts, records, deps.now()),
   );
+}
+
+type Wanted = { readonly records: Records; readonly text: string; readonly nowMs: number };
+
+/** Those with all words of the text; of 100,000 accounts too without a wait for anybody else. */
+async function found(
+  among: readonly AccountRecord[],
+  { records, text, nowMs }: Wanted,
+): Promise<readonly AccountRecord[]> {
+  const search = new AccountSearch(text);
+  for (let from = 0; from < records.keys.length; from += AT_ONCE) {
+    for (const key of records.keys.slice(from, from + AT_ONCE)) search.note(key);
+    await breathe();
+  }
+  const fitting: AccountRecord[] = [];
+  for (let from = 0; from < among.length; from += AT_ONCE) {
+    const some = among.slice(from, from + AT_ONCE);
+    fitting.push(...some.filter((account) => search.fits(account, nowMs)));
+    await breathe();
+  }
+  return fitting;
 }
 
 export function showAccount({ deps, id }: Call): Answer {

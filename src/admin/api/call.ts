@@ -25,6 +25,8 @@ export type ApiDeps = {
   readonly recall: Recall;
   /** The live figures for those who watch. */
   readonly events: Pick<EventStream, "open">;
+  /** The version of the gateway. */
+  readonly version: string;
   /** The last events of the gateway. */
   readonly recent: Pick<RecentEvents, "since" | "last">;
 };

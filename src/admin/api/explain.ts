@@ -2,6 +2,7 @@ import { deprecations } from "../../config/deprecations.ts";
 import { explain } from "../../core/quota/explain.ts";
 import { type Answer, json, problem } from "../http/answer.ts";
 import type { Call } from "./call.ts";
+import { paged } from "./pages.ts";
 import { peekAccount } from "./usage.ts";
 
 /** Why a request was refused, by its id, from the memory of the gateway. */
@@ -18,8 +19,12 @@ export async function tellOpen({ deps }: Call): Promise<Answer> {
 }
 
 /** Operations that go away, with the accounts that called them. */
-export async function tellDeprecations({ deps }: Call): Promise<Answer> {
-  return json(200, deprecations(deps.config(), await deps.recall.deprecated(), deps.now()));
+export async function tellDeprecations({ deps, query }: Call): Promise<Answer> {
+  const found = deprecations(deps.config(), await deps.recall.deprecated(), deps.now());
+  const named = found.map((one) => {
+    return { id: `${one.environment} ${one.method} ${one.route}`, one };
+  });
+  return paged(named, { path: "/api/deprecations", query }, (page) => page.map(({ one }) => one));
 }
 
 /** Why an account is or was banned: its running strikes, and the bans that are remembered. */

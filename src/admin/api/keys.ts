@@ -11,7 +11,10 @@ import { paged } from "./pages.ts";
 
 export function listKeys({ deps, query }: Call): Answer {
   const records = deps.keys.records();
-  return paged(records.keys, { path: "/api/keys", query }, (keys) => keyReports(keys, records));
+  const account = query.get("account");
+  const chosen =
+    account === null ? records.keys : records.keys.filter((key) => key.account === account);
+  return paged(chosen, { path: "/api/keys", query }, (keys) => keyReports(keys, records));
 }
 
 /** A key as it is; for an account, all of its keys. */

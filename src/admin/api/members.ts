@@ -4,67 +4,29 @@ import type { KeyChange } from "../../core/keys/keyring.ts";
 import type { WantedKeys } from "../../core/keys/keyring-rules.ts";
 import type { OwnLimit } from "../../core/keys/records.ts";
 import { problem, type Read } from "../http/answer.ts";
+import {
+  ACCOUNT_CHANGE,
+  BAN,
+  IMPORT,
+  KEY_CHANGE,
+  KINDS,
+  NOTHING,
+  RESET,
+  ROTATION,
+  type Shape,
+  SUSPENSION,
+  TOKEN,
+  WANTED_KEYS,
+} from "../openapi/bodies.ts";
 
 type Members = Readonly<Record<string, unknown>>;
-
-/** The test for each kind of member. The rest is the keyring's to judge. */
-const KINDS = {
-  text: ["a text", (value: unknown) => typeof value === "string"],
-  texts: [
-    "a list of texts",
-    (value: unknown) => Array.isArray(value) && value.every((item) => typeof item === "string"),
-  ],
-  number: ["a number", (value: unknown) => typeof value === "number"],
-  duration: [
-    "a duration such as 90d or 24h",
-    (value: unknown) => typeof value === "string" && readDuration(value) !== undefined,
-  ],
-  limits: [
-    'an object of numbers such as {"minute": 500}',
-    (value: unknown) =>
-      typeof value === "object" &&
-      value !== null &&
-      !Array.isArray(value) &&
-      Object.values(value).every((limit) => typeof limit === "number"),
-  ],
-  list: ["a list", (value: unknown) => Array.isArray(value)],
-  flag: ["true or false", (value: unknown) => typeof value === "boolean"],
-  meta: [
-    'an object of texts such as {"tenant": "42"}',
-    (value: unknown) =>
-      typeof value === "object" &&
-      value !== null &&
-      !Array.isArray(value) &&
-      Object.values(value).every((text) => typeof text === "string"),
-  ],
-  expiry: [
-    'a duration such as 90d, or "never"',
-    (value: unknown) =>
-      value === "never" || (typeof value === "string" && readDuration(value) !== undefined),
-  ],
-} as const satisfies Record<string, readonly [string, (value: unknown) => boolean]>;
-
-type Shape = Readonly<Record<string, { kind: keyof typeof KINDS; required?: boolean }>>;
-
-const KEYS_SHAPE = {
-  environment: { kind: "text" },
-  plan: { kind: "text" },
-  name: { kind: "text" },
-  account: { kind: "text" },
-  expires: { kind: "duration" },
-  limits: { kind: "limits" },
-  meta: { kind: "meta" },
-  scopes: { kind: "texts" },
-  from: { kind: "texts" },
-  count: { kind: "number" },
-} as const satisfies Shape;
 
 /** The body of POST /api/keys. Whether such keys may be issued is the keyring's to say. */
 export function readWantedKeys(members: Members): Read<WantedKeys> {
   // An account that is there says where its keys work, and on which plan.
   const required = !Object.hasOwn(members, "account");
   const terms = { kind: "text", required } as const;
-  const mistaken = mistakes(members, { ...KEYS_SHAPE, environment: terms, plan: terms });
+  const mistaken = mistakes(members, { ...WANTED_KEYS, environment: terms, plan: terms });
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { expires, limits, ...rest } = members as {
     readonly expires?: string;
@@ -82,13 +44,7 @@ function limitList(limits: Readonly<Record<string, number>>): OwnLimit[] {
 
 /** The body of PATCH /api/keys/ID; `"from": []` lets the key work from anywhere again. */
 export function readKeyChange(members: Members): Read<KeyChange> {
-  const mistaken = mistakes(members, {
-    name: { kind: "text" },
-    expires: { kind: "expiry" },
-    addScopes: { kind: "texts" },
-    dropScopes: { kind: "texts" },
-    from: { kind: "texts" },
-  });
+  const mistaken = mistakes(members, KEY_CHANGE);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { expires, ...rest } = members as { readonly expires?: string } & KeyChange;
   const expiresInMs =
@@ -98,12 +54,7 @@ export function readKeyChange(members: Members): Read<KeyChange> {
 
 /** The body of PATCH /api/accounts and /api/accounts/ID; metadata with the value "" goes away. */
 export function readAccountChange(members: Members): Read<AccountChange> {
-  const mistaken = mistakes(members, {
-    plan: { kind: "text" },
-    limits: { kind: "limits" },
-    dropLimits: { kind: "flag" },
-    meta: { kind: "meta" },
-  });
+  const mistaken = mistakes(members, ACCOUNT_CHANGE);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { limits, ...rest } = members as {
     readonly limits?: Readonly<Record<string, number>>;
@@ -115,7 +66,7 @@ export function readAccountChange(members: Members): Read<AccountChange> {
 export function readSuspension(
   members: Members,
 ): Read<{ readonly forMs: number | undefined; readonly reason: string | undefined }> {
-  const mistaken = mistakes(members, { for: { kind: "duration" }, reason: { kind: "text" } });
+  const mistaken = mistakes(members, SUSPENSION);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { for: length, reason } = members as { for?: string; reason?: string };
   const forMs = length === undefined ? undefined : readDuration(length);
@@ -124,7 +75,7 @@ export function readSuspension(
 
 /** The body of a reset: windows by name; undefined for all that run. */
 export function readReset(members: Members): Read<readonly string[] | undefined> {
-  const mistaken = mistakes(members, { windows: { kind: "texts" } });
+  const mistaken = mistakes(members, RESET);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   return { ok: true, value: (members as { windows?: readonly string[] }).windows };
 }
@@ -133,11 +84,7 @@ export function readReset(members: Members): Read<readonly string[] | undefined>
 export function readBan(
   members: Members,
 ): Read<{ readonly id: string; readonly lengthMs: number }> {
-  const shape = {
-    id: { kind: "text", required: true },
-    for: { kind: "duration", required: true },
-  } as const satisfies Shape;
-  const mistaken = mistakes(members, shape);
+  const mistaken = mistakes(members, BAN);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { id, for: length } = members as { id: string; for: string };
   return { ok: true, value: { id, lengthMs: readDuration(length) ?? 0 } };
@@ -149,11 +96,7 @@ export function readImport(members: Members): Read<{
   readonly plain: boolean;
   readonly dryRun: boolean;
 }> {
-  const mistaken = mistakes(members, {
-    records: { kind: "list", required: true },
-    plain: { kind: "flag" },
-    dryRun: { kind: "flag" },
-  });
+  const mistaken = mistakes(members, IMPORT);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const {
     records,
@@ -169,7 +112,7 @@ export function readImport(members: Members): Read<{
 
 /** The body of a search: the key itself. */
 export function readToken(members: Members): Read<string> {
-  const mistaken = mistakes(members, { key: { kind: "text", required: true } });
+  const mistaken = mistakes(members, TOKEN);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   return { ok: true, value: (members as { key: string }).key };
 }
@@ -181,7 +124,7 @@ const GRACE_MS = 86_400_000;
  * (docs/reference/keys.md#rotation).
  */
 export function readGraceMs(members: Members): Read<number> {
-  const mistaken = mistakes(members, { grace: { kind: "duration" } });
+  const mistaken = mistakes(members, ROTATION);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { grace } = members as { grace?: string };
   return { ok: true, value: grace === undefined ? GRACE_MS : (readDuration(grace) ?? GRACE_MS) };
@@ -189,7 +132,7 @@ export function readGraceMs(members: Members): Read<number> {
 
 /** For requests that say all in their path: a body may be absent or empty. */
 export function readNothing(members: Members): Read<undefined> {
-  const mistaken = mistakes(members, {});
+  const mistaken = mistakes(members, NOTHING);
   return mistaken === undefined ? { ok: true, value: undefined } : { ok: false, answer: mistaken };
 }
 
@@ -204,7 +147,7 @@ function mistakes(members: Members, shape: Shape) {
       return `${JSON.stringify(name.slice(0, 20))} is unknown (${expected})`;
     });
   for (const [name, { kind, required = false }] of Object.entries(shape)) {
-    const [wanted, fits] = KINDS[kind];
+    const { words: wanted, fits } = KINDS[kind];
     if (!Object.hasOwn(members, name)) {
       if (required) found.push(`"${name}" is required (${wanted})`);
     } else if (!fits(members[name])) found.push(`"${name}" must be ${wanted}`);

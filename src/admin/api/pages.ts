@@ -8,7 +8,7 @@ const LENGTH_MAX = 10_000;
 
 /**
  * A page of a list (docs/reference/admin.md#pages): `limit` records behind the one with the id
- * `after`, and the way to the next page in a Link field (RFC 8288). An id that is there no more
+ * `after`, the way to the next page in a Link field (RFC 8288), and the number of all in X-Total-Count. An id that is there no more
  * begins anew, so that a list is never cut short in silence.
  */
 export function paged<T extends { readonly id: string }>(
@@ -23,7 +23,8 @@ export function paged<T extends { readonly id: string }>(
   const after = query.get("after");
   const start = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
   const page = all.slice(start, start + Number(limit));
-  const answer = json(200, tell(page));
+  const told = json(200, tell(page));
+  const answer = { ...told, fields: [...told.fields, "X-Total-Count", String(all.length)] };
   const last = page.at(-1);
   if (last === undefined || start + page.length >= all.length) return answer;
   const next = new URLSearchParams(query);

@@ -10,8 +10,12 @@ import { readBan, readNothing, readReset } from "./members.ts";
 import { paged } from "./pages.ts";
 
 /** Every ban in force, as `bans list --json` tells them. */
-export async function tellBans({ deps }: Call): Promise<Answer> {
-  return ask(deps, async () => json(200, bansReport(await deps.quotas.bans())));
+export async function tellBans({ deps, query }: Call): Promise<Answer> {
+  return ask(deps, async () => {
+    const bans = bansReport(await deps.quotas.bans());
+    const named = bans.map((ban) => ({ id: `${ban.environment} ${ban.account}`, ban }));
+    return paged(named, { path: "/api/bans", query }, (page) => page.map(({ ban }) => ban));
+  });
 }
 
 /** Answers with the usage of an account, in the shape of `usage --json`. Charges nothing. */

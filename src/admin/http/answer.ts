@@ -13,7 +13,7 @@ export type Answer = {
 };
 
 /** Every way the admin listener says no: one row per code. */
-const PROBLEMS = {
+export const PROBLEMS = {
   bad_request: 400,
   token_missing: 401,
   token_invalid: 401,

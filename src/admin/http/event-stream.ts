@@ -11,6 +11,8 @@ export type StreamedEvent = { readonly event: string; readonly data: string };
 export type EventSource = {
   readonly everyMs: number;
   readonly watchersMax: number;
+  /** The admin token in force: streams that were opened under another one end. */
+  readonly token: () => string;
   /** Called when somebody watches again, ahead of the first reading. */
   readonly begin: () => void;
   readonly read: () => Promise<readonly StreamedEvent[]>;
@@ -26,6 +28,8 @@ export class EventStream {
   readonly #watchers = new Map<ServerResponse, number>();
   #timer: NodeJS.Timeout | undefined;
   #reading = false;
+  /** The token under which the first of those who watch began. */
+  #token = "";
   #closed = false;
 
   constructor(source: EventSource) {
@@ -53,6 +57,10 @@ export class EventStream {
   /** Ends every stream; none is opened after it. */
   close(): void {
     this.#closed = true;
+    this.#endAll();
+  }
+
+  #endAll(): void {
     for (const response of this.#watchers.keys()) response.end();
     this.#watchers.clear();
     this.#rest();
@@ -70,6 +78,7 @@ export class EventStream {
     });
     if (this.#timer === undefined) {
       this.#source.begin();
+      this.#token = this.#source.token();
       this.#timer = setInterval(() => void this.#tell(), this.#source.everyMs);
     }
     void this.#tell();
@@ -82,7 +91,8 @@ export class EventStream {
 
   /** A read that is slower than the interval is not started twice. */
   async #tell(): Promise<void> {
-    if (this.#reading) return;
+    if (this.#source.token() !== this.#token) this.#endAll();
+    if (this.#reading || this.#watchers.size === 0) return;
     this.#reading = true;
     try {
       const text = (await this.#source.read()).map(textOf).join("");

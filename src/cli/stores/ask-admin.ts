@@ -17,7 +17,7 @@ const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
  */
 export function askAdmin(config: Config): Accounts {
   return {
-    bans: () => askGateway<readonly BanReport[]>(config, { path: "/api/bans", only: ONLY }),
+    bans: () => askPages<BanReport>(config, { path: "/api/bans", only: ONLY }),
     usage: (named) =>
       askGateway<UsageReport>(config, {
         path: pathOf("/api/usage/ID", named),
@@ -54,28 +54,37 @@ function pathOf(template: string, { id, environment }: Named): string {
   return environment === undefined ? path : `${path}?${new URLSearchParams({ env: environment })}`;
 }
 
-/** Page after page; the filter is that of the gateway. */
-async function askUsage(
+/** The filter is that of the gateway. */
+function askUsage(
   config: Config,
   { environment, plan, over, top }: UsageFilter,
 ): Promise<AccountAnswer<readonly UsageReport[]>> {
-  const all: UsageReport[] = [];
-  const query = new URLSearchParams({ limit: String(PAGE_MAX) });
+  const query = new URLSearchParams({ limit: "10000" });
   for (const [name, value] of Object.entries({ env: environment, plan, over, top })) {
     if (value !== undefined) query.set(name, String(value));
   }
-  for (;;) {
-    const question = { path: `/api/usage?${query}`, only: ONLY };
-    const page = await askGateway<readonly UsageReport[]>(config, question);
-    if (!page.ok) return page;
-    all.push(...page.value);
-    const last = page.value.at(-1);
-    if (last === undefined || page.value.length < PAGE_MAX) return { ok: true, value: all };
-    query.set("after", last.account);
-  }
+  return askPages<UsageReport>(config, { path: `/api/usage?${query}`, only: ONLY });
 }
 
-const PAGE_MAX = 10_000;
+/** A whole list, page after page (docs/reference/admin.md#pages). */
+export async function askPages<T>(
+  config: Config,
+  question: Question,
+): Promise<AccountAnswer<readonly T[]>> {
+  const all: T[] = [];
+  for (let path: string | undefined = question.path; path !== undefined; ) {
+    const page: Answered<readonly T[]> = await askGateway(config, { ...question, path });
+    if (!page.ok) return page;
+    all.push(...page.value);
+    path = page.next;
+  }
+  return { ok: true, value: all };
+}
+
+/** `next` is the path of the next page of a list. */
+type Answered<T> =
+  | { readonly ok: true; readonly value: T; readonly next?: string | undefined }
+  | Extract<AccountAnswer<T>, { readonly ok: false }>;
 
 /** How long a command waits for the gateway to have read its change: it reads it within a second anyway. */
 const REFRESH_MS_MAX = 2_000;
@@ -106,7 +115,7 @@ export type Question = {
 };
 
 /** One question to the running gateway at its admin listener; why there is no answer, in words. */
-export async function askGateway<T>(config: Config, asked: Question): Promise<AccountAnswer<T>> {
+export async function askGateway<T>(config: Config, asked: Question): Promise<Answered<T>> {
   const { method = "GET", path, body: sent, also = [], only } = asked;
   const { admin } = config;
   const reason = only === undefined ? "" : `, and ${only}`;
@@ -118,13 +127,13 @@ export async function askGateway<T>(config: Config, asked: Question): Promise<Ac
     return refused(`Cannot ask the gateway${reason}: admin.listen has port 0, name one`);
   }
   try {
-    const { status, text } = await exchange(new URL(path, origin), {
+    const { status, text, next } = await exchange(new URL(path, origin), {
       method,
       token: admin?.token ?? "",
       body: sent === undefined ? "" : JSON.stringify(sent),
     });
     const body: unknown = JSON.parse(text);
-    if (status === 200 || also.includes(status)) return { ok: true, value: body as T };
+    if (status === 200 || also.includes(status)) return { ok: true, value: body as T, next };
     if (status === 400) return { ...refused(messageOf(body, origin)), usage: true };
     const where = status === 401 || status === 403 ? ` (admin.listen, ${origin})` : "";
     return refused(`${messageOf(body, origin)}${where}`);
@@ -146,7 +155,7 @@ type Sent = {
 function exchange(
   url: URL,
   { method, token, body = "", withinMs = ANSWER_MS_MAX }: Sent,
-): Promise<{ readonly status: number; readonly text: string }> {
+): Promise<{ readonly status: number; readonly text: string; readonly next?: string | undefined }> {
   const headers = {
     "Content-Type": "application/json",
     "Content-Length": Buffer.byteLength(body),
@@ -162,7 +171,8 @@ function exchange(
         if (text.length > ANSWER_CHARACTERS_MAX)
           answer.destroy(new Error("the answer is too long"));
       });
-      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text }));
+      const next = /<(\/[^>]*)>; rel="next"/.exec(String(answer.headers.link))?.[1];
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text, next }));
       answer.on("error", reject);
     });
     asked.on("error", reject);

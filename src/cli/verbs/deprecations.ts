@@ -4,7 +4,7 @@ import { readConfig } from "../frame/config-file.ts";
 import { instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { askGateway } from "../stores/ask-admin.ts";
+import { askPages } from "../stores/ask-admin.ts";
 
 /** Lists the operations that go away, and who still calls them. */
 export const deprecations: Verb = {
@@ -25,7 +25,7 @@ export const deprecations: Verb = {
     for (const origin of [undefined, ...call.texts("admin")]) {
       const question = { path: "/api/deprecations", ...(origin === undefined ? {} : { origin }) };
       const only = "the running gateway knows who calls";
-      const answer = await askGateway<readonly Deprecation[]>(config, { ...question, only });
+      const answer = await askPages<Deprecation>(config, { ...question, only });
       if (!answer.ok) return fail(terminal, FAILED, answer.message);
       for (const { environment, method, route, accounts } of answer.value) {
         calls.push(...accounts.map((one) => ({ environment, method, route, ...one })));

@@ -1,4 +1,5 @@
 import { mistakeLine } from "../../config/file/place.ts";
+import { plansReport } from "../../config/plans-report.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { DONE, fail, WRONG_CONFIGURATION, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { readConfig } from "../frame/config-file.ts";
@@ -19,17 +20,7 @@ const list: Verb = {
   example: "plans list --json",
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys, config) => {
-      const { accounts } = keys.records();
-      const plans = [...config.plans].map(([plan, limits]) => ({
-        plan,
-        custom: limits === "custom",
-        limits: limits === "custom" ? [] : limits.map(({ window, limit }) => ({ window, limit })),
-        observe: (config.planBounds.get(plan)?.observe ?? []).map(({ window, limit }) => {
-          return { window, limit };
-        }),
-        concurrent: config.planBounds.get(plan)?.concurrent ?? null,
-        accounts: accounts.filter((account) => account.plan === plan).length,
-      }));
+      const plans = plansReport(config, keys.records().accounts);
       if (call.flag("json")) return printJson(terminal, plans);
       const rows = plans.map(({ plan, custom, limits, observe, concurrent, accounts: on }) => [
         plan,

@@ -179,7 +179,11 @@ export type AccountReport = {
   readonly created: number;
   /** Ids of its keys that work. */
   readonly keys: readonly string[];
+  /** Names of its keys, those that work no more too; each once, at most ten. */
+  readonly names: readonly string[];
 };
+
+const NAMES_MAX = 10;
 
 /** Accounts with their working keys, in the order given. */
 export function accountReports(
@@ -187,28 +191,35 @@ export function accountReports(
   { keys }: Records,
   nowMs: number,
 ): AccountReport[] {
-  const working = new Map(accounts.map(({ id }) => [id, [] as string[]]));
-  for (const key of keys) if (isWorking(key, nowMs)) working.get(key.account)?.push(key.id);
+  const held = new Map(
+    accounts.map(({ id }) => [id, { working: [] as string[], names: new Set<string>() }]),
+  );
+  for (const key of keys) {
+    const of = held.get(key.account);
+    if (of === undefined) continue;
+    if (isWorking(key, nowMs)) of.working.push(key.id);
+    if (key.name !== "" && of.names.size < NAMES_MAX) of.names.add(key.name);
+  }
   return accounts.map((account) => {
     const { id, environment, plan, meta, suspended, createdMs } = account;
-    const held = suspended !== undefined && isSuspended(account, nowMs) ? suspended : undefined;
+    const ended = suspended === undefined || !isSuspended(account, nowMs);
     return {
       account: id,
       environment,
       plan,
       limits: limitsReport(account),
       meta,
-      state: held === undefined ? "active" : "suspended",
-      suspended:
-        held === undefined
-          ? null
-          : {
-              since: Math.floor(held.sinceMs / 1000),
-              until: secondsOrNull(held.untilMs),
-              reason: held.reason,
-            },
+      state: ended ? "active" : "suspended",
+      suspended: ended
+        ? null
+        : {
+            since: Math.floor(suspended.sinceMs / 1000),
+            until: secondsOrNull(suspended.untilMs),
+            reason: suspended.reason,
+          },
       created: Math.floor(createdMs / 1000),
-      keys: working.get(id) ?? [],
+      keys: held.get(id)?.working ?? [],
+      names: [...(held.get(id)?.names ?? [])],
     };
   });
 }

@@ -94,7 +94,7 @@ describe("the stream", () => {
   it("reads nothing while nobody watches, and stops reading when the last one leaves", async () => {
     let readings = 0;
     const stream = new EventStream({
-      ...{ everyMs: 10, watchersMax: 2, begin: () => {} },
+      ...{ everyMs: 10, watchersMax: 2, token: () => "", begin: () => {} },
       read: async () => [{ event: "tick", data: String(++readings) }],
     });
     await sleep(50);
@@ -113,7 +113,7 @@ describe("the stream", () => {
 
   it("cuts a reader that takes nothing, and goes on for the others", async () => {
     const stream = new EventStream({
-      ...{ everyMs: 5, watchersMax: 2, begin: () => {} },
+      ...{ everyMs: 5, watchersMax: 2, token: () => "", begin: () => {} },
       read: async () => [{ event: "tick", data: "1" }],
     });
     const [slow, quick] = [new Watcher(), new Watcher()];

@@ -190,7 +190,7 @@ describe("/api is guarded", () => {
 
   it("takes no query, so that nobody believes in a filter that is none", async () => {
     await using house = await openAdminHouse();
-    assert.equal((await house.ask("GET", "/api/keys?account=a")).status, 400);
+    assert.equal((await house.ask("GET", "/api/keys?plan=a")).status, 400);
     assert.equal((await house.ask("GET", "/api/keys?")).status, 400);
   });
 });

@@ -47,6 +47,7 @@ describe("accounts", () => {
       suspended: null,
       created: NOW_MS / 1000,
       keys: [one.id],
+      names: [],
     });
     assert.equal((await show(one.id)).account, "acme");
     const all = jsonOf<Account[]>(await accounts("list", "--json"));

@@ -148,6 +148,7 @@ describe("plans list", () => {
     const plans = jsonOf<{ plan: string; accounts: number }[]>(listed);
     assert.deepEqual(plans[1], {
       ...{ plan: "pro", custom: false, observe: [], concurrent: null, accounts: 1 },
+      environments: { production: 1 },
       limits: [
         { window: "minute", limit: 300 },
         { window: "day", limit: 10_000 },

@@ -91,7 +91,7 @@ test("an id is an account before it is a key", () => {
 test("an account is told with its state and the keys of it that work", () => {
   const keys = [
     RECORD,
-    { ...RECORD, id: "k2", revokedMs: 5 },
+    { ...RECORD, id: "k2", name: "the old one", revokedMs: 5 },
     { ...RECORD, id: "k3", account: "x" },
   ];
   const told = (account: AccountRecord) =>
@@ -106,6 +106,7 @@ test("an account is told with its state and the keys of it that work", () => {
     suspended: null,
     created: 1,
     keys: ["k1"],
+    names: ["first", "the old one"],
   };
   assert.deepEqual(told(SHOP), active);
   const held = { sinceMs: 1_500, untilMs: 2_001, reason: "unpaid" };

@@ -1,0 +1,239 @@
+import type { Answer } from "../http/answer.ts";
+import {
+  ACCOUNT_CHANGE,
+  BAN,
+  IMPORT,
+  KEY_CHANGE,
+  RESET,
+  ROTATION,
+  SUSPENSION,
+  TOKEN,
+  WANTED_KEYS,
+} from "../openapi/bodies.ts";
+import type { DescribedRow } from "../openapi/document.ts";
+import {
+  listAccounts,
+  resume,
+  setAccount,
+  setAccountsOn,
+  showAccount,
+  suspend,
+} from "./accounts.ts";
+import type { Call } from "./call.ts";
+import { explainRequest, tellDeprecations, tellOpen, whyBanned } from "./explain.ts";
+import {
+  createKeys,
+  findKey,
+  listKeys,
+  refreshKeys,
+  revoke,
+  rotate,
+  setOneKey,
+  showKeys,
+} from "./keys.ts";
+import { listPlans, reload, tellApi, tellConfig, watch } from "./running.ts";
+import { exportKeys, importKeys } from "./transfer.ts";
+import { addBan, liftBan, listUsage, resetAccount, tellBans, tellUsage } from "./usage.ts";
+
+/** One route. Its contract is what is read of a request, and what /api/openapi.json tells. */
+export type Row = DescribedRow & {
+  readonly run: (call: Call) => Answer | Promise<Answer>;
+  /** Where a body may be longer than others. */
+  readonly bodyBytesMax?: number;
+};
+
+/** 100,000 keys. */
+const IMPORT_BYTES_MAX = 64 * 1_048_576;
+
+const KEYS: readonly Row[] = [
+  row("GET /api/keys", listKeys, {
+    summary: "All keys, or those of an account",
+    query: ["limit", "after", "account"],
+    answers: ["Key"],
+  }),
+  row("POST /api/keys", createKeys, {
+    summary: "Issue a key, or a list of them where count is given",
+    body: WANTED_KEYS,
+    status: 201,
+    answers: { oneOrMany: "IssuedKey" },
+    refuses: ["conflict", "store_unavailable"],
+  }),
+  row("POST /api/keys/find", findKey, {
+    summary: "The record of a key that somebody has",
+    body: TOKEN,
+    answers: "Key",
+    refuses: ["unknown_id"],
+  }),
+  row("POST /api/keys/refresh", refreshKeys, {
+    summary: "Read the key records now: a command has changed them",
+    answers: "Refreshed",
+  }),
+  row("GET /api/keys/export", exportKeys, {
+    summary: "All accounts, then all keys, as lines of JSON; digests, never keys",
+    answers: { type: "application/jsonl; charset=utf-8" },
+  }),
+  {
+    ...row("POST /api/keys/import", importKeys, {
+      summary: "Take in records of an export, or plain keys, all or none",
+      body: IMPORT,
+      answers: "Imported",
+      refuses: ["conflict", "store_unavailable"],
+    }),
+    bodyBytesMax: IMPORT_BYTES_MAX,
+  },
+  row("GET /api/keys/:id", showKeys, {
+    summary: "A key; of an account all of its keys",
+    answers: { oneOrMany: "Key" },
+    refuses: ["unknown_id"],
+  }),
+  row("PATCH /api/keys/:id", setOneKey, {
+    summary: "Change a key in place",
+    body: KEY_CHANGE,
+    answers: "Key",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/keys/:id/rotate", rotate, {
+    summary: "Put a new key in the place of one, which works on for the grace",
+    body: ROTATION,
+    answers: "RotatedKey",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/keys/:id/revoke", revoke, {
+    summary: "End a key; of an account every key that works",
+    answers: { oneOrMany: "Key" },
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+];
+
+const ACCOUNTS: readonly Row[] = [
+  row("GET /api/accounts", listAccounts, {
+    summary: "Accounts; X-Total-Count says how many fit",
+    query: ["limit", "after", "env", "plan", "q", "order"],
+    answers: ["Account"],
+  }),
+  row("PATCH /api/accounts", setAccountsOn, {
+    summary: "Change all accounts on a plan",
+    query: ["plan"],
+    queryRequired: ["plan"],
+    body: ACCOUNT_CHANGE,
+    answers: "Changed",
+    refuses: ["conflict", "store_unavailable"],
+  }),
+  row("GET /api/accounts/:id", showAccount, {
+    summary: "An account",
+    answers: "Account",
+    refuses: ["unknown_id"],
+  }),
+  row("PATCH /api/accounts/:id", setAccount, {
+    summary: "Change plan, limits and metadata of an account, counts kept",
+    body: ACCOUNT_CHANGE,
+    answers: "Account",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/accounts/:id/suspend", suspend, {
+    summary: "Refuse every request of an account with 403",
+    body: SUSPENSION,
+    answers: "Account",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/accounts/:id/resume", resume, {
+    summary: "Take back a suspension",
+    answers: "Account",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/accounts/:id/reset", resetAccount, {
+    summary: "Set windows of an account to 0: those named, or all that run",
+    query: ["env"],
+    body: RESET,
+    answers: "Reset",
+    refuses: ["unknown_id", "store_unavailable"],
+  }),
+];
+
+const LIMITS: readonly Row[] = [
+  row("GET /api/bans", tellBans, {
+    summary: "Bans in force, the one that ends last first",
+    query: ["limit", "after"],
+    answers: ["Ban"],
+    refuses: ["store_unavailable"],
+  }),
+  row("POST /api/bans", addBan, {
+    summary: "Ban an account, which counts as no offence of its",
+    body: BAN,
+    status: 201,
+    answers: "Ban",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("GET /api/bans/:id", whyBanned, {
+    summary: "Why an account is or was banned",
+    answers: "BanReasons",
+    refuses: ["unknown_id", "plan_missing", "store_unavailable"],
+  }),
+  row("DELETE /api/bans/:id", liftBan, {
+    summary: "End a ban",
+    answers: "Lifted",
+    refuses: ["unknown_id", "not_banned", "store_unavailable"],
+  }),
+  row("GET /api/usage", listUsage, {
+    summary: "Where all accounts stand, those nearest to a limit first",
+    query: ["limit", "after", "env", "plan", "over", "top"],
+    answers: ["Usage"],
+    refuses: ["store_unavailable"],
+  }),
+  row("GET /api/usage/:id", tellUsage, {
+    summary: "Where an account stands; charges nothing",
+    query: ["env"],
+    answers: "Usage",
+    refuses: ["unknown_id", "plan_missing", "store_unavailable"],
+  }),
+  row("GET /api/plans", listPlans, {
+    summary: "The plans, their limits, and how many accounts are on each",
+    answers: ["Plan"],
+  }),
+];
+
+const RUNNING: readonly Row[] = [
+  row("GET /api/explain/:request", explainRequest, {
+    summary: "Why a request was refused: of the last 10,000 refusals",
+    answers: "Explanation",
+    refuses: ["unknown_request"],
+  }),
+  row("GET /api/open", tellOpen, {
+    summary: "Units charged for requests under way, which have no line in the log yet",
+    answers: ["OpenCharge"],
+  }),
+  row("GET /api/deprecations", tellDeprecations, {
+    summary: "Operations that go away, and the accounts that called them",
+    query: ["limit", "after"],
+    answers: ["Deprecation"],
+  }),
+  row("GET /api/config", tellConfig, {
+    summary: "The configuration in force, secrets masked, with its hash",
+    answers: "Config",
+  }),
+  row("POST /api/reload", reload, {
+    summary: "Read the configuration again",
+    answers: "Reloaded",
+    refuses: ["reload_refused", "reload_incomplete", "config_invalid"],
+  }),
+  row("GET /api/events", (call) => watch(call, TABLE), {
+    summary: "Figures each second and events as they happen, as server-sent events",
+    answers: { type: "text/event-stream" },
+    refuses: ["too_many_watchers"],
+  }),
+  row("GET /api/openapi.json", (call) => tellApi(call, TABLE), {
+    summary: "This description",
+    answers: "Description",
+  }),
+];
+
+/**
+ * All of /api (docs/reference/admin.md#routes). ":id" stands for one ID, of an account or one of
+ * its keys.
+ */
+export const TABLE: readonly Row[] = [...KEYS, ...ACCOUNTS, ...LIMITS, ...RUNNING];
+
+function row(route: string, run: Row["run"], contract: Row["contract"]): Row {
+  const [method, template = ""] = route.split(" ");
+  return { method: method as Row["method"], template, run, contract };
+}

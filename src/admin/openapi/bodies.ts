@@ -1,0 +1,131 @@
+import { DURATION as DURATION_PATTERN, readDuration } from "../../config/schema/units.ts";
+import { listOf, mapOf, type Schema, TEXT, TRUTH } from "./schema.ts";
+
+/** A kind of member: in words for people, as a test, and as a schema. The rest is the keyring's to judge. */
+type Kind = {
+  readonly words: string;
+  readonly fits: (value: unknown) => boolean;
+  readonly schema: Schema;
+};
+
+const isText = (value: unknown) => typeof value === "string";
+const isDuration = (value: unknown) =>
+  typeof value === "string" && readDuration(value) !== undefined;
+
+/** An object, and no list, whose values fit. */
+function isMapOf(value: unknown, fits: (member: unknown) => boolean): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  return Object.values(value).every(fits);
+}
+
+const DURATION: Schema = { type: "string", pattern: DURATION_PATTERN.source, examples: ["90d"] };
+
+export const KINDS = {
+  text: { words: "a text", fits: isText, schema: TEXT },
+  texts: {
+    words: "a list of texts",
+    fits: (value) => Array.isArray(value) && value.every(isText),
+    schema: listOf(TEXT),
+  },
+  number: {
+    words: "a number",
+    fits: (value) => typeof value === "number",
+    schema: { type: "number" },
+  },
+  duration: {
+    words: "a duration such as 90d or 24h",
+    fits: isDuration,
+    schema: DURATION,
+  },
+  limits: {
+    words: 'an object of numbers such as {"minute": 500}',
+    fits: (value) => isMapOf(value, (limit) => typeof limit === "number"),
+    schema: { ...mapOf({ type: "number" }), examples: [{ minute: 500 }] },
+  },
+  list: { words: "a list", fits: Array.isArray, schema: { type: "array" } },
+  flag: {
+    words: "true or false",
+    fits: (value) => typeof value === "boolean",
+    schema: TRUTH,
+  },
+  meta: {
+    words: 'an object of texts such as {"tenant": "42"}',
+    fits: (value) => isMapOf(value, isText),
+    schema: { ...mapOf(TEXT), examples: [{ tenant: "42" }] },
+  },
+  expiry: {
+    words: 'a duration such as 90d, or "never"',
+    fits: (value) => value === "never" || isDuration(value),
+    schema: { anyOf: [DURATION, { const: "never" }] },
+  },
+} as const satisfies Record<string, Kind>;
+
+/** The members of a body. What is read by a shape is described by it too. */
+export type Shape = Readonly<Record<string, { kind: keyof typeof KINDS; required?: boolean }>>;
+
+/** Where an account is named that is there, it says the environment and the plan. */
+export const WANTED_KEYS = {
+  environment: { kind: "text" },
+  plan: { kind: "text" },
+  name: { kind: "text" },
+  account: { kind: "text" },
+  expires: { kind: "duration" },
+  limits: { kind: "limits" },
+  meta: { kind: "meta" },
+  scopes: { kind: "texts" },
+  from: { kind: "texts" },
+  count: { kind: "number" },
+} as const satisfies Shape;
+
+export const KEY_CHANGE = {
+  name: { kind: "text" },
+  expires: { kind: "expiry" },
+  addScopes: { kind: "texts" },
+  dropScopes: { kind: "texts" },
+  from: { kind: "texts" },
+} as const satisfies Shape;
+
+export const ACCOUNT_CHANGE = {
+  plan: { kind: "text" },
+  limits: { kind: "limits" },
+  dropLimits: { kind: "flag" },
+  meta: { kind: "meta" },
+} as const satisfies Shape;
+
+export const SUSPENSION = {
+  for: { kind: "duration" },
+  reason: { kind: "text" },
+} as const satisfies Shape;
+
+/** Windows by name; without them all that run. */
+export const RESET = { windows: { kind: "texts" } } as const satisfies Shape;
+
+export const BAN = {
+  id: { kind: "text", required: true },
+  for: { kind: "duration", required: true },
+} as const satisfies Shape;
+
+export const IMPORT = {
+  records: { kind: "list", required: true },
+  plain: { kind: "flag" },
+  dryRun: { kind: "flag" },
+} as const satisfies Shape;
+
+export const TOKEN = { key: { kind: "text", required: true } } as const satisfies Shape;
+
+export const ROTATION = { grace: { kind: "duration" } } as const satisfies Shape;
+
+/** For requests that say all in their path: a body may be absent or empty. */
+export const NOTHING = {} as const satisfies Shape;
+
+/** The schema of a body of this shape. */
+export function schemaOf(shape: Shape): Schema {
+  const members = Object.entries(shape);
+  const required = members.filter(([, { required = false }]) => required).map(([name]) => name);
+  return {
+    type: "object",
+    properties: Object.fromEntries(members.map(([name, { kind }]) => [name, KINDS[kind].schema])),
+    ...(required.length > 0 && { required }),
+    additionalProperties: false,
+  };
+}

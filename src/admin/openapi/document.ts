@@ -1,0 +1,204 @@
+import { PROBLEMS, type ProblemCode } from "../http/answer.ts";
+import { ANSWERS, type AnswerName } from "./answers.ts";
+import { type Shape, schemaOf } from "./bodies.ts";
+import { listOf, named, type Schema } from "./schema.ts";
+
+/** Parameters of the query that any route may take. */
+const QUERY = {
+  limit: ["So many entries at most", { type: "integer", minimum: 1, maximum: 10_000 }],
+  after: ["Begin behind the entry with this id: use the address in Link", { type: "string" }],
+  env: ["Of this environment alone", { type: "string" }],
+  plan: ["Of this plan alone", { type: "string" }],
+  over: ["Those that used so many percent of a limit", { type: "number", minimum: 0 }],
+  account: ["Of this account alone", { type: "string" }],
+  q: ["With all of these words in ids, names of keys, plan, state or metadata", { type: "string" }],
+  order: ["The newest first", { enum: ["newest"] }],
+  top: ["So many accounts, of all pages together", { type: "integer", minimum: 1 }],
+} as const satisfies Readonly<Record<string, readonly [meaning: string, schema: Schema]>>;
+
+export type QueryName = keyof typeof QUERY;
+
+/** The query, body and answers of a route. The listener reads queries and bodies by it, the document tells it. */
+export type Contract = {
+  readonly summary: string;
+  readonly query?: readonly QueryName[];
+  /** Members of the query without which it refuses. */
+  readonly queryRequired?: readonly QueryName[];
+  /** The body of a writing request; without one it takes an empty object. */
+  readonly body?: Shape;
+  readonly status?: number;
+  /** One, a list of them, either, or text of another media type. */
+  readonly answers:
+    | AnswerName
+    | readonly [AnswerName]
+    | { readonly oneOrMany: AnswerName }
+    | { readonly type: string };
+  /** The refusals of its own, beside those that any request may get. */
+  readonly refuses?: readonly ProblemCode[];
+};
+
+export type DescribedRow = {
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  /** "/api/keys/:id" */
+  readonly template: string;
+  readonly contract: Contract;
+};
+
+const OF_ANY: readonly ProblemCode[] = ["bad_request", "internal_error"];
+const OF_GUARDED: readonly ProblemCode[] = [
+  ...(["token_missing", "token_invalid", "host_refused", "origin_refused"] as const),
+];
+const OF_WRITING: readonly ProblemCode[] = ["body_too_large", "unsupported_media_type"];
+const OF_LISTENER: readonly ProblemCode[] = ["request_timeout", "headers_too_large"];
+
+/**
+ * The description of the admin listener as OpenAPI 3.1, made from its rows. `hasToken` says whether a
+ * token is set: without one nothing is asked for.
+ */
+export function documentOf(
+  rows: readonly DescribedRow[],
+  { version, hasToken }: { readonly version: string; readonly hasToken: boolean },
+): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const row of [...OPEN_ROWS, ...rows]) {
+    const path = row.template.replaceAll(/:(\w+)/g, "{$1}");
+    paths[path] = { ...paths[path], [row.method.toLowerCase()]: operationOf(row) };
+  }
+  const scheme = {
+    type: "http",
+    scheme: "bearer",
+    description: "admin.token of the configuration",
+  };
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Tollgate admin API",
+      version,
+      summary: "Keys, accounts, bans, usage and configuration of a running gateway",
+      description:
+        "Instants are Unix seconds unless said otherwise. HEAD is answered wherever GET is. Writing requests need Content-Type: application/json, also without a body.",
+    },
+    security: hasToken ? [{ adminToken: [] }] : [{}, { adminToken: [] }],
+    paths,
+    components: { schemas: ANSWERS, securitySchemes: { adminToken: scheme } },
+  };
+}
+
+/** Those that need no token; the listener answers them ahead of its guard. */
+const OPEN_ROWS: readonly DescribedRow[] = [
+  {
+    method: "GET",
+    template: "/livez",
+    contract: { summary: "The process runs", answers: { type: "text/plain" } },
+  },
+  {
+    method: "GET",
+    template: "/readyz",
+    contract: { summary: "Whether the gateway is ready for requests", answers: "Readiness" },
+  },
+  {
+    method: "GET",
+    template: "/readyz/:environment",
+    contract: { summary: "Whether one environment is ready", answers: "Readiness" },
+  },
+  {
+    method: "GET",
+    template: "/metrics",
+    contract: { summary: "Metrics for Prometheus", answers: { type: "text/plain" } },
+  },
+];
+
+function operationOf({ method, template, contract }: DescribedRow): object {
+  const isOpen = !template.startsWith("/api/");
+  const writes = method !== "GET";
+  const refusals = [
+    ...OF_ANY,
+    ...(isOpen ? [] : OF_GUARDED),
+    ...(writes ? OF_WRITING : []),
+    ...OF_LISTENER,
+    ...(template.includes("/:") ? (["not_found"] as const) : []),
+    ...(contract.refuses ?? []),
+  ];
+  return {
+    operationId: operationId(method, template),
+    summary: contract.summary,
+    ...(isOpen && { security: [] }),
+    parameters: parametersOf(template, contract),
+    ...(writes && { requestBody: bodyOf(contract) }),
+    responses: {
+      [contract.status ?? 200]: answerOf(contract),
+      ...(contract.answers === "Readiness" && { 503: answerOf(contract) }),
+      ...refusalsOf(refusals),
+    },
+  };
+}
+
+/** "POST /api/keys/:id/rotate" is postKeysIdRotate. */
+function operationId(method: string, template: string): string {
+  const words = template.split(/[^A-Za-z]+/).filter((word) => word !== "" && word !== "api");
+  const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1);
+  return method.toLowerCase() + words.map(capital).join("");
+}
+
+const IN_PATH: Readonly<Record<string, string>> = {
+  id: "An account, or one of its keys",
+  request: "The X-Request-Id of an answer",
+  environment: "An environment of the configuration",
+};
+
+function parametersOf(template: string, { query = [], queryRequired = [] }: Contract): object[] {
+  const inPath = [...template.matchAll(/:(\w+)/g)].map(([, name = ""]) => {
+    const description = IN_PATH[name];
+    return { name, in: "path", required: true, description, schema: { type: "string" } };
+  });
+  const inQuery = query.map((name) => {
+    const [description, schema] = QUERY[name];
+    return { name, in: "query", required: queryRequired.includes(name), description, schema };
+  });
+  return [...inPath, ...inQuery];
+}
+
+function bodyOf({ body = {} }: Contract): object {
+  return { required: true, content: { "application/json": { schema: schemaOf(body) } } };
+}
+
+function answerOf({ summary: description, answers, query = [] }: Contract): object {
+  const content =
+    typeof answers === "object" && "type" in answers
+      ? { [answers.type]: { schema: { type: "string" } } }
+      : { "application/json": { schema: answerSchema(answers) } };
+  return { description, content, ...(query.includes("after") && { headers: PAGE_FIELDS }) };
+}
+
+const PAGE_FIELDS = {
+  Link: {
+    description: 'The way to the next page, with rel="next"; absent on the last',
+    schema: { type: "string" },
+  },
+  "X-Total-Count": {
+    description: "The entries of all pages together",
+    required: true,
+    schema: { type: "string", pattern: "^[0-9]+$" },
+  },
+};
+
+function answerSchema(answers: Exclude<Contract["answers"], { readonly type: string }>): Schema {
+  if (typeof answers === "string") return named(answers);
+  if ("oneOrMany" in answers) {
+    const one = named(answers.oneOrMany);
+    return { anyOf: [one, listOf(one)] };
+  }
+  return listOf(named(answers[0]));
+}
+
+/** By status, each with the codes that it may carry. */
+function refusalsOf(codes: readonly ProblemCode[]): Record<string, object> {
+  const byStatus = Map.groupBy(new Set(codes), (code) => PROBLEMS[code]);
+  return Object.fromEntries(
+    [...byStatus].map(([status, own]) => {
+      const schema = { allOf: [named("Problem"), { properties: { code: { enum: own } } }] };
+      const description = `Refused: ${own.join(", ")}`;
+      return [status, { description, content: { "application/json": { schema } } }];
+    }),
+  );
+}

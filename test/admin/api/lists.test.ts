@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { type AdminHouse, openAdminHouse } from "../admin-house.ts";
+
+const FREE = { environment: "production", plan: "free" };
+
+type Named = { readonly account: string };
+
+async function issue(house: AdminHouse, wanted: Readonly<Record<string, unknown>>): Promise<void> {
+  const got = await house.ask("POST", "/api/keys", { body: { ...FREE, ...wanted } });
+  assert.equal(got.status, 201, got.text);
+}
+
+/** The accounts of a list by its links, page after page, and what each page said of the number of all. */
+async function followed(house: AdminHouse, path: string) {
+  const found: string[] = [];
+  const totals = new Set<string>();
+  for (let next: string | undefined = path; next !== undefined; ) {
+    const got: Awaited<ReturnType<AdminHouse["ask"]>> = await house.ask("GET", next);
+    assert.equal(got.status, 200, got.text);
+    found.push(...got.json<Named[]>().map(({ account }) => account));
+    totals.add(String(got.fields["x-total-count"]));
+    next = /^<([^>]*)>; rel="next"$/.exec(String(got.fields.link))?.[1];
+  }
+  return { found, totals: [...totals] };
+}
+
+describe("a search for accounts", () => {
+  it("finds those with all words, in ids, names of keys, plan, state and metadata", async () => {
+    await using house = await openAdminHouse();
+    await issue(house, { account: "shop-1", name: "Nadia's shop", meta: { tenant: "forty-two" } });
+    await issue(house, { account: "shop-2", plan: "pro", name: "GRÜN & Co" });
+    await issue(house, { account: "other", environment: "staging", name: "web" });
+    await issue(house, { account: "other", environment: "staging", name: "nightly jobs" });
+    await house.ask("POST", "/api/accounts/other/suspend", { body: {} });
+    const all = ["shop-1", "shop-2", "other"];
+    for (const [q, expected] of [
+      ["", all],
+      ["shop", ["shop-1", "shop-2"]],
+      ["SHOP nadia", ["shop-1"]],
+      ["grün", ["shop-2"]],
+      ["tenant", ["shop-1"]],
+      ["forty", ["shop-1"]],
+      ["staging web", ["other"]],
+      ["web jobs", ["other"]],
+      ["suspended", ["other"]],
+      ["active grün", ["shop-2"]],
+      ["shop nobody", []],
+    ] as const) {
+      const { found, totals } = await followed(house, `/api/accounts?q=${encodeURIComponent(q)}`);
+      assert.deepEqual(found, expected, q);
+      assert.deepEqual(totals, [String(expected.length)]);
+    }
+    const keys = (await house.ask("GET", "/api/keys?account=other")).json<{ id: string }[]>();
+    assert.equal(keys.length, 2);
+    const byKey = await followed(house, `/api/accounts?q=${keys[0]?.id}`);
+    assert.deepEqual(byKey.found, ["other"]);
+  });
+
+  it("refuses what is too long, and an order that is none", async () => {
+    await using house = await openAdminHouse();
+    const long = (characters: number) => `/api/accounts?q=${"x".repeat(characters)}`;
+    assert.equal((await house.ask("GET", long(200))).status, 200);
+    assert.equal((await house.ask("GET", long(201))).status, 400);
+    assert.equal((await house.ask("GET", "/api/accounts?order=oldest")).status, 400);
+  });
+});
+
+describe("pages of a list", () => {
+  it("have every entry once, in order and in reverse, and say how many there are", async () => {
+    await using house = await openAdminHouse();
+    const made = ["a-1", "a-2", "a-3", "a-4", "a-5"];
+    for (const account of made) {
+      await issue(house, { account });
+      const ban = { body: { id: account, for: "1h" } };
+      assert.equal((await house.ask("POST", "/api/bans", ban)).status, 201);
+    }
+    for (const [path, expected] of [
+      ["/api/accounts?limit=2", made],
+      ["/api/accounts?limit=2&order=newest", made.toReversed()],
+      ["/api/accounts?limit=5", made],
+      ["/api/accounts?limit=1&q=a-", made],
+      ["/api/keys?limit=2", made],
+      ["/api/bans?limit=2", made],
+      ["/api/usage?limit=3", made],
+      ["/api/usage?limit=1&top=2", made.slice(0, 2)],
+    ] as const) {
+      const { found, totals } = await followed(house, path);
+      assert.deepEqual(found, expected, path);
+      assert.deepEqual(totals, [String(expected.length)], path);
+    }
+  });
+});
