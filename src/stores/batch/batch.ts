@@ -11,6 +11,8 @@ import {
   CALL_ACCOUNTS_MAX,
   type Call,
   type CallQueue,
+  gatherMs,
+  learnTrip,
   type MergedAsk,
   newQueue,
   take,
@@ -153,10 +155,13 @@ export class Batch {
   #schedule(queue: CallQueue): void {
     if (queue.isScheduled || !isFree(queue)) return;
     queue.isScheduled = true;
-    setImmediate(() => {
+    const go = () => {
       queue.isScheduled = false;
       if (queue.asks.length > 0 && isFree(queue)) this.#flush(queue);
-    });
+    };
+    const pauseMs = gatherMs(queue);
+    if (pauseMs === 0) setImmediate(go);
+    else setTimeout(go, pauseMs);
   }
 
   #flush(queue: CallQueue): void {
@@ -223,6 +228,7 @@ export class Batch {
     const failed = outcomes.find((each) => failureOf(each) !== undefined);
     this.#end(queue, call, failureOf(failed));
     let trip: Trip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
+    if (failed === undefined) learnTrip(queue, trip.receivedMs - sentMs);
     call.asks.forEach((merged, i) => {
       const outcome = outcomes[i] as Outcome;
       if (failureOf(outcome) !== undefined) this.#fail(merged);

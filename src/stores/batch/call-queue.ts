@@ -30,10 +30,28 @@ export type CallQueue = {
   isScheduled: boolean;
   /** Something goes ahead of the next call, which waits for it. */
   isPreparing: boolean;
+  /** How long a call takes there and back. It rises slowly: a stall of this process is no distance. */
+  tripMs: number;
 };
 
+/** Calls that take this long there and back go to a Redis in another region. */
+const FAR_MS = 40;
+
+/**
+ * How long asks gather before they take the second call to a Redis that is far, in milliseconds. Asks
+ * that come together would else be parted by the turns of the event loop, and the later ones wait
+ * for a whole trip.
+ */
+export function gatherMs({ calls, tripMs }: CallQueue): number {
+  return calls.length > 0 && tripMs >= FAR_MS ? tripMs / 8 : 0;
+}
+
+export function learnTrip(queue: CallQueue, tookMs: number): void {
+  queue.tripMs = Math.min(tookMs, 2 * queue.tripMs + 1);
+}
+
 export function newQueue(number: number): CallQueue {
-  const idle = { isScheduled: false, isPreparing: false };
+  const idle = { isScheduled: false, isPreparing: false, tripMs: 0 };
   return { number, asks: [], strikes: [], open: new Map(), calls: [], ...idle };
 }
 
