@@ -33,7 +33,7 @@ export type ServerHandler = {
    */
   answerTo(wrong: RequestWrong, method: string): string;
   /** The body of the request under way is wrong or late: `request.wrong` says why. */
-  onBroken(request: ReceivedRequest): void;
+  onBroken(request: ReceivedRequest, answer: Answer): void;
   onClose(connection: ServerConnection): void;
 };
 
@@ -268,7 +268,7 @@ export class ServerConnection {
     this.#ahead.clear();
     if (this.socket.isPaused()) this.socket.resume();
     if (this.#answer?.finished) this.#hangUp("");
-    else this.#handler.onBroken(request);
+    else this.#handler.onBroken(request, this.#answer as Answer);
   }
 
   /** The answer is out. */

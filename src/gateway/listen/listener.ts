@@ -41,8 +41,6 @@ export class Listener implements ServerHandler {
   readonly #tunnels: Tunnels;
   readonly #server: Server;
   readonly #connections = new Set<ServerConnection>();
-  /** The exchange of the request that each connection has under way. */
-  readonly #exchanges = new WeakMap<ReceivedRequest, Exchange>();
   #serves: readonly Served[];
   limits: ServerHandler["limits"];
   readonly answerTo = answerTo;
@@ -136,17 +134,16 @@ export class Listener implements ServerHandler {
       last: memory !== "enough" || asksForUpgrade(request.rawHeaders),
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);
-    this.#exchanges.set(request, exchange);
     this.#timeouts.add(exchange);
     handle(this.#gateway, this.#serves, exchange).catch((error: unknown) => {
       unexpected(this.#gateway, exchange, error);
     });
   }
 
-  onBroken(request: ReceivedRequest): void {
-    if (request.wrong === undefined) return;
-    const code = codeFor(request.wrong);
-    this.#exchanges.get(request)?.breaks({ code, why: code });
+  onBroken({ wrong }: ReceivedRequest, { listener }: Answer): void {
+    if (wrong === undefined || !(listener instanceof Exchange)) return;
+    const code = codeFor(wrong);
+    listener.breaks({ code, why: code });
   }
 
   onClose(connection: ServerConnection): void {
