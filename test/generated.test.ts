@@ -104,6 +104,7 @@ describe("the rows", () => {
       chargesLost: () => 0,
       logDropped: () => 0,
       eventsDropped: () => 0,
+      telemetryDropped: () => 0,
       workers: () => ({ serving: 2, restarts: 0 }),
     });
     const text = await metrics.render();

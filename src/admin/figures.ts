@@ -1,8 +1,8 @@
 import type { QuotaStore } from "../stores/interface/quota-store.ts";
 import type { Counting } from "../telemetry/counting.ts";
 import type { Checks } from "../telemetry/health.ts";
+import type { Watched } from "../telemetry/readings.ts";
 import { type Count, DURATION_BUCKETS, type Tally } from "../telemetry/tally.ts";
-import type { Watched } from "./prometheus.ts";
 
 /** Counting goes on in the store: it is asked for bans once in so many readings. */
 const READINGS_PER_LOOK = 5;

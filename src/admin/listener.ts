@@ -5,6 +5,7 @@ import { type Address, formatAddress } from "../core/http/address.ts";
 import { lingerOnClose } from "../gateway/node/linger.ts";
 import type { Counting } from "../telemetry/counting.ts";
 import type { Checks } from "../telemetry/health.ts";
+import type { Watched } from "../telemetry/readings.ts";
 import type { ApiDeps } from "./api/call.ts";
 import { findRow } from "./api/routes.ts";
 import { figuresReader } from "./figures.ts";
@@ -22,7 +23,7 @@ import { type Guarded, readHead, refuseStranger } from "./http/guard.ts";
 import { keepRoom } from "./http/keep-room.ts";
 import { answerBrokenRequests } from "./http/parser-error.ts";
 import { findPageFile } from "./page.ts";
-import { createMetrics, METRICS_TYPE, type Metrics, type Watched } from "./prometheus.ts";
+import { createMetrics, METRICS_TYPE, type Metrics } from "./prometheus.ts";
 
 export type AdminDeps = Omit<ApiDeps, "events"> & {
   /** The checks; of one environment where it is named. */

@@ -19,6 +19,7 @@ type Rest = {
   /** By the key of the service; none for those without a description. */
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
   readonly authorities: ReadonlyMap<string, Authorities>;
+  readonly telemetry: Config["telemetry"];
 };
 
 /** A draft without mistakes as the configuration: units in names, paths absolute, all filled in. */
@@ -55,7 +56,7 @@ export function complete(draft: Draft, rest: Rest): Config {
     keyHeaders: sound(draft.keyHeaders),
     foreignKeys: draft.foreignKeys ?? [],
     events: draft.events,
-    telemetry: draft.telemetry,
+    telemetry: rest.telemetry,
   };
 }
 

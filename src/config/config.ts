@@ -48,7 +48,10 @@ export type Config = {
   readonly events:
     | { readonly url: string; readonly secret: string; readonly kinds: readonly string[] }
     | undefined;
-  readonly telemetry: { readonly otlp: string; readonly sample: number } | undefined;
+  /** `serviceName` is that of OTEL_SERVICE_NAME, or empty. */
+  readonly telemetry:
+    | { readonly otlp: string; readonly sample: number; readonly serviceName: string }
+    | undefined;
 };
 
 /** The upstreams that have the requests of some paths, and how they are reached. */

@@ -13,6 +13,7 @@ import type { Variables } from "./file/substitute.ts";
 import { readTextFile } from "./file/text-file.ts";
 import { readTree } from "./file/tree.ts";
 import { readPems } from "./pem.ts";
+import { telemetryOf } from "./telemetry-variables.ts";
 import { warnOfUnhonoured } from "./unhonoured.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
@@ -40,6 +41,7 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
   checkAcross(draft, findings);
   checkServices(draft, findings);
   warnOfUnhonoured(findings);
+  const telemetry = telemetryOf(draft, findings, env);
   const described = await readDescriptions(draft, findings);
   const authorities = await readPems(draft, findings, dirname(resolve(file)));
 
@@ -51,6 +53,7 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
     hash: hashOf(source.text, [...described.texts, ...pems.map(({ text }) => text)]),
     operations: described.operations,
     authorities,
+    telemetry,
   });
   return {
     ok: true,

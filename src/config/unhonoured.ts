@@ -5,7 +5,7 @@ import { isMap, type Path } from "./file/place.ts";
  * Settings that are read and have no effect yet, as paths with `*` for any name. Whoever makes one
  * work removes it here: nobody may rely on a limit that does not hold.
  */
-const UNHONOURED: readonly string[] = ["history", "telemetry"];
+const UNHONOURED: readonly string[] = ["history"];
 
 /** Warns of each setting in the file that is not off and has no effect. */
 export function warnOfUnhonoured(findings: Findings): void {

@@ -20,6 +20,11 @@ const HISTOGRAMS_MAX = Math.floor(SERIES_MAX / (DURATION_BUCKETS.length + 3));
 /** Methods that are labels of their own: those that are served, and TRACE, which is refused by name. */
 const LABELS: ReadonlySet<string> = new Set([...METHODS, "TRACE"]);
 
+/** Whether the method is counted by its name, and not among all others. */
+export function isLabelled(method: string): boolean {
+  return LABELS.has(method);
+}
+
 export type Tallies = ReturnType<typeof newTallies>;
 
 /** One table for each metric that is counted here. */
@@ -50,7 +55,7 @@ export function newTallies() {
 /** Counts one request; the hot path. */
 export function count(tallies: Tallies, deprecated: Deprecated, line: RequestLine): void {
   const { env = "none", route = "none", plan = "none", status, source, decision } = line;
-  const method = LABELS.has(line.method) ? line.method : "OTHER";
+  const method = isLabelled(line.method) ? line.method : "OTHER";
   add(tallies.requests.cell(env, route, method, status, source));
   observe(tallies.durations.cell(env, source), line.durationMs / 1000);
   add(tallies.decisions.cell(env, plan, decision));

@@ -228,6 +228,16 @@ export const LOG_EVENTS = {
     members: ["why"],
     meaning: "The system refused a connection to the admin listener",
   },
+  telemetry_unsent: {
+    level: "warn",
+    members: ["otlp", "why"],
+    meaning: "The OpenTelemetry collector does not take spans: those beyond the bound are dropped",
+  },
+  telemetry_sent: {
+    level: "info",
+    members: ["otlp"],
+    meaning: "It takes them again",
+  },
   worker_serves: {
     level: "info",
     members: ["worker", "pid", "startedMs"],

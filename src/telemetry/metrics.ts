@@ -103,6 +103,11 @@ export const METRICS = {
     labels: [],
     help: "Events that were not sent: too many were held, or the webhook took none for a day.",
   },
+  telemetry_dropped_total: {
+    type: "counter",
+    labels: [],
+    help: "Spans that were not sent: too many were held, or the collector did not take them.",
+  },
   config_reloads_total: {
     type: "counter",
     labels: ["result"],

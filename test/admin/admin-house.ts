@@ -3,7 +3,7 @@ import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
-import { createMetrics, type Metrics, type Watched } from "../../src/admin/prometheus.ts";
+import { createMetrics, type Metrics } from "../../src/admin/prometheus.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Reloaded } from "../../src/config/reload.ts";
@@ -12,6 +12,7 @@ import type { KeyStore } from "../../src/stores/interface/key-store.ts";
 import type { QuotaStore } from "../../src/stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open.ts";
 import type { Checks } from "../../src/telemetry/health.ts";
+import type { Watched } from "../../src/telemetry/readings.ts";
 import { RecentRefusals } from "../../src/telemetry/recall.ts";
 import { RecentEvents } from "../../src/telemetry/recent-events.ts";
 
@@ -159,6 +160,7 @@ const UNWATCHED: Omit<Watched, "storeUp"> = {
   chargesLost: () => 0,
   logDropped: () => 0,
   eventsDropped: () => 0,
+  telemetryDropped: () => 0,
 };
 
 export const ALL_WELL: Checks = {

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { createMetrics, type Watched } from "../../src/admin/prometheus.ts";
+import { createMetrics } from "../../src/admin/prometheus.ts";
 import type { Config, Environment } from "../../src/config/config.ts";
 import type { Operation } from "../../src/core/http/route.ts";
 import type { RequestLine } from "../../src/telemetry/log.ts";
+import type { Watched } from "../../src/telemetry/readings.ts";
 import { DURATION_BUCKETS } from "../../src/telemetry/tally.ts";
 import { assertConventions, samplesOf, scrape } from "./scrape.ts";
 
@@ -22,6 +23,7 @@ const WATCHED: Watched = {
   chargesLost: () => 0,
   logDropped: () => 3,
   eventsDropped: () => 0,
+  telemetryDropped: () => 0,
 };
 
 const LINE: RequestLine = {

@@ -51,6 +51,14 @@ export function readUrl(text: string): Read<string> {
   return { value: url.href };
 }
 
+/** The address of an OpenTelemetry collector, to whose path more is added. */
+export function readCollector(text: string): Read<string> {
+  const read = readUrl(text);
+  return "value" in read && new URL(read.value).search !== ""
+    ? { why: "it takes no query: headers go into OTEL_EXPORTER_OTLP_HEADERS" }
+    : read;
+}
+
 /** A network as `address/bits`; a bare address is a network of one. */
 export function readNetwork(text: string): Read<string> {
   const match = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(text);

@@ -2,7 +2,15 @@ import { z } from "zod";
 import { SCOPE_PATTERN } from "../../core/keys/keyring-rules.ts";
 import { COST_MAX } from "../../core/quota/decide.ts";
 import { LIMIT_MAX } from "../../core/quota/windows.ts";
-import { type Read, readListen, readNetwork, readOrigin, readStore, readUrl } from "./addresses.ts";
+import {
+  type Read,
+  readCollector,
+  readListen,
+  readNetwork,
+  readOrigin,
+  readStore,
+  readUrl,
+} from "./addresses.ts";
 import { DURATION, readDuration, readSize, SIZE } from "./units.ts";
 
 /**
@@ -110,6 +118,11 @@ export const origin = read("an origin, http:// or https:// with a host and no pa
 export const url = read("an address, http:// or https://", {
   pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+/,
   read: readUrl,
+});
+
+export const collector = read("an address, http:// or https://", {
+  pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+[^?#\s]*$/,
+  read: readCollector,
 });
 
 const network = read("a network, such as 10.0.0.0/8 or 2001:db8::/32", {

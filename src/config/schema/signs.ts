@@ -55,7 +55,10 @@ export const events = z.strictObject(
 
 export const telemetry = z.strictObject(
   {
-    otlp: required(kind.url, "The OpenTelemetry collector, OTLP over HTTP."),
+    otlp: required(
+      kind.collector,
+      "The OpenTelemetry collector, OTLP over HTTP: /v1/traces and /v1/metrics are added.",
+    ),
     sample: optional(
       kind.factor({ from: 0, to: 1 }),
       0.1,

@@ -1,7 +1,7 @@
 import type { AccountRecord, KeyRecord } from "../keys/records.ts";
 import type { Limit } from "../quota/windows.ts";
 import type { Head } from "./head.ts";
-import { passTrace } from "./trace.ts";
+import { passTrace, type TraceFields } from "./trace.ts";
 
 /**
  * Fields of one connection, never of the message: RFC 9110 7.6.1, and HTTP/2's upgrade field. Close
@@ -56,6 +56,8 @@ export type Identity = {
   readonly scheme: "http" | "https";
   /** The prefix of the path that the backend does not see, or "". */
   readonly prefix: string;
+  /** The trace that the gateway continues or begins; undefined while it tells none. */
+  readonly trace?: TraceFields | undefined;
 };
 
 /** The gateway's name in Via: RFC 9110 7.6.3 allows a pseudonym. */
@@ -137,7 +139,7 @@ export function requestFields(head: Head, identity: Identity): string[] {
   }
 
   const received = { parents: traceparents, states: tracestates };
-  const trace = passTrace(received);
+  const trace = identity.trace ?? passTrace(received);
   pushConsumer(fields, identity);
   fields.push("X-Request-Id", identity.requestId);
   if (clientRequestId !== undefined && isPlain(clientRequestId)) {

@@ -1,4 +1,4 @@
-const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
+const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const ZERO_TRACE = "0".repeat(32);
 const ZERO_SPAN = "0".repeat(16);
 
@@ -8,11 +8,17 @@ export type ReceivedTrace = {
   readonly states: readonly string[];
 };
 
-/** A client's trace, as it goes on to the backend. */
-export type Trace = {
-  readonly traceId: string;
+/** The fields of a trace, as they go to the backend. */
+export type TraceFields = {
   readonly traceparent: string;
   readonly tracestate: string | undefined;
+};
+
+/** A client's trace, as it goes on to the backend, and the parts of its traceparent. */
+export type Trace = TraceFields & {
+  readonly traceId: string;
+  readonly parentId: string;
+  readonly flags: number;
 };
 
 /**
@@ -25,11 +31,47 @@ export function passTrace({ parents, states }: ReceivedTrace): Trace | undefined
   if (traceparent === undefined || parents.length > 1) return undefined;
   const match = TRACEPARENT.exec(traceparent);
   if (match === null) return undefined;
-  const [version, traceId, parent] = match.slice(1, 4) as [string, string, string];
-  const rest = match[4];
+  const [version, traceId, parentId, flags] = match.slice(1, 5) as [string, string, string, string];
+  const rest = match[5];
   if (version === "ff" || (version === "00" && rest !== undefined)) return undefined;
-  if (traceId === ZERO_TRACE || parent === ZERO_SPAN) return undefined;
-  return { traceId, traceparent, tracestate: stateOf(states) };
+  if (traceId === ZERO_TRACE || parentId === ZERO_SPAN) return undefined;
+  const parsed = { traceId, parentId, flags: Number.parseInt(flags, 16) };
+  return { ...parsed, traceparent, tracestate: stateOf(states) };
+}
+
+/** The client's trace, from the fields of its request as they came; undefined as in `passTrace`. */
+export function receivedTrace(rawHeaders: readonly string[]): Trace | undefined {
+  const parents: string[] = [];
+  const states: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    // Both names have a length that few others have: most fields cost no copy in lower case.
+    const { length } = rawHeaders[i] as string;
+    if (length !== TRACEPARENT_LENGTH && length !== TRACESTATE_LENGTH) continue;
+    const name = (rawHeaders[i] as string).toLowerCase();
+    if (name === "traceparent") parents.push(rawHeaders[i + 1] as string);
+    else if (name === "tracestate") states.push(rawHeaders[i + 1] as string);
+  }
+  return passTrace({ parents, states });
+}
+
+const TRACEPARENT_LENGTH = "traceparent".length;
+const TRACESTATE_LENGTH = "tracestate".length;
+
+const SAMPLED = 0x01;
+/** Trace Context Level 2, 3.2.2.2: the trace id was made at random, which stays true further on. */
+const RANDOM = 0x02;
+
+/**
+ * The fields of a request that a span of ours sends on, in the client's trace or in one begun here
+ * (Trace Context 3.4): the span is the new parent. The client's list of states goes on as it is.
+ */
+export function continuedTrace(
+  span: { readonly traceId: string; readonly spanId: string; readonly sampled: boolean },
+  received: Trace | undefined,
+): TraceFields {
+  const flags = (span.sampled ? SAMPLED : 0) | ((received?.flags ?? 0) & RANDOM);
+  const traceparent = `00-${span.traceId}-${span.spanId}-${flags.toString(16).padStart(2, "0")}`;
+  return { traceparent, tracestate: received?.tracestate };
 }
 
 /** The id of the trace that a request belongs to, where it says so. */

@@ -1,3 +1,4 @@
+import type { RequestTrace } from "../../telemetry/tracing.ts";
 import type { Answer } from "../../wire/answer.ts";
 import type { ReceivedRequest } from "../../wire/request.ts";
 import type { ServerConnection } from "../../wire/server-connection.ts";
@@ -22,4 +23,6 @@ export type Arrival = {
   /** Set where the client asks for a WebSocket: then this request is its last. */
   readonly upgrade: Upgrade | undefined;
   readonly last: boolean;
+  /** Undefined while telemetry is off. */
+  readonly trace?: RequestTrace | undefined;
 };

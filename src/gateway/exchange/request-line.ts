@@ -28,7 +28,7 @@ export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
     client: arrival.client,
     upstream: exchange.upstream,
     backend: exchange.backend?.path,
-    traceId: exchange.head === undefined ? undefined : traceIdOf(exchange.head),
+    traceId: traceOf(exchange),
     decidedAt: exchange.decidedMs,
     cost: exchange.decision === "none" ? undefined : exchange.cost,
     strikes: exchange.strikes,
@@ -39,6 +39,11 @@ export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
     ban: refusal?.ban,
     why: exchange.why,
   };
+}
+
+/** The trace that the gateway continues or begins, or that of the client. */
+function traceOf({ arrival, head }: Exchange): string | undefined {
+  return arrival.trace?.traceId ?? (head === undefined ? undefined : traceIdOf(head));
 }
 
 /** The metadata that the configuration wants told; undefined where there is none of it. */

@@ -9,6 +9,7 @@ import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { AccountName, Answer, QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { CalledOperation } from "../../telemetry/deprecated-calls.ts";
 import type { Log, RequestLine } from "../../telemetry/log.ts";
+import type { Tracing } from "../../telemetry/tracing.ts";
 import type { TrustedProxies } from "../client/client-address.ts";
 import type { Concurrency } from "../client/concurrency.ts";
 import type { FailureAllowance } from "../client/failure-allowance.ts";
@@ -79,6 +80,8 @@ export type Gateway = {
   readonly visitors: Visitors;
   readonly standings: RecentStandings;
   readonly log: Log;
+  /** `tracing` is undefined while telemetry is off. */
+  readonly telemetry?: { readonly tracing: Tracing | undefined };
   readonly onRequest: (line: RequestLine) => void;
   /** An account that was known has called a deprecated operation, however that was answered. */
   readonly onDeprecated?: (operation: CalledOperation, account: string) => void;

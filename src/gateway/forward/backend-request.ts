@@ -1,6 +1,8 @@
 import { requestFields } from "../../core/http/fields.ts";
 import type { Head } from "../../core/http/head.ts";
+import type { TraceFields } from "../../core/http/trace.ts";
 import type { Standing } from "../../core/quota/standing.ts";
+import type { ForwardTrace } from "../../telemetry/tracing.ts";
 import type { OutgoingRequest } from "../../wire/connection.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { type Backend, type Gateway, type Served, schemeOf } from "../exchange/served.ts";
@@ -21,15 +23,29 @@ export type Admitted = {
 };
 
 /** The request as it goes to this upstream; the connection writes Host and the framing. */
-export function outgoingRequest(admitted: Admitted, upstream: Upstream): OutgoingRequest {
+export function outgoingRequest(
+  admitted: Admitted,
+  upstream: Upstream,
+  trace: ForwardTrace | undefined,
+): OutgoingRequest {
   const { head, target } = admitted;
   return {
     method: head.method,
     target,
     host: hostFor(admitted, upstream),
-    fields: outgoingFields(admitted),
+    fields: outgoingFields(admitted, trace?.fields),
     body: bodyOf(head),
   };
+}
+
+/** The span of a try at this upstream; undefined while telemetry is off. */
+export function traceTry(
+  { exchange, served, head, target }: Admitted,
+  { origin }: Pick<Upstream, "origin">,
+): ForwardTrace | undefined {
+  const { trace } = exchange.arrival;
+  const { foreignKeys } = served;
+  return trace?.forward({ method: head.method, origin, target, foreignKeys });
 }
 
 /** The Host that the backend sees: its own, unless the client's is wanted. */
@@ -47,7 +63,7 @@ function bodyOf({ method, chunked, contentLength }: Head): OutgoingRequest["body
 }
 
 /** The fields of the request to the backend, flat, without Host and those of the framing. */
-export function outgoingFields(admitted: Admitted): string[] {
+export function outgoingFields(admitted: Admitted, trace: TraceFields | undefined): string[] {
   const { gateway, exchange, served, backend, head, caller } = admitted;
   return requestFields(head, {
     requestId: exchange.id,
@@ -58,5 +74,6 @@ export function outgoingFields(admitted: Admitted): string[] {
     peerIsTrusted: gateway.isTrusted(exchange.arrival.peer),
     scheme: schemeOf(served),
     prefix: backend.stripPrefix,
+    trace,
   });
 }

@@ -2,6 +2,7 @@ import { responseFields } from "../../core/http/fields.ts";
 import { hasBody } from "../../core/http/head.ts";
 import { ownFields, replacedFields } from "../../core/http/own-fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import type { ForwardTrace } from "../../telemetry/tracing.ts";
 import type { Connection, ConnectionHandler, Loss } from "../../wire/connection.ts";
 import type { StatusHead } from "../../wire/head.ts";
 import type { ResponseHead } from "../../wire/response.ts";
@@ -10,7 +11,7 @@ import { endTogether } from "../node/end-together.ts";
 import { countPassedBytes } from "../node/free-buffers.ts";
 import { failExchange } from "../stages/reply.ts";
 import type { BackendConnection } from "../upstreams/backend-connection.ts";
-import { type Admitted, outgoingRequest } from "./backend-request.ts";
+import { type Admitted, outgoingRequest, traceTry } from "./backend-request.ts";
 import { EarlyHints, isSmall, judgeResponse, refusalFor, whyEnded } from "./backend-response.ts";
 import { RequestBody } from "./request-body.ts";
 import { Attempts } from "./retry.ts";
@@ -25,6 +26,7 @@ class Forward implements Forwarding, ConnectionHandler {
   readonly #attempts = new Attempts();
   readonly #hints = new EarlyHints();
   #connection: BackendConnection | undefined;
+  #trace: ForwardTrace | undefined;
   #body: RequestBody | undefined;
   #stopWaiting: () => void = () => {};
   #answering = false;
@@ -64,7 +66,8 @@ class Forward implements Forwarding, ConnectionHandler {
   #send(connection: BackendConnection): void {
     this.#connection = connection;
     this.#admitted.exchange.tryAt(connection.upstream.origin);
-    const request = outgoingRequest(this.#admitted, connection.upstream);
+    this.#trace = traceTry(this.#admitted, connection.upstream);
+    const request = outgoingRequest(this.#admitted, connection.upstream, this.#trace);
     try {
       connection.send(request, this);
     } catch {
@@ -104,6 +107,7 @@ class Forward implements Forwarding, ConnectionHandler {
   }
 
   onHead(head: ResponseHead): void {
+    this.#trace?.answered(head.status);
     const wrong = judgeResponse(head.status, head.rawHeaders);
     if (wrong === undefined) this.#sendHead(head);
     else this.#fail({ code: "upstream_invalid", why: wrong });
@@ -126,6 +130,7 @@ class Forward implements Forwarding, ConnectionHandler {
   onEnd(): void {
     const { backend, exchange } = this.#admitted;
     this.#writePieces();
+    this.#trace?.end();
     backend.upstreams.succeeded(this.#connection as BackendConnection);
     this.#settle();
     this.#releaseConnection();
@@ -138,6 +143,7 @@ class Forward implements Forwarding, ConnectionHandler {
     this.#writePieces();
     const again = this.#attempts.again(backend.upstreams, upstream, loss, head.method);
     const failure = refusalFor(loss);
+    this.#trace?.end(failure.code);
     // A connection that died of old age, or behind a client that reads nothing, says nothing of the
     // backend.
     const isBackends = failure.code.startsWith("upstream") && again !== "aged";
@@ -187,6 +193,7 @@ class Forward implements Forwarding, ConnectionHandler {
 
   #end(failure: Refusal): void {
     if (this.#settled) return;
+    this.#trace?.end(failure.code);
     this.#settle();
     const { gateway, exchange } = this.#admitted;
     failExchange(gateway, exchange, { ...failure, why: whyEnded(failure, exchange) });

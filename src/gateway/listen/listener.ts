@@ -132,6 +132,7 @@ export class Listener implements ServerHandler {
       upgrade: nonce === undefined ? undefined : { nonce, tunnels: this.#tunnels },
       // A client that asks for another protocol may go on in it, whatever is answered.
       last: memory !== "enough" || asksForUpgrade(request.rawHeaders),
+      trace: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders),
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);
     this.#timeouts.add(exchange);
@@ -161,8 +162,14 @@ export class Listener implements ServerHandler {
   #tell(exchange: Exchange): void {
     this.#timeouts.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
-    onRequest(lineOf(exchange, elapsed()));
-    const { served, found, account } = exchange;
+    const line = lineOf(exchange, elapsed());
+    onRequest(line);
+    const { served, found, account, arrival, head } = exchange;
+    arrival.trace?.end(line, {
+      scheme: schemeOf(served ?? (this.#serves[0] as Served)),
+      host: head?.host,
+      version: head?.version,
+    });
     const operation = found?.operation;
     if (operation?.lifecycle.deprecated && served !== undefined && account !== undefined) {
       const { method, template: route } = operation;

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { responseFields } from "../../core/http/fields.ts";
 import { ownFields, replacedFields } from "../../core/http/own-fields.ts";
 import { acceptFor, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
+import type { ForwardTrace } from "../../telemetry/tracing.ts";
 import { type Admitted, hostFor, outgoingFields } from "../forward/backend-request.ts";
 import type { Upstream } from "../upstreams/backend-connection.ts";
 
@@ -13,8 +14,9 @@ export function handshakeFields(
   admitted: Admitted,
   upstream: Pick<Upstream, "host">,
   nonce: string,
+  trace?: ForwardTrace | undefined,
 ): IncomingHttpHeaders {
-  return Object.assign(recordOf(outgoingFields(admitted)), {
+  return Object.assign(recordOf(outgoingFields(admitted, trace?.fields)), {
     host: hostFor(admitted, upstream),
     connection: "Upgrade",
     upgrade: "websocket",

@@ -4,11 +4,12 @@ import { createProxyServer } from "http-proxy-3";
 import { closeFrame, wrongSwitch } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import type { ForwardTrace } from "../../telemetry/tracing.ts";
 import type { Loss } from "../../wire/connection.ts";
 import type { Forwarding } from "../exchange/forwarding.ts";
 import type { OpenTunnel, TunnelRegister, Upgrade } from "../exchange/open-tunnel.ts";
 import type { Served } from "../exchange/served.ts";
-import type { Admitted } from "../forward/backend-request.ts";
+import { type Admitted, traceTry } from "../forward/backend-request.ts";
 import * as answered from "../forward/backend-response.ts";
 import { EarlyHints } from "../forward/backend-response.ts";
 import { endThenDiscard } from "../node/linger.ts";
@@ -57,6 +58,7 @@ class Tunnel implements Forwarding, OpenTunnel {
   readonly #nonce: string;
   #client: ClientEnd | undefined;
   #upstream: Upstream | undefined;
+  #trace: ForwardTrace | undefined;
   #request: ClientRequest | undefined;
   #backend: Socket | undefined;
   #answering = false;
@@ -85,8 +87,9 @@ class Tunnel implements Forwarding, OpenTunnel {
     started.set(client, this);
     exchange.forward(this);
     exchange.tryAt(upstream.origin);
+    this.#trace = traceTry(this.#admitted, upstream);
     exchange.wait("connection", gateway.elapsed());
-    const headers = handshakeFields(this.#admitted, upstream, this.#nonce);
+    const headers = handshakeFields(this.#admitted, upstream, this.#nonce, this.#trace);
     const request = { method: "GET", url: target, headers, socket: client, connection: client };
     const to = {
       target: upstream.origin,
@@ -140,6 +143,7 @@ class Tunnel implements Forwarding, OpenTunnel {
       return;
     }
     this.#reports("succeeded");
+    this.#traced(101);
     exchange.switch(gateway.elapsed());
     this.#client?.open(exchange.connection.takeOver());
     answer.headers = switchFields(this.#admitted, rawHeaders, this.#nonce);
@@ -159,6 +163,7 @@ class Tunnel implements Forwarding, OpenTunnel {
       return;
     }
     this.#reports("succeeded");
+    this.#traced(status);
     this.#tunnels.leave(this);
     const promisedBytes = Number(answer.headers["content-length"] ?? -1);
     exchange.answer(promisedBytes, gateway.elapsed());
@@ -211,6 +216,7 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   gone(): void {
     this.#settle();
+    this.#trace?.end("request_timeout");
     this.#request?.destroy();
     this.#backend?.destroy();
   }
@@ -236,6 +242,7 @@ class Tunnel implements Forwarding, OpenTunnel {
   #fail(failure: Refusal): void {
     if (this.#settled) return;
     this.#settle();
+    this.#trace?.end(failure.code);
     if (failure.code.startsWith("upstream")) this.#reports("failed");
     this.#request?.destroy();
     failExchange(this.#admitted.gateway, this.#admitted.exchange, failure);
@@ -248,6 +255,12 @@ class Tunnel implements Forwarding, OpenTunnel {
     this.#tunnels.leave(this);
     if (this.#upstream !== undefined) backend.upstreams.done(this.#upstream);
     this.#client?.destroy();
+  }
+
+  /** The backend's head ends the span: what follows it in a tunnel is no answer. */
+  #traced(status: number): void {
+    this.#trace?.answered(status);
+    this.#trace?.end();
   }
 
   #reports(outcome: "succeeded" | "failed"): void {

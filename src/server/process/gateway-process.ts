@@ -16,6 +16,7 @@ import { createCounting } from "../../telemetry/counting.ts";
 import type { Report } from "../../telemetry/log.ts";
 import { type Recall, RecentRefusals } from "../../telemetry/recall.ts";
 import { RecentEvents } from "../../telemetry/recent-events.ts";
+import { Telemetry } from "../../telemetry/telemetry.ts";
 import { type Engine, RunningGateway, type Spread, type Stores } from "./running-gateway.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, watch } from "./status.ts";
@@ -43,10 +44,18 @@ export async function startProcess(config: Config, options: StartOptions): Promi
     closers.push(() => keys.close());
     const quotas = await openQuotaStore(config, { now, report, serves: true });
     closers.push(() => quotas.close());
-    const stores = { keys, quotas, counting: createCounting(), recent: new RecentEvents() };
+    const stores = {
+      keys,
+      quotas,
+      counting: createCounting(),
+      recent: new RecentEvents(),
+      telemetry: new Telemetry(options.log),
+    };
     const engine = new GatewayProcess(config, { ...options, now }, stores);
     const running = new RunningGateway(config, options, stores, engine);
     closers.push(() => engine.close());
+    closers.push(() => stores.telemetry.close(0));
+    await running.tell();
     await engine.serve(config);
     await running.openAdmin();
     return running;
@@ -75,7 +84,12 @@ class GatewayProcess implements Engine {
     });
     this.#serving = new Serving(this.#gateway);
     const { logDropped = () => 0 } = options;
-    this.watched = { ...watch(this.#serving, stores.quotas), logDropped, eventsDropped: () => 0 };
+    this.watched = {
+      ...watch(this.#serving, stores.quotas),
+      logDropped,
+      eventsDropped: () => 0,
+      telemetryDropped: () => 0,
+    };
     stores.keys.onChange(() => stores.quotas.forget());
   }
 
@@ -139,7 +153,7 @@ type Parts = Stores & {
 function gatewayOf(
   config: Config,
   { log, now }: StartOptions & { now: () => number },
-  { keys, quotas, counting, recall, mode }: Parts,
+  { keys, quotas, counting, telemetry, recall, mode }: Parts,
 ): Gateway {
   return {
     keys,
@@ -150,6 +164,7 @@ function gatewayOf(
     standings: new RecentStandings(),
     isTrusted: trustProxies(config.trustedProxies),
     log,
+    telemetry,
     onRequest: (line) => {
       counting.request(line);
       recall.note(line);

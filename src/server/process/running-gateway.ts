@@ -1,7 +1,4 @@
-import { randomBytes } from "node:crypto";
-import { hostname } from "node:os";
 import type { Admin } from "../../admin/listener.ts";
-import type { Watched } from "../../admin/prometheus.ts";
 import type { Config } from "../../config/config.ts";
 import type { Mistake } from "../../config/file/place.ts";
 import { type Change, judgeReload, type Reloaded, whyNot } from "../../config/reload.ts";
@@ -12,16 +9,16 @@ import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import { type Counting, takeCounted } from "../../telemetry/counting.ts";
 import { type Checks, checksOf, type Observed } from "../../telemetry/health.ts";
+import { readingsOf, type Watched } from "../../telemetry/readings.ts";
 import type { Recall } from "../../telemetry/recall.ts";
 import type { RecentEvents } from "../../telemetry/recent-events.ts";
+import type { Telemetry } from "../../telemetry/telemetry.ts";
 import { Webhook } from "../../telemetry/webhook.ts";
+import { GATEWAY } from "./gateway-name.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, readGauges } from "./status.ts";
 import { VERSION } from "./version.ts";
 import { watchChanges } from "./watch-changes.ts";
-
-/** The name of this gateway in its events: two on one machine have two. */
-const GATEWAY = `${hostname()}-${randomBytes(3).toString("hex")}`;
 
 /**
  * The spread of a configuration. Not `taken`: nothing has changed, for these reasons. Taken: it is
@@ -52,6 +49,7 @@ export type Stores = {
   readonly quotas: QuotaStore;
   readonly counting: Counting;
   readonly recent: RecentEvents;
+  readonly telemetry: Telemetry;
 };
 
 /**
@@ -101,17 +99,13 @@ export class RunningGateway implements Started {
     const { admin } = this.#config;
     if (admin === undefined) return;
     const { openAdmin } = await import("../../admin/listener.ts");
-    const { watched, gather, spreadKeys = async () => {} } = this.#engine;
+    const { gather, spreadKeys = async () => {} } = this.#engine;
     this.#admin = await openAdmin(admin, {
       ...this.#stores,
       config: () => this.#config,
       checks: (environment) => this.checks(environment),
       reload: () => this.reload(),
-      watched: {
-        ...watched,
-        version: VERSION,
-        eventsDropped: () => watched.eventsDropped() + this.#webhook.dropped,
-      },
+      watched: this.#watched(),
       ...(gather && { gather }),
       spreadKeys,
       recall: this.#engine.recall,
@@ -144,9 +138,21 @@ export class RunningGateway implements Started {
       gauges: readGauges({
         ...this.#engine.watched,
         eventsDropped: () => this.#webhook.dropped,
+        telemetryDropped: () => this.#stores.telemetry.dropped,
       }),
       checks: this.checks(),
     };
+  }
+
+  /** Tells spans and metrics as the configuration says. */
+  async tell(): Promise<void> {
+    const { counting, telemetry } = this.#stores;
+    const { supervised = false, worker } = this.#options;
+    const { gather } = this.#engine;
+    // The counts of one of several processes are taken out of it: the sums are told for all.
+    const readings = supervised ? undefined : readingsOf(this.#watched(), counting);
+    const teller = { version: VERSION, instance: GATEWAY, worker, readings, gather };
+    await telemetry.configure(this.#config.telemetry, teller);
   }
 
   reload(): Promise<Reloaded> {
@@ -164,6 +170,16 @@ export class RunningGateway implements Started {
     this.#stopping ??= this.#stopOnce();
     if (atOnce) this.#engine.cut();
     return this.#stopping;
+  }
+
+  #watched(): Watched {
+    const { watched } = this.#engine;
+    return {
+      ...watched,
+      version: VERSION,
+      eventsDropped: () => watched.eventsDropped() + this.#webhook.dropped,
+      telemetryDropped: () => watched.telemetryDropped() + this.#stores.telemetry.dropped,
+    };
   }
 
   #watchChanges(): () => void {
@@ -191,6 +207,7 @@ export class RunningGateway implements Started {
       return { ok: false, mistakes: [], reasons };
     }
     this.#adopted(config);
+    await this.tell();
     return this.#told(config, reasons);
   }
 
@@ -232,11 +249,27 @@ export class RunningGateway implements Started {
   }
 
   async #stopOnce(): Promise<void> {
-    await this.#engine.drain(drainTimes(this.#config), this.#hurry.signal);
+    const times = drainTimes(this.#config);
+    const deadlineMs = performance.now() + times.wholeMs;
+    await this.#engine.drain(times, this.#hurry.signal);
     this.#unwatch();
+    const told = this.#stores.telemetry.close(
+      this.#hurry.signal.aborted ? 0 : farewellMs(deadlineMs),
+    );
     await this.#admin?.close();
     await this.#stores.quotas.close();
     await this.#stores.keys.close();
     this.#webhook.close();
+    await told;
   }
+}
+
+/** A collector that does not answer may hold up the end of a process for so long, within the drain. */
+const FAREWELL_MS_MAX = 3_000;
+/** A drain that took all of its time leaves so much. */
+const FAREWELL_MS_MIN = 500;
+
+function farewellMs(deadlineMs: number): number {
+  const leftMs = deadlineMs - performance.now();
+  return Math.min(FAREWELL_MS_MAX, Math.max(FAREWELL_MS_MIN, leftMs));
 }

@@ -14,6 +14,8 @@ export type StartOptions = {
   readonly relay?: (lines: string) => void;
   /** Another process of this gateway tells what is the same for all of them: reloads, backends. */
   readonly supervised?: boolean;
+  /** The number of this process, where it is one of several. */
+  readonly worker?: number;
 };
 
 /** A running gateway. `urls` has one entry for each environment, by name. */

@@ -1,8 +1,8 @@
-import type { Watched } from "../../admin/prometheus.ts";
 import type { Serving } from "../../gateway/listen/listeners.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Counted } from "../../telemetry/counting.ts";
 import type { Check, Checks } from "../../telemetry/health.ts";
+import type { Watched } from "../../telemetry/readings.ts";
 import type { SentEvent } from "../../telemetry/webhook.ts";
 
 /** The counts of one process since it told them last, and how it is: for the one that supervises it. */
@@ -26,6 +26,7 @@ export type Gauges = {
   readonly chargesLost: number;
   readonly logDropped: number;
   readonly eventsDropped: number;
+  readonly telemetryDropped: number;
 };
 type UpstreamUp = { readonly environment: string; readonly origin: string; readonly up: boolean };
 
@@ -33,7 +34,7 @@ type UpstreamUp = { readonly environment: string; readonly origin: string; reado
 export function watch(
   serving: Serving,
   quotas: QuotaStore,
-): Omit<Watched, "version" | "logDropped" | "eventsDropped"> {
+): Omit<Watched, "version" | "logDropped" | "eventsDropped" | "telemetryDropped"> {
   return {
     inFlight: () => serving.active,
     tunnels: () => serving.tunnels,
@@ -58,6 +59,7 @@ export function readGauges(watched: Omit<Watched, "version">): Gauges {
     chargesLost: watched.chargesLost(),
     logDropped: watched.logDropped(),
     eventsDropped: watched.eventsDropped(),
+    telemetryDropped: watched.telemetryDropped(),
   };
 }
 
@@ -83,6 +85,7 @@ export function sumGauges(all: readonly Gauges[]): Gauges {
     chargesLost: sum(({ chargesLost }) => chargesLost),
     logDropped: sum(({ logDropped }) => logDropped),
     eventsDropped: sum(({ eventsDropped }) => eventsDropped),
+    telemetryDropped: sum(({ telemetryDropped }) => telemetryDropped),
   };
 }
 

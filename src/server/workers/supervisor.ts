@@ -6,6 +6,7 @@ import { addCounted, createCounting } from "../../telemetry/counting.ts";
 import type { Report } from "../../telemetry/log.ts";
 import type { Recall } from "../../telemetry/recall.ts";
 import { RecentEvents } from "../../telemetry/recent-events.ts";
+import { Telemetry } from "../../telemetry/telemetry.ts";
 import {
   type Engine,
   RunningGateway,
@@ -60,9 +61,12 @@ export async function startWorkers(
     });
     closers.push(() => team.kill());
     await team.open();
-    const stores = { keys, quotas, counting, recent };
+    const telemetry = new Telemetry(options.log);
+    closers.push(() => telemetry.close(0));
+    const stores = { keys, quotas, counting, recent, telemetry };
     const engine = new Supervisor(options, stores, { team, cache });
     const running = new RunningGateway(config, options, stores, engine);
+    await running.tell();
     await running.openAdmin();
     return running;
   } catch (error) {
@@ -93,6 +97,7 @@ class Supervisor implements Engine {
       chargesLost: () => team.gauges.chargesLost,
       logDropped: () => team.gauges.logDropped + logDropped(),
       eventsDropped: () => team.gauges.eventsDropped,
+      telemetryDropped: () => team.gauges.telemetryDropped,
       workers: () => ({ serving: team.serving, restarts: team.restarts }),
     };
   }

@@ -50,6 +50,7 @@ export class Team {
     chargesLost: 0,
     logDropped: 0,
     eventsDropped: 0,
+    telemetryDropped: 0,
   };
   #restarts = 0;
   urls: Readonly<Record<string, string>> = {};
@@ -100,6 +101,7 @@ export class Team {
       chargesLost: now.chargesLost + this.#past.chargesLost,
       logDropped: now.logDropped + this.#past.logDropped + lost,
       eventsDropped: now.eventsDropped + this.#past.eventsDropped,
+      telemetryDropped: now.telemetryDropped + this.#past.telemetryDropped,
     };
   }
 
@@ -220,6 +222,7 @@ export class Team {
     this.#past.chargesUncertain += gauges?.chargesUncertain ?? 0;
     this.#past.chargesLost += gauges?.chargesLost ?? 0;
     this.#past.eventsDropped += gauges?.eventsDropped ?? 0;
+    this.#past.telemetryDropped += gauges?.telemetryDropped ?? 0;
     this.#past.logDropped += (gauges?.logDropped ?? 0) + member.lost;
     if (this.#stopping || !this.#opened) return;
     this.#endsMs.push(performance.now());

@@ -92,7 +92,13 @@ class Service {
       // The admin listener is one for all, in the process that watches.
       this.#gateway = await startProcess(
         { ...config, admin: undefined },
-        { log, load, logDropped: () => this.#pipe.dropped(), supervised: true },
+        {
+          log,
+          load,
+          logDropped: () => this.#pipe.dropped(),
+          supervised: true,
+          worker: this.#channel.number,
+        },
       );
     } catch (error) {
       await this.#channel.tell({ cannot: error instanceof Error ? error.message : String(error) });

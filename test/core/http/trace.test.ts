@@ -26,7 +26,8 @@ describe("A valid traceparent goes on unchanged", () => {
   for (const [name, received] of Object.entries(PASSED)) {
     it(name, () => {
       const [, traceId] = received.split("-");
-      assert.deepEqual(go([received]), { traceId, traceparent: received, tracestate: undefined });
+      const { parentId: _, flags: __, ...fields } = go([received]) ?? {};
+      assert.deepEqual(fields, { traceId, traceparent: received, tracestate: undefined });
     });
   }
 });

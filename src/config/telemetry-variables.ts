@@ -1,0 +1,37 @@
+import type { Config } from "./config.ts";
+import type { Draft } from "./draft.ts";
+import type { Findings } from "./file/findings.ts";
+import type { Variables } from "./file/substitute.ts";
+import { readCollector } from "./schema/addresses.ts";
+
+const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/**
+ * Telemetry as the file says; where it says nothing, by the standard variables of OpenTelemetry
+ * (docs/reference/telemetry.md#variables). Undefined for off.
+ */
+export function telemetryOf(draft: Draft, findings: Findings, env: Variables): Config["telemetry"] {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
+  const serviceName = env.OTEL_SERVICE_NAME ?? "";
+  if (findings.isGiven(["telemetry"])) {
+    return draft.telemetry === undefined ? undefined : { ...draft.telemetry, serviceName };
+  }
+  const endpoint = env[ENDPOINT] ?? "";
+  if (endpoint === "") return undefined;
+  const read = readCollector(endpoint);
+  if ("value" in read) return { otlp: read.value, sample: sampleOf(env), serviceName };
+  findings.mistake(
+    [],
+    `Cannot read ${ENDPOINT} as the address of a collector: ` +
+      `the value is not shown, as it comes from the environment; ${read.why}`,
+  );
+  return undefined;
+}
+
+/** Those that the standard names, all of them as `parentbased_`; without one every trace is recorded. */
+function sampleOf({ OTEL_TRACES_SAMPLER: sampler = "", ...env }: Variables): number {
+  if (sampler.endsWith("always_off")) return 0;
+  const given = env.OTEL_TRACES_SAMPLER_ARG ?? "";
+  const ratio = given === "" ? Number.NaN : Number(given);
+  return sampler.endsWith("traceidratio") && ratio >= 0 && ratio <= 1 ? ratio : 1;
+}

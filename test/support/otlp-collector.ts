@@ -1,0 +1,136 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** A span as a collector reads it, with its attributes and those of its resource as plain values. */
+export type SpanSeen = {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | undefined;
+  readonly name: string;
+  readonly kind: "SERVER" | "CLIENT" | "INTERNAL";
+  readonly failed: boolean;
+  readonly attributes: Plain;
+  readonly resource: Plain;
+};
+
+/** The last value of a metric with these attributes; of a histogram, its count. */
+export type PointSeen = {
+  readonly metric: string;
+  readonly unit: string;
+  readonly value: number;
+  readonly attributes: Plain;
+  readonly resource: Plain;
+};
+
+type Plain = Readonly<Record<string, unknown>>;
+// biome-ignore lint/suspicious/noExplicitAny: a collector reads what comes.
+type Wire = { readonly [name: string]: any };
+
+/** "hang": takes the request and never answers. */
+type Mood = "well" | "hang" | "refuse";
+
+export type Collector = AsyncDisposable & {
+  /** "http://127.0.0.1:PORT" */
+  readonly origin: string;
+  readonly spans: readonly SpanSeen[];
+  readonly points: readonly PointSeen[];
+  /** Every body as it came. */
+  readonly bodies: readonly string[];
+  /** Requests under way at this moment. */
+  readonly underWay: () => number;
+  mood: Mood;
+};
+
+/** A collector that speaks OTLP over HTTP with JSON bodies, on any free port of loopback. */
+export async function openCollector(port = 0): Promise<Collector> {
+  const spans: SpanSeen[] = [];
+  const points: PointSeen[] = [];
+  const bodies: string[] = [];
+  let underWay = 0;
+  const answer = (request: IncomingMessage, response: ServerResponse, body: string) => {
+    if (collector.mood === "hang") return;
+    if (collector.mood === "refuse") return response.writeHead(400).end();
+    bodies.push(body);
+    if (request.url === "/v1/traces") spans.push(...spansIn(JSON.parse(body)));
+    else if (request.url === "/v1/metrics") points.push(...pointsIn(JSON.parse(body)));
+    else return response.writeHead(404).end();
+    return response.writeHead(200, { "content-type": "application/json" }).end("{}");
+  };
+  const server = createServer((request, response) => {
+    let body = "";
+    underWay += 1;
+    response.on("close", () => {
+      underWay -= 1;
+    });
+    request.setEncoding("utf8").on("data", (piece) => {
+      body += piece;
+    });
+    request.on("end", () => answer(request, response, body));
+  });
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", () => resolve()));
+  const collector: Collector = {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    spans,
+    points,
+    bodies,
+    underWay: () => underWay,
+    mood: "well",
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+  return collector;
+}
+
+const KINDS = { 2: "SERVER", 3: "CLIENT" } as const;
+
+function spansIn({ resourceSpans }: Wire): SpanSeen[] {
+  return each(resourceSpans).flatMap((one) =>
+    each(one.scopeSpans).flatMap(({ spans }) =>
+      each(spans).map((span) => ({
+        traceId: span.traceId,
+        spanId: span.spanId,
+        parentSpanId: span.parentSpanId === "" ? undefined : span.parentSpanId,
+        name: span.name,
+        kind: KINDS[span.kind as 2 | 3] ?? "INTERNAL",
+        failed: (span.status as { code?: number } | undefined)?.code === 2,
+        attributes: plain(span.attributes),
+        resource: plain((one.resource as Wire).attributes),
+      })),
+    ),
+  );
+}
+
+function pointsIn({ resourceMetrics }: Wire): PointSeen[] {
+  return each(resourceMetrics).flatMap((one) =>
+    each(one.scopeMetrics).flatMap(({ metrics }) =>
+      each(metrics).flatMap(({ name, unit, ...metric }) => {
+        const { dataPoints } = Object.values(metric).find(
+          (value) => typeof value === "object" && "dataPoints" in value,
+        ) as unknown as Wire;
+        return each(dataPoints).map((point) => ({
+          metric: name,
+          unit: unit ?? "",
+          value: Number(point.asDouble ?? point.asInt ?? point.count),
+          attributes: plain(point.attributes),
+          resource: plain((one.resource as Wire).attributes),
+        }));
+      }),
+    ),
+  );
+}
+
+function each(list: unknown): readonly Wire[] {
+  return (list ?? []) as readonly Wire[];
+}
+
+function plain(attributes: unknown): Plain {
+  return Object.fromEntries(
+    each(attributes).map(({ key, value }) => {
+      const { intValue, ...other } = value as Record<string, unknown>;
+      return [key, intValue === undefined ? Object.values(other)[0] : Number(intValue)];
+    }),
+  );
+}
