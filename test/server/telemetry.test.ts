@@ -299,7 +299,7 @@ it("a collector that refuses and then never answers costs no answer, and no more
   await using collector = await openCollector();
   await using backend = await openBackend();
   const config = telemetryTo(collector);
-  const limits = { drain: "1s" };
+  const limits = { drain: "2s" };
   await using served = await openServed({ upstreams: [backend.origin], config, limits });
   collector.mood = "refuse";
   for (let i = 0; i < 5; i++) assert.equal(await ask(served), 200);
@@ -313,8 +313,8 @@ it("a collector that refuses and then never answers costs no answer, and no more
   const finished = await served.running.stop(20_000);
   assert.deepEqual([finished.code, finished.signal], [0, null]);
   const stopped = served.said.find(({ msg }) => msg === "stopped");
-  // The drain's second, and as much for a busy machine.
-  assert.ok(Number(stopped?.afterMs) < 2_500, `ended after ${stopped?.afterMs} ms`);
+  // The two seconds of the drain; what is not over 1.7 s after them is given up by force.
+  assert.ok(Number(stopped?.afterMs) < 3_400, `ended after ${stopped?.afterMs} ms`);
 });
 
 it("a collector that is away costs no answer, and takes spans when it is back", async () => {
