@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
+import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
 import { changes, dayUsed, openRedisHouse, startLoad } from "./redis-house.ts";
@@ -97,7 +98,8 @@ describe("a gateway under load", () => {
       [],
     );
     assert.deepEqual(changes(house), []);
-    assert.equal(await dayUsed(house, account), told.length);
+    // On a busy machine some got their answer too late, and are charged afterwards.
+    await eventually(async () => assert.equal(await dayUsed(house, account), told.length));
     await house.law();
   });
 });

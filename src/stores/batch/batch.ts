@@ -202,7 +202,7 @@ export class Batch {
       const units = strikesOnly ? 1 : waiting.length;
       return { name, ask: { limits, bans, units, cost, strikesOnly } };
     });
-    const call: Call = { asks: merged, isOver: false };
+    const call: Call = { asks: merged, isOver: false, answered: Promise.resolve() };
     const forgotten = answers.begin();
     const sentMs = performance.now();
     const { patienceMs } = outage;
@@ -211,7 +211,7 @@ export class Batch {
       const message = `Redis: no answer in ${patienceMs} ms`;
       this.#giveUp(queue, call, new StoreFailure("late", message, "unknown"));
     });
-    void this.#options.call(asks, sentMs + patienceMs).then((outcomes) => {
+    call.answered = this.#options.call(asks, sentMs + patienceMs).then((outcomes) => {
       clearTimeout(timer);
       answers.end(forgotten);
       if (call.isOver) this.#ranLate(call, outcomes);
@@ -246,6 +246,7 @@ export class Batch {
   /** Nobody waits any longer for this call. */
   #giveUp(queue: CallQueue, call: Call, failure: StoreFailure): void {
     if (call.isOver) return;
+    this.#options.outage.gaveUp(queue.number, call.answered);
     this.#end(queue, call, failure);
     for (const merged of call.asks) this.#fail(merged);
     if (queue.asks.length > 0) this.#schedule(queue);

@@ -16,8 +16,15 @@ export type MergedAsk = {
   readonly waiting: ((answer: Answer | NoAnswer) => void)[];
 };
 
-/** A call under way. `isOver`: its requests were decided, by its answer or without it. */
-export type Call = { readonly asks: readonly MergedAsk[]; isOver: boolean };
+/**
+ * A call under way. `isOver`: its requests were decided, by its answer or without it. `answered`
+ * settles when its answer has come and was dealt with.
+ */
+export type Call = {
+  readonly asks: readonly MergedAsk[];
+  isOver: boolean;
+  answered: Promise<void>;
+};
 
 /** The asks that wait for the calls of one bucket, and those calls. */
 export type CallQueue = {

@@ -36,6 +36,11 @@ export interface Outage {
   /** Told of the end of each call of a queue: `failure` is undefined when it was answered. */
   called(queue: number, failure: StoreFailure | undefined): void;
   /**
+   * Nobody waits any more for a call of the queue. `answered` settles when its answer has come and
+   * `ranLate` was told of it, or when it is known to be lost; it does not reject.
+   */
+  gaveUp(queue: number, answered: Promise<void>): void;
+  /**
    * Told of a verdict for requests that were decided without it, since it came too late. Gives the
    * units that are charged twice by that.
    */

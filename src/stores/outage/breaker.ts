@@ -1,16 +1,14 @@
 import type { Ask, Verdict } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { Answers } from "../batch/answers.ts";
-import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { UncertainCharge } from "../batch/outage.ts";
 import type { AccountName, Answer, FailurePolicy, NoAnswer } from "../interface/quota-store.ts";
-import { orLate, type StoreFailure } from "../interface/store-failure.ts";
+import type { StoreFailure } from "../interface/store-failure.ts";
 import type { SharedStore } from "../redis/decider.ts";
 import { translate } from "../redis/reply-errors.ts";
-import { type Owed, unitsOf } from "./debts.ts";
 import type { Heartbeat } from "./heartbeat.ts";
-import { lateCharge } from "./late-charge.ts";
 import { LocalAccounts, type Terms } from "./local-quotas.ts";
+import { Settlement } from "./settlement.ts";
 
 /** The state that the breakers of one store share. */
 export type BreakerContext = {
@@ -63,12 +61,14 @@ export class Breaker {
   /** The same, left over from the absence before this one. */
   #pendingBefore = 0;
   #preparing: Promise<void> | undefined;
-  #settling: Promise<number> | undefined;
+  readonly #settlement: Settlement;
 
   constructor(context: BreakerContext, bucket: number, accountsMax: number) {
     this.#context = context;
     this.#bucket = bucket;
     this.#accounts = new LocalAccounts(accountsMax);
+    const { shared, onUncertain } = context;
+    this.#settlement = new Settlement({ shared, accounts: this.#accounts, onUncertain });
     this.#wentMs = this.#now();
   }
 
@@ -105,7 +105,7 @@ export class Breaker {
   prepare(): Promise<void> | undefined {
     const { shared } = this.#context;
     const isReady =
-      shared.isTimed(this.#bucket) && !this.#accounts.debts.any && this.#settling === undefined;
+      shared.isTimed(this.#bucket) && !this.#accounts.debts.any && !this.#settlement.isUnderWay;
     if (isReady) return this.#preparing;
     this.#preparing ??= this.#prepare().finally(() => {
       this.#preparing = undefined;
@@ -162,10 +162,12 @@ export class Breaker {
 
   /** Charges what is owed; returns of how many accounts. Rejects where there was no answer. */
   settle(patienceMs = CHARGE_LATE_MS): Promise<number> {
-    this.#settling ??= this.#chargeAll(patienceMs).finally(() => {
-      this.#settling = undefined;
-    });
-    return this.#settling;
+    return this.#settlement.settle(patienceMs);
+  }
+
+  /** See Outage.gaveUp. */
+  gaveUp(answered: Promise<void>): void {
+    this.#settlement.gaveUp(answered);
   }
 
   /** Forgets the debts for good; gives their units. */
@@ -175,7 +177,7 @@ export class Breaker {
 
   /** Whether nothing is owed, and nothing can be admitted here but by the store. */
   get isSettled(): boolean {
-    return !this.isTripped && !this.#accounts.debts.any && this.#settling === undefined;
+    return !this.isTripped && !this.#accounts.debts.any && !this.#settlement.isUnderWay;
   }
 
   /** Whether other gateways may have admitted what they have not charged. */
@@ -227,7 +229,7 @@ export class Breaker {
     const { shared, policy } = this.#context;
     const { storeTimeoutMs } = policy;
     if (!shared.isTimed(this.#bucket)) await this.#learnClock(storeTimeoutMs);
-    if (this.#accounts.debts.any || this.#settling !== undefined) {
+    if (this.#accounts.debts.any || this.#settlement.isUnderWay) {
       await this.settle(storeTimeoutMs).catch((error: unknown) => Promise.reject(translate(error)));
     }
   }
@@ -254,58 +256,6 @@ export class Breaker {
     this.#others = pending > 0 ? { sinceMs: NOT_BACK_MS, pending, untilMs } : undefined;
   }
 
-  /** As many accounts in a call as fit. */
-  async #chargeAll(patienceMs: number): Promise<number> {
-    const { debts } = this.#accounts;
-    const owed = debts.take();
-    for (let i = 0; i < owed.length; i += CALL_ACCOUNTS_MAX) {
-      try {
-        await this.#charge(owed.slice(i, i + CALL_ACCOUNTS_MAX), patienceMs);
-      } catch (error) {
-        debts.restore(owed.slice(i + CALL_ACCOUNTS_MAX));
-        throw error;
-      }
-    }
-    return owed.length;
-  }
-
-  /** A call without an answer counts as not run: what it would have charged is owed again. */
-  async #charge(batch: readonly Owed[], patienceMs: number): Promise<void> {
-    const reply = lateCharge(this.#context.shared, batch, performance.now() + patienceMs);
-    try {
-      const counts = await orLate(reply, patienceMs);
-      for (const [i, owed] of batch.entries()) {
-        this.#accounts.charged(owed, counts[i] as (number | undefined)[]);
-      }
-    } catch (error) {
-      this.#accounts.debts.restore(batch);
-      const failure = translate(error);
-      const tell = (later: unknown) => {
-        const { code, executed } = translate(later);
-        // The script uses every other right before it charges anything.
-        if (code === "NOPERM") return;
-        if (executed === "unknown") this.#tellUncertain(batch.map(chargeOf));
-      };
-      if (failure.code !== "late") tell(failure);
-      else reply.then((counts) => this.#chargedLate(batch, counts), tell);
-      throw error;
-    }
-  }
-
-  /** The charge had run, though nobody waited for its answer any more. */
-  #chargedLate(batch: readonly Owed[], counts: readonly (readonly (number | undefined)[])[]): void {
-    const twice = batch.map((owed, i) => {
-      this.#accounts.charged(owed, counts[i] as (number | undefined)[]);
-      return { name: owed.name, units: this.#accounts.debts.release(owed) };
-    });
-    this.#tellUncertain(twice);
-  }
-
-  #tellUncertain(charges: readonly UncertainCharge[]): void {
-    const some = charges.filter(({ units }) => units > 0);
-    if (some.length > 0) this.#context.onUncertain(some);
-  }
-
   #now(): number {
     const { clock, shared } = this.#context;
     return clock?.() ?? shared.clockOf(this.#bucket).now();
@@ -321,8 +271,4 @@ export class Breaker {
       pending: this.#pendingBefore,
     };
   }
-}
-
-function chargeOf(owed: Owed): UncertainCharge {
-  return { name: owed.name, units: unitsOf(owed) };
 }

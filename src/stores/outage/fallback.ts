@@ -101,6 +101,10 @@ class Breakers implements Fallback {
     return this.#breakerOf(name).decide(name, ask);
   }
 
+  gaveUp(bucket: number, answered: Promise<void>): void {
+    this.#breaker(bucket).gaveUp(answered);
+  }
+
   ranLate(name: AccountName, verdict: Verdict, units: number): number {
     return this.#breakerOf(name).ranLate(name, verdict, units);
   }

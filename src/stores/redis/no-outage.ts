@@ -37,6 +37,9 @@ export class NoOutage implements Outage {
 
   called(_queue: number, _failure: StoreFailure | undefined): void {}
 
+  /** Nothing is owed here. */
+  gaveUp(): void {}
+
   /** The requests were refused, and the store has charged them. */
   ranLate(_name: unknown, _verdict: unknown, units: number): number {
     return units;

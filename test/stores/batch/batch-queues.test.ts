@@ -65,6 +65,7 @@ function openBatch() {
       return { unavailable: true };
     },
     called: () => undefined,
+    gaveUp: () => undefined,
     ranLate: (_name, _verdict, units) => {
       gate.released.push(units);
       return 0;

@@ -6,6 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 export type Damage = {
   /** Each piece arrives so much later, either way. */
   readonly latencyMs?: number;
+  /** Each piece of an answer arrives so much later; questions go through at once. */
+  readonly answerLatencyMs?: number;
   /** Connections open, and nothing passes: what came waits for the end of this damage. */
   readonly blackHole?: boolean;
   /** Questions arrive, answers are lost. Reset afterwards: the stream has a hole. */
@@ -139,7 +141,7 @@ class DamagingProxy implements TcpProxy {
       held += piece.length;
       if (held > HELD_BYTES_MAX) from.pause();
       tail = tail.then(async () => {
-        await this.#delay(to, piece, cameMs);
+        await this.#delay(way, to, piece, cameMs);
         this.#deliver(pair, way, to, piece);
         held -= piece.length;
         if (from.isPaused() && held <= HELD_BYTES_MAX) from.resume();
@@ -150,10 +152,11 @@ class DamagingProxy implements TcpProxy {
     });
   }
 
-  async #delay(to: Socket, piece: Buffer, cameMs: number): Promise<void> {
+  async #delay(way: Way, to: Socket, piece: Buffer, cameMs: number): Promise<void> {
     while (this.#damage.blackHole && !to.destroyed) await sleep(5);
-    const { latencyMs = 0, bytesPerSecond } = this.#damage;
-    const waitMs = cameMs + latencyMs - performance.now();
+    const { latencyMs = 0, answerLatencyMs = 0, bytesPerSecond } = this.#damage;
+    const lateMs = way === "answered" ? latencyMs + answerLatencyMs : latencyMs;
+    const waitMs = cameMs + lateMs - performance.now();
     if (waitMs > 0) await sleep(waitMs);
     if (bytesPerSecond) await sleep((piece.length / bytesPerSecond) * 1_000);
   }
