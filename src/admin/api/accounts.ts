@@ -24,8 +24,6 @@ const SEARCH_CHARACTERS_MAX = 200;
 export async function listAccounts({ deps, query }: Call): Promise<Answer> {
   const records = deps.keys.records();
   const [environment, plan, text] = [query.get("env"), query.get("plan"), query.get("q")];
-  const order = query.get("order");
-  if (order !== null && order !== "newest") return problem("bad_request", "order must be newest");
   if (text !== null && text.length > SEARCH_CHARACTERS_MAX) {
     return problem("bad_request", `q has at most ${SEARCH_CHARACTERS_MAX} characters`);
   }
@@ -34,9 +32,11 @@ export async function listAccounts({ deps, query }: Call): Promise<Answer> {
       (environment ?? account.environment) === account.environment &&
       (plan ?? account.plan) === account.plan,
   );
-  const chosen = text === null ? among : await found(among, { records, text, nowMs: deps.now() });
-  const listed = order === null ? chosen : chosen.toReversed();
-  return paged(listed, { path: "/api/accounts", query }, (accounts) =>
+  const chosen =
+    text === null || text.trim() === ""
+      ? among
+      : await found(among, { records, text, nowMs: deps.now() });
+  return paged(chosen, { path: "/api/accounts", query }, (accounts) =>
     accountReports(accounts, records, deps.now()),
   );
 }

@@ -20,9 +20,12 @@ export function paged<T extends { readonly id: string }>(
   if (!/^\d{1,5}$/.test(limit) || Number(limit) < 1 || Number(limit) > LENGTH_MAX) {
     return problem("bad_request", `limit must be a whole number from 1 to ${LENGTH_MAX}`);
   }
+  const order = query.get("order");
+  if (order !== null && order !== "newest") return problem("bad_request", "order must be newest");
+  const listed = order === null ? all : all.toReversed();
   const after = query.get("after");
-  const start = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
-  const page = all.slice(start, start + Number(limit));
+  const start = after === null ? 0 : listed.findIndex(({ id }) => id === after) + 1;
+  const page = listed.slice(start, start + Number(limit));
   const told = json(200, tell(page));
   const answer = { ...told, fields: [...told.fields, "X-Total-Count", String(all.length)] };
   const last = page.at(-1);

@@ -48,7 +48,7 @@ const IMPORT_BYTES_MAX = 64 * 1_048_576;
 const KEYS: readonly Row[] = [
   row("GET /api/keys", listKeys, {
     summary: "All keys, or those of an account",
-    query: ["limit", "after", "account"],
+    query: ["limit", "after", "account", "order"],
     answers: ["Key"],
   }),
   row("POST /api/keys", createKeys, {

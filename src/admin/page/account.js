@@ -1,57 +1,85 @@
-import { createKey, readAccounts, works } from "./accounts.js";
+import { createKey, works } from "./accounts.js";
 import { ask, showKey } from "./dialogs.js";
-import { badge, button, el, failure, fill, heading, note, section, table } from "./elements.js";
+import {
+  badge,
+  button,
+  el,
+  failure,
+  fill,
+  fillKept,
+  heading,
+  note,
+  section,
+  table,
+} from "./elements.js";
 import { limits, time } from "./format.js";
+import { pagedList } from "./lists.js";
 import { drawUsage, drawWhy } from "./standing.js";
 
 const USAGE_EVERY_MS = 2_000;
+/** Somebody else may change the account meanwhile. */
+const ACCOUNT_EVERY_MS = 10_000;
 
 /** One account: where it stands, its keys, and all that may be done to it. */
 export function accountView({ api, live, id }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
-  const [usage, why] = [el("div", {}), el("div", {})];
+  const [head, usage, why] = [el("div", {}), el("div", {}), el("div", {})];
+  let keys;
   const showUsage = () => drawUsage({ api, id, usage, reload: load });
-  async function load() {
+  const load = async () => {
     try {
-      const account = (await readAccounts(api)).find((one) => one.account === id);
-      if (account === undefined) {
-        fill(content, heading(id), el("p", { class: "empty" }, "There is no such account."));
-        return;
-      }
-      drawAccount({ api, account, content, parts: [usage, why], reload: load });
+      const account = await api.get(`/api/accounts/${encodeURIComponent(id)}`);
+      drawHead({ api, account, head, reload: load });
+      if (keys === undefined) {
+        keys = keysOf(api, account, () => load());
+        const parts = [section("Where it stands", usage, why), section("Keys", keys.element)];
+        fill(content, head, ...parts);
+      } else void keys.reload();
       await showUsage();
       if (api.has("GET /api/bans/:id")) await drawWhy({ api, id, why });
     } catch (error) {
-      fill(content, failure(error, load));
+      keys = undefined;
+      delete head.dataset.shown;
+      fill(content, ...absent(id, error, load));
     }
-  }
+  };
   void load();
-  const timer = setInterval(() => document.hidden || void showUsage(), USAGE_EVERY_MS);
+  const timers = [
+    setInterval(() => document.hidden || void showUsage(), USAGE_EVERY_MS),
+    setInterval(() => document.hidden || void load(), ACCOUNT_EVERY_MS),
+  ];
   const end = live.onRoutes(load);
   const close = () => {
-    clearInterval(timer);
+    for (const timer of timers) clearInterval(timer);
     end();
   };
   return { element: content, close };
 }
 
-function drawAccount({ api, account, content, parts, reload }) {
-  const { account: id, environment, plan, keys, meta } = account;
+function absent(id, error, again) {
+  if (error.status !== 404) return [failure(error, again)];
+  return [heading(id), el("p", { class: "empty" }, "There is no such account.")];
+}
+
+/** The title, the state and what may be done; drawn anew only when something differs. */
+function drawHead({ api, account, head, reload }) {
+  const acts = ACTS.filter(({ route, when }) => when(account) && api.has(route));
+  const text = JSON.stringify([account, acts.length]);
+  if (head.dataset.shown === text) return;
+  head.dataset.shown = text;
+  const { account: id, environment, plan, meta } = account;
   const more = button("One more key", async () => {
     if (await createKey(api, { account: id, environment, plan })) await reload();
   });
-  const acts = ACTS.filter(({ route, when }) => when(account) && api.has(route));
   const buttons = acts.map((act) => {
     return button(act.title, () => perform(api, account, act, reload), act.danger ? "danger" : "");
   });
   const labels = Object.entries(meta).map(([name, value]) => `${name}=${value}`);
-  fill(
-    content,
+  fillKept(
+    head,
     el("p", { class: "back" }, el("a", { href: "#/accounts" }, "All accounts")),
     heading(id, leadOf(account), more, ...buttons),
-    labels.length > 0 && el("p", { class: "hint" }, labels.join(" · ")),
-    section("Where it stands", ...parts),
-    section("Keys", keysTable({ api, keys, reload })),
+    labels.length > 0 && el("p", { class: "hint words" }, labels.join(" · ")),
   );
 }
 
@@ -113,7 +141,7 @@ const ACTS = [
 
 async function perform(api, { account, plan }, { route, title, text, danger, fields }, reload) {
   const changesPlan = fields === undefined && route.startsWith("PATCH");
-  const plans = changesPlan ? Object.keys((await api.get("/api/config")).plans) : [];
+  const plans = changesPlan ? (await api.get("/api/plans")).map((one) => one.plan) : [];
   const choice = { name: "plan", label: "Plan", options: plans, value: plan };
   const [method, path] = route.replace(":id", encodeURIComponent(account)).split(" ");
   const named = route.includes(":id") ? {} : { id: account };
@@ -134,10 +162,25 @@ async function perform(api, { account, plan }, { route, title, text, danger, fie
   await reload();
 }
 
+/** The keys of an account, the newest first. */
+function keysOf(api, { account }, reload) {
+  const query = new URLSearchParams({ account, order: "newest" });
+  const draw = (keys) => keysTable({ api, keys, reload });
+  return pagedList({ api, path: `/api/keys?${query}`, draw });
+}
+
 function keysTable({ api, keys, reload }) {
-  const rows = [...keys]
-    .sort((a, b) => b.created - a.created)
-    .map((key) => [
+  const tellsUse = keys.some(({ lastUsed }) => lastUsed !== undefined);
+  const columns = [
+    { name: "Key" },
+    { name: "State" },
+    { name: "Scopes", class: "wide" },
+    { name: "Created", class: "wide" },
+    tellsUse && { name: "Last used", class: "wide" },
+    { name: "Actions" },
+  ].filter(Boolean);
+  const rows = keys.map((key) =>
+    [
       el(
         "div",
         {},
@@ -147,26 +190,20 @@ function keysTable({ api, keys, reload }) {
       stateOf(key),
       key.scopes.join(", ") || "–",
       time(key.created),
-      works(key) &&
-        el(
-          "div",
-          { class: "buttons" },
-          button("Rotate", () => rotate(api, key, reload)),
-          button("Revoke", () => revoke(api, key, reload), "danger"),
-        ),
-    ]);
-  return table({
-    label: "Keys",
-    columns: [
-      { name: "Key" },
-      { name: "State" },
-      { name: "Scopes", class: "wide" },
-      { name: "Created", class: "wide" },
-      { name: "Actions" },
-    ],
-    rows,
-    empty: "This account has no key.",
-  });
+      tellsUse && (key.lastUsed ?? "–"),
+      works(key) ? actsOf({ api, key, reload }) : "–",
+    ].filter((cell) => cell !== false),
+  );
+  return table({ label: "Keys", columns, rows, empty: "This account has no key." });
+}
+
+function actsOf({ api, key, reload }) {
+  return el(
+    "div",
+    { class: "buttons" },
+    button("Rotate", () => rotate(api, key, reload), "", `rotate ${key.id}`),
+    button("Revoke", () => revoke(api, key, reload), "danger", `revoke ${key.id}`),
+  );
 }
 
 function stateOf(key) {

@@ -1,41 +1,44 @@
 import { ask, showKey } from "./dialogs.js";
-import { badge, button, el, failure, fill, heading, table } from "./elements.js";
-import { count, time } from "./format.js";
+import { badge, button, el, heading, table } from "./elements.js";
+import { count, now, time } from "./format.js";
+import { pagedList } from "./lists.js";
 
-const ROWS = 50;
+/** Typing goes on for so long before a search is sent. */
+const TYPING_MS = 200;
 
-/** Every account with its keys: searched, paged, and the place where keys are made. */
+/** Every account with its keys: searched and paged by the gateway, and the place where keys are made. */
 export function accountsView({ api }) {
-  const results = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   const found = el("p", { class: "hint", role: "status" });
-  const state = { accounts: [], search: "", page: 0 };
-  const draw = () => drawPage({ state, results, found, draw });
-  const load = async () => {
-    try {
-      state.accounts = await readAccounts(api);
-      draw();
-    } catch (error) {
-      fill(results, failure(error, load));
-    }
+  let words = "";
+  let all;
+  const onTotal = (total) => {
+    if (words === "") all = total;
+    const of = all === 1 ? "1 account" : `${count(all)} accounts`;
+    found.textContent = words === "" ? of : `${count(total)} of ${of}`;
   };
+  const path = () => {
+    const search = words === "" ? {} : { q: words };
+    return `/api/accounts?${new URLSearchParams({ order: "newest", ...search })}`;
+  };
+  const draw = (accounts) => accountsTable(accounts, words);
+  const list = pagedList({ api, path: path(), draw, onTotal });
+  let timer;
   const search = el("input", {
     type: "search",
     id: "search",
     placeholder: "account, key, name, plan …",
+    maxlength: 200,
     autocomplete: "off",
     spellcheck: "false",
     oninput: ({ target }) => {
-      state.search = target.value.trim().toLowerCase();
-      state.page = 0;
-      draw();
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        words = target.value.trim();
+        void list.show(path());
+      }, TYPING_MS);
     },
   });
-  const create = button(
-    "Create a key",
-    () => createKey(api).then((made) => made && load()),
-    "primary",
-  );
-  void load();
+  const create = async () => (await createKey(api)) && list.show(path());
   return {
     element: el(
       "div",
@@ -43,97 +46,49 @@ export function accountsView({ api }) {
       heading(
         "Accounts",
         "Quotas, strikes and bans belong to the account; its keys share them.",
-        create,
+        button("Create a key", create, "primary"),
       ),
       el("div", { class: "search" }, el("label", { for: "search" }, "Search"), search, found),
-      results,
+      list.element,
     ),
+    close: () => clearTimeout(timer),
   };
 }
 
-/** Accounts, the newest first, each with all of its keys. */
-export async function readAccounts(api) {
-  const [records, keys] = await Promise.all([api.all("/api/accounts"), api.all("/api/keys")]);
-  const held = Map.groupBy(keys, ({ account }) => account);
-  return records
-    .map((record) => ({ ...record, keys: held.get(record.account) ?? [] }))
-    .map((one) => ({ ...one, text: textOf(one) }))
-    .sort((a, b) => b.created - a.created || (a.account < b.account ? -1 : 1));
-}
-
-function textOf({ account, environment, plan, state, meta, keys }) {
-  const words = [account, environment, plan, state, ...Object.entries(meta).flat()];
-  return [...words, ...keys.flatMap(({ id, name }) => [id, name])].join("\n").toLowerCase();
-}
-
+/** By the clock of the gateway. */
 export function works({ revoked, expires }) {
-  return revoked === null && (expires === null || expires > Date.now() / 1_000);
+  return revoked === null && (expires === null || expires > now());
 }
 
-function drawPage({ state, results, found, draw }) {
-  const { accounts, search } = state;
-  const words = search.split(/\s+/).filter(Boolean);
-  const hits = accounts.filter(({ text }) => words.every((word) => text.includes(word)));
-  const pages = Math.max(1, Math.ceil(hits.length / ROWS));
-  state.page = Math.min(state.page, pages - 1);
-  const from = state.page * ROWS;
-  const all = accounts.length === 1 ? "1 account" : `${count(accounts.length)} accounts`;
-  found.textContent = search ? `${count(hits.length)} of ${all}` : all;
-  const turn = (by) => () => {
-    state.page += by;
-    draw();
-    results.querySelector(by > 0 ? ".next" : ".previous")?.focus();
-  };
-  const pager = el(
-    "div",
-    { class: "pager" },
-    el(
-      "button",
-      { type: "button", class: "previous", disabled: state.page === 0, onclick: turn(-1) },
-      "Previous",
-    ),
-    el("span", {}, `${count(from + 1)} to ${count(Math.min(from + ROWS, hits.length))}`),
-    el(
-      "button",
-      { type: "button", class: "next", disabled: state.page === pages - 1, onclick: turn(1) },
-      "Next",
-    ),
-  );
-  fill(
-    results,
-    table({
-      label: "Accounts",
-      columns: [
-        { name: "Account" },
-        { name: "Plan" },
-        { name: "Environment", class: "wide" },
-        { name: "Keys that work", class: "number" },
-        { name: "Created", class: "wide" },
-      ],
-      rows: hits.slice(from, from + ROWS).map(rowOf),
-      empty:
-        accounts.length === 0
-          ? "No account yet: create a key, and it gets one."
-          : "Nothing fits this search.",
-    }),
-    pages > 1 && pager,
-  );
+function accountsTable(accounts, words) {
+  return table({
+    label: "Accounts",
+    columns: [
+      { name: "Account" },
+      { name: "Plan" },
+      { name: "Environment", class: "wide" },
+      { name: "Keys that work", class: "number" },
+      { name: "Created", class: "wide" },
+    ],
+    rows: accounts.map(rowOf),
+    empty:
+      words === "" ? "No account yet: create a key, and it gets one." : "Nothing fits this search.",
+  });
 }
 
-function rowOf({ account, environment, plan, state, created, keys }) {
-  const names = [...new Set(keys.map(({ name }) => name).filter(Boolean))].join(", ");
-  const working = keys.filter(works).length;
+function rowOf({ account, environment, plan, state, created, keys, names }) {
+  const href = `#/accounts/${encodeURIComponent(account)}`;
   return [
     el(
       "div",
       {},
-      el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+      el("a", { class: "id", href, "data-focus": account }, account),
       state === "suspended" && badge("suspended", "bad"),
-      names && el("div", { class: "names" }, names),
+      names.length > 0 && el("div", { class: "names" }, names.join(", ")),
     ),
     plan,
     environment,
-    working === 0 ? badge("none", "warn") : `${count(working)} of ${count(keys.length)}`,
+    keys.length === 0 ? badge("none", "warn") : count(keys.length),
     time(created),
   ];
 }

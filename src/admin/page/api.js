@@ -32,17 +32,11 @@ export class Api {
     return (await this.#json("GET", path)).value;
   }
 
-  /** A whole list: pages are followed by their links (RFC 8288). */
-  async all(path) {
-    const items = [];
-    for (let next = path; next !== undefined; ) {
-      const { value, response } = await this.#json("GET", next);
-      items.push(
-        ...(Array.isArray(value) ? value : (Object.values(value).find(Array.isArray) ?? [])),
-      );
-      next = nextLink(response.headers.get("link"), next);
-    }
-    return items;
+  /** One page of a list, the number of all entries, and the way to the next page (RFC 8288). */
+  async page(path) {
+    const { value: items, response } = await this.#json("GET", path);
+    const total = Number(response.headers.get("x-total-count"));
+    return { items, total, next: nextLink(response.headers.get("link"), path) };
   }
 
   async send(method, path, body = {}) {

@@ -1,32 +1,35 @@
 import { ask } from "./dialogs.js";
-import { button, el, failure, fill, heading, note, table } from "./elements.js";
+import { button, el, heading, note, table } from "./elements.js";
 import { count, time } from "./format.js";
+import { pagedList } from "./lists.js";
 
-/** The bans in force; read again whenever the live figures say that they changed. */
+/** Where many bans come in a row, they are read again once in this time. */
+const RELOAD_MS = 2_000;
+
+/** The bans in force; read again when the live figures say that they changed. */
 export function bansView({ api, live }) {
-  const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
-  const load = async () => {
-    try {
-      const bans = await api.all("/api/bans");
-      const rows = bans.map(({ account, environment, until, offences }) => [
-        el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
-        environment,
-        time(until),
-        count(offences),
-        button("Lift", () => liftBan(api, account, load)),
-      ]);
-      fill(content, bansTable(rows));
-    } catch (error) {
-      fill(content, failure(error, load));
-    }
-  };
+  const list = pagedList({ api, path: "/api/bans", draw: (bans) => bansTable(rowsOf(bans)) });
+  const rowsOf = (bans) =>
+    bans.map(({ account, environment, until, offences }) => [
+      el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+      environment,
+      time(until),
+      count(offences),
+      button("Lift", () => liftBan(api, account, list.reload), "", `lift ${account}`),
+    ]);
   let seen = "";
+  let timer;
   const end = live.onChange(({ figures }) => {
     const now = JSON.stringify(figures?.bans);
-    if (now !== seen && seen !== "") void load();
+    if (now === seen) return;
+    if (seen !== "") {
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        void list.reload();
+      }, RELOAD_MS);
+    }
     seen = now;
   });
-  void load();
   return {
     element: el(
       "div",
@@ -34,11 +37,14 @@ export function bansView({ api, live }) {
       heading(
         "Bans",
         "Accounts that went on after their quota was used up. A ban ends by itself.",
-        button("Refresh", load),
+        button("Refresh", list.reload),
       ),
-      content,
+      list.element,
     ),
-    close: end,
+    close: () => {
+      clearTimeout(timer);
+      end();
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 import { badge, el, failure, fill, heading, section, table } from "./elements.js";
-import { count, time } from "./format.js";
+import { count, now, time } from "./format.js";
 
 /** Operations that go away, when, how often they were called, and, where it is known, by whom. */
 export function deprecationsView({ api, live }) {
@@ -10,7 +10,8 @@ export function deprecationsView({ api, live }) {
     try {
       const { environments } = await api.get("/api/config");
       going = { operations: operationsIn(environments), callers: [] };
-      if (api.has("GET /api/deprecations")) going.callers = await api.all("/api/deprecations");
+      if (api.has("GET /api/deprecations"))
+        going.callers = (await api.page("/api/deprecations")).items;
       draw();
     } catch (error) {
       fill(content, failure(error, load));
@@ -79,21 +80,29 @@ function drawOperations(content, { operations, callers }, figures) {
 
 function sunsetOf({ sunsetMs }) {
   if (sunsetMs === undefined) return "no date";
-  const gone = sunsetMs <= Date.now();
+  const gone = sunsetMs / 1_000 <= now();
   return el("span", {}, gone && badge("gone", "bad"), gone && " ", time(sunsetMs / 1_000));
 }
 
+/** Callers that are shown of each operation: its latest. The command line tells them all. */
+const CALLERS_MAX = 50;
+
 function callersTable(operations) {
-  const rows = operations.flatMap(
-    ({ environment, operation, method, template, route, accounts = [] }) =>
-      accounts.map(({ account, last, requests }) => [
+  const rows = operations.flatMap(({ environment, method, route, accounts }) => {
+    const more = accounts.length - CALLERS_MAX;
+    const operation = `${method} ${route}`;
+    const shown = accounts
+      .slice(0, CALLERS_MAX)
+      .map(({ account, last, requests }) => [
         el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
-        operation ?? [method, template ?? route].filter(Boolean).join(" "),
-        environment ?? "–",
-        requests === undefined ? "–" : count(requests),
-        last === undefined || last === null ? "–" : time(last),
-      ]),
-  );
+        operation,
+        environment,
+        count(requests),
+        time(last),
+      ]);
+    const rest = [`${count(more)} more, earlier`, operation, environment, "–", "–"];
+    return more > 0 ? [...shown, rest] : shown;
+  });
   return table({
     label: "Callers",
     columns: [

@@ -18,6 +18,14 @@ export function fill(element, ...children) {
   element.replaceChildren(...present(children));
 }
 
+/** As `fill`; whoever stood on an element with a `data-focus` stands on its successor again. */
+export function fillKept(element, ...children) {
+  const { activeElement: active } = document;
+  const name = element.contains(active) ? active.dataset.focus : undefined;
+  fill(element, ...children);
+  if (name !== undefined) element.querySelector(`[data-focus="${CSS.escape(name)}"]`)?.focus();
+}
+
 function present(children) {
   return children
     .flat()
@@ -67,8 +75,9 @@ export function heading(title, lead, ...buttons) {
   );
 }
 
-export function button(text, onclick, kind = "") {
-  return el("button", { type: "button", class: kind, onclick }, text);
+/** `focus` names it among others of the same text, so that the keyboard finds it again. */
+export function button(text, onclick, kind = "", focus = text) {
+  return el("button", { type: "button", class: kind, onclick, "data-focus": focus }, text);
 }
 
 /** An error in the place of what could not be shown, with a way to try again. */

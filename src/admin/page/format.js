@@ -32,9 +32,22 @@ const STEPS = [
   [1, "s"],
 ];
 
+/** How far the clock of the gateway is ahead of that of this computer. */
+let aheadMs = 0;
+
+/** Learns the clock of the gateway: its instants are told by it, however wrong this one is. */
+export function setClock(gatewayMs) {
+  aheadMs = gatewayMs - Date.now();
+}
+
+/** Now, by the clock of the gateway, in Unix seconds. */
+export function now() {
+  return (Date.now() + aheadMs) / 1_000;
+}
+
 /** "in 3 min", "2 d ago", "now". */
-function relative(unixSeconds, nowMs = Date.now()) {
-  const away = Math.round(unixSeconds - nowMs / 1_000);
+function relative(unixSeconds) {
+  const away = Math.round(unixSeconds - now());
   const length = Math.abs(away);
   const [size, unit] = STEPS.find(([step]) => length >= step) ?? [1, "s"];
   if (length < 1) return "now";

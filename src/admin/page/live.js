@@ -1,3 +1,5 @@
+import { setClock } from "./format.js";
+
 /** Five minutes of samples, one a second. */
 const SAMPLES_MAX = 300;
 const EVENTS_MAX = 200;
@@ -79,6 +81,7 @@ export class Live {
     const before = this.figures;
     this.figures = data;
     this.state = "live";
+    setClock(data.atMs);
     const sample = before && sampleOf(before, data);
     if (sample) this.samples.push(sample);
     if (this.samples.length > SAMPLES_MAX) this.samples.shift();

@@ -1,6 +1,8 @@
-import { readAccounts } from "./accounts.js";
-import { el, failure, fill, heading, section, table } from "./elements.js";
+import { button, el, failure, fill, heading, section, table } from "./elements.js";
 import { count, limits } from "./format.js";
+
+/** Up to so many accounts are looked at without being asked to: each is a question to the store. */
+const LOOK_MAX = 2_000;
 
 /** Plans by environment: their limits, who is on them, and what they let through. */
 export function plansView({ api, live }) {
@@ -8,16 +10,24 @@ export function plansView({ api, live }) {
   const nearest = el("div", {});
   let known;
   const draw = () => known && drawPlans(content, known, live.figures);
+  const look = async () => {
+    try {
+      fill(nearest, nearestTable(await api.get("/api/usage?top=10")));
+    } catch (error) {
+      fill(nearest, failure(error, look));
+    }
+  };
   const load = async () => {
     try {
-      const [{ plans, environments }, accounts] = await Promise.all([
+      const [{ plans, environments }, reports] = await Promise.all([
         api.get("/api/config"),
-        readAccounts(api),
+        api.get("/api/plans"),
       ]);
-      known = { plans, environments: Object.keys(environments), accounts };
+      known = { plans, environments: Object.keys(environments), reports };
       draw();
-      if (api.has("GET /api/usage"))
-        fill(nearest, nearestTable(await api.get("/api/usage?top=10")));
+      const all = reports.reduce((sum, { accounts }) => sum + accounts, 0);
+      if (all <= LOOK_MAX) await look();
+      else fill(nearest, button(`Look at all ${count(all)} accounts`, look));
     } catch (error) {
       fill(content, failure(error, load));
     }
@@ -36,15 +46,15 @@ export function plansView({ api, live }) {
   };
 }
 
-function drawPlans(content, { plans, environments, accounts }, figures) {
-  const rows = Object.entries(plans).flatMap(([plan, shown]) =>
+function drawPlans(content, { plans, environments, reports }, figures) {
+  const rows = reports.flatMap(({ plan, environments: held }) =>
     environments.map((environment) => {
-      const own = accounts.filter((one) => one.plan === plan && one.environment === environment);
       const use = figures?.plans.find(
         (one) => one.plan === plan && one.environment === environment,
       );
       const { admitted = 0, refused = 0 } = use ?? {};
-      return { plan, shown, environment, accounts: own.length, admitted, refused };
+      const accounts = held[environment] ?? 0;
+      return { plan, shown: plans[plan], environment, accounts, admitted, refused };
     }),
   );
   const text = JSON.stringify(rows);

@@ -1,3 +1,4 @@
+import { setImmediate as breathe } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
 import { usageAsk } from "../../config/usage-ask.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
@@ -58,6 +59,8 @@ export async function readUsage(
       if (share * 100 >= over) found.push({ report, share });
     });
     await Promise.all(some);
+    // The store of this process answers without waiting: requests have their turn in between.
+    await breathe();
   }
   found.sort((a, b) => b.share - a.share || (a.report.account < b.report.account ? -1 : 1));
   return found.slice(0, top).map(({ report }) => report);

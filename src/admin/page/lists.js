@@ -1,0 +1,68 @@
+import { el, failure, fill, fillKept } from "./elements.js";
+import { count } from "./format.js";
+
+/**
+ * A list that the gateway pages: at most `rows` of it are in the document, however long it is.
+ * `draw(items)` makes the element of one page; `onTotal(total)` hears how many there are. `show(path)`
+ * begins anew, `reload` reads the same page again.
+ */
+export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
+  const element = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  let trail = [];
+  let at = 0;
+  /** Answers may overtake each other: only the one asked for last counts. */
+  let asked = 0;
+  let shown = "";
+  const load = async (options = {}) => {
+    asked += 1;
+    const mine = asked;
+    try {
+      const page = await api.page(trail[at]);
+      if (mine !== asked) return;
+      if (page.items.length === 0 && at > 0) {
+        at = 0;
+        await load(options);
+        return;
+      }
+      place(page, options);
+    } catch (error) {
+      if (mine !== asked) return;
+      shown = "";
+      fill(element, failure(error, load));
+    }
+  };
+  const place = ({ items, next, total }, { turned = 0 }) => {
+    onTotal(total);
+    const text = JSON.stringify([at, items, total]);
+    if (text === shown) return;
+    shown = text;
+    trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
+    fillKept(element, draw(items, total), (next !== undefined || at > 0) && pager(items, total));
+    if (turned !== 0) element.querySelector(turned > 0 ? ".next" : ".previous")?.focus();
+  };
+  const pager = (items, total) => {
+    const turn = (by) => () => {
+      at += by;
+      return load({ turned: by });
+    };
+    const step = (kind, name, by, disabled) =>
+      el("button", { type: "button", class: kind, disabled, onclick: turn(by) }, name);
+    const from = at * rows;
+    return el(
+      "div",
+      { class: "pager" },
+      step("previous", "Previous", -1, at === 0),
+      el("span", {}, `${count(from + 1)} to ${count(from + items.length)} of ${count(total)}`),
+      step("next", "Next", 1, from + items.length >= total),
+    );
+  };
+  const show = (wanted) => {
+    const url = new URL(wanted, location.origin);
+    url.searchParams.set("limit", rows);
+    trail = [url.pathname + url.search];
+    at = 0;
+    return load();
+  };
+  void show(path);
+  return { element, show, reload: () => load() };
+}

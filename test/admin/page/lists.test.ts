@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { openHouse } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openBrowser, openTab, textOf } from "./browser.ts";
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+async function cells(page: Page, label: string): Promise<string[][]> {
+  const rows = await page
+    .getByRole("region", { name: label, exact: true })
+    .locator("tbody tr")
+    .all();
+  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
+}
+
+describe("the callers of what goes away", () => {
+  it("are those of the API, the latest first, and no more than fifty of an operation", async () => {
+    await using house = await openHouse();
+    const made = (await house.issue({ count: 53 })) as unknown as { key: string }[];
+    for (const { key } of made) await (await house.ask(key, "/v1/pets/7")).text();
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/deprecations`);
+    const told = await house.admin("/api/deprecations");
+    const [operation] = (await told.json()) as {
+      method: string;
+      route: string;
+      environment: string;
+      accounts: { account: string; requests: number }[];
+    }[];
+    assert.equal(operation?.accounts.length, 53);
+    await page.getByRole("region", { name: "Callers" }).waitFor();
+    const rows = await cells(page, "Callers");
+    const name = `${operation?.method} ${operation?.route}`;
+    assert.deepEqual(
+      rows.map((row) => row.slice(0, 4)),
+      [
+        ...(operation?.accounts ?? [])
+          .slice(0, 50)
+          .map(({ account, requests }) => [account, name, "production", String(requests)]),
+        ["3 more, earlier", name, "production", "–"],
+      ],
+    );
+    const [requests] = (await cells(page, "Deprecated operations")).map((row) => row[3]);
+    await eventually(() => assert.equal(requests, "53"));
+    assert.deepEqual(complaints, []);
+  });
+});
+
+describe("a long list", () => {
+  it("of keys or of bans is paged, so that the document stays small", async () => {
+    await using house = await openHouse();
+    const { account } = await house.issue();
+    await house.issue({ account, plan: undefined, environment: undefined, count: 119 });
+    const others = (await house.issue({ count: 59 })) as unknown as { account: string }[];
+    for (const { account: id } of [...others, { account }]) {
+      const body = JSON.stringify({ id, for: "1h" });
+      assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
+    }
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const seen = new Set<string>();
+    for (const shown of ["1 to 50", "51 to 100", "101 to 120"]) {
+      await page.getByText(`${shown} of 120`, { exact: true }).waitFor();
+      for (const [id] of await cells(page, "Keys")) seen.add(id ?? "");
+      if (shown !== "101 to 120") await page.getByRole("button", { name: "Next" }).click();
+    }
+    assert.equal(seen.size, 120);
+    await page.getByRole("button", { name: "Previous" }).click();
+    await page.getByText("51 to 100 of 120", { exact: true }).waitFor();
+
+    await page.getByRole("link", { name: "Bans" }).click();
+    await page.getByText("1 to 50 of 60", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Next" }).click();
+    await page.getByText("51 to 60 of 60", { exact: true }).waitFor();
+    assert.equal((await cells(page, "Bans")).length, 10);
+    const elements = await page.evaluate<number>("document.querySelectorAll('*').length");
+    assert.ok(elements < 1_000, `${elements} elements`);
+    assert.deepEqual(complaints, []);
+  });
+});
+
+describe("the clock of the computer", () => {
+  it("may be wrong by a day: instants are told by that of the gateway", async () => {
+    await using house = await openHouse();
+    const { account } = await house.issue({ expires: "2h" });
+    const body = JSON.stringify({ id: account, for: "3h" });
+    await house.admin("/api/bans", { method: "POST", body });
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await page.addInitScript("const real = Date.now; Date.now = () => real() + 86_400_000;");
+    await page.goto(`${house.adminUrl}/?#/accounts/${account}`);
+    await eventually(async () => {
+      assert.match(await textOf(page.locator(".banned time")), /^in [23] h$/);
+      const [key] = await cells(page, "Keys");
+      assert.match(key?.[1] ?? "", /^works\s+ends in [12] h$/);
+    });
+  });
+});
+
+describe("two who change the same account", () => {
+  it("each see what the other did, without a reload of the page", async () => {
+    await using house = await openHouse();
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await page.getByText("Ready").waitFor();
+    await page.clock.install();
+    await page.evaluate(`location.hash = "#/accounts/${account}"`);
+    await page.getByRole("button", { name: "Suspend" }).waitFor();
+    const body = JSON.stringify({ reason: "by somebody else" });
+    await house.admin(`/api/accounts/${account}/suspend`, { method: "POST", body });
+    await page.clock.fastForward(11_000);
+    await page.getByText("by somebody else").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Suspend" }).count(), 0);
+    const resume = page.getByRole("button", { name: "Resume" });
+    await resume.click();
+    await house.admin(`/api/accounts/${account}/resume`, { method: "POST", body: "{}" });
+    await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
+    const said = await textOf(page.getByRole("dialog").getByRole("alert"));
+    assert.match(said, /not suspended/);
+  });
+});
