@@ -14,7 +14,6 @@ import { readTextFile } from "./file/text-file.ts";
 import { readTree } from "./file/tree.ts";
 import { readPems } from "./pem.ts";
 import { telemetryOf } from "./telemetry-variables.ts";
-import { warnOfUnhonoured } from "./unhonoured.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
 const CONFIG_VALUES_MAX = 100_000;
@@ -40,7 +39,6 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
   const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
   checkAcross(draft, findings);
   checkServices(draft, findings);
-  warnOfUnhonoured(findings);
   const telemetry = telemetryOf(draft, findings, env);
   const described = await readDescriptions(draft, findings);
   const authorities = await readPems(draft, findings, dirname(resolve(file)));

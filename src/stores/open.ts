@@ -36,15 +36,16 @@ export async function openQuotaStore(
   config: Config,
   { now, report, serves = false }: OpenOptions & { readonly serves?: boolean },
 ): Promise<QuotaStore> {
-  const { store: address, storePrefix: prefix, stateFile } = config;
-  if (address.kind === "memory") return createMemoryStore({ stateFile, now, report });
+  const { store: address, storePrefix: prefix, stateFile, historyMs } = config;
+  if (address.kind === "memory") return createMemoryStore({ stateFile, now, report, historyMs });
   const { createRedisStore } = await import("./redis/redis-store.ts");
-  if (!serves) return createRedisStore({ address, prefix, report });
+  if (!serves) return createRedisStore({ address, prefix, report, historyMs });
   const { createFallback } = await import("./outage/fallback.ts");
   return createRedisStore({
     address,
     prefix,
     report,
+    historyMs,
     outage: (store) => createFallback(store, { policy: config, prefix, report }),
   });
 }

@@ -137,14 +137,6 @@ describe("limits of an operation", () => {
   });
 });
 
-describe("a setting that nothing honours yet", () => {
-  it("is a warning where it is set, and none where it is off", async () => {
-    const [warning, ...others] = await warnings(`${UPSTREAMS}history: 30d\ntelemetry: off\n`);
-    assert.equal(warning, "6:1: history has no effect in this version: nothing enforces it");
-    assert.deepEqual(others, []);
-  });
-});
-
 describe("what descriptions and the configuration say together", () => {
   it("standing is no path that a description has", async () => {
     const lines = `${UPSTREAMS}    api: orders.yaml\n    standing: /v1/orders/limits\n`;

@@ -1,3 +1,4 @@
+import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
 
@@ -18,6 +19,11 @@ export function accountId({ environment, account, id }: AccountName): string {
 export function accountOf(id: string): AccountName {
   const colon = id.indexOf(":");
   return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
+}
+
+/** Whether requests without a key are counted here: a client address, which has no history. */
+export function isAddress({ account }: AccountName): boolean {
+  return account.startsWith("addr:");
 }
 
 /**
@@ -50,6 +56,12 @@ export type FailurePolicy = {
   readonly expectedGateways: number;
   /** How long a call may take before its requests are decided without it. */
   readonly storeTimeoutMs: number;
+};
+
+/** The parts of the configuration that a store takes from a reload. */
+export type ReloadedPolicy = FailurePolicy & {
+  /** For how long the usage of each account is kept by day; undefined: not at all. */
+  readonly historyMs: number | undefined;
 };
 
 /** A window that was set to 0, and the units that it had counted until then. */
@@ -112,6 +124,12 @@ export interface QuotaStore {
   reset(name: AccountName, counters?: readonly string[]): Promise<readonly ResetWindow[]>;
 
   /**
+   * The usage of each of the accounts by UTC day, oldest day first, in their order; days without any
+   * are left out (docs/reference/history.md). Rejects when the store is away.
+   */
+  history(names: readonly AccountName[], span: DaySpan): Promise<readonly (readonly DayUsage[])[]>;
+
+  /**
    * Makes every gateway forget within a second what it knows of these accounts, as after a raised
    * limit or a changed plan. Rejects when the store is away.
    */
@@ -120,8 +138,8 @@ export interface QuotaStore {
   /** Forgets what is known from earlier answers: of one account, or of all (plans changed). */
   forget(name?: AccountName): void;
 
-  /** A reload may change the policy for the time while the store is away. */
-  reconfigure?(policy: FailurePolicy): void;
+  /** A reload may change the time of the history, and the policy while the store is away. */
+  reconfigure?(policy: ReloadedPolicy): void;
 
   /** Commands sent to a store elsewhere, so far. */
   commands?(): number;

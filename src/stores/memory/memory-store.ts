@@ -1,4 +1,5 @@
 import { setImmediate as breathe } from "node:timers/promises";
+import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import {
   type Ask,
   type Ban,
@@ -11,16 +12,20 @@ import { type Limit, windowEnd, windowOf } from "../../core/quota/windows.ts";
 import type { Report } from "../../telemetry/log.ts";
 import { takeLock } from "../files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import type {
-  AccountBan,
-  AccountName,
-  Answer,
-  ImposedBan,
-  QuotaStore,
-  ResetWindow,
+import {
+  type AccountBan,
+  type AccountName,
+  type Answer,
+  type ImposedBan,
+  isAddress,
+  type QuotaStore,
+  type ReloadedPolicy,
+  type ResetWindow,
 } from "../interface/quota-store.ts";
 import { AccountTable, type Entry, newEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
+import { DayCounts } from "./day-counts.ts";
+import { DayFiles } from "./day-files.ts";
 import { readState, type SavedAccount, stateText } from "./state-file.ts";
 
 export type MemoryStoreOptions = {
@@ -29,6 +34,8 @@ export type MemoryStoreOptions = {
   /** Unix milliseconds: the store's clock. */
   readonly now: () => number;
   readonly report: Report;
+  /** For how long the usage of each account is kept by day; by default it is not. */
+  readonly historyMs?: number | undefined;
   /** Beyond so many accounts the ones that were idle longest are forgotten. */
   readonly accountsMax?: number;
   /** Between two writes of the state file, and two sweeps. */
@@ -47,8 +54,8 @@ const LISTED_AT_ONCE = 10_000;
  * file is damaged (DamagedFileError, with the place), unreadable, or in use by another process.
  */
 export async function createMemoryStore(options: MemoryStoreOptions): Promise<QuotaStore> {
-  const { stateFile } = options;
-  if (stateFile === undefined) return new MemoryStore(options, []);
+  const { stateFile, now } = options;
+  if (stateFile === undefined) return new MemoryStore(options, [], new DayCounts(undefined));
   const lock = await takeLock(stateFile, LOCK_WAIT_MS);
   if (lock === undefined) {
     throw new Error(
@@ -56,7 +63,9 @@ export async function createMemoryStore(options: MemoryStoreOptions): Promise<Qu
     );
   }
   try {
-    return new MemoryStore(options, await readState(stateFile), lock.release);
+    const days = new DayCounts(new DayFiles(stateFile));
+    await days.load(now());
+    return new MemoryStore(options, await readState(stateFile), days, lock.release);
   } catch (cause) {
     lock.release();
     throw cause;
@@ -68,6 +77,8 @@ class MemoryStore implements QuotaStore {
   readonly #now: () => number;
   readonly #release: () => void;
   readonly #accounts: AccountTable;
+  readonly #days: DayCounts;
+  #historyMs: number | undefined;
   readonly #timer: NodeJS.Timeout;
   /** Entries of an older era hold limits that may no longer be those of the plan. */
   #era = 0;
@@ -80,12 +91,15 @@ class MemoryStore implements QuotaStore {
   constructor(
     options: MemoryStoreOptions,
     saved: readonly SavedAccount[],
+    days: DayCounts,
     release: () => void = () => undefined,
   ) {
     const { now, report, accountsMax = ACCOUNTS_MAX, everyMs = EVERY_MS } = options;
     this.#options = options;
     this.#now = now;
     this.#release = release;
+    this.#days = days;
+    this.#historyMs = options.historyMs;
     let overflowed = false;
     this.#accounts = new AccountTable(accountsMax, () => {
       if (!overflowed) report("warn", "accounts_full", { accountsMax });
@@ -106,6 +120,9 @@ class MemoryStore implements QuotaStore {
     entry.recent = true;
     this.#policy = ask.bans;
     this.#changed = true;
+    if (this.#historyMs !== undefined && verdict.granted > 0 && !isAddress(name)) {
+      this.#days.admit(name, nowMs, verdict.granted, verdict.granted * (ask.cost ?? 1));
+    }
     const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" } as const;
     return verdict.earned === undefined ? answer : { ...answer, earned: verdict.earned };
   }
@@ -180,6 +197,14 @@ class MemoryStore implements QuotaStore {
     return reset;
   }
 
+  history(names: readonly AccountName[], span: DaySpan): Promise<readonly DayUsage[][]> {
+    return this.#days.read(names, span);
+  }
+
+  reconfigure({ historyMs }: ReloadedPolicy): void {
+    this.#historyMs = historyMs;
+  }
+
   /** There is no other gateway on this store. */
   async forgetEverywhere(names: readonly AccountName[]): Promise<void> {
     for (const name of names) this.forget(name);
@@ -214,10 +239,11 @@ class MemoryStore implements QuotaStore {
   /** Never rejects: a full disk must not stop the gateway, and the old file stays whole. */
   async #save(): Promise<void> {
     const { stateFile, report } = this.#options;
-    if (stateFile === undefined) return;
     this.#changed = false;
+    if (stateFile === undefined) return this.#saveDays();
     try {
       await replaceFile(stateFile, stateText(this.#saved()));
+      await this.#saveDays();
     } catch (cause) {
       this.#changed = true;
       const trouble = `Cannot write the state file ${stateFile}: ${fileTrouble(cause)}`;
@@ -230,6 +256,11 @@ class MemoryStore implements QuotaStore {
     }
     if (this.#trouble !== undefined) report("info", "state_file_written", { stateFile });
     this.#trouble = undefined;
+  }
+
+  async #saveDays(): Promise<void> {
+    if (!this.#days.isChanged) return;
+    await this.#days.save(this.#now(), this.#historyMs ?? Number.POSITIVE_INFINITY);
   }
 
   *#saved(): Generator<SavedAccount> {

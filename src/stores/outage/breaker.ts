@@ -222,7 +222,8 @@ export class Breaker {
 
   /** See Outage.ranLate. */
   ranLate(name: AccountName, verdict: Verdict, units: number): number {
-    return this.#accounts.ranLate(name, verdict.windows, units);
+    const admitted = { requests: verdict.granted, units };
+    return this.#accounts.ranLate(name, verdict.windows, admitted);
   }
 
   async #prepare(): Promise<void> {

@@ -5,8 +5,18 @@ import { type AccountName, accountId } from "../interface/quota-store.ts";
 /** Units that were admitted here, counted by `counter` in the window that starts at `startMs`. */
 export type OwedUnits = { readonly counter: string; readonly startMs: number; units: number };
 
-/** The units that one account has yet to be charged. */
-export type Owed = { readonly name: AccountName; readonly units: OwedUnits[] };
+/** Requests that were admitted here, and the units that all of them cost. */
+export type Admitted = { readonly requests: number; readonly units: number };
+
+/**
+ * The debt of one account: to its windows, of which some may be over, and to its history
+ * (docs/reference/history.md).
+ */
+export type Owed = {
+  readonly name: AccountName;
+  readonly units: OwedUnits[];
+  admitted: Admitted;
+};
 
 /** Windows of one counter that an account can owe: the one that ends now, and the one after it. */
 const OWED_OF_A_KIND = 2;
@@ -36,16 +46,19 @@ export class Debts {
   /** One request was admitted, in each of these windows. */
   owe(name: AccountName, windows: readonly WindowStanding[], cost: number): void {
     if (cost === 0) return;
-    for (const standing of windows) this.#add(name, unitsIn(standing, cost));
+    const owed = this.#of(name);
+    owed.admitted = plus(owed.admitted, { requests: 1, units: cost }, 1);
+    for (const standing of windows) addTo(owed, unitsIn(standing, cost));
   }
 
   /**
    * The store charged these units after all. Gives how many of them nothing was owed for, the most of
    * any window: they are counted twice.
    */
-  release({ name, units }: Owed): number {
+  release({ name, units, admitted }: Owed): number {
     const id = accountId(name);
     const owed = this.#owed.get(id);
+    if (owed !== undefined) owed.admitted = plus(owed.admitted, admitted, -1);
     let twice = 0;
     for (const charged of units) {
       const found = owed?.units.find((one) => isSame(one, charged));
@@ -53,7 +66,8 @@ export class Debts {
       if (found !== undefined) found.units -= released;
       twice = Math.max(twice, charged.units - released);
     }
-    if (owed?.units.every((one) => one.units === 0)) this.#owed.delete(id);
+    const rest = owed?.units.some((one) => one.units > 0) || (owed?.admitted.requests ?? 0) > 0;
+    if (!rest) this.#owed.delete(id);
     return twice;
   }
 
@@ -71,7 +85,11 @@ export class Debts {
 
   /** Puts back what could not be charged, beside what was admitted since. */
   restore(owed: readonly Owed[]): void {
-    for (const { name, units } of owed) for (const each of units) this.#add(name, each);
+    for (const { name, units, admitted } of owed) {
+      const again = this.#of(name);
+      again.admitted = plus(again.admitted, admitted, 1);
+      for (const each of units) addTo(again, each);
+    }
   }
 
   /** Counts as lost what is owed and will not be charged any more; gives the units. */
@@ -82,22 +100,36 @@ export class Debts {
     return units;
   }
 
-  #add(name: AccountName, { counter, startMs, units }: OwedUnits): void {
+  #of(name: AccountName): Owed {
     const id = accountId(name);
     let owed = this.#owed.get(id);
     if (owed === undefined) {
-      owed = { name, units: [] };
+      owed = { name, units: [], admitted: NOTHING };
       const gone = keep(this.#owed, id, owed, this.#accountsMax);
       if (gone !== undefined) this.#lostUnits += unitsOf(gone);
     }
-    const same = owed.units.filter((each) => each.counter === counter);
-    const found = same.find((each) => each.startMs === startMs);
-    if (found !== undefined) found.units += units;
-    else owed.units.push({ counter, startMs, units });
-    if (found !== undefined || same.length < OWED_OF_A_KIND) return;
-    const oldest = same.reduce((one, other) => (other.startMs < one.startMs ? other : one));
-    owed.units.splice(owed.units.indexOf(oldest), 1);
+    return owed;
   }
+}
+
+const NOTHING: Admitted = { requests: 0, units: 0 };
+
+/** The sum, or with a `sign` of -1 the difference, but no less than nothing. */
+function plus(one: Admitted, other: Admitted, sign: 1 | -1): Admitted {
+  return {
+    requests: Math.max(0, one.requests + sign * other.requests),
+    units: Math.max(0, one.units + sign * other.units),
+  };
+}
+
+function addTo(owed: Owed, { counter, startMs, units }: OwedUnits): void {
+  const same = owed.units.filter((each) => each.counter === counter);
+  const found = same.find((each) => each.startMs === startMs);
+  if (found !== undefined) found.units += units;
+  else owed.units.push({ counter, startMs, units });
+  if (found !== undefined || same.length < OWED_OF_A_KIND) return;
+  const oldest = same.reduce((one, other) => (other.startMs < one.startMs ? other : one));
+  owed.units.splice(owed.units.indexOf(oldest), 1);
 }
 
 /** Units in the window that a verdict tells of. */

@@ -1,9 +1,11 @@
+import { isAddress } from "../interface/quota-store.ts";
 import type { SharedStore } from "../redis/decider.ts";
 import { accountScript } from "../redis/script.ts";
 import { fieldOfCounter } from "../redis/window-fields.ts";
 import type { Owed } from "./debts.ts";
 
-const LATE_CHARGE = accountScript("late-charge");
+const NOTHING = { requests: 0, units: 0 };
+const LATE_CHARGE = accountScript("history", "late-charge");
 
 /**
  * Charges accounts of one call what they owe, each unit to the window that it was admitted in
@@ -13,16 +15,18 @@ const LATE_CHARGE = accountScript("late-charge");
  * with StoreFailure.
  */
 export async function lateCharge(
-  { runOn, keyOf }: Pick<SharedStore, "runOn" | "keyOf">,
+  { runOn, keyOf, historyMs = 0 }: Pick<SharedStore, "runOn" | "keyOf" | "historyMs">,
   owed: readonly Owed[],
   giveUpMs: number,
 ): Promise<(number | undefined)[][]> {
   const keys = owed.map(({ name }) => keyOf(name));
-  const texts = owed.map(({ units }) => {
+  const texts = owed.map(({ name, units, admitted }) => {
     const parts = units.map((one) => `${fieldOfCounter(one.counter)} ${one.startMs} ${one.units}`);
-    return parts.join(" ");
+    const { requests, units: charged } = isAddress(name) ? NOTHING : admitted;
+    return [requests, charged, ...parts].join(" ");
   });
-  const counts = (await runOn(LATE_CHARGE, keys, texts, giveUpMs)) as number[];
+  const args = [historyMs, ...texts];
+  const counts = (await runOn(LATE_CHARGE, keys, args, giveUpMs)) as number[];
   let at = 0;
   return owed.map(({ units }) => {
     return units.map(() => {

@@ -14,7 +14,7 @@ import {
   windowStart,
 } from "../../core/quota/windows.ts";
 import { type AccountName, accountId } from "../interface/quota-store.ts";
-import { Debts, keep, type Owed, type OwedUnits, unitsIn } from "./debts.ts";
+import { type Admitted, Debts, keep, type Owed, type OwedUnits, unitsIn } from "./debts.ts";
 
 /** A part of a limit, in the window that starts at `startMs`. `of` is the whole limit then. */
 type Share = {
@@ -129,17 +129,17 @@ export class LocalAccounts {
   }
 
   /**
-   * The store charged `units` for requests that were decided here. Gives those that are charged
-   * twice by that: nothing was owed for them.
+   * The store charged requests that were decided here. Gives the units that are charged twice by
+   * that: nothing was owed for them.
    */
-  ranLate(name: AccountName, windows: readonly WindowStanding[], units: number): number {
-    const charged = windows.map((standing) => unitsIn(standing, units));
+  ranLate(name: AccountName, windows: readonly WindowStanding[], admitted: Admitted): number {
+    const charged = windows.map((standing) => unitsIn(standing, admitted.units));
     const used = windows.map(({ used: now }, i) => {
       const { counter, startMs } = charged[i] as OwedUnits;
       return { counter, startMs, used: now };
     });
     this.#learn(accountId(name), used);
-    return this.debts.release({ name, units: charged });
+    return this.debts.release({ name, units: charged, admitted });
   }
 
   #learn(id: string, charged: readonly ChargedWindow[]): void {

@@ -10,24 +10,32 @@ import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { accountScript } from "./script.ts";
 import { fieldOf, partsOfField } from "./window-fields.ts";
 
-export const DECIDE = accountScript("decide", "charge");
+export const DECIDE = accountScript("history", "decide", "charge");
 
-/** One account of a call: `ask.units` requests. All of a call share the ban policy. */
-export type KeyedAsk = { readonly key: string; readonly ask: Ask };
+/**
+ * One account of a call: `ask.units` requests. All of a call share the ban policy. `historyMs` is for
+ * how long the usage of each day is kept, undefined for not at all.
+ */
+export type KeyedAsk = {
+  readonly key: string;
+  readonly ask: Ask;
+  readonly historyMs?: number | undefined;
+};
 
-const plans = new WeakMap<readonly Limit[], Map<number, string>>();
+const plans = new WeakMap<readonly Limit[], Map<number | string, string>>();
 
-/** Cost and limits as decide.lua reads them; equal ones give equal text. */
-function planText(limits: readonly Limit[], cost: number): string {
+/** Cost, time of the history and limits as decide.lua reads them; equal ones give equal text. */
+function planText(limits: readonly Limit[], cost: number, historyMs: number | undefined): string {
   let texts = plans.get(limits);
   if (texts === undefined) {
     texts = new Map();
     plans.set(limits, texts);
   }
-  let text = texts.get(cost);
+  const terms = historyMs === undefined ? cost : `${cost}h${historyMs}`;
+  let text = texts.get(terms);
   if (text === undefined) {
-    text = [cost, ...limits.map((each) => `${fieldOf(each)} ${each.limit}`)].join(" ");
-    texts.set(cost, text);
+    text = [terms, ...limits.map((each) => `${fieldOf(each)} ${each.limit}`)].join(" ");
+    texts.set(terms, text);
   }
   return text;
 }
@@ -66,8 +74,8 @@ export function decideArguments(asks: readonly KeyedAsk[], clockMs: number): (st
   const indexes = new Map<string, number>();
   const keys: (string | number)[] = [asks.length];
   const units: number[] = [];
-  for (const { key, ask } of asks) {
-    const plan = planText(ask.limits, ask.cost ?? 1);
+  for (const { key, ask, historyMs } of asks) {
+    const plan = planText(ask.limits, ask.cost ?? 1, historyMs);
     let index = indexes.get(plan);
     if (index === undefined) {
       index = indexes.size;

@@ -1,5 +1,5 @@
 import type { NamedAsk, Outcome } from "../batch/batch.ts";
-import type { AccountName } from "../interface/quota-store.ts";
+import { type AccountName, isAddress } from "../interface/quota-store.ts";
 import { orLate, StoreFailure } from "../interface/store-failure.ts";
 import { DECIDE, decideArguments, type KeyedAsk, readVerdicts } from "./decide-call.ts";
 import { accountKey, BUCKETS, bucketOfKey } from "./keyspace.ts";
@@ -43,12 +43,16 @@ export type SharedStore = {
   learnClock(bucket: number, patienceMs: number): Promise<void>;
   /** Whether deadlines can be told to the bucket. */
   isTimed(bucket: number): boolean;
+  /** For how long the usage of each account is kept by day; undefined: not at all. */
+  historyMs: number | undefined;
   readonly link: Link;
 };
 
 export type SharedOptions = {
   /** The store's test clock, in milliseconds: calls have no deadline by it. */
   readonly clock?: (() => number) | undefined;
+  /** See SharedStore. */
+  readonly historyMs?: number | undefined;
 };
 
 export function createSharedStore(
@@ -66,6 +70,12 @@ export function createSharedStore(
     clockOf: (bucket) => decider.clockOf(bucket),
     isTimed: (bucket) => options.clock !== undefined || decider.clockOf(bucket).isKnown,
     learnClock: (bucket, patienceMs) => decider.learnClock(bucket, patienceMs),
+    get historyMs() {
+      return decider.historyMs;
+    },
+    set historyMs(historyMs) {
+      decider.historyMs = historyMs;
+    },
     link,
   };
 }
@@ -79,9 +89,11 @@ class Decider {
   readonly #motion = new Map<number, number>();
   /** When each decision without an answer was asked for, on performance.now(): a few at most. */
   readonly unansweredMs: number[] = [];
+  historyMs: number | undefined;
 
-  constructor(link: Link, prefix: string, { clock }: SharedOptions) {
+  constructor(link: Link, prefix: string, { clock, historyMs }: SharedOptions) {
     this.#link = link;
+    this.historyMs = historyMs;
     this.#prefix = prefix;
     this.#clock = clock;
     const count = link.clustered ? BUCKETS : 1;
@@ -189,7 +201,9 @@ class Decider {
   }
 
   #keyed({ name, ask }: NamedAsk): KeyedAsk {
-    return { key: accountKey(this.#prefix, name), ask };
+    const key = accountKey(this.#prefix, name);
+    const { historyMs } = this;
+    return historyMs === undefined || isAddress(name) ? { key, ask } : { key, ask, historyMs };
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ConnectionOptions } from "node:tls";
+import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { Report } from "../../telemetry/log.ts";
@@ -11,9 +12,9 @@ import {
   type AccountName,
   accountId,
   accountOf,
-  type FailurePolicy,
   type ImposedBan,
   type QuotaStore,
+  type ReloadedPolicy,
   type ResetWindow,
 } from "../interface/quota-store.ts";
 import { orLate, type StoreFailure } from "../interface/store-failure.ts";
@@ -21,6 +22,7 @@ import { BAN, LIFT, RESET } from "./account-scripts.ts";
 import { findBans } from "./bans.ts";
 import { createSharedStore, type SharedStore } from "./decider.ts";
 import { createEvents, type Events } from "./events.ts";
+import { readHistory } from "./history.ts";
 import { bucketOf } from "./keyspace.ts";
 import type { Link } from "./link.ts";
 import { NoOutage } from "./no-outage.ts";
@@ -47,6 +49,8 @@ export type RedisStoreOptions = {
   readonly outage?: (store: BridgedStore) => Outage;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
+  /** For how long the usage of each account is kept by day; by default it is not. */
+  readonly historyMs?: number | undefined;
   /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
   readonly patienceMs?: number | undefined;
   /** For `rediss://`, beyond what Node trusts by itself. */
@@ -105,10 +109,10 @@ class RedisStore implements QuotaStore {
   #uncertainUnits = 0;
 
   constructor(link: CountedLink, options: RedisStoreOptions) {
-    const { address, prefix, report, now, patienceMs } = options;
+    const { address, prefix, report, now, patienceMs, historyMs } = options;
     this.#link = link;
     this.#options = options;
-    const shared = createSharedStore(link, prefix, { clock: now });
+    const shared = createSharedStore(link, prefix, { clock: now, historyMs });
     const answers = new Answers(now);
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#shared = shared;
@@ -195,12 +199,17 @@ class RedisStore implements QuotaStore {
     return reset;
   }
 
+  history(names: readonly AccountName[], span: DaySpan): Promise<readonly DayUsage[][]> {
+    return readHistory(this.#shared, names, span);
+  }
+
   async forgetEverywhere(names: readonly AccountName[]): Promise<void> {
     for (const name of names) this.#answers.forget(name);
     await this.#events.publishAll(names.map(accountId));
   }
 
-  reconfigure(policy: FailurePolicy): void {
+  reconfigure(policy: ReloadedPolicy): void {
+    this.#shared.historyMs = policy.historyMs;
     this.#outage.reconfigure(policy);
   }
 

@@ -13,13 +13,14 @@ const name = account("late");
 const key = accountKey("tg", name);
 const startMs = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 
-async function charge(units: number, giveUpMs = performance.now() + 2_000) {
+async function charge(units: number, giveUpMs = performance.now() + 2_000, historyMs?: number) {
   const link = connectRedis({ address: server.address });
   await link.tried;
-  const shared = createSharedStore(link, "tg");
+  const shared = createSharedStore(link, "tg", { historyMs });
   await shared.learnClock(0, 2_000);
   try {
-    const owed = { name, units: [{ counter: "hour", startMs: startMs(), units }] };
+    const admitted = { requests: units, units };
+    const owed = { name, units: [{ counter: "hour", startMs: startMs(), units }], admitted };
     return await lateCharge(shared, [owed], giveUpMs);
   } finally {
     await link.close();
@@ -45,6 +46,16 @@ describe("a late charge", () => {
     await redis.lpush(key, "damage");
     assert.deepEqual(await charge(4), [[4]]);
     assert.equal(await redis.type(key), "hash");
+  });
+
+  it("goes to the day of the charge, whole, where days are kept", async () => {
+    await charge(3);
+    assert.deepEqual(await redis.keys("*:h{*"), [], "nothing where they are not");
+    await charge(4, undefined, 30 * 24 * HOUR_MS);
+    await charge(2, undefined, 30 * 24 * HOUR_MS);
+    const [hash = ""] = await redis.keys("*:h{*");
+    assert.deepEqual(Object.values(await redis.hgetall(hash)), ["6"]);
+    assert.ok((await redis.pttl(hash)) > 30 * 24 * HOUR_MS);
   });
 
   it("charges nothing once its time is over, and says so", async () => {

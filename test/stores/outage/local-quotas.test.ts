@@ -103,11 +103,21 @@ describe("what is owed still when another absence begins", () => {
     const given = terms({ last: toldBy(ask, 10, NOON) });
     assert.equal(admitted(accounts, ask, given, 30), 30);
     const { windows } = toldBy(ask, 35, NOON);
-    assert.equal(accounts.ranLate(name, windows, 25), 0, "of 30 owed, 25 are charged");
-    assert.equal(accounts.debts.take()[0]?.units[0]?.units, 5);
+    assert.equal(
+      accounts.ranLate(name, windows, { requests: 25, units: 25 }),
+      0,
+      "of 30 owed, 25 are charged",
+    );
+    const [left] = accounts.debts.take();
+    assert.equal(left?.units[0]?.units, 5);
+    assert.deepEqual(left?.admitted, { requests: 5, units: 5 }, "for the history too");
     accounts.forget();
     assert.equal(admitted(accounts, ask, given), 25);
-    assert.equal(accounts.ranLate(name, windows, 40), 15, "nothing was owed for these");
+    assert.equal(
+      accounts.ranLate(name, windows, { requests: 40, units: 40 }),
+      15,
+      "nothing was owed for these",
+    );
   });
 
   it("is refused where the cost of one request is more than a whole share", () => {
@@ -135,6 +145,7 @@ describe("what is owed", () => {
           { counter: "day", startMs: DAY_START, units: 5 },
           { counter: "minute", startMs: NOON + MINUTE, units: 2 },
         ],
+        admitted: { requests: 5, units: 5 },
       },
     ]);
     assert.deepEqual([accounts.debts.any, accounts.debts.take()], [false, []]);

@@ -72,7 +72,7 @@ describe("Redis Cluster", () => {
   });
 
   it("fails no request and charges none twice while a slot moves under load", async (t) => {
-    const { store, failures } = await open(cluster.address);
+    const { store, failures } = await open(cluster.address, { historyMs: 86_400_000 });
     t.onTestFinished(() => store.close());
     const bucket = 3;
     const names: string[] = [];
@@ -106,6 +106,12 @@ describe("Redis Cluster", () => {
     );
     assert.ok([...admitted.values()].reduce((sum, each) => sum + each, 0) > 500);
     for (const name of names) assert.equal(await counted(name), admitted.get(name) ?? 0, name);
+    const today = Math.floor(Date.now() / 86_400_000);
+    const days = await store.history(names.map(account), { from: today - 1, to: today });
+    for (const [i, name] of names.entries()) {
+      const units = days[i]?.reduce((sum, day) => sum + day.units, 0);
+      assert.equal(units, admitted.get(name) ?? 0, `the history of ${name}`);
+    }
   });
 
   async function settled(store: QuotaStore): Promise<void> {

@@ -82,8 +82,37 @@ function harm(
   held.damaged.add(field);
 }
 
+/** The history as the script should keep it: the fields of each hash, by its key. */
+class Days {
+  readonly byHash = new Map<string, Map<number, number>>();
+
+  add(key: string, { granted }: Verdict, { cost = 1 }: Ask, nowMs: number): void {
+    if (granted === 0) return;
+    const at = new Date(nowMs);
+    const month = Date.UTC(at.getUTCFullYear(), at.getUTCMonth()) / DAY;
+    const hash = `${key.replace(":{", ":h{")}:${month}`;
+    const fields = this.byHash.get(hash) ?? new Map<number, number>();
+    this.byHash.set(hash, fields);
+    const field = 3 * (at.getUTCDate() - 1);
+    fields.set(field, (fields.get(field) ?? 0) + granted);
+    if (cost === 1) return;
+    fields.set(field + 1, (fields.get(field + 1) ?? 0) + granted * (cost - 1));
+  }
+
+  async verify(redis: Redis): Promise<void> {
+    for (const [hash, fields] of this.byHash) {
+      const stored = Object.entries(await redis.hgetall(hash));
+      const found = new Map(stored.map(([field, text]) => [Number(field), Number(text)]));
+      assert.deepEqual(found, fields, hash);
+      assert.ok((await redis.pttl(hash)) > 0, `${hash} is not kept for ever`);
+    }
+    if (this.byHash.size > 0) await redis.del(...this.byHash.keys());
+  }
+}
+
 let number = 0;
 
+/** Every other sequence keeps a history, which changes no verdict. */
 async function play(redis: Redis, run: Sequence) {
   const base = `t:{0}:e:${number++}`;
   const keys = Array.from({ length: ACCOUNTS }, (_, i) => `${base}-${i}`);
@@ -91,6 +120,8 @@ async function play(redis: Redis, run: Sequence) {
   const plans = [...run.plans];
   const pipeline = redis.pipeline();
   const expected: { at: number; asks: KeyedAsk[]; verdicts: Verdict[] }[] = [];
+  const historyMs = number % 2 === 0 ? undefined : 400 * DAY;
+  const days = new Days();
   let { startMs: nowMs, bans } = run;
   for (const each of run.steps) {
     if (each.kind === "clock") nowMs = Math.max(DAY, nowMs + each.byMs);
@@ -111,9 +142,12 @@ async function play(redis: Redis, run: Sequence) {
         cost: ask.cost,
         strikesOnly: ask.strikesOnly,
       },
+      historyMs,
     }));
     const verdicts = asks.map(({ ask }, i) => {
-      return expect(held[each.asks[i]?.account ?? 0] as Modelled, ask, nowMs);
+      const verdict = expect(held[each.asks[i]?.account ?? 0] as Modelled, ask, nowMs);
+      if (historyMs !== undefined) days.add(asks[i]?.key as string, verdict, ask, nowMs);
+      return verdict;
     });
     expected.push({ at: pipeline.length, asks, verdicts });
     pipeline.call("evalsha", DECIDE.sha, ...decideArguments(asks, nowMs));
@@ -125,6 +159,7 @@ async function play(redis: Redis, run: Sequence) {
     assert.ifError(error ?? null);
     assert.deepEqual(readVerdicts(asks, reply), verdicts);
   }
+  await days.verify(redis);
 }
 
 describe("decide.lua", () => {

@@ -13,8 +13,9 @@ end
 local set, counts = {}, {}
 
 -- False: nothing was done.
-local function charge(key, units, plan)
-  local fields, limits, count = plan[1], plan[2], plan[3]
+local function charge(key, requests, plan)
+  local fields, limits, count, kept = plan[1], plan[2], plan[3], plan[5]
+  local units = requests * plan[4]
   local stored = pcall('HMGET', key, unpack(fields, 1, count))
   if stored.err then return false end
   for i = 1, count do
@@ -26,6 +27,7 @@ local function charge(key, units, plan)
     counts[i], set[2 * i - 1], set[2 * i] = charged, field, starts_text[field] .. charged .. ' 0'
   end
   if call('HLEN', key) ~= count or call('PTTL', key) < 0 then return false end
+  if kept then remember(key, requests, units, kept, now) end
   call('HSET', key, unpack(set, 1, 2 * count))
 
   for i = 1, count do out[n + 1 + i] = counts[i] end
@@ -43,7 +45,7 @@ for i = 1, #KEYS do
   local units = (ask - index) / 256
   local plan = plans[index + 1]
   local at = n + 1
-  if grants and units > 0 and charge(KEYS[i], units * plan[4], plan) then
+  if grants and units > 0 and charge(KEYS[i], units, plan) then
     out[at] = units
   else
     decide = decide or decider()

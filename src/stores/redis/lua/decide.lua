@@ -5,7 +5,8 @@
 -- ARGV 1  the clock, see account.lua
 --      2  the ban policy, "strikes within grace forgetAfter observe", or "" when bans are off
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
---      4  how many plans follow; each "cost field limit field limit ..."
+--      4  how many plans follow; each "cost field limit field limit ...", or "costhKEPT field ..." where
+--         the usage of each day is kept for KEPT ms: see history.lua, which precedes this too
 --         then one number per key: units * 256 + plan, plans counted from 0; negative where the
 --         units were refused already, and may only be strikes
 -- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
@@ -21,7 +22,7 @@ local starts, ends, starts_text = {}, {}, {}
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
   local fields, limits, count = {}, {}, 0
-  local cost, text = match(ARGV[4 + i], '^(%d+) (.*)$')
+  local cost, kept, text = match(ARGV[4 + i], '^(%d+)h?(%d*) (.*)$')
   for field, limit in string.gmatch(text, '(%w+) (%d+)') do
     count = count + 1
     fields[count], limits[count] = field, tonumber(limit)
@@ -31,7 +32,7 @@ for i = 1, tonumber(ARGV[4]) do
       starts_text[field] = format('%.0f ', start)
     end
   end
-  plans[i] = { fields, limits, count, tonumber(cost) }
+  plans[i] = { fields, limits, count, tonumber(cost), tonumber(kept) }
 end
 local first_ask = 4 + #plans
 local out, n = { now }, 1
@@ -154,7 +155,7 @@ local function decider()
   end
 
   return function(key, units, plan, grants)
-    local fields, limits, count, cost = plan[1], plan[2], plan[3], plan[4]
+    local fields, limits, count, cost, kept = plan[1], plan[2], plan[3], plan[4], plan[5]
     local repaired, dirty = false, false
     local stored = read(key)
     if not stored then stored, repaired = {}, true end
@@ -214,6 +215,10 @@ local function decider()
         end
       end
     end
+
+    -- A right that is missing for this is met ahead of the charge, which then did not happen.
+    if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
+    if kept and granted > 0 then remember(key, granted, granted * cost, kept, now) end
 
     -- strike().
     local last = last_exhausted(fields, limits, count, cost)

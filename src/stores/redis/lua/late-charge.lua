@@ -1,21 +1,25 @@
 -- Charges what was admitted while the store was away, each unit to the window it was admitted in
--- (docs/reference/store.md#late-charges). Follows account.lua. Never refuses: the requests are long
+-- (docs/reference/store.md#late-charges). Follows account.lua and history.lua. Never refuses: the requests are long
 -- answered.
 --
 -- KEYS    one hash per account
 -- ARGV 1  the clock, see account.lua
---         then one text per key: "field start units field start units ..."
+--      2  for how many ms the usage of each day is kept; 0: not at all
+--         then one text per key: "requests units field start units field start units ..."; the first
+--         two are added to the day of now
 -- Returns, for each window of each key in order, its count now, or -1 where it is over.
 
 local now, late = clock(ARGV[1])
 if late then return late end
 
+local kept = tonumber(ARGV[2])
 local counts = {}
 for i, key in ipairs(KEYS) do
   local kind = call('TYPE', key).ok
   if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
   local until_ms, size, set = 0, 0, {}
-  for field, start, units in string.gmatch(ARGV[i + 1], '(%w+) (%d+) (%d+)') do
+  local requests, charged, windows = match(ARGV[i + 2], '^(%d+) (%d+)(.*)$')
+  for field, start, units in string.gmatch(windows, '(%w+) (%d+) (%d+)') do
     start, units = tonumber(start), tonumber(units)
     local ends = window_end(field, start)
     local stored, count, refused
@@ -32,6 +36,9 @@ for i, key in ipairs(KEYS) do
     else
       counts[#counts + 1] = -1
     end
+  end
+  if kept > 0 and tonumber(requests) > 0 then
+    remember(key, tonumber(requests), tonumber(charged), kept, now)
   end
   if size > 0 then
     -- A right that is missing is met ahead of the charge, so that a failed call has charged nothing.

@@ -1,0 +1,43 @@
+/** A day of UTC has a number: days since 1970-01-01. */
+const DAY_MS = 86_400_000;
+
+/** The usage of one account on one day; `refused` are requests, and no part of the law. */
+export type DayUsage = {
+  readonly day: number;
+  readonly admitted: number;
+  readonly units: number;
+  readonly refused: number;
+};
+
+/** Days from `from` to `to`, both included. */
+export type DaySpan = { readonly from: number; readonly to: number };
+
+export function dayOf(ms: number): number {
+  return Math.floor(ms / DAY_MS);
+}
+
+/** `2026-10-21`. */
+export function dayText(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10);
+}
+
+/** The first day of the month that holds the day. */
+export function monthOf(day: number): number {
+  const at = new Date(day * DAY_MS);
+  return dayOf(Date.UTC(at.getUTCFullYear(), at.getUTCMonth()));
+}
+
+/** The first days of the months that a span touches, in order. */
+export function monthsOf({ from, to }: DaySpan): number[] {
+  const months: number[] = [];
+  for (let month = monthOf(from); month <= to; month = monthOf(month + 31)) months.push(month);
+  return months;
+}
+
+/** The days of a month that is named as `2026-10`; undefined where it is none. */
+export function spanOfMonth(text: string): DaySpan | undefined {
+  const found = /^(\d{4})-(0[1-9]|1[0-2])$/.exec(text);
+  if (found === null) return undefined;
+  const [year, month] = [Number(found[1]), Number(found[2])];
+  return { from: dayOf(Date.UTC(year, month - 1)), to: dayOf(Date.UTC(year, month)) - 1 };
+}

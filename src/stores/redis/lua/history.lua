@@ -1,0 +1,93 @@
+-- Usage by UTC day (docs/reference/history.md#in-redis): a hash for each account and month in the slot
+-- of the account, "prefix:h{bucket}:environment:account:D", where D is the month's first day in days
+-- since 1970. Its fields are numbers, 3 for each day of the month from 0 on: the requests admitted,
+-- the units charged beyond one for each of these, the requests refused. Redis keeps such a hash as a
+-- list of small numbers, at most 24 bytes a day. Follows account.lua.
+
+local find = string.find
+local ADMITTED, BEYOND = 0, 1
+-- Redis says so where a slot is on its way to another node and this key of it is not on this one.
+local ELSEWHERE = 'non local key'
+
+-- Adds to a number; one that is no number is damage, and begins anew.
+local function increase(hash, field, by)
+  local sum = pcall('HINCRBY', hash, field, by)
+  if type(sum) == 'number' then return sum end
+  if find(sum.err, ELSEWHERE, 1, true) then return nil end
+  if find(sum.err, 'WRONGTYPE', 1, true) then
+    call('DEL', hash)
+  elseif find(sum.err, 'integer', 1, true) or find(sum.err, 'overflow', 1, true) then
+    call('HDEL', hash, field)
+  else
+    error(sum.err)
+  end
+  return call('HINCRBY', hash, field, by)
+end
+
+-- A node that a slot is on its way to would begin a second hash beside the one that is still to come.
+-- There a command for two keys that are missing is refused.
+local function is_moving(hash)
+  local reply = pcall('DEL', hash .. '?', hash .. '!')
+  return type(reply) ~= 'number'
+end
+
+-- Adds to a number of a day. Nil: the hash is elsewhere.
+local function increase_day(hash, field, by, life)
+  local sum = increase(hash, field, by)
+  -- The first number of a day may be the one that made the hash.
+  if sum == by then
+    if call('HLEN', hash) == 1 and is_moving(hash) then
+      call('DEL', hash)
+      return nil
+    end
+    if call('PTTL', hash) < life then call('PEXPIRE', hash, format('%.0f', max(life, 1))) end
+  end
+  return sum
+end
+
+-- The hash of the account's month that holds a day, counted since 1970, the first field of the day,
+-- and how long the hash is kept from now on. Most often asked for the same day again.
+local known_day, known_text, known_field, known_end
+local function place(key, day, kept, now)
+  if day ~= known_day then
+    local month = month_start(day * DAY, 0)
+    known_day, known_end = day, month_start(month, 1)
+    known_text, known_field = format(':%.0f', month / DAY), 3 * (day - month / DAY)
+  end
+  return string.gsub(key, ':{', ':h{', 1) .. known_text, known_field, known_end + kept - now
+end
+
+-- False: nothing was added, since the hash is elsewhere.
+local function add_to_day(key, day, admitted, beyond, kept, now)
+  local hash, field, life = place(key, day, kept, now)
+  if not increase_day(hash, field + ADMITTED, admitted, life) then return false end
+  if beyond ~= 0 then increase(hash, field + BEYOND, beyond) end
+  return true
+end
+
+-- What could not be added to a day waits in field y of the account, "day admitted beyond ...".
+local function keep_waiting(key, day, admitted, beyond, kept)
+  local waiting = call('HGET', key, 'y')
+  call('HSET', key, 'y', (waiting and waiting .. ' ' or '') .. format('%.0f %.0f %.0f', day, admitted, beyond))
+  if call('PTTL', key) < kept then call('PEXPIRE', key, format('%.0f', kept)) end
+end
+
+-- The number of requests that were admitted now, and the units that were charged for them. `kept` is
+-- for how long a day is remembered, in ms.
+local function remember(key, admitted, units, kept, now)
+  local day = floor(now / DAY)
+  if not add_to_day(key, day, admitted, units - admitted, kept, now) then
+    keep_waiting(key, day, admitted, units - admitted, kept)
+  end
+end
+
+-- Adds what waits in the account to the days that it belongs to.
+local function remember_waiting(key, waiting, kept, now)
+  local left = ''
+  for day, admitted, beyond in string.gmatch(waiting, '(%d+) (%d+) (-?%d+)') do
+    if not add_to_day(key, tonumber(day), tonumber(admitted), tonumber(beyond), kept, now) then
+      left = left .. format('%s%s %s %s', left == '' and '' or ' ', day, admitted, beyond)
+    end
+  end
+  if left == '' then call('HDEL', key, 'y') elseif left ~= waiting then call('HSET', key, 'y', left) end
+end

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { dayOf, dayText } from "../../../src/core/quota/days.ts";
+import type { AccountName, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { Bench, DAY, type OpenQuotaStore, spend } from "./quota-store-kit.ts";
+
+const OCTOBER_30 = Date.UTC(2026, 9, 30);
+const MONTH_1000 = [
+  { window: "day", limit: 10 },
+  { window: "month", limit: 1_000 },
+] as const;
+
+/** The rows of an account as text: `2026-10-30 3 7` for 3 requests of 7 units. */
+async function rows(store: QuotaStore, name: AccountName): Promise<string[]> {
+  const span = { from: dayOf(OCTOBER_30) - 40, to: dayOf(OCTOBER_30) + 40 };
+  const [days = []] = await store.history([name], span);
+  return days.map(({ day, admitted, units }) => `${dayText(day)} ${admitted} ${units}`);
+}
+
+/** The promises of QuotaStore about the usage by day: `open` gives a store that keeps it. */
+export function describeHistory(engine: string, open: OpenQuotaStore): void {
+  const bench = new Bench(open);
+
+  describe(`${engine} keeps the usage by day`, () => {
+    it("on both sides of midnight and of the end of a month", async () => {
+      const { store, name } = await bench.start();
+      for (const [atMs, times] of [
+        [OCTOBER_30 + DAY - 1, 2],
+        [OCTOBER_30 + DAY, 3],
+        [OCTOBER_30 + 2 * DAY - 1, 4],
+        [OCTOBER_30 + 2 * DAY, 5],
+      ] as const) {
+        bench.nowMs = atMs;
+        for (let i = 0; i < times; i++) await spend(store, name, MONTH_1000);
+      }
+      assert.deepEqual(await rows(store, name), [
+        "2026-10-30 2 2",
+        "2026-10-31 7 7",
+        "2026-11-01 5 5",
+      ]);
+    });
+
+    it("of what was admitted, with its cost, and of nothing that was refused", async () => {
+      const { store, name } = await bench.start();
+      bench.nowMs = OCTOBER_30;
+      const ask = { limits: MONTH_1000, bans: undefined, units: 1 };
+      for (const cost of [4, 0, 4, 4, 1]) await store.spend(name, { ...ask, cost });
+      assert.deepEqual(await rows(store, name), ["2026-10-30 4 9"]);
+    });
+
+    it("whatever is reset", async () => {
+      const { store, name } = await bench.start();
+      bench.nowMs = OCTOBER_30;
+      await spend(store, name, MONTH_1000);
+      await store.reset(name);
+      await spend(store, name, MONTH_1000);
+      assert.deepEqual(await rows(store, name), ["2026-10-30 2 2"]);
+    });
+
+    it("of each account by itself, and of no address", async () => {
+      const { store, name } = await bench.start();
+      bench.nowMs = OCTOBER_30;
+      const visitor = { environment: "production", account: "addr:192.0.2.1" };
+      await spend(store, name, MONTH_1000);
+      await spend(store, visitor, MONTH_1000);
+      const other = { environment: "staging", account: name.account };
+      await spend(store, other, MONTH_1000);
+      await spend(store, other, MONTH_1000);
+      const all = await Promise.all([name, other, visitor].map((one) => rows(store, one)));
+      assert.deepEqual(all, [["2026-10-30 1 1"], ["2026-10-30 2 2"], []]);
+    });
+
+    it("from the moment that a reload says so, and no longer", async () => {
+      const { store, name } = await bench.start();
+      bench.nowMs = OCTOBER_30;
+      const policy = { onStoreFailure: "deny", expectedGateways: 1, storeTimeoutMs: 50 } as const;
+      store.reconfigure?.({ ...policy, historyMs: undefined });
+      await spend(store, name, MONTH_1000);
+      store.reconfigure?.({ ...policy, historyMs: DAY });
+      await spend(store, name, MONTH_1000);
+      assert.deepEqual(await rows(store, name), ["2026-10-30 1 1"]);
+    });
+  });
+}
