@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { type Call, gatherMs, learnTrip, newQueue } from "../../../src/stores/batch/call-queue.ts";
 
-const CALL: Call = { asks: [], isOver: false };
+const CALL: Call = { asks: [], isOver: false, answered: Promise.resolve() };
 
 function queueAt(tripMs: number, calls: number) {
   const queue = newQueue(0);
