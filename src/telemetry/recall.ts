@@ -15,6 +15,8 @@ export type EarnedBan = {
   readonly at: number;
   readonly until: number;
   readonly offences: number;
+  /** The ban was only told: `bans.observe` was on, and nobody was banned. */
+  readonly observed?: true;
   /** Refusals of this gateway that counted toward it, as far as they are still remembered. */
   readonly strikes: readonly Strike[];
 };

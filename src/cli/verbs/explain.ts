@@ -159,8 +159,9 @@ async function bansInLogs(files: readonly string[], id: string): Promise<Account
   }
   const { account, environment } = owner;
   const told = earned.filter((line) => line.account === account) as unknown as BanLine[];
-  for (const { decidedAt, window, offences, until } of told) {
-    recall.banned({ account, environment, window, offences, until }, decidedAt);
+  for (const { decidedAt, window, offences, until, observed } of told) {
+    const ban = { account, environment, window, offences, until };
+    recall.banned(observed === true ? { ...ban, observed } : ban, decidedAt);
   }
   const bans = await recall.bansOf(owner);
   return { ok: true, value: { account, environment, strikes, ban: null, bans } };
@@ -172,6 +173,7 @@ type BanLine = {
   readonly window: string;
   readonly offences: number;
   readonly until: number;
+  readonly observed?: true;
 };
 
 function whyText(told: WhyBanned, terminal: Terminal): string {
@@ -179,9 +181,12 @@ function whyText(told: WhyBanned, terminal: Terminal): string {
   const now = ban === null ? "not banned" : `banned until ${instant(ban.until)}`;
   const head = `Account ${account} (${environment}): ${now}, running strikes: ${strikes}\n`;
   if (bans.length === 0) return `${head}No ban of it is remembered\n`;
-  const rows = bans.flatMap(({ at, until, window, offences, strikes: counted }) => [
-    ["ban", instant(at), `until ${instant(until)}, by the ${window} limit, offence ${offences}`],
-    ...counted.map((strike) => ["strike", instant(strike.at), `request ${strike.id}`]),
-  ]);
+  const rows = bans.flatMap(({ at, until, window, offences, observed, strikes: counted }) => {
+    const ends = observed === true ? "only observed" : `until ${instant(until)}`;
+    return [
+      ["ban", instant(at), `${ends}, by the ${window} limit, offence ${offences}`],
+      ...counted.map((strike) => ["strike", instant(strike.at), `request ${strike.id}`]),
+    ];
+  });
   return `${head}${table(terminal, ["", "AT", "WHAT"], rows)}`;
 }

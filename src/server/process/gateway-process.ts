@@ -10,7 +10,7 @@ import { RecentStandings } from "../../gateway/client/recent-standings.ts";
 import { Visitors } from "../../gateway/client/visitors.ts";
 import type { Gateway } from "../../gateway/exchange/served.ts";
 import { Serving } from "../../gateway/listen/listeners.ts";
-import type { AccountName } from "../../stores/interface/quota-store.ts";
+import type { AccountName, Answer } from "../../stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import { createCounting } from "../../telemetry/counting.ts";
 import type { Report } from "../../telemetry/log.ts";
@@ -177,7 +177,7 @@ function gatewayOf(
     onAnswer: (consumer, answer, cost) => {
       if (answer.earned !== undefined) {
         counting.banned(consumer.environment);
-        const strikes = recall.banned(earnedBan(consumer, answer.earned), answer.verdict.nowMs);
+        const strikes = recall.banned(earnedBan(consumer, answer), answer.verdict.nowMs);
         tellBan(log, consumer, answer, strikes);
       }
       tellQuota(log, consumer, answer, cost);
@@ -188,7 +188,9 @@ function gatewayOf(
   };
 }
 
-function earnedBan({ account, environment }: AccountName, ban: Ban) {
-  const { window, offences, untilMs } = ban;
-  return { account, environment, window, offences, until: Math.ceil(untilMs / 1_000) };
+function earnedBan({ account, environment }: AccountName, { earned, verdict }: Answer) {
+  const { window, offences, untilMs } = earned as Ban;
+  const until = Math.ceil(untilMs / 1_000);
+  const observed = verdict.ban === undefined ? ({ observed: true } as const) : {};
+  return { account, environment, window, offences, until, ...observed };
 }
