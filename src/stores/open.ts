@@ -2,7 +2,7 @@ import type { Config } from "../config/config.ts";
 import type { StoreAddress } from "../config/schema/addresses.ts";
 import type { Report } from "../telemetry/log.ts";
 import type { KeyStore } from "./interface/key-store.ts";
-import type { QuotaStore } from "./interface/quota-store.ts";
+import type { QuotaStore, ToldReset } from "./interface/quota-store.ts";
 import { openKeysFile } from "./keys/file-keys.ts";
 import { createMemoryStore } from "./memory/memory-store.ts";
 
@@ -28,24 +28,28 @@ export async function openKeyStore(
   return openKeysRedis({ address, prefix: storePrefix, copyFile: stateFile, report, watch });
 }
 
+export type QuotaOptions = OpenOptions & {
+  readonly serves?: boolean;
+  /** Told of resets by commands, each by one gateway of those that share the store. */
+  readonly onReset?: (reset: ToldReset) => void;
+};
+
 /**
  * The counters and bans that a configuration names. `serves`: a gateway decides without the store
  * while that is away, and counts among the gateways; a command that looks once does neither.
  */
 export async function openQuotaStore(
   config: Config,
-  { now, report, serves = false }: OpenOptions & { readonly serves?: boolean },
+  { now, report, serves = false, onReset }: QuotaOptions,
 ): Promise<QuotaStore> {
   const { store: address, storePrefix: prefix, stateFile, historyMs } = config;
   if (address.kind === "memory") return createMemoryStore({ stateFile, now, report, historyMs });
   const { createRedisStore } = await import("./redis/redis-store.ts");
-  if (!serves) return createRedisStore({ address, prefix, report, historyMs });
+  const common = { address, prefix, report, historyMs, onReset };
+  if (!serves) return createRedisStore(common);
   const { createFallback } = await import("./outage/fallback.ts");
   return createRedisStore({
-    address,
-    prefix,
-    report,
-    historyMs,
+    ...common,
     outage: (store) => createFallback(store, { policy: config, prefix, report }),
   });
 }

@@ -205,8 +205,9 @@ export const LOG_EVENTS = {
   },
   account_reset: {
     level: "info",
-    members: ["account", "env", "windows"],
-    meaning: "Windows of an account were set to 0; each with the units that it had",
+    members: ["account", "env", "windows", "resetAt"],
+    meaning:
+      "Windows of an account were set to 0; each with the units that it had. A command's reset of a shared store is told by one gateway, later if none ran: `resetAt`, in milliseconds of the store's clock, says when it was",
   },
   keys_unchanged: {
     level: "error",

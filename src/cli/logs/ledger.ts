@@ -28,12 +28,12 @@ export class Ledger {
   }
 
   /** A reset takes units out of the count, and none out of what was charged. */
-  event({ msg, kind, account, env, windows, time }: PastEvent): void {
+  event({ msg, kind, account, env, windows, time, resetAt = time }: PastEvent): void {
     if ((msg === "event" ? kind : msg) !== "account_reset" || !Array.isArray(windows)) return;
     const known = this.#accountOf(String(env), String(account));
     for (const { window, units } of windows as { window: WindowName; units: number }[]) {
       if (!WINDOWS.includes(window)) continue;
-      addTo(known, window, { atMs: Number(time), charged: 0, reset: units });
+      addTo(known, window, { atMs: Number(resetAt), charged: 0, reset: units });
     }
   }
 

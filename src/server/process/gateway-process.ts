@@ -20,7 +20,7 @@ import { Telemetry } from "../../telemetry/telemetry.ts";
 import { type Engine, RunningGateway, type Spread, type Stores } from "./running-gateway.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, watch } from "./status.ts";
-import { tellBan, tellQuota } from "./tell-answers.ts";
+import { tellBan, tellQuota, tellReset } from "./tell-answers.ts";
 
 /** A gateway that is one process of several. */
 export type WorkerGateway = Started & {
@@ -42,7 +42,8 @@ export async function startProcess(config: Config, options: StartOptions): Promi
   try {
     const keys = await openKeyStore(config, { now, report, watch: true });
     closers.push(() => keys.close());
-    const quotas = await openQuotaStore(config, { now, report, serves: true });
+    const onReset = tellReset(options.log, config);
+    const quotas = await openQuotaStore(config, { now, report, serves: true, onReset });
     closers.push(() => quotas.close());
     const stores = {
       keys,

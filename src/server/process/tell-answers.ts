@@ -1,5 +1,7 @@
+import type { Config } from "../../config/config.ts";
+import { windowName } from "../../config/counters.ts";
 import type { Strike } from "../../core/quota/explain.ts";
-import type { Answer } from "../../stores/interface/quota-store.ts";
+import type { Answer, ToldReset } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
 
 /** The account that a request is of. */
@@ -54,4 +56,19 @@ export function tellQuota(log: Log, owner: Owner, answer: Answer, cost: number):
       });
     }
   }
+}
+
+/**
+ * Tells a reset that a command made in the store, as the admin API tells its own. Windows of operations
+ * that are not in `config` keep the name of their counter.
+ */
+export function tellReset(log: Log, config: Pick<Config, "environments">) {
+  return ({ name: { account, environment }, atMs, windows }: ToldReset): void => {
+    log.info("account_reset", {
+      ...{ account, env: environment, resetAt: atMs },
+      windows: windows.map(({ counter, units }) => {
+        return { window: windowName(config, environment, counter), units };
+      }),
+    });
+  };
 }

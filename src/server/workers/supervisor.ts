@@ -15,6 +15,7 @@ import {
 } from "../process/running-gateway.ts";
 import type { Started, StartOptions } from "../process/started.ts";
 import { worstCheck } from "../process/status.ts";
+import { tellReset } from "../process/tell-answers.ts";
 import { type CompileCache, openCompileCache } from "./compile-cache.ts";
 import { LAST_WORDS_MS, Team } from "./team.ts";
 
@@ -43,7 +44,8 @@ export async function startWorkers(
     closers.push(() => keys.close());
     // This process decides nothing: it reads accounts and lifts bans, and is not counted as a
     // gateway by the others (docs/reference/store.md#shares).
-    const quotas = await openQuotaStore(config, { now, report });
+    const onReset = tellReset(options.log, config);
+    const quotas = await openQuotaStore(config, { now, report, onReset });
     closers.push(() => quotas.close());
     const counting = createCounting();
     const recent = new RecentEvents();

@@ -70,6 +70,13 @@ export type ResetWindow = {
   readonly units: number;
 };
 
+/** The windows of an account that were set to 0, at an instant of the store's clock. */
+export type ToldReset = {
+  readonly name: AccountName;
+  readonly atMs: number;
+  readonly windows: readonly ResetWindow[];
+};
+
 export type ImposedBan = {
   readonly lengthMs: number;
   readonly window: WindowName;

@@ -13,6 +13,8 @@ export type Events = {
   publish(id: string): Promise<void>;
   /** Tells them of many accounts at once, in as few messages as name them. */
   publishAll(ids: readonly string[]): Promise<void>;
+  /** Tells them of an account whose reset waits for one of them to tell it. */
+  publishReset(id: string): Promise<void>;
   /** Tells them soon: at once, or together with others where there are many. */
   tell(id: string): void;
   close(): void;
@@ -22,6 +24,8 @@ export type EventsOptions = {
   readonly shared: SharedStore;
   readonly prefix: string;
   readonly forget: Forget;
+  /** Resets may wait in the store, to be told by one gateway. */
+  readonly resets: () => void;
   /** Each second, how the store answered: undefined when it did. */
   readonly probed: (failure: StoreFailure | undefined) => void;
 };
@@ -32,6 +36,8 @@ const ADMIN_LATE_MS = 2_000;
 const TELL_PAUSE_MS = 500;
 /** One message names so many accounts; where there are more it says "all". */
 const TOLD_MAX = 500;
+/** Stands among the accounts of a message; no account has such a name. */
+const RESETS = "!resets";
 /** Where so many accounts changed together, all that is known is forgotten. */
 const ALL_FROM = 10_000;
 
@@ -51,6 +57,7 @@ export function createEvents(options: EventsOptions): Events {
   return {
     publish: (id) => telling.send(id),
     publishAll: (ids) => telling.sendAll(ids),
+    publishReset: (id) => telling.send(`${id} ${RESETS}`),
     tell: (id) => telling.soon(id),
     close: () => {
       hearing.close();
@@ -67,6 +74,7 @@ class Hearing {
   readonly #link: Link;
   readonly #place: Place;
   readonly #forget: Forget;
+  readonly #resets: () => void;
   readonly #probed: EventsOptions["probed"];
   readonly #subscription: { restart(): void };
   #seen: number | undefined;
@@ -74,10 +82,11 @@ class Hearing {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ shared: { link }, forget, probed }: EventsOptions, place: Place) {
+  constructor({ shared: { link }, forget, resets, probed }: EventsOptions, place: Place) {
     this.#link = link;
     this.#place = place;
     this.#forget = forget;
+    this.#resets = resets;
     this.#probed = probed;
     this.#subscription = link.subscribe(place.channel, {
       message: (text) => this.#hear(text),
@@ -101,6 +110,7 @@ class Hearing {
     const gap = this.#seen !== undefined && version > this.#seen + 1;
     this.#seen = Math.max(this.#seen ?? 0, version);
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
+    if (gap || ids.includes(RESETS)) this.#resets();
     if (gap || (ids[0] === "*" && from !== origin)) this.#forget(undefined);
     else if (from !== origin) for (const id of ids) this.#forget(id);
   }
@@ -118,6 +128,7 @@ class Hearing {
         this.#missed = version;
         this.#forget(undefined);
       }
+      if (this.#seen === undefined || version > this.#seen) this.#resets();
       this.#seen = version;
       this.#probed(undefined);
     } catch (error) {

@@ -16,6 +16,7 @@ import {
   type QuotaStore,
   type ReloadedPolicy,
   type ResetWindow,
+  type ToldReset,
 } from "../interface/quota-store.ts";
 import { orLate, type StoreFailure } from "../interface/store-failure.ts";
 import { BAN, LIFT, RESET } from "./account-scripts.ts";
@@ -27,6 +28,7 @@ import { bucketOf } from "./keyspace.ts";
 import type { Link } from "./link.ts";
 import { NoOutage } from "./no-outage.ts";
 import { connectRedis, type RedisAddress } from "./single-link.ts";
+import { ToldResets } from "./told-resets.ts";
 import { type Eviction, tellLosses, watchEviction } from "./warnings.ts";
 import { counterOfField, fieldOfCounter } from "./window-fields.ts";
 
@@ -53,6 +55,11 @@ export type RedisStoreOptions = {
   readonly historyMs?: number | undefined;
   /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
   readonly patienceMs?: number | undefined;
+  /**
+   * Told of the resets that commands made in the store: of each by one gateway. Without it this store
+   * is that of a command, and leaves its own resets to the gateways.
+   */
+  readonly onReset?: ((reset: ToldReset) => void) | undefined;
   /** For `rediss://`, beyond what Node trusts by itself. */
   readonly tls?: ConnectionOptions;
 };
@@ -101,6 +108,7 @@ class RedisStore implements QuotaStore {
   readonly #shared: SharedStore;
   readonly #batch: Batch;
   readonly #events: Events;
+  readonly #resets: ToldResets;
   readonly #eviction: Eviction;
   readonly #tellLoss: ReturnType<typeof tellLosses>;
   readonly #answers: Answers;
@@ -130,10 +138,12 @@ class RedisStore implements QuotaStore {
       },
       onUncertain,
     });
+    this.#resets = new ToldResets(shared, prefix);
     this.#events = createEvents({
       shared,
       prefix,
       forget: (id) => answers.forget(id === undefined ? undefined : accountOf(id)),
+      resets: () => this.#tellResets(),
       probed: (why) => {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },
@@ -189,14 +199,28 @@ class RedisStore implements QuotaStore {
     if (counters?.length === 0) return [];
     const giveUpMs = performance.now() + ADMIN_LATE_MS;
     const run = this.#shared.runOn(RESET, [this.#shared.keyOf(name)], fields, giveUpMs);
-    const reply = (await orLate(run, ADMIN_LATE_MS)) as string[];
-    await this.forgetEverywhere([name]);
-    const reset: ResetWindow[] = [];
+    const [atMs, ...reply] = (await orLate(run, ADMIN_LATE_MS)) as string[];
+    const windows: ResetWindow[] = [];
     for (let i = 0; i < reply.length; i += 2) {
       const counter = counterOfField(reply[i] as string);
-      reset.push({ counter, units: Number(reply[i + 1]) });
+      windows.push({ counter, units: Number(reply[i + 1]) });
     }
-    return reset;
+    this.#answers.forget(name);
+    if (this.#options.onReset !== undefined || windows.length === 0) {
+      await this.#events.publish(accountId(name));
+    } else {
+      await this.#resets.keep({ name, atMs: Number(atMs), windows });
+      await this.#events.publishReset(accountId(name));
+    }
+    return windows;
+  }
+
+  /** Tells the resets that wait: those that cannot be had now wait on. */
+  #tellResets(): void {
+    const { onReset } = this.#options;
+    if (onReset === undefined) return;
+    const tell = (resets: readonly ToldReset[]) => resets.forEach(onReset);
+    this.#resets.take().then(tell, () => undefined);
   }
 
   history(names: readonly AccountName[], span: DaySpan): Promise<readonly DayUsage[][]> {

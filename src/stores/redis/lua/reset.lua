@@ -4,7 +4,7 @@
 -- KEYS 1  the hash of the account
 -- ARGV 1  the clock, see account.lua
 --         then the fields to reset; none: all windows
--- Returns the field of each window that was reset, and what it had counted: field, count, ...
+-- Returns now, then the field of each window that was reset, and what it had counted: field, count, ...
 
 local now, late = clock(ARGV[1])
 if late then return late end
@@ -15,7 +15,7 @@ for i = 2, #ARGV do
   named[ARGV[i]] = true
 end
 
-local out = {}
+local out = { format('%.0f', now) }
 local all = call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local field = all[i]
