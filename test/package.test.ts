@@ -1,90 +1,104 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { openBackend } from "./support/gateway/backend.ts";
-import { startNode } from "./support/gateway/processes.ts";
+import { type Backend, openBackend } from "./support/gateway/backend.ts";
+import { type Running, startProgram } from "./support/gateway/processes.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const run = promisify(execFile);
 /** Variables that npm sets for its scripts must not reach the npm that a user starts. */
-const env = Object.fromEntries(
+const env: Record<string, string> = Object.fromEntries(
   Object.entries({
     ...process.env,
     PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
   }).filter(([name]) => !/^(?:npm_|VITEST|NODE_OPTIONS$)/i.test(name)),
 );
+const readme = await readFile(join(ROOT, "README.md"), "utf8");
+/** The lines of the README about the package, and its program. */
+const [, lines = ""] = /```sh\n(npm install .*?)```/s.exec(readme) ?? [];
+const [, program = ""] = /```ts\n(.*?)```/s.exec(readme) ?? [];
 
-const configuration = (upstream: string) => `
-environments:
-  production: { listen: 127.0.0.1:0, basePath: /v1, keyTag: live, upstreams: ["${upstream}"] }
-plans: { free: { minute: 60, day: 1000 } }
-admin: { listen: 127.0.0.1:0 }
-`;
-
-const EMBEDDING = `
-import { start } from "tollgate";
-const lines = [];
-const gateway = await start({ configFile: "tollgate.yaml", log: (line) => lines.push(line) });
-const { status } = await fetch(gateway.urls.production + "/v1/pets");
-await gateway.stop();
-console.log(JSON.stringify({ status, logged: lines.some((line) => line.includes('"msg":"request"')) }));
-`;
+type Packed = {
+  readonly filename: string;
+  readonly size: number;
+  readonly files: { readonly path: string }[];
+};
 
 describe("the package", () => {
+  let home: string;
+  /** As many people name their folders. */
   let folder: string;
-  let backend: Awaited<ReturnType<typeof openBackend>>;
+  let packed: Packed;
+  let backend: Backend;
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "tollgate-package-"));
+    home = await mkdtemp(join(tmpdir(), "tollgate-package-"));
+    folder = join(home, "my gateway");
+    await mkdir(folder);
     backend = await openBackend();
-    const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], {
-      cwd: ROOT,
-      env,
-    });
-    const [{ filename }] = JSON.parse(stdout.slice(stdout.indexOf("["))) as [{ filename: string }];
-    await writeFile(join(folder, "package.json"), '{ "private": true, "type": "module" }\n');
-    await run("npm", ["install", "--no-audit", "--no-fund", `./${filename}`], { cwd: folder, env });
-    await writeFile(join(folder, "tollgate.yaml"), configuration(backend.origin));
+    const args = ["pack", "--json", "--pack-destination", home];
+    const { stdout } = await run("npm", args, { cwd: ROOT, env });
+    [packed] = JSON.parse(stdout.slice(stdout.indexOf("["))) as [Packed];
   });
   afterAll(async () => {
-    await backend[Symbol.asyncDispose]();
-    await rm(folder, { recursive: true, force: true });
+    await backend.close();
+    await rm(home, { recursive: true, force: true });
   });
 
-  it("holds built JavaScript, its types and its scripts for Redis, and no source", async () => {
-    const { stdout } = await run("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], {
-      cwd: ROOT,
-      env,
+  /** Runs a line as a user types it, to its end. */
+  const type = (line: string) =>
+    run("/bin/sh", ["-c", line], { cwd: folder, env }).catch((error) => {
+      error.message += `\n${error.stdout}`;
+      throw error;
     });
-    const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
-    const paths = files.map(({ path }) => path);
+
+  async function serve(line: string, more: Record<string, string> = {}): Promise<Running> {
+    const running = startProgram("/bin/sh", ["-c", `exec ${line}`], {
+      cwd: folder,
+      env: { PATH: env.PATH ?? "", ...more },
+    });
+    await running.line(({ msg }) => msg === "serving", 30_000);
+    return running;
+  }
+
+  it("holds built JavaScript, its types and its scripts for Redis, and no source, test or key", () => {
+    const paths = packed.files.map(({ path }) => path);
     for (const path of [
       ...["dist/main.js", "dist/server/embed.js", "dist/server/embed.d.ts"],
       ...["dist/stores/redis/lua/decide.lua", "dist/admin/page/index.html", "README.md"],
-      ...["dist/admin/page/main.js", "LICENSE"],
+      ...["dist/admin/page/main.js", "LICENSE", "examples/README.md", "docs/moving.md"],
     ]) {
       assert.ok(paths.includes(path), path);
     }
+    const own =
+      /^(?:dist|config|docs|examples)\/|^(?:README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/;
     assert.deepEqual(
-      paths.filter((path) => /^(?:src|test|bench|scripts|data)\//.test(path)),
+      paths.filter((path) => !own.test(path) || /\.(?:test\.|pem$|key$)/.test(path)),
       [],
     );
+    assert.ok(packed.size < 1_000_000, `${packed.size} bytes`);
   });
 
-  it("brings a command that issues a key and serves it", async () => {
-    const bin = join(folder, "node_modules/.bin/tollgate");
-    const config = ["--config", "tollgate.yaml"];
-    const created = await run(
-      bin,
-      ["keys", "create", "--env", "production", "--plan", "free", "--json", ...config],
-      { cwd: folder, env },
-    );
-    const { key } = JSON.parse(created.stdout) as { key: string };
-    await using gateway = startNode([bin, "start", ...config], { cwd: folder });
+  it("is installed in an empty folder and serves, by the lines of the README", async () => {
+    const [install, init, create, start, ...more] = lines.trim().split("\n");
+    assert.deepEqual(more, []);
+    assert.match(install ?? "", /^npm install \S*\.tgz$/);
+    await type(`npm install --no-audit --no-fund ../${packed.filename}`);
+
+    const { stdout: next } = await type(`${init}`.replace(/http:\S+/, backend.origin));
+    assert.match(next, /^ {2}npx tollgate start$/m);
+    const file = join(folder, "config/tollgate.yaml");
+    const text = await readFile(file, "utf8");
+    await writeFile(file, `${text.replace(":8080", ":0")}admin: { listen: "127.0.0.1:0" }\n`);
+
+    const { stdout } = await type(`${create} --json`);
+    const { key } = JSON.parse(stdout) as { key: string };
+    // npm would take the signal for itself: the shell is that of the line, the program the same.
+    await using gateway = await serve((start ?? "").replace("npx ", "node_modules/.bin/"));
     const { urls, admin } = await gateway.line(({ msg }) => msg === "serving");
     const url = `${(urls as Record<string, string>).production}/v1/pets`;
     const { status, headers } = await fetch(url, { headers: { authorization: `Bearer ${key}` } });
@@ -95,19 +109,48 @@ describe("the package", () => {
     assert.equal((await gateway.stop()).code, 0);
   });
 
-  it("embeds a gateway in a program of somebody else's", async () => {
-    await writeFile(join(folder, "embed.mjs"), EMBEDDING);
-    const { stdout } = await run(process.execPath, ["embed.mjs"], { cwd: folder, env });
-    assert.deepEqual(JSON.parse(stdout), { status: 401, logged: true });
+  it("is embedded by the program of the README, which compiles against its types", async () => {
+    const checked = `${program}
+const answer: Response = await fetch(\`\${gateway.urls.production}/v1/pets\`);
+const reloaded: boolean = (await gateway.reload()).ok;
+console.log(JSON.stringify({ status: answer.status, reloaded, msg: "embedded" }));
+// @ts-expect-error: the file has to be named
+start({}).catch(() => undefined);
+await gateway.stop();
+`;
+    await writeFile(join(folder, "embed.mts"), checked);
+    await mkdir(join(folder, "node_modules/@types"), { recursive: true });
+    for (const name of ["@types/node", "undici-types"]) {
+      await symlink(join(ROOT, "node_modules", name), join(folder, "node_modules", name));
+    }
+    const options = "--module nodenext --target es2024 --strict --types node --noEmit";
+    await type(`${JSON.stringify(join(ROOT, "node_modules/.bin/tsc"))} ${options} embed.mts`);
+
+    const { stdout } = await type("node embed.mts");
+    const [told] = stdout.split("\n").filter((line) => line.includes('"msg":"embedded"'));
+    assert.deepEqual(JSON.parse(told ?? "{}"), { status: 401, reloaded: true, msg: "embedded" });
+    assert.match(stdout, /^Clients come to http:/m);
+    assert.match(stdout, /"msg":"request"/);
   });
 
   it("says in words why a gateway cannot be embedded", async () => {
-    const file = await readFile(join(folder, "tollgate.yaml"), "utf8");
-    await writeFile(join(folder, "broken.yaml"), `${file}nonsense: 1\n`);
-    const program = `import { start } from "tollgate";
+    const text = await readFile(join(folder, "config/tollgate.yaml"), "utf8");
+    await writeFile(join(folder, "broken.yaml"), `${text}nonsense: 1\n`);
+    const broken = `import { start } from "tollgate";
       await start({ configFile: "broken.yaml" }).catch(({ message }) => console.log(message));`;
-    await writeFile(join(folder, "broken.mjs"), program);
-    const { stdout } = await run(process.execPath, ["broken.mjs"], { cwd: folder, env });
-    assert.match(stdout, /broken\.yaml:\d+:\d+: .*nonsense/);
+    await writeFile(join(folder, "broken.mjs"), broken);
+    assert.match((await type("node broken.mjs")).stdout, /broken\.yaml:\d+:\d+: .*nonsense/);
+  });
+
+  it("needs no HOME, and ends with words where its folder for data cannot be used", async () => {
+    const bin = "node_modules/.bin/tollgate start";
+    await using gateway = await serve(bin, { HOME: "", TOLLGATE_DATA: join(home, "data") });
+    assert.equal((await gateway.stop()).code, 0);
+    await writeFile(join(home, "occupied"), "");
+    const refused = type(`TOLLGATE_DATA=../occupied/data ${bin}`);
+    await assert.rejects(refused, ({ code, stderr }: { code: number; stderr: string }) => {
+      assert.match(stderr, /^Cannot read the keys file .*occupied.*not a directory.*\n$/);
+      return code === 1;
+    });
   });
 });

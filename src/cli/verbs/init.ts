@@ -35,7 +35,9 @@ export const init: Verb = {
       return fail(terminal, WRONG_USAGE, mistake);
     }
     if (call.flag("json")) return printJson(terminal, { file, upstream });
-    terminal.out(nextSteps(file, upstream));
+    // npm says so of a program that it runs for npx, which is on nobody's PATH.
+    const program = terminal.env.npm_command === "exec" ? "npx tollgate" : "tollgate";
+    terminal.out(nextSteps(program, file, upstream));
     return DONE;
   },
 };
@@ -94,12 +96,12 @@ plans: # requests for each key, in windows that are aligned to UTC
 `;
 }
 
-function nextSteps(file: string, upstream: string): string {
+function nextSteps(program: string, file: string, upstream: string): string {
   const named = file === DEFAULT_FILE ? "" : ` --config ${file}`;
   return `${file} is written: clients at http://127.0.0.1:8080 in front of ${upstream}
 
 Next:
-  tollgate keys create --env production --plan free${named}
-  tollgate start${named}
+  ${program} keys create --env production --plan free${named}
+  ${program} start${named}
 `;
 }

@@ -27,7 +27,11 @@ const NOT_ALLOWED = [3, 8, 14];
  */
 export async function takeLock(path: string, waitMs: number): Promise<FileLock | undefined> {
   await mkdir(dirname(path), { recursive: true }).catch((cause: unknown) => {
-    throw new Error(`Cannot make the directory of ${path}: ${fileTrouble(cause)}`, { cause });
+    // Node says ENOENT of a file system that is read-only, too: nothing was missing to a recursive mkdir.
+    const isMissing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+    const why = isMissing ? "the file system is read-only, perhaps (ENOENT)" : fileTrouble(cause);
+    const advice = "name a folder that can be written by keys and stateFile, or by TOLLGATE_DATA";
+    throw new Error(`Cannot make the directory of ${path}: ${why}; ${advice}`, { cause });
   });
   const target = await realPathOf(path);
   const file = `${target}.lock`;
