@@ -4,12 +4,15 @@ import { Socket } from "node:net";
 /** The line of a request is out within 200 ms of its end (docs/reference/http.md#request-line). */
 const FLUSH_MS = 50;
 /** A write costs a system call and a thread: the timer is what flushes, short of a flood. */
-const CHUNK_CHARACTERS = 256 * 1024;
+const CHUNK_BYTES = 256 * 1024;
+/** UTF-8 takes at most so many for each character of a text. */
+const BYTES_PER_CHARACTER_MAX = 3;
 const RETRY_MS = 100;
 /**
  * The most that waits for a reader that does not read; lines on top of it are dropped and counted.
  */
-const WAITING_CHARACTERS_MAX = 8 * 1024 ** 2;
+const WAITING_BYTES_MAX = 8 * 1024 ** 2;
+const NEW_LINE = 0x0a;
 
 /**
  * The sink of log lines. A writer never waits and never fails, whatever becomes of the reader: the
@@ -53,8 +56,17 @@ function writerTo(fd: number): Writer {
 
 class Pipe implements LogPipe {
   readonly #write: Write;
-  #lines: string[] = [];
-  #waiting = 0;
+  /**
+   * Lines are encoded as they come: as texts they would wait in the heap, put together of many
+   * pieces, which each collection of the young generation would have to copy.
+   */
+  #chunk: Buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+  #used = 0;
+  /** Was written, and may be filled anew. */
+  #spare: Buffer | undefined;
+  /** Chunks that are full, and wait for the write under way. */
+  #full: Buffer[] = [];
+  #waitingBytes = 0;
   #writing = false;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
@@ -70,16 +82,15 @@ class Pipe implements LogPipe {
   }
 
   write(line: string): void {
-    if (this.#closed || this.#waiting + line.length > WAITING_CHARACTERS_MAX) {
-      const lines = linesIn(line);
+    if (this.#closed || this.#waitingBytes + line.length > WAITING_BYTES_MAX) {
+      const lines = linesIn(Buffer.from(line));
       this.#dropped += lines;
       this.#untold += lines;
       return;
     }
-    this.#lines.push(line);
-    this.#waiting += line.length;
+    this.#append(line);
     if (this.#writing) return;
-    if (this.#waiting >= CHUNK_CHARACTERS) this.#send();
+    if (this.#full.length > 0) this.#send();
     else this.#timer ??= setTimeout(() => this.#send(), FLUSH_MS).unref();
   }
 
@@ -102,50 +113,69 @@ class Pipe implements LogPipe {
   #send(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#lines.length === 0) {
+    if (this.#waitingBytes === 0) {
       for (const listener of this.#onIdle.splice(0)) listener();
       return;
     }
     if (this.#untold > 0) {
       const told = { level: "warn", time: Date.now(), dropped: this.#untold };
-      this.#lines.push(`${JSON.stringify({ ...told, msg: "log lines were dropped" })}\n`);
+      this.#append(`${JSON.stringify({ ...told, msg: "log lines were dropped" })}\n`);
       this.#untold = 0;
     }
-    const chunk = Buffer.from(this.#lines.join(""));
-    const characters = this.#waiting;
-    this.#lines = [];
+    if (this.#full.length === 0) this.#begin();
     this.#writing = true;
-    this.#push(chunk, characters);
+    this.#push(this.#full.shift() as Buffer);
   }
 
-  #push(chunk: Buffer, characters: number): void {
+  #append(text: string): void {
+    const bytesMax = text.length * BYTES_PER_CHARACTER_MAX;
+    if (bytesMax > this.#chunk.length - this.#used) this.#begin(bytesMax);
+    const bytes = this.#chunk.write(text, this.#used);
+    this.#used += bytes;
+    this.#waitingBytes += bytes;
+  }
+
+  /** The present chunk is full; the next one has room for so many bytes. */
+  #begin(bytesMax = 0): void {
+    if (this.#used > 0) this.#full.push(this.#chunk.subarray(0, this.#used));
+    this.#used = 0;
+    const spare = bytesMax <= CHUNK_BYTES ? this.#spare : undefined;
+    this.#chunk = spare ?? Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, bytesMax));
+    this.#spare = undefined;
+  }
+
+  #push(chunk: Buffer): void {
     this.#write(chunk, (error, written) => {
-      if (error !== null) return this.#failed(error, chunk, characters);
-      if (written < chunk.length) return this.#push(chunk.subarray(written), characters);
-      this.#waiting -= characters;
+      if (error !== null) return this.#failed(error, chunk);
+      this.#waitingBytes -= written;
+      if (written < chunk.length) return this.#push(chunk.subarray(written));
+      if (chunk.buffer.byteLength === CHUNK_BYTES) this.#spare = Buffer.from(chunk.buffer);
       this.#writing = false;
       this.#send();
     });
   }
 
   /** A full disk may have room again, a slow terminal too; a closed pipe never has a reader again. */
-  #failed(error: Error, chunk: Buffer, characters: number): void {
+  #failed(error: Error, chunk: Buffer): void {
     const code = "code" in error ? error.code : undefined;
     if (code === "EAGAIN" || code === "ENOSPC" || code === "EDQUOT" || code === "EINTR") {
-      setTimeout(() => this.#push(chunk, characters), RETRY_MS).unref();
+      setTimeout(() => this.#push(chunk), RETRY_MS).unref();
       return;
     }
-    this.#dropped += linesIn(chunk.toString()) + linesIn(this.#lines.join(""));
+    this.#begin();
+    for (const one of [chunk, ...this.#full]) this.#dropped += linesIn(one);
     this.#closed = true;
-    this.#lines = [];
-    this.#waiting = 0;
+    this.#full = [];
+    this.#waitingBytes = 0;
     this.#writing = false;
     this.#send();
   }
 }
 
-function linesIn(text: string): number {
+function linesIn(bytes: Buffer): number {
   let count = 0;
-  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) count += 1;
+  for (let at = bytes.indexOf(NEW_LINE); at !== -1; at = bytes.indexOf(NEW_LINE, at + 1)) {
+    count += 1;
+  }
   return count;
 }
