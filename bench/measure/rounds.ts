@@ -21,8 +21,11 @@ export async function runRounds(
   { rounds, sliceMs, say }: RoundOptions,
 ): Promise<Map<string, Found>> {
   const found = new Map(cases.map(({ id }) => [id, { slices: [], failures: [] } as Found]));
+  const startMs = performance.now();
   for (let round = 1; round <= rounds; round++) {
-    say(`round ${round} of ${rounds}: ${cases.length} slices of ${sliceMs} ms`);
+    const leftMs = ((performance.now() - startMs) / (round - 1)) * (rounds - round + 1);
+    const left = round === 1 ? "" : `, ${Math.ceil(leftMs / 1000)} s to go`;
+    say(`round ${round} of ${rounds}: ${cases.length} slices of ${sliceMs} ms${left}`);
     for (const { id, slice } of shuffled(cases)) {
       try {
         found.get(id)?.slices.push(await measureSlice(slice, sliceMs));

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { REFERENCE, RIVAL } from "../variants/variants.ts";
 import type { Report } from "./report.ts";
 import { closedRows, of, type Table, tablesOf } from "./tables.ts";
@@ -27,6 +28,9 @@ const WORDS: Readonly<Record<string, { readonly plot?: string; readonly text: st
   Targets: { text: "Where the limit is, and how far from it this run was." },
 };
 
+/** Written by hand, unlike all else on the page. */
+const TRIES = readFileSync(new URL("./tries.md", import.meta.url), "utf8");
+
 /** docs/performance.md. */
 export function markdownPage(report: Report): string {
   const tables = tablesOf(report).map((table) => {
@@ -42,6 +46,7 @@ export function markdownPage(report: Report): string {
     ...tables,
     "## How far to trust it",
     trust(report),
+    TRIES.trim(),
   ].join("\n\n")}\n`;
 }
 
