@@ -41,7 +41,7 @@ export async function handle(
   }
 
   const spending = spend(gateway, served, caller.value, exchange);
-  const standing = spending instanceof Promise ? await exchange.awaitDecision(spending) : spending;
+  const standing = spending instanceof Promise ? await spending : spending;
   // The client left meanwhile: the charge is in its line, and there is no one to answer.
   if (exchange.over) return;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);

@@ -26,15 +26,19 @@ export type Head = RawHead & {
   readonly expectsContinue: boolean;
 };
 
-const SINGLE = new Set([
-  "host",
-  "authorization",
-  "content-length",
-  "transfer-encoding",
-  "content-type",
-  "expect",
-  "upgrade",
-]);
+/**
+ * The fields that must stand alone; undefined where one did not come. All objects have one shape: a
+ * Map for each request costs more than all else that is judged here.
+ */
+class SingleFields {
+  host: string | undefined;
+  authorization: string | undefined;
+  "content-length": string | undefined;
+  "transfer-encoding": string | undefined;
+  "content-type": string | undefined;
+  expect: string | undefined;
+  upgrade: string | undefined;
+}
 
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{0,5}))?$/;
 const PORT_MAX = 65_535;
@@ -56,7 +60,7 @@ export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
   if (!isMethod(method)) return refuse("not_implemented", "unknown method");
 
   const { single, names } = fields.value;
-  const host = single.get("host");
+  const { host, authorization, expect: expected, upgrade } = single;
   if (host === undefined) return refuse("bad_request", "no Host");
   const hostParts = HOST.exec(host);
   if (hostParts === null || Number(hostParts[1] ?? 0) > PORT_MAX) {
@@ -64,17 +68,21 @@ export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
   }
   const framing = judgeFraming(single, version);
   if (!framing.ok) return framing;
-  const expect = version === "1.0" ? undefined : single.get("expect");
+  const expect = version === "1.0" ? undefined : expected;
   if (expect !== undefined && expect.toLowerCase() !== "100-continue") {
     return refuse("expectation_failed");
   }
   return accept({
-    ...raw,
-    ...framing.value,
+    method,
+    url: raw.url,
+    version,
+    rawHeaders: raw.rawHeaders,
     names,
     host,
-    authorization: single.get("authorization"),
-    upgrade: single.get("upgrade"),
+    authorization,
+    upgrade,
+    contentLength: framing.value.contentLength,
+    chunked: framing.value.chunked,
     expectsContinue: expect !== undefined,
   });
 }
@@ -90,18 +98,25 @@ export function judgeSize({ rawHeaders, url }: RawHead, limits: HeadLimits): Jud
   return url.length > limits.urlBytes ? refuse("uri_too_long") : accept(undefined);
 }
 
-type Fields = { readonly names: string[]; readonly single: Map<string, string> };
+type Fields = { readonly names: string[]; readonly single: Readonly<SingleFields> };
 
 function readFields(rawHeaders: readonly string[]): Judged<Fields> {
   const names: string[] = [];
-  const single = new Map<string, string>();
+  const single = new SingleFields();
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = (rawHeaders[i] as string).toLowerCase();
-    const value = rawHeaders[i + 1] as string;
     names.push(name);
-    if (!SINGLE.has(name)) continue;
-    if (single.has(name)) return refuse("bad_request", `more than one ${name}`);
-    single.set(name, value);
+    switch (name) {
+      case "host":
+      case "authorization":
+      case "content-length":
+      case "transfer-encoding":
+      case "content-type":
+      case "expect":
+      case "upgrade":
+        if (single[name] !== undefined) return refuse("bad_request", `more than one ${name}`);
+        single[name] = rawHeaders[i + 1] as string;
+    }
   }
   return accept({ names, single });
 }
@@ -109,9 +124,8 @@ function readFields(rawHeaders: readonly string[]): Judged<Fields> {
 type Framing = { readonly contentLength: number | undefined; readonly chunked: boolean };
 
 /** RFC 9112 6.1 to 6.3, strictly: one way to say where a body ends, and no other. */
-function judgeFraming(single: ReadonlyMap<string, string>, version: string): Judged<Framing> {
-  const length = single.get("content-length");
-  const coding = single.get("transfer-encoding");
+function judgeFraming(single: Readonly<SingleFields>, version: string): Judged<Framing> {
+  const { "content-length": length, "transfer-encoding": coding } = single;
   if (coding !== undefined) {
     if (length !== undefined) return refuse("bad_request", "both length and transfer coding");
     if (version === "1.0") return refuse("bad_request", "transfer coding on HTTP/1.0");

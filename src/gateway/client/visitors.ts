@@ -21,6 +21,7 @@ export class Visitor implements AccountName {
   readonly account: string;
   readonly id: string;
   readonly terms: PublicTerms;
+  bucket: number | undefined;
 
   constructor(account: string, terms: PublicTerms) {
     this.account = account;

@@ -213,13 +213,15 @@ export class Exchange implements AnswerListener {
    * If the client disconnects while we wait for the store, its log line is written after the
    * decision, so that it shows whether the request was charged (docs/reference/http.md#request-line).
    */
-  async awaitDecision<T>(deciding: Promise<T>): Promise<T> {
+  awaitDecision(deciding: Promise<unknown>): void {
     this.stage = "deciding";
     this.#deciding = deciding;
-    const decision = await deciding;
+  }
+
+  /** The store has answered, or what stands in for it. */
+  decided(): void {
     this.#deciding = undefined;
     if (this.stage === "deciding") this.stage = "judging";
-    return decision;
   }
 
   decide({ decision, charged, standing, decidedMs, strikes, observed, refusal }: Decision): void {

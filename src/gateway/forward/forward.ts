@@ -24,11 +24,11 @@ export function forward(admitted: Admitted): void {
 class Forward implements Forwarding, ConnectionHandler {
   readonly #admitted: Admitted;
   readonly #attempts = new Attempts();
-  readonly #hints = new EarlyHints();
+  #hints: EarlyHints | undefined;
   #connection: BackendConnection | undefined;
   #trace: ForwardTrace | undefined;
   #body: RequestBody | undefined;
-  #stopWaiting: () => void = () => {};
+  #stopWaiting: () => void = nothing;
   #answering = false;
   /** A small body that comes in one piece goes out in one write, with its head. */
   #wholeBytes = -1;
@@ -103,6 +103,7 @@ class Forward implements Forwarding, ConnectionHandler {
   }
 
   onInterim({ status, rawHeaders }: StatusHead): void {
+    this.#hints ??= new EarlyHints();
     this.#hints.pass(this.#admitted, status, rawHeaders);
   }
 
@@ -122,6 +123,8 @@ class Forward implements Forwarding, ConnectionHandler {
 
   onReadEnd(): void {
     const { gateway, exchange } = this.#admitted;
+    // A body at hand takes the head along; one yet to come must not hold it back.
+    if (this.#pieces.length === 0) exchange.response.flush();
     if (this.#writePieces()) return;
     this.#connection?.pause();
     exchange.wait("reader", gateway.elapsed());
@@ -235,9 +238,7 @@ class Forward implements Forwarding, ConnectionHandler {
     exchange.answer(promisedBytes, gateway.elapsed());
     if (isSmall(promisedBytes)) this.#wholeBytes = promisedBytes;
     response.writeHead(status, [...theirs, ...ownFields(exchange)]);
-    // A body at hand takes the head along; one yet to come must not hold it back.
-    queueMicrotask(() => {
-      if (this.#whole === undefined) response.flush();
-    });
   }
 }
+
+function nothing(): void {}

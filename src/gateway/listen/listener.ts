@@ -122,7 +122,8 @@ export class Listener implements ServerHandler {
   onRequest(request: ReceivedRequest, response: Answer, connection: ServerConnection): void {
     const { memory = "enough", elapsed, isTrusted } = this.#gateway;
     const peer = plainAddress(connection.socket.remoteAddress);
-    const nonce = nonceOf(request);
+    const changesProtocol = asksForUpgrade(request.rawHeaders);
+    const nonce = changesProtocol ? nonceOf(request) : undefined;
     const arrival = {
       id: randomUUID(),
       startedMs: elapsed(),
@@ -131,7 +132,7 @@ export class Listener implements ServerHandler {
       client: clientOf(request, peer, isTrusted),
       upgrade: nonce === undefined ? undefined : { nonce, tunnels: this.#tunnels },
       // A client that asks for another protocol may go on in it, whatever is answered.
-      last: memory !== "enough" || asksForUpgrade(request.rawHeaders),
+      last: memory !== "enough" || changesProtocol,
       trace: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders),
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);

@@ -24,6 +24,7 @@ export class Consumer implements AccountName {
   readonly owner: AccountRecord;
   readonly id: string;
   readonly limits: readonly Limit[];
+  bucket: number | undefined;
 
   constructor(key: KeyRecord, owner: AccountRecord, limits: readonly Limit[]) {
     this.key = key;

@@ -84,7 +84,8 @@ function judge(gateway: Gateway, serves: readonly Served[], exchange: Exchange):
  * (docs/reference/edge.md#upgrade).
  */
 function judgeUpgrade(head: Head, { arrival: { upgrade } }: Exchange): Judged<unknown> {
-  if (upgrade !== undefined || !asksForWebSocket(head)) return accept(head);
+  if (upgrade !== undefined || head.upgrade === undefined) return accept(head);
+  if (!asksForWebSocket(head)) return accept(head);
   const handshake = judgeHandshake(head);
   return handshake.ok
     ? refuse("bad_request", "an upgrade behind an unanswered request")

@@ -40,6 +40,7 @@ export function spend(
     return atOnce;
   }
   const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
+    exchange.decided();
     if (!("unavailable" in answer)) {
       if (answer.by === "local") gateway.onWithoutStore("local");
       gateway.onAnswer(consumer, answer, exchange.cost);
@@ -52,7 +53,10 @@ export function spend(
   const bans = consumer.key === undefined ? undefined : served.bans;
   const ask = { limits, bans, units: 1, cost: exchange.cost };
   const answer = gateway.quotas.spend(consumer, ask);
-  return answer instanceof Promise ? answer.then(settle) : settle(answer);
+  if (!(answer instanceof Promise)) return settle(answer);
+  const deciding = answer.then(settle);
+  exchange.awaitDecision(deciding);
+  return deciding;
 }
 
 const UNBOUNDED: PlanBounds = { concurrent: undefined, observe: [] };

@@ -8,6 +8,8 @@ export type AccountName = {
   readonly account: string;
   /** Both as one text, where the name is kept: building and hashing it costs half a microsecond. */
   readonly id?: string;
+  /** The store's: which group of keys the account is in, worked out once where the name is kept. */
+  bucket?: number | undefined;
 };
 
 /** An account as one text; no environment has a colon in its name. */

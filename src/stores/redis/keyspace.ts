@@ -21,7 +21,8 @@ export function crc16(text: string): number {
 
 /** Which of the 16 groups of keys an account is in, for ever (docs/decisions/one-hash-per-account.md). */
 export function bucketOf(name: AccountName): number {
-  return crc16(accountId(name)) % BUCKETS;
+  name.bucket ??= crc16(accountId(name)) % BUCKETS;
+  return name.bucket;
 }
 
 /** The group of a key of ours, `prefix:{bucket}:...`. */
