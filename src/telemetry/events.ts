@@ -23,18 +23,27 @@ export const EVENTS = {
   key_issued: {
     level: "info",
     members: ["key", "account", "env", "plan"],
-    meaning: "The admin API issued a key; `key` is its id",
+    meaning: "A key was issued; `key` is its id",
   },
   key_rotated: {
     level: "info",
-    members: ["key", "successor"],
-    meaning: "The admin API put a new key in the place of one; both are ids",
+    members: ["key", "successor", "account", "env"],
+    meaning: "A new key was put in the place of one; both are ids",
   },
-  key_revoked: { level: "info", members: ["key"], meaning: "The admin API revoked a key" },
+  key_revoked: {
+    level: "info",
+    members: ["key", "account", "env"],
+    meaning: "A key was revoked",
+  },
+  key_elsewhere: {
+    level: "warn",
+    members: ["key", "account", "env", "usedIn"],
+    meaning: "A working key of `env` was used in another environment; once a day for each key",
+  },
   account_changed: {
     level: "info",
     members: ["account", "env", "plan"],
-    meaning: "The admin API changed an account",
+    meaning: "The plan, the limits, the metadata or the suspension of an account changed",
   },
   upstream_down: {
     level: "error",

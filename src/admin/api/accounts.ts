@@ -75,7 +75,8 @@ export async function setAccount({ deps, id, members }: Call): Promise<Answer> {
   const ring = ringOf(deps.config(), deps.now());
   const edited = await change(deps, (records) => setAccounts(records, [id], wanted.value, ring));
   if (!edited.ok) return edited.answer;
-  return told(deps, edited.value.records, edited.value.accounts);
+  const { records, accounts } = edited.value;
+  return json(200, reportOf(deps, records, accounts[0] as AccountRecord));
 }
 
 /** All accounts on a plan: judged whole, then done together. */
@@ -90,7 +91,6 @@ export async function setAccountsOn({ deps, query, members }: Call): Promise<Ans
     return on.ok ? setAccounts(records, on.ids, wanted.value, ring) : on;
   });
   if (!edited.ok) return edited.answer;
-  for (const account of edited.value.accounts) tellChanged(deps, account);
   return json(200, { changed: edited.value.accounts.length });
 }
 
@@ -117,15 +117,6 @@ export async function resume({ deps, id, members }: Call): Promise<Answer> {
   const report = reportOf(deps, records, accounts[0] as AccountRecord);
   deps.log.info("account_resumed", { account: report.account, env: report.environment });
   return json(200, report);
-}
-
-function told(deps: ApiDeps, records: Records, accounts: readonly AccountRecord[]): Answer {
-  for (const account of accounts) tellChanged(deps, account);
-  return json(200, reportOf(deps, records, accounts[0] as AccountRecord));
-}
-
-function tellChanged({ log }: ApiDeps, { id, environment, plan }: AccountRecord): void {
-  log.info("account_changed", { account: id, env: environment, plan });
 }
 
 function reportOf(deps: ApiDeps, records: Records, account: AccountRecord): AccountReport {

@@ -43,9 +43,6 @@ export async function createKeys({ deps, members }: Call): Promise<Answer> {
   const edited = await change(deps, (records) => issueKeys(records, wanted.value, ring));
   if (!edited.ok) return edited.answer;
   const told = edited.value.issued.map(issuedReport);
-  for (const { id, account, environment, plan } of told) {
-    deps.log.info("key_issued", { key: id, account, env: environment, plan });
-  }
   return json(201, wanted.value.count === undefined ? told[0] : told);
 }
 
@@ -57,7 +54,6 @@ export async function rotate({ deps, id, members }: Call): Promise<Answer> {
   const edited = await change(deps, (records) => rotateKey(records, id, options));
   if (!edited.ok) return edited.answer;
   const { issued, previous, records } = edited.value;
-  deps.log.info("key_rotated", { key: previous.id, successor: issued.record.id });
   return json(200, { ...issuedReport(issued), previous: keyReports([previous], records)[0] });
 }
 
@@ -68,7 +64,6 @@ export async function revoke({ deps, id, members }: Call): Promise<Answer> {
   const edited = await change(deps, (records) => revokeKeys(records, id, deps.now()));
   if (!edited.ok) return edited.answer;
   const { revoked, one, records } = edited.value;
-  for (const key of revoked) deps.log.info("key_revoked", { key: key.id });
   const told = keyReports(revoked, records);
   return json(200, one ? told[0] : told);
 }

@@ -14,6 +14,7 @@ import type { TrustedProxies } from "../client/client-address.ts";
 import type { Concurrency } from "../client/concurrency.ts";
 import type { FailureAllowance } from "../client/failure-allowance.ts";
 import type { RecentStandings } from "../client/recent-standings.ts";
+import type { StrayKeys } from "../client/stray-keys.ts";
 import type { PublicTerms, Visitors } from "../client/visitors.ts";
 import type { Certificate } from "../node/certificate.ts";
 import type { Memory } from "../node/memory-pressure.ts";
@@ -75,6 +76,8 @@ export type Gateway = {
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
   failures: FailureAllowance;
+  /** Hears of tokens that were refused; absent where nobody wants to know. */
+  readonly strays?: StrayKeys;
   readonly concurrency: Concurrency;
   isTrusted: TrustedProxies;
   readonly visitors: Visitors;

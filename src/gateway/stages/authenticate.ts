@@ -63,12 +63,18 @@ export function authenticate(
   const token = readCredentials(head, served.keyHeaders);
   if (!token.ok) return token;
   const shape = judgeToken(token.value, served);
-  if (!shape.ok) return shape;
+  if (!shape.ok) {
+    gateway.strays?.note(token.value, served);
+    return shape;
+  }
   if (!gateway.keys.ready) return refuse("store_unavailable", "no copy of the key records yet");
 
   const record = gateway.keys.find(digestKey(token.value));
   const key = judgeRecord(record, served.name, gateway.now());
-  if (!key.ok) return key;
+  if (!key.ok) {
+    if (record !== undefined) gateway.strays?.note(token.value, served);
+    return key;
+  }
   if (!isFrom(key.value, client)) return refuse("key_invalid", `not from ${client}`);
   // The store keeps no key without its account.
   const owner = gateway.keys.account(key.value.account) as AccountRecord;

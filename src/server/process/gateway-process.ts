@@ -7,6 +7,7 @@ import { trustProxies } from "../../gateway/client/client-address.ts";
 import { Concurrency } from "../../gateway/client/concurrency.ts";
 import { createFailureAllowance } from "../../gateway/client/failure-allowance.ts";
 import { RecentStandings } from "../../gateway/client/recent-standings.ts";
+import { StrayKeys } from "../../gateway/client/stray-keys.ts";
 import { Visitors } from "../../gateway/client/visitors.ts";
 import type { Gateway } from "../../gateway/exchange/served.ts";
 import { Serving } from "../../gateway/listen/listeners.ts";
@@ -20,7 +21,7 @@ import { Telemetry } from "../../telemetry/telemetry.ts";
 import { type Engine, RunningGateway, type Spread, type Stores } from "./running-gateway.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, watch } from "./status.ts";
-import { tellBan, tellQuota, tellReset } from "./tell-answers.ts";
+import { tellBan, tellElsewhere, tellQuota, tellReset } from "./tell-answers.ts";
 
 /** A gateway that is one process of several. */
 export type WorkerGateway = Started & {
@@ -160,6 +161,11 @@ function gatewayOf(
     keys,
     quotas,
     failures: createFailureAllowance(config.unauthenticated),
+    strays: new StrayKeys({
+      keys,
+      now,
+      onFound: (key, usedIn, day) => void tellElsewhere({ log, quotas }, key, { usedIn, day }),
+    }),
     concurrency: new Concurrency(),
     visitors: new Visitors(),
     standings: new RecentStandings(),

@@ -17,6 +17,7 @@ import { Webhook } from "../../telemetry/webhook.ts";
 import { GATEWAY } from "./gateway-name.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, readGauges } from "./status.ts";
+import { RecordTeller } from "./tell-records.ts";
 import { VERSION } from "./version.ts";
 import { watchChanges } from "./watch-changes.ts";
 
@@ -69,6 +70,8 @@ export class RunningGateway implements Started {
   #reloadFailed: string | undefined;
   readonly #webhook: Webhook;
   readonly #unwatch: () => void;
+  /** Of several processes one tells. */
+  readonly #teller: RecordTeller | undefined;
 
   constructor(config: Config, options: StartOptions, stores: Stores, engine: Engine) {
     this.#config = config;
@@ -84,6 +87,9 @@ export class RunningGateway implements Started {
       stores.recent.add(event);
     });
     this.#unwatch = options.supervised === true ? () => {} : this.#watchChanges();
+    if (options.supervised !== true) {
+      this.#teller = new RecordTeller({ ...stores, log: options.log });
+    }
   }
 
   get urls(): Readonly<Record<string, string>> {
@@ -177,7 +183,8 @@ export class RunningGateway implements Started {
     return {
       ...watched,
       version: VERSION,
-      eventsDropped: () => watched.eventsDropped() + this.#webhook.dropped,
+      eventsDropped: () =>
+        watched.eventsDropped() + this.#webhook.dropped + (this.#teller?.dropped ?? 0),
       telemetryDropped: () => watched.telemetryDropped() + this.#stores.telemetry.dropped,
     };
   }
@@ -186,6 +193,7 @@ export class RunningGateway implements Started {
     return watchChanges({
       config: () => this.#config,
       upstreams: () => this.#engine.observe().upstreams,
+      quotas: this.#stores.quotas,
       log: this.#options.log,
       now: this.#now,
     });
@@ -253,6 +261,7 @@ export class RunningGateway implements Started {
     const deadlineMs = performance.now() + times.wholeMs;
     await this.#engine.drain(times, this.#hurry.signal);
     this.#unwatch();
+    this.#teller?.stop();
     const told = this.#stores.telemetry.close(
       this.#hurry.signal.aborted ? 0 : farewellMs(deadlineMs),
     );

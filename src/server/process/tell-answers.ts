@@ -1,7 +1,8 @@
 import type { Config } from "../../config/config.ts";
 import { windowName } from "../../config/counters.ts";
+import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Strike } from "../../core/quota/explain.ts";
-import type { Answer, ToldReset } from "../../stores/interface/quota-store.ts";
+import type { Answer, QuotaStore, ToldReset } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
 
 /** The account that a request is of. */
@@ -71,4 +72,18 @@ export function tellReset(log: Log, config: Pick<Config, "environments">) {
       }),
     });
   };
+}
+
+/** A marker of one day outlives it, whatever the clocks of gateways say. */
+const ELSEWHERE_MS = 26 * 3_600_000;
+
+/** Tells a key that works elsewhere, where no other gateway has told it on that day. */
+export async function tellElsewhere(
+  { log, quotas }: { readonly log: Log; readonly quotas: Pick<QuotaStore, "markFirst"> },
+  { id: key, account, environment: env }: KeyRecord,
+  { usedIn, day }: { readonly usedIn: string; readonly day: number },
+): Promise<void> {
+  // Without a store nobody can know who else tells it: better twice than never.
+  const isFirst = await quotas.markFirst(`elsewhere ${key} ${day}`, ELSEWHERE_MS).catch(() => true);
+  if (isFirst) log.warn("key_elsewhere", { key, account, env, usedIn });
 }

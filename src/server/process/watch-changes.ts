@@ -1,4 +1,5 @@
 import type { Config } from "../../config/config.ts";
+import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
 
 type Upstream = {
@@ -12,6 +13,7 @@ export type Seen = {
   readonly config: () => Config;
   readonly upstreams: () => Iterable<Upstream>;
   readonly log: Log;
+  readonly quotas: Pick<QuotaStore, "markFirst">;
   /** Unix milliseconds. */
   readonly now: () => number;
 };
@@ -29,7 +31,7 @@ export function watchChanges(seen: Seen): () => void {
   const state = { up: new Map<string, boolean>(), told: new Map<string, number>() };
   const look = () => {
     tellUpstreams(seen, state.up);
-    tellSunsets(seen, state.told);
+    void tellSunsets(seen, state.told);
   };
   const timer = setInterval(look, LOOK_MS).unref();
   return () => clearInterval(timer);
@@ -46,8 +48,12 @@ function tellUpstreams({ upstreams, log }: Seen, before: Map<string, boolean>): 
   }
 }
 
-/** Once for 30 days and once for 7, and at the start for the nearer of those that are past. */
-function tellSunsets({ config, log, now }: Seen, told: Map<string, number>): void {
+/**
+ * Once for 30 days and once for 7, by the gateway that sets the marker first; the first one of all to
+ * start tells the nearer of those that are past.
+ */
+async function tellSunsets(seen: Seen, told: Map<string, number>): Promise<void> {
+  const { config, log, quotas, now } = seen;
   for (const { name: env, routes, backends } of config().environments) {
     const all = [routes, ...backends.map((backend) => backend.routes)];
     for (const { method, template, lifecycle } of all.flatMap((one) => one.operations ?? [])) {
@@ -57,14 +63,17 @@ function tellSunsets({ config, log, now }: Seen, told: Map<string, number>): voi
       const days = AHEAD_DAYS.find((ahead) => leftMs <= ahead * DAY_MS);
       const id = `${env} ${method} ${template} ${sunsetMs}`;
       if (days === undefined || leftMs <= 0 || (told.get(id) ?? Number.MAX_VALUE) <= days) continue;
+      const before = told.get(id);
       told.set(id, days);
-      log.warn("sunset", {
-        env,
-        method,
-        route: template,
-        days,
-        sunset: Math.ceil(sunsetMs / 1000),
-      });
+      try {
+        if (!(await quotas.markFirst(`sunset ${id} ${days}`, leftMs + DAY_MS))) continue;
+        const sunset = Math.ceil(sunsetMs / 1000);
+        log.warn("sunset", { env, method, route: template, days, sunset });
+      } catch {
+        // The store is away: the next look tries again.
+        if (before === undefined) told.delete(id);
+        else told.set(id, before);
+      }
     }
   }
 }

@@ -147,6 +147,13 @@ export interface QuotaStore {
   /** Forgets what is known from earlier answers: of one account, or of all (plans changed). */
   forget(name?: AccountName): void;
 
+  /**
+   * Whether this gateway is the first of all that share the store to set the marker, which is kept for
+   * `lifeMs`: the first one tells people. One command; true without a store elsewhere. Asked again
+   * after a failure it gives what it would have given. Rejects when the store is away.
+   */
+  markFirst(marker: string, lifeMs: number): Promise<boolean>;
+
   /** A reload may change the time of the history, and the policy while the store is away. */
   reconfigure?(policy: ReloadedPolicy): void;
 

@@ -171,6 +171,10 @@ class MemoryStore implements QuotaStore {
     return ban;
   }
 
+  async markFirst(): Promise<boolean> {
+    return true;
+  }
+
   async liftBan(name: AccountName): Promise<boolean> {
     const entry = this.#accounts.find(name);
     const ban = entry?.ban;

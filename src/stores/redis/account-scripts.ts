@@ -42,3 +42,14 @@ export const PUBLISH = script(`
 local version = redis.call('INCR', KEYS[1])
 redis.call('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
 return version`);
+
+/**
+ * Sets a marker unless somebody else has. KEYS: the marker. ARGV: this gateway, and the life in ms.
+ * Returns 1 where the marker is this gateway's.
+ */
+export const MARK = script(`
+local by = redis.call('HGET', KEYS[1], 'by')
+if by then return by == ARGV[1] and 1 or 0 end
+redis.call('HSET', KEYS[1], 'by', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1`);

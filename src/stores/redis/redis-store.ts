@@ -1,3 +1,4 @@
+import { hash, randomUUID } from "node:crypto";
 import type { ConnectionOptions } from "node:tls";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
@@ -19,12 +20,12 @@ import {
   type ToldReset,
 } from "../interface/quota-store.ts";
 import { orLate, type StoreFailure } from "../interface/store-failure.ts";
-import { BAN, LIFT, RESET } from "./account-scripts.ts";
+import { BAN, LIFT, MARK, RESET } from "./account-scripts.ts";
 import { findBans } from "./bans.ts";
 import { createSharedStore, type SharedStore } from "./decider.ts";
 import { createEvents, type Events } from "./events.ts";
 import { readHistory } from "./history.ts";
-import { bucketOf } from "./keyspace.ts";
+import { BUCKETS, bucketOf, crc16 } from "./keyspace.ts";
 import type { Link } from "./link.ts";
 import { NoOutage } from "./no-outage.ts";
 import { connectRedis, type RedisAddress } from "./single-link.ts";
@@ -65,6 +66,8 @@ export type RedisStoreOptions = {
 };
 
 const ADMIN_LATE_MS = 2_000;
+/** Of a digest: 80 bits, so that no two markers meet. */
+const MARKER_DIGITS = 20;
 /** Failures that a probe which only reads cannot see to be over. */
 const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]);
 
@@ -115,6 +118,8 @@ class RedisStore implements QuotaStore {
   readonly #outage: Outage;
   #failure: StoreFailure | undefined;
   #uncertainUnits = 0;
+  /** Names this gateway in its markers. */
+  readonly #origin = randomUUID();
 
   constructor(link: CountedLink, options: RedisStoreOptions) {
     const { address, prefix, report, now, patienceMs, historyMs } = options;
@@ -230,6 +235,13 @@ class RedisStore implements QuotaStore {
   async forgetEverywhere(names: readonly AccountName[]): Promise<void> {
     for (const name of names) this.#answers.forget(name);
     await this.#events.publishAll(names.map(accountId));
+  }
+
+  async markFirst(marker: string, lifeMs: number): Promise<boolean> {
+    const name = hash("sha256", marker, "hex").slice(0, MARKER_DIGITS);
+    const key = `${this.#options.prefix}:{${crc16(name) % BUCKETS}}:told.${name}`;
+    const run = this.#shared.run(MARK, key, [this.#origin, Math.ceil(lifeMs)]);
+    return (await orLate(run, ADMIN_LATE_MS)) === 1;
   }
 
   reconfigure(policy: ReloadedPolicy): void {

@@ -1,0 +1,69 @@
+import { hash } from "node:crypto";
+import type { AccountRecord, KeyRecord } from "./records.ts";
+
+/**
+ * A change of the records that people hear of (docs/reference/events.md#kinds). Gateways that see
+ * the same change give it the same `marker`, by which they find out who tells it.
+ */
+export type RecordNews = {
+  readonly kind: "key_issued" | "key_rotated" | "key_revoked" | "account_changed";
+  readonly marker: string;
+  readonly details: Readonly<Record<"account" | "env", string>> & {
+    readonly key?: string;
+    readonly plan?: string;
+    readonly successor?: string;
+  };
+};
+
+type Pair<T> = readonly [was: T | undefined, is: T];
+
+/**
+ * The records that are new or another object than before, each with the one that it replaces. An
+ * edit leaves the others in their places as they are, so that 100,000 are compared in a millisecond.
+ */
+export function changedPairs<T extends { readonly id: string }>(
+  before: readonly T[],
+  after: readonly T[],
+): readonly Pair<T>[] {
+  const old = new Map<string, T>();
+  const changed: T[] = [];
+  for (let i = 0; i < Math.max(before.length, after.length); i++) {
+    const [was, is] = [before[i], after[i]];
+    if (was === is) continue;
+    if (was !== undefined) old.set(was.id, was);
+    if (is !== undefined) changed.push(is);
+  }
+  return changed.flatMap((is) => {
+    const was = old.get(is.id);
+    return was === is ? [] : [[was, is] as const];
+  });
+}
+
+/** The news of one key; `isSuccessor` says that another key is rotated to it, which tells it too. */
+export function keyNews(
+  [was, is]: Pair<KeyRecord>,
+  { plan, isSuccessor }: { readonly plan: string; readonly isSuccessor: boolean },
+): RecordNews | undefined {
+  const { id: key, account, environment: env, replacedBy: successor } = is;
+  if (was === undefined) {
+    if (isSuccessor || is.revokedMs !== undefined) return undefined;
+    return { kind: "key_issued", marker: `issued ${key}`, details: { key, account, env, plan } };
+  }
+  if (is.revokedMs !== undefined && was.revokedMs === undefined) {
+    return { kind: "key_revoked", marker: `revoked ${key}`, details: { key, account, env } };
+  }
+  if (successor === undefined || successor === was.replacedBy) return undefined;
+  const marker = `rotated ${key} ${successor}`;
+  return { kind: "key_rotated", marker, details: { key, successor, account, env } };
+}
+
+/** The news of an account that was there before; a new one is told with its first key. */
+export function accountNews([was, is]: Pair<AccountRecord>): RecordNews | undefined {
+  if (was === undefined) return undefined;
+  const text = JSON.stringify(is);
+  if (JSON.stringify(was) === text) return undefined;
+  const { id: account, environment: env, plan } = is;
+  // The record as it became, and not the one before: gateways may have seen others in between.
+  const marker = `account ${env} ${account} ${hash("sha256", text, "hex")}`;
+  return { kind: "account_changed", marker, details: { account, env, plan } };
+}

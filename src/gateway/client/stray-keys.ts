@@ -1,0 +1,69 @@
+import { digestKey, type ForeignShape, isForeign, judgeShape } from "../../core/keys/key.ts";
+import { isWorking, type KeyRecord } from "../../core/keys/records.ts";
+import type { KeyStore } from "../../stores/interface/key-store.ts";
+
+/** Tokens that are looked at together, and at most in that time. */
+const LOOK_MS = 100;
+const WAITING_MAX = 100;
+/** Keys that are told a day. */
+const TOLD_MAX = 10_000;
+const DAY_MS = 86_400_000;
+
+type Place = {
+  readonly name: string;
+  readonly keyPrefix: string;
+  readonly foreignKeys: readonly ForeignShape[];
+};
+
+type Stray = { readonly token: string; readonly place: Place };
+
+type Finds = {
+  readonly keys: Pick<KeyStore, "find">;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** Once a day for each key; `day` counts from 1970. */
+  readonly onFound: (key: KeyRecord, usedIn: string, day: number) => void;
+};
+
+/**
+ * Finds, among tokens that an environment has refused, the keys that work in another one: somebody
+ * has mixed them up. It looks after the answer, at a few tokens in a second, whoever sends more.
+ */
+export class StrayKeys {
+  readonly #finds: Finds;
+  readonly #told = new Set<string>();
+  #day = 0;
+  #waiting: Stray[] = [];
+
+  constructor(finds: Finds) {
+    this.#finds = finds;
+  }
+
+  note(token: string, place: Place): void {
+    if (this.#waiting.length >= WAITING_MAX) return;
+    this.#waiting.push({ token, place });
+    if (this.#waiting.length === 1) setTimeout(() => this.#look(), LOOK_MS).unref();
+  }
+
+  #look(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    const nowMs = this.#finds.now();
+    const day = Math.floor(nowMs / DAY_MS);
+    if (day !== this.#day) this.#told.clear();
+    this.#day = day;
+    for (const { token, place } of waiting) {
+      const key = isKey(token, place) ? this.#finds.keys.find(digestKey(token)) : undefined;
+      if (key === undefined || key.environment === place.name || !isWorking(key, nowMs)) continue;
+      if (this.#told.has(key.id) || this.#told.size >= TOLD_MAX) continue;
+      this.#told.add(key.id);
+      this.#finds.onFound(key, place.name, day);
+    }
+  }
+}
+
+/** Whether it is a key by its shape, of whatever environment. */
+function isKey(token: string, { keyPrefix, foreignKeys }: Place): boolean {
+  const tag = token.slice(keyPrefix.length + 1).split("_", 1)[0] ?? "";
+  return judgeShape(token, keyPrefix, tag).ok || isForeign(token, foreignKeys);
+}

@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { accountNews, changedPairs, keyNews } from "../../../src/core/keys/news.ts";
+import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
+
+const KEY: KeyRecord = {
+  ...{ id: "k1", digest: "d1", name: "", environment: "production", account: "a1" },
+  ...{ scopes: [], from: [], createdMs: 1 },
+};
+const ACCOUNT: AccountRecord = {
+  ...{ id: "a1", environment: "production", plan: "free", limits: [], meta: {}, createdMs: 1 },
+};
+const ABOUT = { plan: "free", isSuccessor: false };
+
+describe("Of a key", () => {
+  const kindOf = (was: KeyRecord | undefined, is: KeyRecord, about = ABOUT) =>
+    keyNews([was, is], about)?.kind;
+
+  it("a new one is news, unless it is a successor or does not work any more", () => {
+    assert.equal(kindOf(undefined, KEY), "key_issued");
+    assert.equal(kindOf(undefined, KEY, { ...ABOUT, isSuccessor: true }), undefined);
+    assert.equal(kindOf(undefined, { ...KEY, revokedMs: 5 }), undefined);
+  });
+
+  it("a revocation is told once, and goes before a rotation", () => {
+    const revoked = { ...KEY, revokedMs: 5 };
+    assert.equal(kindOf(KEY, revoked), "key_revoked");
+    assert.equal(kindOf(KEY, { ...revoked, replacedBy: "k2" }), "key_revoked");
+    assert.equal(kindOf(revoked, { ...revoked, name: "late" }), undefined);
+  });
+
+  it("each rotation is told with its successor, and nothing else of it", () => {
+    const rotated = { ...KEY, replacedBy: "k2", expiresMs: 9 };
+    assert.equal(kindOf(KEY, rotated), "key_rotated");
+    assert.equal(kindOf(rotated, { ...rotated, expiresMs: 7 }), undefined);
+    const again = { ...rotated, replacedBy: "k3" };
+    const markers = [keyNews([KEY, rotated], ABOUT), keyNews([rotated, again], ABOUT)];
+    assert.equal(new Set(markers.map((news) => news?.marker)).size, 2);
+  });
+});
+
+describe("Of an account", () => {
+  it("a change is news, and a new object with the same content or a new account is not", () => {
+    assert.equal(accountNews([undefined, ACCOUNT]), undefined);
+    assert.equal(accountNews([ACCOUNT, { ...ACCOUNT }]), undefined);
+    assert.equal(accountNews([ACCOUNT, { ...ACCOUNT, plan: "pro" }])?.details.plan, "pro");
+  });
+
+  it("gateways that saw other states before give the same change the same marker", () => {
+    const pro = { ...ACCOUNT, plan: "pro" };
+    const business = { ...ACCOUNT, plan: "business" };
+    const [one, other] = [accountNews([ACCOUNT, business]), accountNews([pro, business])];
+    assert.equal(one?.marker, other?.marker);
+    assert.notEqual(one?.marker, accountNews([ACCOUNT, pro])?.marker);
+  });
+});
+
+it("records that moved or stayed are no change; those that are others are, with what they were", () => {
+  const [a, b, c] = ["a", "b", "c"].map((id) => ({ id }));
+  assert.ok(a !== undefined && b !== undefined && c !== undefined);
+  const newB = { id: "b" };
+  assert.deepEqual(changedPairs([a, b], [b, a]), []);
+  assert.deepEqual(changedPairs([a, b], [a, newB, c]), [
+    [b, newB],
+    [undefined, c],
+  ]);
+  assert.deepEqual(changedPairs([a, b, c], [a, c]), []);
+  const [pair] = changedPairs([a, b, c], [newB, c]);
+  assert.equal(pair?.[0], b);
+});
