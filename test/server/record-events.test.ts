@@ -48,7 +48,7 @@ const CONFIG = {
 type House = {
   readonly directory: string;
   readonly store: string;
-  /** Those of all gateways, in their order. */
+  /** The events of all gateways, in their order. */
   readonly events: Event[];
   readonly keys?: string;
 };

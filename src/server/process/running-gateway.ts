@@ -70,7 +70,7 @@ export class RunningGateway implements Started {
   #reloadFailed: string | undefined;
   readonly #webhook: Webhook;
   readonly #unwatch: () => void;
-  /** Of several processes one tells. */
+  /** Undefined in all processes but one of those that serve together. */
   readonly #teller: RecordTeller | undefined;
 
   constructor(config: Config, options: StartOptions, stores: Stores, engine: Engine) {

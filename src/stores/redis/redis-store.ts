@@ -66,7 +66,7 @@ export type RedisStoreOptions = {
 };
 
 const ADMIN_LATE_MS = 2_000;
-/** Of a digest: 80 bits, so that no two markers meet. */
+/** So much of a digest has 80 bits: no two markers meet. */
 const MARKER_DIGITS = 20;
 /** Failures that a probe which only reads cannot see to be over. */
 const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]);
