@@ -13,7 +13,7 @@ export type Store = {
 
 /** Commands that only scripts send: they are of the call that runs the script. INFO is ours. */
 const INSIDE =
-  /^(?:info|hget|hgetall|hlen|hset|hdel|hmget|hmset|del|type|time|set|get|incr|incrby|decr|expire|pexpire|pttl|publish|zadd|zcard|zrem|zremrangebyscore|zscore)$/;
+  /^(?:info|hget|hgetall|hlen|hset|hdel|hmget|hmset|del|type|time|set|incr|incrby|decr|expire|pexpire|pttl|publish|zadd|zcard|zcount|zrem|zremrangebyscore|zscore)$/;
 
 export async function openStore(): Promise<Store> {
   const redis = await startRedis();

@@ -160,6 +160,19 @@ describe("strikes of several lanes", () => {
   });
 });
 
+it("a ban is told to one of the requests that a call refuses, the first of them", async () => {
+  using house = openBatch();
+  const two: Ask = { ...ask, limits: [{ window: "day", limit: 2 }] };
+  const answers = Array.from({ length: 5 }, () => house.batch.spend(account("a1"), two));
+  await called(house, 1);
+  house.calls[0]?.answer({ ...spent(), granted: 2, ban: BAN, earned: BAN });
+  const told = await Promise.all(answers);
+  assert.deepEqual(
+    told.map((answer) => "earned" in answer && answer.earned === BAN),
+    [false, false, true, false, false],
+  );
+});
+
 describe("a strike that cannot be the one that bans", () => {
   it("is refused at once, and goes to the store as a strike that charges nothing", async () => {
     using house = openBatch();

@@ -73,6 +73,18 @@ describe("what is known of an account", () => {
     assert.equal(refuses(known, ASK, NOON + 1_001), "strike");
   });
 
+  it("foretells nothing by a ban policy that was changed since, but for a ban in force", () => {
+    const changed = { ...ASK, bans: { ...DEFAULT_BANS, graceMs: 5_000 } };
+    const known = remember(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
+    for (const atMs of [NOON + 1_000, NOON + 1_001])
+      assert.equal(refuses(known, changed, atMs), "no");
+    assert.equal(refuses(known, { ...ASK, bans: { ...DEFAULT_BANS } }, NOON), "surely", "the same");
+    const ban: Ban = { untilMs: NOON + 9, lengthMs: 9, window: "day", offences: 1 };
+    const banned = remember(ASK, verdict([60, 60], { ban }), TRIP);
+    assert.equal(refuses(banned, changed, NOON + 8), "surely");
+    assert.equal(refuses(banned, changed, NOON + 9), "no");
+  });
+
   it("knows which strike could ban: by its number, and by one a grace from other gateways", () => {
     const at = (strikes: number, laterMs: number, bans = DEFAULT_BANS) => {
       const known = remember({ ...ASK, bans }, verdict([60, 60], { strikes }), TRIP);
