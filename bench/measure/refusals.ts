@@ -46,8 +46,7 @@ export async function measureRefusals(
 
 async function quotaCases(stage: Stage): Promise<RefusalCase[]> {
   const [keys, one, many] = [newKeys(MANY), newKeys(1), newKeys(MANY)];
-  const server = await begin(stage, keys, { spentKeys: [...one, ...many], bans: NEVER_BANNED });
-  const of = sliceOf(stage, server);
+  const of = await begin(stage, keys, { spentKeys: [...one, ...many], bans: NEVER_BANNED });
   // Each account has used its one request, and the gateway knows.
   await warmUp({ ...of([...one, ...many], 429), status: undefined }, 3 * MANY);
   return [
@@ -64,20 +63,20 @@ async function quotaCases(stage: Stage): Promise<RefusalCase[]> {
 
 async function banCase(stage: Stage): Promise<RefusalCase> {
   const [key = ""] = newKeys(1);
-  const server = await begin(stage, newKeys(1), { spentKeys: [key], bans: SOON_BANNED });
-  await eventually(async () => (await ask(server, key)).code === "key_banned", {
+  const of = await begin(stage, newKeys(1), { spentKeys: [key], bans: SOON_BANNED });
+  const slice = of([key], 429);
+  await eventually(async () => (await ask(slice.server, key)).code === "key_banned", {
     withinMs: 20_000,
     everyMs: 200,
   });
-  const slice = sliceOf(stage, server)([key], 429);
   return { name: "429-banned", title: "429, one account, banned", slice };
 }
 
 /** A gateway of their own: the failures of an address are counted, and ours is everybody's. */
 async function strangerCases(stage: Stage): Promise<RefusalCase[]> {
-  const server = await begin(stage, newKeys(1), {});
+  const of = await begin(stage, newKeys(1), {});
   const strangers = newKeys(MANY);
-  const of = sliceOf(stage, server);
+  const { server } = of(strangers, 401);
   // The default allows 60 a minute; from then on every one is told to wait.
   for (let i = 0; i < 60; i++) await ask(server, strangers[i] ?? "");
   const { status } = await ask(server, strangers[0] ?? "");
@@ -92,22 +91,16 @@ async function strangerCases(stage: Stage): Promise<RefusalCase[]> {
   ];
 }
 
-async function begin(
-  stage: Stage,
-  keys: readonly string[],
-  more: Partial<TollgateOptions>,
-): Promise<Server> {
-  const { backendPort, store } = stage;
+/** A gateway with a Redis of its own, so that no other one's heartbeats are among its commands. */
+async function begin(stage: Stage, keys: readonly string[], more: Partial<TollgateOptions>) {
+  const { backendPort } = stage;
+  const store = await stage.ownStore();
   const ports = { port: await freePort(), storePort: store.port, backendPort };
   const directory = await stage.folder();
   const server = await startTollgate({ ...ports, directory, keys, store: "redis", ...more });
   stage.keep(server);
-  return server;
-}
-
-function sliceOf({ store }: Stage, server: Server) {
-  return (keys: readonly string[], status: number): SliceOptions => {
-    return { server, store, next: messages("closed", keys), status };
+  return (some: readonly string[], status: number): SliceOptions => {
+    return { server, store, next: messages("closed", some), status };
   };
 }
 

@@ -10,6 +10,8 @@ import { openStore, type Store } from "./store.ts";
 export type Stage = AsyncDisposable & {
   readonly store: Store;
   readonly backendPort: number;
+  /** Another Redis, where the commands of one gateway are to be counted alone; closed with the stage. */
+  ownStore(): Promise<Store>;
   /** A new folder. */
   folder(): Promise<string>;
   /** Stops a server with the stage. */
@@ -33,6 +35,10 @@ export async function openStage(): Promise<Stage> {
   opening.defer(() => backend.stop());
   const opened = opening.move();
   const servers: Server[] = [];
+  const stores: Store[] = [];
+  opened.defer(async () => {
+    await Promise.all(stores.map((each) => each.close()));
+  });
   opened.defer(async () => {
     await Promise.all(servers.map((server) => server.stop()));
   });
@@ -40,6 +46,11 @@ export async function openStage(): Promise<Stage> {
   return {
     store,
     backendPort,
+    ownStore: async () => {
+      const own = await openStore();
+      stores.push(own);
+      return own;
+    },
     folder: async () => {
       folders += 1;
       const path = join(directory, String(folders));

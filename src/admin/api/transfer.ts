@@ -1,6 +1,6 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import { ringOf } from "../../stores/interface/edit-keys.ts";
-import { exportLines, importRecords } from "../../stores/keys/transfer.ts";
+import { exportLines, prepareImport } from "../../stores/keys/transfer.ts";
 import { type Answer, json } from "../http/answer.ts";
 import type { Call } from "./call.ts";
 import { change, refusalAnswer } from "./edit.ts";
@@ -31,10 +31,11 @@ export async function importKeys({ deps, members }: Call): Promise<Answer> {
   const options = { plain, foreignKeys, ring: ringOf(config, deps.now()) };
   const lines = values.map((value, index) => ({ at: `records[${index}]`, value }));
   if (dryRun) {
-    const judged = importRecords(deps.keys.records(), lines, options);
+    const records = deps.keys.records();
+    const judged = (await prepareImport(records, lines, options))(records);
     return judged.ok ? json(200, counts(judged)) : refusalAnswer(judged);
   }
-  const edited = await change(deps, (records) => importRecords(records, lines, options));
+  const edited = await change(deps, await prepareImport(deps.keys.records(), lines, options));
   if (!edited.ok) return edited.answer;
   const { keys, accounts } = edited.value;
   deps.log.info("keys_imported", { keys, accounts });

@@ -1,5 +1,6 @@
 import { maskKeys } from "./key.ts";
 import { type KeyringRefusal, refused, shown } from "./keyring-rules.ts";
+import { byId } from "./record-index.ts";
 import { type AccountRecord, isWorking, type KeyRecord, type Records } from "./records.ts";
 
 /** `key` is set when the ID is that of a key; `keys` are all of its account, oldest first. */
@@ -12,19 +13,19 @@ export type FoundKeys = {
 
 /** An ID means a key, or an account; where both have it, the key (of that account). */
 export function findKeys({ keys, accounts }: Records, id: string): FoundKeys | KeyringRefusal {
-  const key = keys.find((record) => record.id === id);
+  const key = byId(keys, id);
   const name = key?.account ?? id;
-  const account = accounts.find((record) => record.id === name);
+  const account = byId(accounts, name);
   if (account === undefined) return unknown(id);
   return { ok: true, account, key, keys: keys.filter((record) => record.account === name) };
 }
 
 /** The account that an ID names: an account, or that of a key; where both have it, the account. */
 export function findAccount({ keys, accounts }: Records, id: string): AccountRecord | undefined {
-  const named = accounts.find((record) => record.id === id);
+  const named = byId(accounts, id);
   if (named !== undefined) return named;
-  const owner = keys.find((record) => record.id === id)?.account;
-  return accounts.find((record) => record.id === owner);
+  const owner = byId(keys, id)?.account;
+  return owner === undefined ? undefined : byId(accounts, owner);
 }
 
 /** One key to edit: an account stands for its only working key, or its only key. */
@@ -33,9 +34,10 @@ export function pickKey(
   id: string,
   nowMs: number,
 ): { readonly ok: true; readonly key: KeyRecord } | KeyringRefusal {
+  const named = byId(records.keys, id);
+  if (named !== undefined) return { ok: true, key: named };
   const found = findKeys(records, id);
   if (!found.ok) return found;
-  if (found.key !== undefined) return { ok: true, key: found.key };
   const working = found.keys.filter((record) => isWorking(record, nowMs));
   const [only, ...others] = working.length === 0 ? found.keys.slice(-1) : working;
   if (only !== undefined && others.length === 0) return { ok: true, key: only };

@@ -1,5 +1,6 @@
 import { isNetwork } from "../networks.ts";
 import { LIMIT_MAX, type Limit, WINDOWS } from "../quota/windows.ts";
+import { byId } from "./record-index.ts";
 import { type AccountRecord, isId, type OwnLimit, type Records } from "./records.ts";
 
 /** The means of making keys. `random` as for formKey: cryptographic whole numbers below `max`. */
@@ -180,7 +181,7 @@ export function clashWith(account: AccountRecord, wanted: WantedKeys): string | 
 
 /** Why an id cannot be that of a new account: ids mean one thing. */
 export function accountIsKey({ keys }: Records, account: string): string | undefined {
-  const owner = keys.find(({ id }) => id === account);
+  const owner = byId(keys, account);
   if (owner === undefined) return undefined;
   return `Cannot name an account ${account}, as that is a key of account ${owner.account}`;
 }

@@ -19,6 +19,7 @@ import {
   type WantedKeys,
   withoutLimits,
 } from "./keyring-rules.ts";
+import { byId, isIndexed } from "./record-index.ts";
 import {
   type AccountRecord,
   isWorking,
@@ -85,7 +86,7 @@ function ownersFor(
   taken: TakenIds,
 ): Owners | KeyringRefusal {
   const { account, environment, plan } = wanted;
-  const present = records.accounts.find(({ id }) => id === account);
+  const present = account === undefined ? undefined : byId(records.accounts, account);
   if (present !== undefined) {
     const clash = clashWith(present, wanted);
     return clash === undefined ? { of: [present], fresh: [] } : refused(clash);
@@ -138,7 +139,7 @@ export function rotateKey(
       `Cannot rotate key ${old.id}: its environment ${JSON.stringify(old.environment)} is no longer configured`,
     );
   }
-  const account = records.accounts.find((one) => one.id === old.account) as AccountRecord;
+  const account = byId(records.accounts, old.account) as AccountRecord;
   const { id: _, digest: __, ...kept } = old;
   const made = make({ ...kept, createdMs: nowMs }, tag, options, takenIds(records, 1));
   const previous: KeyRecord = {
@@ -232,6 +233,14 @@ export function replaced<T extends { readonly id: string }>(
   list: readonly T[],
   by: readonly T[],
 ): readonly T[] {
+  if (by.length <= FEW && isIndexed(list)) {
+    const changed = [...list];
+    for (const record of by) {
+      const old = byId(list, record.id);
+      if (old !== undefined) changed[list.indexOf(old)] = record;
+    }
+    return changed;
+  }
   const fresh = new Map(by.map((record) => [record.id, record]));
   return list.map((record) => fresh.get(record.id) ?? record);
 }
@@ -239,27 +248,23 @@ export function replaced<T extends { readonly id: string }>(
 /** Ids that a new one must not be: it is told of those that come, too. */
 export type TakenIds = { has(id: string): boolean; add(id: string): void };
 
-/** So many new ids are compared with all others one by one; more of them by a set. */
+/** So many records are looked for one by one; more of them are put into a set. */
 const FEW = 8;
 
 /** Ids of keys and accounts: a new id is none of them, so an ID means one thing. */
 export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
   const taken = new Set<string>();
-  if (count > FEW) {
+  if (count > FEW && !(isIndexed(keys) && isIndexed(accounts))) {
     for (const { id } of keys) taken.add(id);
     for (const { id } of accounts) taken.add(id);
     return taken;
   }
   return {
-    has: (id) => taken.has(id) || hasId(keys, id) || hasId(accounts, id),
+    has: (id) => {
+      return taken.has(id) || byId(keys, id) !== undefined || byId(accounts, id) !== undefined;
+    },
     add: (id) => taken.add(id),
   };
-}
-
-/** Whether one of the records has this id. */
-function hasId(list: readonly { readonly id: string }[], id: string): boolean {
-  for (const one of list) if (one.id === id) return true;
-  return false;
 }
 
 function make(

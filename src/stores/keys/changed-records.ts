@@ -1,4 +1,5 @@
-import type { Records } from "../../core/keys/records.ts";
+import { byId } from "../../core/keys/record-index.ts";
+import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 
 type Named = { readonly id: string };
 
@@ -30,44 +31,58 @@ export function changedRecords<T extends Named>(
   };
 }
 
-/** So many new records are compared with all others one by one; more of them by sets. */
-const FEW = 16;
-
 /** An editor's own mistake, never that of a person: ids and digests are unique, accounts are there. */
-export function refuseBroken(before: Records, after: Records): void {
-  const keys = changedRecords(before.keys, after.keys).made;
+export function refuseBroken(
+  before: Records,
+  after: Records,
+  findDigest: (digest: string) => KeyRecord | undefined,
+): void {
+  const keys = changedRecords(before.keys, after.keys);
   const accounts = changedRecords(before.accounts, after.accounts);
-  const isFew = keys.length + accounts.made.length <= FEW && accounts.gone.length === 0;
-  if (isFew ? isSoundBy(after, keys, accounts.made) : isSound(after)) return;
+  const isWhole =
+    accounts.gone.length > 0
+      ? isSound(after)
+      : isSoundBeside(before, keys, accounts, findDigest) &&
+        hasNoTwins(before.keys, keys, after.keys) &&
+        hasNoTwins(before.accounts, accounts, after.accounts);
+  if (isWhole) return;
   throw new RangeError(
     "Cannot keep these records: an id or a digest comes twice, or an account is missing",
   );
 }
 
-function isSoundBy(
-  all: Records,
-  keys: readonly Records["keys"][number][],
-  accounts: readonly Records["accounts"][number][],
+/** Looks at the new records alone: those before were sound, and `findDigest` knows them. */
+function isSoundBeside(
+  before: Records,
+  keys: ChangedRecords<KeyRecord>,
+  accounts: ChangedRecords<AccountRecord>,
+  findDigest: (digest: string) => KeyRecord | undefined,
 ): boolean {
+  const fresh = new Set(accounts.made.map(({ id }) => id));
+  const ids = new Set(keys.made.map(({ id }) => id));
+  const digests = new Set(keys.made.map(({ digest }) => digest));
+  const isGone = new Set(keys.gone.map(({ id }) => id));
+  const stays = (key: KeyRecord | undefined) =>
+    key !== undefined && !ids.has(key.id) && !isGone.has(key.id);
   return (
-    keys.every((key) => count(all.keys, key) === 1 && has(all.accounts, key.account)) &&
-    accounts.every((account) => count(all.accounts, account) === 1)
+    fresh.size === accounts.made.length &&
+    ids.size === keys.made.length &&
+    digests.size === keys.made.length &&
+    keys.made.every(({ digest, account }) => {
+      const hasAccount = fresh.has(account) || byId(before.accounts, account) !== undefined;
+      return hasAccount && !stays(findDigest(digest));
+    })
   );
 }
 
-/** How many have the id of `wanted`, or its digest where it has one. */
-function count(
-  list: readonly { readonly id: string; readonly digest?: string }[],
-  { id, digest = "" }: { readonly id: string; readonly digest?: string },
-): number {
-  let found = 0;
-  for (const one of list) if (one.id === id || one.digest === digest) found += 1;
-  return found;
-}
-
-function has(list: readonly Named[], id: string): boolean {
-  for (const one of list) if (one.id === id) return true;
-  return false;
+/** Each new record with the id of one before has taken its place. */
+function hasNoTwins<T extends Named>(
+  before: readonly T[],
+  { made, gone }: ChangedRecords<T>,
+  after: readonly T[],
+): boolean {
+  const added = made.filter(({ id }) => byId(before, id) === undefined);
+  return after.length === before.length - gone.length + added.length;
 }
 
 function isSound({ keys, accounts }: Records): boolean {

@@ -69,10 +69,11 @@ export type ReadOptions = {
  */
 export async function readKeys(
   file: string,
-  text: string,
+  content: Buffer | string,
   { known = NO_RECORDS, nowMs }: ReadOptions,
 ): Promise<Reading> {
-  const { keys, accounts } = (await readByLine(text)) ?? wholeFile(file, text);
+  const bytes = typeof content === "string" ? Buffer.from(content) : content;
+  const { keys, accounts } = (await readByLine(bytes)) ?? wholeFile(file, bytes.toString());
   const collector = new RecordCollector();
   for (const [index, value] of accounts.entries()) {
     collector.account(value, ["accounts", index]);
@@ -87,33 +88,58 @@ export async function readKeys(
 
 type Values = { readonly keys: readonly unknown[]; readonly accounts: readonly unknown[] };
 
-/** As keysText lays it out: 100,000 keys in pieces, without holding up requests for half a second. */
-async function readByLine(text: string): Promise<Values | undefined> {
-  const lines = text.split("\n");
-  const head = lines.shift();
-  if ((head !== HEAD && head !== OLD_HEAD) || lines.pop() !== "" || lines.pop() !== TAIL) {
-    return undefined;
-  }
-  const middle = head === HEAD ? lines.indexOf(MIDDLE) : lines.length;
-  if (middle === -1) return undefined;
-  const keys = await parseLines(lines.slice(0, middle));
-  const accounts = await parseLines(lines.slice(middle + 1));
-  return keys && accounts && { keys, accounts };
+/**
+ * As keysText lays it out: 100,000 keys in pieces, line by line from the bytes, since decoding and
+ * splitting all of them at once would hold up requests.
+ */
+async function readByLine(bytes: Buffer): Promise<Values | undefined> {
+  const lines = new Lines(bytes);
+  const head = lines.next();
+  if (head !== HEAD && head !== OLD_HEAD) return undefined;
+  const keys = await parseUntil(lines, head === HEAD ? MIDDLE : TAIL);
+  if (keys === undefined) return undefined;
+  const accounts = head === HEAD ? await parseUntil(lines, TAIL) : [];
+  return accounts !== undefined && lines.isAtEnd ? { keys, accounts } : undefined;
 }
 
-async function parseLines(lines: readonly string[]): Promise<unknown[] | undefined> {
-  const values: unknown[] = [];
-  try {
-    for (const [index, line] of lines.entries()) {
-      const isLast = index === lines.length - 1;
-      if (line.endsWith(",") === isLast) return undefined;
-      values.push(JSON.parse(isLast ? line : line.slice(0, -1)));
-      if (index % AT_ONCE === AT_ONCE - 1) await breathe();
-    }
-  } catch {
-    return undefined;
+/** The lines of a text that ends each of them. */
+class Lines {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
   }
-  return values;
+
+  get isAtEnd(): boolean {
+    return this.#at === this.#bytes.length;
+  }
+
+  /** Undefined where no further line ends. */
+  next(): string | undefined {
+    const end = this.#bytes.indexOf(0x0a, this.#at);
+    if (end === -1) return undefined;
+    const line = this.#bytes.toString("utf8", this.#at, end);
+    this.#at = end + 1;
+    return line;
+  }
+}
+
+/** The values of the lines ahead of `end`: all but the last of them have a comma. */
+async function parseUntil(lines: Lines, end: string): Promise<unknown[] | undefined> {
+  const values: unknown[] = [];
+  let isLast = false;
+  for (let line = lines.next(); line !== end; line = lines.next()) {
+    if (line === undefined || isLast) return undefined;
+    isLast = !line.endsWith(",");
+    try {
+      values.push(JSON.parse(isLast ? line : line.slice(0, -1)));
+    } catch {
+      return undefined;
+    }
+    if (values.length % AT_ONCE === 0) await breathe();
+  }
+  return values.length === 0 || isLast ? values : undefined;
 }
 
 function wholeFile(file: string, text: string): Values {

@@ -131,7 +131,7 @@ class KeysFile implements KeyStore {
       const before = this.#set.records;
       const { records, result } = edit(before);
       if (records === before) return result;
-      refuseBroken(before, records);
+      refuseBroken(before, records, (digest) => this.#set.find(digest));
       const text = keysText(records, this.#reading.damaged);
       await replaceFile(path, text).catch((cause: unknown) => {
         throw new Error(`Cannot write the keys file ${path}: ${fileTrouble(cause)}`, { cause });
@@ -155,18 +155,19 @@ class KeysFile implements KeyStore {
     if (seen.identity === this.#seen.identity) return;
     if (seen.identity === this.#refused?.identity) throw this.#refused.error;
     if (!seen.exists) throw new Error(`Cannot find the keys file ${path} any more: put it back`);
-    const text = await readFile(path, "utf8").catch((cause: unknown) => {
+    const bytes = await readFile(path).catch((cause: unknown) => {
       throw new Error(`Cannot read the keys file ${path}: ${fileTrouble(cause)}`, { cause });
     });
     let reading: Reading;
     try {
-      reading = await readKeys(path, text, { known: this.#set.records, nowMs: now() });
+      reading = await readKeys(path, bytes, { known: this.#set.records, nowMs: now() });
     } catch (error) {
       if (error instanceof DamagedFileError) this.#refused = { identity: seen.identity, error };
       throw error;
     }
     const mistakes = reading.damaged.flatMap((each) => each.mistakes);
-    this.#damage = mistakes.length === 0 ? [] : damaged(path, text, mistakes).message.split("\n");
+    const toldOf = () => damaged(path, bytes.toString(), mistakes).message.split("\n");
+    this.#damage = mistakes.length === 0 ? [] : toldOf();
     this.#reading = reading;
     await this.#set.replace(reading.records);
     this.#seen = seen;

@@ -35,7 +35,8 @@ export class RecordCollector {
   readonly #accounts = new Map<string, AccountRecord>();
   readonly #legacy = new Map<string, { readonly key: KeyRecord; readonly terms: LegacyTerms }[]>();
   readonly #damaged: DamagedRecord[] = [];
-  readonly #paths = new Map<KeyRecord, { readonly path: JsonPath; readonly value: unknown }>();
+  /** Keys whose account had not come yet when they came: a file has its accounts first. */
+  readonly #orphans = new Map<string, { readonly path: JsonPath; readonly value: unknown }>();
 
   readonly #isKnownAccount: (id: string) => boolean;
 
@@ -57,7 +58,7 @@ export class RecordCollector {
     if (this.#setAside("key", value, name)) return;
     this.#keys.set(id, record);
     this.#digests.add(digest);
-    this.#paths.set(record, { path, value });
+    if (!this.#hasAccount(record)) this.#orphans.set(id, { path, value });
     if (legacy === undefined) return;
     const ofAccount = this.#legacy.get(record.account) ?? [];
     ofAccount.push({ key: record, terms: legacy });
@@ -84,9 +85,9 @@ export class RecordCollector {
     for (const [id, keys] of this.#legacy) {
       if (!this.#accounts.has(id)) this.#accounts.set(id, accountFrom(id, keys, nowMs));
     }
-    for (const [id, key] of this.#keys) {
-      if (this.#accounts.has(key.account) || this.#isKnownAccount(key.account)) continue;
-      const { path = [], value = undefined } = this.#paths.get(key) ?? {};
+    for (const [id, { path, value }] of this.#orphans) {
+      const key = this.#keys.get(id) as KeyRecord;
+      if (this.#hasAccount(key)) continue;
       const why = "there is no record of this account";
       const mistakes = [{ path: [...path, "account"], why: `${why}: ${key.account}` }];
       this.#keys.delete(id);
@@ -94,6 +95,10 @@ export class RecordCollector {
     }
     const records = { keys: [...this.#keys.values()], accounts: [...this.#accounts.values()] };
     return { records, damaged: this.#damaged, older };
+  }
+
+  #hasAccount({ account }: KeyRecord): boolean {
+    return this.#accounts.has(account) || this.#isKnownAccount(account);
   }
 
   #keepKnown(known: Records): void {

@@ -1,4 +1,5 @@
 import { setImmediate as breathe } from "node:timers/promises";
+import { indexList } from "../../core/keys/record-index.ts";
 import {
   type AccountRecord,
   type KeyRecord,
@@ -32,6 +33,8 @@ export class RecordSet {
   async replace(records: Records): Promise<void> {
     const byDigest = await indexed(records.keys, ({ digest }) => digest);
     const byAccount = await indexed(records.accounts, ({ id }) => id);
+    indexList(records.keys, await indexed(records.keys, ({ id }) => id));
+    indexList(records.accounts, byAccount);
     this.#byDigest = byDigest;
     this.#byAccount = byAccount;
     this.#records = records;

@@ -174,7 +174,7 @@ class KeysRedis implements KeyStore {
       const before = this.#seen as Snapshot;
       const { records, result } = edit(before.records);
       if (records === before.records) return result;
-      refuseBroken(before.records, records);
+      refuseBroken(before.records, records, (digest) => this.#set.find(digest));
       refuseOverDamaged(before, records);
       const after = await this.#remote.put(before, records, versionAfter(before.version));
       if (after !== undefined) {

@@ -1,5 +1,6 @@
+import { setImmediate as breathe } from "node:timers/promises";
 import { digestKey, type ForeignShape, judgeToken } from "../../core/keys/key.ts";
-import { freshId, type TakenIds, takenIds } from "../../core/keys/keyring.ts";
+import { freshId, type TakenIds } from "../../core/keys/keyring.ts";
 import {
   type Edited,
   type Keyring,
@@ -61,21 +62,36 @@ export function importRecords(
   options: ImportOptions,
 ): Edited<Imported> {
   const taking = new Importing(records, options);
-  for (const { at, value } of lines) {
-    const mistake = options.plain ? taking.plain(value) : taking.record(value);
-    if (mistake !== undefined) taking.mistakes.push(`${at}: ${mistake}`);
-    if (taking.mistakes.length === MISTAKES_MAX) break;
-  }
-  return taking.mistakes.length > 0 ? refused(taking.mistakes.join("\n")) : taking.end();
+  for (const _ of taking.take(lines));
+  return taking.end();
 }
 
+/**
+ * The same in pieces of a few milliseconds, for a process that serves. Gives the edit for the records
+ * that it was prepared with, which takes others anew.
+ */
+export async function prepareImport(
+  records: Records,
+  lines: readonly Line[],
+  options: ImportOptions,
+): Promise<(newest: Records) => Edited<Imported>> {
+  const taking = new Importing(records, options);
+  for (const _ of taking.take(lines)) await breathe();
+  return (newest) => {
+    return newest === records ? taking.end() : importRecords(newest, lines, options);
+  };
+}
+
+/** Records or lines taken before the event loop may have its turn. */
+const AT_ONCE = 500;
+
 class Importing {
-  readonly mistakes: string[] = [];
+  readonly #mistakes: string[] = [];
   readonly #records: Records;
   readonly #options: ImportOptions;
-  readonly #accounts: Map<string, AccountRecord>;
-  readonly #byDigest: Map<string, KeyRecord>;
-  readonly #taken: TakenIds;
+  readonly #accounts = new Map<string, AccountRecord>();
+  readonly #byDigest = new Map<string, KeyRecord>();
+  readonly #taken: TakenIds & Set<string> = new Set();
   readonly #reader = new RecordReader();
   #known = 0;
   #ended = 0;
@@ -83,12 +99,32 @@ class Importing {
   constructor(records: Records, options: ImportOptions) {
     this.#records = records;
     this.#options = options;
-    this.#accounts = new Map(records.accounts.map((account) => [account.id, account]));
-    this.#byDigest = new Map(records.keys.map((key) => [key.digest, key]));
-    this.#taken = takenIds(records, Number.POSITIVE_INFINITY);
+  }
+
+  /** Takes in the lines until there are too many mistakes; yields after each piece. */
+  *take(lines: readonly Line[]): Generator<void> {
+    const { keys, accounts } = this.#records;
+    let taken = 0;
+    for (const account of accounts) {
+      this.#accounts.set(account.id, account);
+      this.#taken.add(account.id);
+      if (++taken % AT_ONCE === 0) yield;
+    }
+    for (const key of keys) {
+      this.#byDigest.set(key.digest, key);
+      this.#taken.add(key.id);
+      if (++taken % AT_ONCE === 0) yield;
+    }
+    for (const { at, value } of lines) {
+      const mistake = this.#options.plain ? this.plain(value) : this.record(value);
+      if (mistake !== undefined) this.#mistakes.push(`${at}: ${mistake}`);
+      if (this.#mistakes.length === MISTAKES_MAX) return;
+      if (++taken % AT_ONCE === 0) yield;
+    }
   }
 
   end(): Edited<Imported> {
+    if (this.#mistakes.length > 0) return refused(this.#mistakes.join("\n"));
     const keys = [...this.#byDigest.values()];
     const accounts = [...this.#accounts.values()];
     const counts = {

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { setAccounts, suspendAccount } from "../../../src/core/keys/accounts.ts";
+import { issueKeys, replaced, rotateKey, setKey } from "../../../src/core/keys/keyring.ts";
+import type { Keyring } from "../../../src/core/keys/keyring-rules.ts";
+import { byId, indexList } from "../../../src/core/keys/record-index.ts";
+import type { AccountRecord, KeyRecord, Records } from "../../../src/core/keys/records.ts";
+
+const COUNT = 1_000;
+const NOW = Date.UTC(2026, 6, 1);
+const ring: Keyring = {
+  keyPrefix: "pets",
+  environments: [{ name: "production", keyTag: "live" }],
+  plans: new Map([["free", []]]),
+  random: (max) => Math.floor(Math.random() * max),
+  nowMs: NOW,
+};
+
+/** Records that count how often one of them is asked for its id, with an index or without. */
+function counted(isIndexed: boolean): { records: Records; looks: () => number } {
+  let looks = 0;
+  const counting = <T extends object>(id: string, members: T): T & { readonly id: string } => {
+    return Object.defineProperty(members as T & { id: string }, "id", {
+      enumerable: true,
+      get: () => {
+        looks += 1;
+        return id;
+      },
+    });
+  };
+  const terms = { environment: "production", createdMs: NOW };
+  const keys: KeyRecord[] = [];
+  const accounts: AccountRecord[] = [];
+  for (let i = 0; i < COUNT; i++) {
+    const own = { digest: `${i}`, account: `a_${i}`, name: "", scopes: [], from: [] };
+    keys.push(counting(`k_${i}`, { ...terms, ...own }));
+    accounts.push(counting(`a_${i}`, { ...terms, plan: "free", limits: [], meta: {} }));
+  }
+  if (isIndexed) {
+    indexList(keys, new Map(keys.map((key) => [key.id, key])));
+    indexList(accounts, new Map(accounts.map((account) => [account.id, account])));
+  }
+  looks = 0;
+  return { records: { keys, accounts }, looks: () => looks };
+}
+
+const EDITS: Record<string, (records: Records) => { readonly ok: boolean }> = {
+  "a key on an account of its own": (records) =>
+    issueKeys(records, { environment: "production", plan: "free" }, ring),
+  "a key on an account that is there": (records) => issueKeys(records, { account: "a_7" }, ring),
+  "twenty keys": (records) =>
+    issueKeys(records, { environment: "production", plan: "free", count: 20 }, ring),
+  "a rotation": (records) => rotateKey(records, "k_999", { ...ring, graceMs: 5 }),
+  "a change of a key": (records) => setKey(records, "k_999", { name: "x" }, NOW),
+  "a change of an account": (records) =>
+    setAccounts(records, ["a_999", "k_3"], { meta: { tenant: "4" } }, ring),
+  "a suspension": (records) => suspendAccount(records, "a_999", {}, NOW),
+};
+
+describe("of indexed records", () => {
+  for (const [name, edit] of Object.entries(EDITS)) {
+    it(`${name} looks at few, where it looked at many without the index`, () => {
+      const [indexed, plain] = [counted(true), counted(false)];
+      assert.equal(edit(indexed.records).ok, true);
+      assert.equal(edit(plain.records).ok, true);
+      assert.ok(indexed.looks() < COUNT / 10, `${indexed.looks()} looks`);
+      assert.ok(plain.looks() > indexed.looks());
+    });
+  }
+
+  it("one is found by its id, and none that is not there", () => {
+    for (const isIndexed of [true, false]) {
+      const { records } = counted(isIndexed);
+      assert.equal(byId(records.keys, "k_5"), records.keys[5]);
+      assert.equal(byId(records.keys, "a_5"), undefined);
+    }
+  });
+
+  it("those that are replaced keep their places, and unknown ones are left out", () => {
+    for (const isIndexed of [true, false]) {
+      const { keys } = counted(isIndexed).records;
+      const fresh = { ...(keys[5] as KeyRecord), name: "new" };
+      const stranger = { ...fresh, id: "k_stranger" };
+      const after = replaced(keys, [fresh, stranger]);
+      assert.equal(after.length, COUNT);
+      assert.deepEqual(
+        after.flatMap((key, i) => (key === keys[i] ? [] : [i])),
+        [5],
+      );
+      assert.equal(after[5], fresh);
+    }
+  });
+});

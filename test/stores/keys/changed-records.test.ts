@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { KeyRecord, Records } from "../../../src/core/keys/records.ts";
+import { refuseBroken } from "../../../src/stores/keys/changed-records.ts";
+import { exportLines, prepareImport } from "../../../src/stores/keys/transfer.ts";
+import { accountFor, record, withAccounts } from "./record.ts";
+
+const [first, second, third] = [record("k_1"), record("k_2"), record("k_3")] as const;
+const before = withAccounts(first, second);
+
+function isRefused(after: Records): boolean {
+  const find = (digest: string) => before.keys.find((key) => key.digest === digest);
+  try {
+    refuseBroken(before, after, find);
+    return false;
+  } catch (error) {
+    assert.match(String(error), /an id or a digest comes twice, or an account is missing/);
+    return true;
+  }
+}
+
+const keys = (...all: KeyRecord[]): Records => ({ ...before, keys: all });
+
+describe("records that an edit has made", () => {
+  it("are kept where each is new or takes the place of its own", () => {
+    assert.equal(isRefused(withAccounts(first, second, third)), false);
+    assert.equal(isRefused(keys({ ...first, revokedMs: 5 }, second)), false);
+    assert.equal(isRefused(keys({ ...first, digest: third.digest }, second)), false);
+    assert.equal(isRefused(keys(second)), false, "gone");
+    assert.equal(isRefused(keys({ ...first, id: "k_9" }, second)), false, "renamed");
+    assert.equal(isRefused(withAccounts(second)), false, "its account as well");
+  });
+
+  it("are refused where an id comes twice", () => {
+    assert.equal(isRefused(keys(first, second, { ...third, id: "k_1", account: "k_1" })), true);
+    const twins = [third, { ...third, digest: "d" }];
+    assert.equal(isRefused(withAccounts(first, second, ...twins)), true);
+    const accounts = [...before.accounts, accountFor(first)];
+    assert.equal(isRefused({ ...before, accounts }), true);
+  });
+
+  it("are refused where a digest comes twice", () => {
+    assert.equal(isRefused(keys(first, second, { ...first, id: "k_9" })), true);
+    assert.equal(isRefused(keys({ ...first, digest: second.digest }, second)), true);
+    const twins = [third, { ...third, id: "k_4", account: "k_3" }];
+    const accounts = [...before.accounts, accountFor(third)];
+    assert.equal(isRefused({ keys: [first, second, ...twins], accounts }), true);
+  });
+
+  it("are refused where their account is not there", () => {
+    assert.equal(isRefused(keys(first, second, third)), true);
+    assert.equal(isRefused({ ...before, accounts: before.accounts.slice(1) }), true);
+  });
+});
+
+it("an import that was prepared is judged anew where the records have changed since", async () => {
+  const ring = {
+    keyPrefix: "pets",
+    environments: [{ name: "production", keyTag: "live" }],
+    plans: new Map([["free", []]]),
+    random: () => 0,
+    nowMs: 5,
+  };
+  const lines = [...exportLines(withAccounts(third))].map((line, index) => {
+    return { at: `${index}`, value: JSON.parse(line) };
+  });
+  const edit = await prepareImport(before, lines, { plain: false, foreignKeys: [], ring });
+  const idsAfter = (records: Records) => {
+    const edited = edit(records);
+    assert.ok(edited.ok);
+    return edited.records.keys.map(({ id }) => id);
+  };
+  assert.deepEqual(idsAfter(before), ["k_1", "k_2", "k_3"]);
+  assert.deepEqual(idsAfter(withAccounts(second)), ["k_2", "k_3"]);
+});
