@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import type { Check } from "../scripts/release/judge.ts";
 import { type Backend, openBackend } from "./support/gateway/backend.ts";
 import { type Running, startProgram } from "./support/gateway/processes.ts";
 
@@ -28,10 +29,17 @@ type Packed = {
   readonly files: { readonly path: string }[];
 };
 
+type Release = {
+  readonly checks: readonly Check[];
+  readonly packed: Packed;
+  readonly files: readonly string[];
+};
+
 describe("the package", () => {
   let home: string;
   /** As many people name their folders. */
   let folder: string;
+  let release: Release;
   let packed: Packed;
   let backend: Backend;
 
@@ -40,9 +48,11 @@ describe("the package", () => {
     folder = join(home, "my gateway");
     await mkdir(folder);
     backend = await openBackend();
-    const args = ["pack", "--json", "--pack-destination", home];
-    const { stdout } = await run("npm", args, { cwd: ROOT, env });
-    [packed] = JSON.parse(stdout.slice(stdout.indexOf("["))) as [Packed];
+    // A dry run packs by `npm pack`, and says what it thinks of that.
+    const args = ["run", "-s", "release", "--", "--dry-run", "--json", "--out", home];
+    const { stdout } = await run("npm", args, { cwd: ROOT, env, maxBuffer: 16 * 1024 * 1024 });
+    release = JSON.parse(stdout) as Release;
+    packed = release.packed;
   });
   afterAll(async () => {
     await backend.close();
@@ -81,6 +91,28 @@ describe("the package", () => {
       [],
     );
     assert.ok(packed.size < 1_000_000, `${packed.size} bytes`);
+  });
+
+  it("comes with its bill of materials, its provenance and their digests", async () => {
+    const sums = await readFile(join(home, "SHA256SUMS"), "utf8");
+    assert.deepEqual(
+      sums.match(/\S+$/gm),
+      release.files.filter((name) => name !== "SHA256SUMS"),
+    );
+    await run("sha256sum", ["--check", "SHA256SUMS"], { cwd: home });
+    const stem = packed.filename.replace(".tgz", "");
+    const sbom = JSON.parse(await readFile(join(home, `${stem}.cdx.json`), "utf8"));
+    const names = sbom.components.map(({ name }: { name: string }) => name);
+    const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
+    assert.deepEqual(
+      Object.keys(dependencies).filter((name) => !names.includes(name)),
+      [],
+    );
+    assert.ok(!names.includes("vitest"), "what only tests need is not installed with it");
+    const provenance = JSON.parse(await readFile(join(home, `${stem}.provenance.json`), "utf8"));
+    assert.match(provenance.node, /^\d+\.\d+\.\d+ \S+ sha256:[0-9a-f]{64}$/);
+    const lock = release.checks.find((check) => check.name.startsWith("package-lock.json"));
+    assert.equal(lock?.ok, true, lock?.why ?? "no such check");
   });
 
   it("is installed in an empty folder and serves, by the lines of the README", async () => {

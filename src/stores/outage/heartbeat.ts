@@ -7,7 +7,7 @@ import { script } from "../redis/script.ts";
  * The form of accounts in the store, `lua/account.lua`, that this gateway reads and writes. It rises
  * when gateways of the version before would read it wrong (docs/operations.md#upgrades).
  */
-export const ACCOUNTS_FORM = 1;
+const ACCOUNTS_FORM = 1;
 
 /**
  * KEYS: the gateways by their last heartbeat; those that owe nothing, by the instant up to which that
