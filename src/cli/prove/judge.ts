@@ -40,6 +40,11 @@ export type Judgement = {
 };
 
 const LENGTH_MS = { second: 1_000, minute: 60_000 } as const;
+/**
+ * After it decided without the store a gateway leaves room for what the others may have admitted,
+ * until they have charged it: for this long at most it tells a smaller limit.
+ */
+const SHARES_MS_MAX = 5_000;
 /** A gateway knows the clock of the store to within the time that a call may take. */
 const SLACK_MS = 60;
 const EXAMPLES_MAX = 10;
@@ -137,7 +142,10 @@ export class Judge {
     for (const window of this.#windows.values()) {
       const { window: name, limit } = this.#promised.get(window.account) as Promised;
       const startMs = window.endMs - LENGTH_MS[name];
-      const isAway = away.some(({ fromMs, toMs }) => startMs <= toMs && window.endMs >= fromMs);
+      const settleMs = window.otherLimits > 0 ? SHARES_MS_MAX : 0;
+      const isAway = away.some(
+        ({ fromMs, toMs }) => startMs <= toMs + settleMs && window.endMs >= fromMs,
+      );
       // docs/reference/store.md#away: the limit before it went, and a share each afterwards.
       const most = isAway ? 2 * limit + this.#gateways - 1 : limit;
       const where = `${window.account}, ${name} to ${new Date(window.endMs).toISOString()}`;

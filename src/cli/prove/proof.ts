@@ -2,12 +2,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { AwayWatch } from "./away.ts";
 import { Judge, type Judgement, type Promised, type Span } from "./judge.ts";
 import { type Client, Load } from "./load.ts";
 import {
   type Child,
   type Gateway,
-  type Line,
   runVerb,
   startGateway,
   startPets,
@@ -58,9 +58,6 @@ const ACCOUNTS_EACH = 3;
 /** The store comes back, and what was admitted meanwhile is charged, within this. */
 const SETTLE_MS_MAX = 10_000;
 const AWAY_MS_MAX = 2_500;
-/** A gateway says so this long after its store went, at most; its windows may begin before. */
-const NOTICED_MS_MAX = 1_000;
-const UNCERTAIN = /^tollgate_charges_uncertain_total(?:\{.*\})? (\d+)/gm;
 
 /**
  * Starts gateways, pets and a Redis, loads them over edges of windows, stops the store and kills a
@@ -82,8 +79,7 @@ class Trial {
   readonly #folder: string;
   readonly #stops: (() => Promise<unknown>)[];
   readonly #gateways: Gateway[] = [];
-  /** From when to when each gateway said that the store was away; open until it is back. */
-  readonly #away: { readonly gateway: string; readonly fromMs: number; toMs: number }[] = [];
+  readonly #away = new AwayWatch();
   #uncertain = 0;
   #redis: (Child & { url: string }) | undefined;
 
@@ -104,8 +100,10 @@ class Trial {
     const configs = await this.#writeConfigs(witness, count);
     const clients = await this.#issue(configs[0] as string);
     for (const config of configs) {
-      const onLine = (line: Line) => this.#hear(config, line);
-      this.#gateways.push(this.#keep(await startGateway(self, config, onLine)) as Gateway);
+      const hear: Parameters<typeof startGateway>[2] = (line) => this.#away.hear(config, line);
+      const gateway = this.#keep(await startGateway(self, config, hear)) as Gateway;
+      this.#gateways.push(gateway);
+      this.#away.watch(gateway);
     }
     const promised = new Map(clients.map(({ account, plan }) => [account, PLANS[plan]]));
     const judge = new Judge(promised, count, this.#wanted.redis === undefined);
@@ -114,8 +112,10 @@ class Trial {
     const charges = await this.#compareCharges(judge, clients);
     const seen = witness.seen();
     return {
-      ...judge.judged(this.#away),
-      away: this.#away.map(({ fromMs, toMs }) => ({ fromMs, toMs: Math.min(toMs, Date.now()) })),
+      ...judge.judged(this.#away.spans),
+      away: this.#away.spans.map(({ fromMs, toMs }) => {
+        return { fromMs, toMs: Math.min(toMs, Date.now()) };
+      }),
       ...charges,
       gateways: count,
       store: this.#store === undefined ? "memory" : "redis",
@@ -124,19 +124,6 @@ class Trial {
       storeAwayMs,
       gatewaysKilled: killed,
     };
-  }
-
-  /** A gateway on a machine that is too busy finds the store away too, whoever stopped it. */
-  #hear(gateway: string, line: Line): void {
-    const name = line.msg === "event" ? line.kind : line.msg;
-    const open = this.#away.findLast(
-      (one) => one.gateway === gateway && one.toMs === Number.POSITIVE_INFINITY,
-    );
-    if (name === "store_away" && open === undefined) {
-      const fromMs = Number(line.time) - NOTICED_MS_MAX;
-      this.#away.push({ gateway, fromMs, toMs: Number.POSITIVE_INFINITY });
-    }
-    if (name === "store_back" && open !== undefined) open.toMs = Number(line.time);
   }
 
   get #store(): string | undefined {
@@ -207,13 +194,13 @@ class Trial {
     if (alive.length > 1 && fault === undefined) {
       tell("Killing a gateway");
       await this.#noteUncertain(alive.at(-1) as Gateway);
-      // The last lines of a process that is killed are lost with it.
-      this.#away.push({ gateway: "killed", fromMs: Date.now() - NOTICED_MS_MAX, toMs: Date.now() });
+      this.#away.killed();
       alive.pop()?.process.kill("SIGKILL");
       killed = 1;
     }
     await pause(seconds * 200);
     await load.stop();
+    await this.#away.stop();
     signal.throwIfAborted();
     for (const gateway of alive) await this.#noteUncertain(gateway);
     return { storeAwayMs, killed };
@@ -230,14 +217,12 @@ class Trial {
     redis.process.kill("SIGCONT");
     const untilMs = Date.now() + SETTLE_MS_MAX;
     await pause(100);
-    while (this.#away.some(({ toMs }) => toMs === Number.POSITIVE_INFINITY) && Date.now() < untilMs)
-      await pause(20);
+    while (this.#away.isOpen && Date.now() < untilMs) await pause(20);
   }
 
   /** Adds the units that a gateway itself says it may have charged twice. */
-  async #noteUncertain({ adminUrl }: Gateway): Promise<void> {
-    const text = await (await fetch(`${adminUrl}/metrics`)).text();
-    for (const [, units = "0"] of text.matchAll(UNCERTAIN)) this.#uncertain += Number(units);
+  async #noteUncertain(gateway: Gateway): Promise<void> {
+    this.#uncertain += await this.#away.look(gateway);
   }
 
   /** The count of the day is all that was admitted, and at most what was never answered more. */

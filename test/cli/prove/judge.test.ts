@@ -81,6 +81,21 @@ describe("the judge of a proof", () => {
     assert.equal(judged.judged([]).overLimit, 5);
   });
 
+  it("takes a smaller limit for true up to five seconds after a gateway decided without the store", () => {
+    for (const [endedAgoMs, untrue] of [
+      [4_900, 0],
+      [5_100, 1],
+    ] as const) {
+      const { judged, take } = judge();
+      for (const answer of [{}, {}, {}]) take(answer);
+      const toMs = START_MS - endedAgoMs;
+      const late = [{ fromMs: toMs - 50, toMs }];
+      assert.deepEqual(judged.judged(late).untrueHeaders, 0, "nothing else is excused by it");
+      take({ ...REFUSED, limit: 2 });
+      assert.equal(judged.judged(late).untrueHeaders, untrue, `${endedAgoMs} ms before`);
+    }
+  });
+
   it("counts what is neither admitted nor refused, and who waited in vain", () => {
     const { judged, take } = judge();
     take({ status: 503 });

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, it } from "vitest";
+import { AwayWatch } from "../../../src/cli/prove/away.ts";
+
+const LINE = { msg: "event", time: 10_000 };
+
+describe("when gateways decided without the store", () => {
+  it("is told by the events of each: from a second before to the end", () => {
+    const away = new AwayWatch();
+    away.hear("a", { ...LINE, kind: "store_away" });
+    away.hear("a", { ...LINE, kind: "store_away", time: 10_500 });
+    away.hear("b", { ...LINE, kind: "store_back", time: 11_000 });
+    assert.equal(away.isOpen, true, "that of another gateway ends nothing");
+    away.hear("a", { ...LINE, kind: "store_back", time: 12_000 });
+    assert.equal(away.isOpen, false);
+    assert.deepEqual(
+      away.spans.map(({ fromMs, toMs }) => [fromMs, toMs]),
+      [[9_000, 12_000]],
+    );
+  });
+
+  it("is told by the count of such decisions too, where a late call was no event", async () => {
+    const counts = { decided: 3, uncertain: 2 };
+    const server = createServer((_, response) => {
+      response.end(
+        `tollgate_store_unavailable_decisions_total{mode="local"} ${counts.decided}\n` +
+          `tollgate_store_unavailable_decisions_total{mode="deny"} 0\n` +
+          `tollgate_charges_uncertain_total ${counts.uncertain}\n`,
+      );
+    });
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    try {
+      const { port } = server.address() as AddressInfo;
+      const gateway = { adminUrl: `http://127.0.0.1:${port}` } as never;
+      const away = new AwayWatch();
+      const startMs = Date.now();
+      assert.equal(await away.look(gateway), 2);
+      assert.equal(away.spans.length, 1, "it began before anybody looked");
+      await away.look(gateway);
+      assert.equal(away.spans.length, 1, "none since");
+      counts.decided += 1;
+      await away.look(gateway);
+      const [, last] = away.spans;
+      assert.ok(last !== undefined && last.fromMs >= startMs - 100 && last.toMs <= Date.now());
+    } finally {
+      server.close();
+    }
+  });
+});
