@@ -11,7 +11,11 @@ export type Said = { readonly status: number; readonly out: string; readonly err
 export type RunVerbOptions = {
   readonly env?: Readonly<Record<string, string>>;
   readonly isTty?: boolean;
+  /** Whether stderr is a terminal, where progress is shown. */
+  readonly isErrTty?: boolean;
   readonly nowMs?: number;
+  /** A clock of its own, in place of `nowMs`. */
+  readonly now?: () => number;
   /** The text in stdin. */
   readonly stdin?: string;
   /** Somebody sits there and answers every question so. */
@@ -21,14 +25,23 @@ export type RunVerbOptions = {
 /** One verb in this process, with an outside world of its own: for the verbs that end by themselves. */
 export async function runVerb(
   args: readonly string[],
-  { env = {}, isTty = false, nowMs, stdin = "", answer }: RunVerbOptions = {},
+  {
+    env = {},
+    isTty = false,
+    isErrTty = false,
+    nowMs,
+    now,
+    stdin = "",
+    answer,
+  }: RunVerbOptions = {},
 ): Promise<Said> {
   let out = "";
   let err = "";
   const terminal = {
     env,
     isTty,
-    now: nowMs === undefined ? Date.now : () => nowMs,
+    isErrTty,
+    now: now ?? (nowMs === undefined ? Date.now : () => nowMs),
     out: (text: string) => {
       out += text;
     },

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { openProgress } from "../../../src/cli/frame/progress.ts";
+import type { Terminal } from "../../../src/cli/frame/terminal.ts";
+import { openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const CLEAR = `${String.fromCharCode(27)}[K`;
+
+function opened(isErrTty: boolean) {
+  const clock = { nowMs: 0 };
+  const said: string[] = [];
+  const terminal = { isErrTty, now: () => clock.nowMs, err: (text: string) => said.push(text) };
+  return { clock, said, progress: openProgress(terminal as unknown as Terminal, "Reading") };
+}
+
+describe("the progress of long work", () => {
+  it("is silent for a second, then told five times a second at most, and wiped at the end", () => {
+    const { clock, said, progress } = opened(true);
+    for (clock.nowMs = 0; clock.nowMs < 1_000; clock.nowMs += 10) progress.tell(1, 200);
+    assert.deepEqual(said, []);
+    for (clock.nowMs = 1_000; clock.nowMs <= 1_399; clock.nowMs += 1) {
+      progress.tell(clock.nowMs, 2_000);
+    }
+    assert.deepEqual(said, [`\rReading: 50 %${CLEAR}`, `\rReading: 60 %${CLEAR}`]);
+    progress.end();
+    assert.equal(said.at(-1), `\r${CLEAR}`);
+  });
+
+  it("leaves nothing behind where it was short, and says nothing where no terminal is", () => {
+    const short = opened(true);
+    short.progress.tell(1, 2);
+    short.progress.end();
+    assert.deepEqual(short.said, []);
+    const { clock, said, progress } = opened(false);
+    clock.nowMs = 60_000;
+    progress.tell(1, 2);
+    progress.end();
+    assert.deepEqual(said, []);
+  });
+
+  it("is shown by a verb that reads a log, on stderr alone, up to its end", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const log = join(folder.path, "gateway.log");
+    const line = JSON.stringify({
+      level: "info",
+      time: 1_000,
+      msg: "serving",
+      why: "x".repeat(90),
+    });
+    await writeFile(log, `${line}\n`.repeat(4_000));
+    let nowMs = Date.UTC(2026, 4, 5, 12);
+    const now = () => {
+      nowMs += 400;
+      return nowMs;
+    };
+    const args = ["plans", "try", file, "--log", log, "--config", file, "--json"];
+    const shown = await runVerb(args, { isErrTty: true, now });
+    assert.equal(shown.status, 0, shown.err);
+    JSON.parse(shown.out);
+    const percents = [...shown.err.matchAll(/\rReading: (\d+) %/g)].map(([, one]) => Number(one));
+    assert.ok(percents.length >= 2, shown.err);
+    assert.deepEqual(
+      percents,
+      percents.toSorted((a, b) => a - b),
+    );
+    assert.ok(shown.err.trimEnd().includes(`\r${CLEAR}`), "it is wiped");
+    const hidden = await runVerb(args, { now });
+    assert.doesNotMatch(hidden.err, /Reading/);
+  });
+});

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { startTollgate } from "../support/gateway/processes.ts";
+import { configText, freePorts, openFolder, runVerb, writeConfig } from "./kit.ts";
+
+describe("the words for a newcomer", () => {
+  it("name an environment variable that is not set once, and why two windows are too many", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "tollgate.yaml");
+    const text = configText({ more: "unauthenticated: { minute: 5, hour: 10 }\n" });
+    await writeFile(file, text.replace("store: memory", `store: \${NO_SUCH_STORE}`));
+    const { status, err } = await runVerb(["check", file]);
+    assert.equal(status, 78);
+    const [first = "", second = "", ...others] = err.trimEnd().split("\n");
+    assert.deepEqual(others, []);
+    assert.match(first, /the environment has no NO_SUCH_STORE; set it, or give a default/);
+    assert.match(second, /a map with exactly one window: the value is a map with minute, hour$/);
+  });
+
+  it("of a ban that nobody has end where they are said", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const file = await writeConfig(folder, { admin });
+    const issue = ["keys", "create", "--env", "production", "--plan", "free", "--account", "acme"];
+    assert.equal((await runVerb([...issue, "--config", file])).status, 0);
+    await using gateway = startTollgate(["start", "--config", file]);
+    await gateway.line(({ msg }) => msg === "serving");
+    for (const [id, expected] of [
+      ["nobody", "No key or account has this ID\n"],
+      ["acme", "Account acme is not banned\n"],
+    ] as const) {
+      const lifted = await runVerb(["bans", "lift", id, "--config", file]);
+      assert.deepEqual([lifted.status, lifted.out, lifted.err], [1, "", expected]);
+    }
+  });
+
+  it("of a warning stand once in its line, beside its place", async () => {
+    await using folder = await openFolder();
+    const paths = "paths:\n  /old: { get: { deprecated: true, responses: {} } }\n";
+    await writeFile(join(folder.path, "api.yaml"), `openapi: 3.1.0\n${paths}`);
+    const file = join(folder.path, "tollgate.yaml");
+    await writeFile(file, configText().replaceAll(/api: .*/g, "api: ./api.yaml"));
+    await using gateway = startTollgate(["start", "--config", file]);
+    const { why, line } = await gateway.line(({ msg }) => msg === "config_warning");
+    assert.equal(line, 3);
+    assert.doesNotMatch(String(why), /api\.yaml|warning/);
+    const { err } = await runVerb(["check", file]);
+    for (const told of err.trimEnd().split("\n")) {
+      assert.equal(told.split("warning: ").length, 2, told);
+      assert.equal(told.split("api.yaml").length, 2, told);
+    }
+  });
+});
