@@ -20,6 +20,8 @@ export type OpenTunnel = {
   readonly key: KeyRecord | undefined;
   /** The id of the key, or the account of an address: its tunnels are counted together. */
   readonly owner: string;
+  /** The address of the client. */
+  readonly client: string;
   readonly served: Served;
   /** Ends it from our side: 1001, the gateway goes or nothing moves; 1008, the key may no longer. */
   close(status: 1001 | 1008, why: string): void;

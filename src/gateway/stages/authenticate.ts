@@ -8,7 +8,7 @@ import {
   limitsOf,
   type OwnLimit,
 } from "../../core/keys/records.ts";
-import { type Networks, readNetworks } from "../../core/networks.ts";
+import { worksFrom } from "../../core/keys/works-from.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { accept, type Judged, refuse } from "../../core/refusal.ts";
 import { type AccountName, accountId } from "../../stores/interface/quota-store.ts";
@@ -75,21 +75,10 @@ export function authenticate(
     if (record !== undefined) gateway.strays?.note(token.value, served);
     return key;
   }
-  if (!isFrom(key.value, client)) return refuse("key_invalid", `not from ${client}`);
+  if (!worksFrom(key.value, client)) return refuse("key_invalid", `not from ${client}`);
   // The store keeps no key without its account.
   const owner = gateway.keys.account(key.value.account) as AccountRecord;
   return accept(consumerOf(served, key.value, owner));
-}
-
-/** Read once for each list: a record is replaced, never changed. */
-const networks = new WeakMap<readonly string[], Networks>();
-
-/** Whether the key works at the client's address (docs/reference/keys.md#networks). */
-function isFrom({ from }: KeyRecord, client: string): boolean {
-  if (from.length === 0) return true;
-  const known = networks.get(from) ?? readNetworks(from);
-  networks.set(from, known);
-  return known(client);
 }
 
 /** Worked out once for each record and set of plans: both are replaced, never changed. */

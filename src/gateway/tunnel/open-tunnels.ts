@@ -1,4 +1,5 @@
-import { isSuspended, judgeRecord, limitsOf } from "../../core/keys/records.ts";
+import { isSuspended, judgeRecord, type KeyRecord, limitsOf } from "../../core/keys/records.ts";
+import { worksFrom } from "../../core/keys/works-from.ts";
 import type { OpenTunnel } from "../exchange/open-tunnel.ts";
 import type { Gateway } from "../exchange/served.ts";
 
@@ -64,7 +65,7 @@ export class Tunnels {
         if (!judged.ok) this.#closeKey(key.id, judged.refusal.why as string);
         else if (owner !== undefined && isSuspended(owner, now())) {
           this.#closeKey(key.id, "the account is suspended");
-        }
+        } else this.#closeElsewhere(judged.value);
       }
     }
     if (this.#asking) return;
@@ -81,6 +82,14 @@ export class Tunnels {
 
   #closeKey(id: string, why: string): void {
     for (const tunnel of this.#byOwner.get(id) ?? []) tunnel.close(1008, why);
+  }
+
+  /** The tunnels of a key may come from several addresses, and its networks may have changed. */
+  #closeElsewhere(key: KeyRecord): void {
+    if (key.from.length === 0) return;
+    for (const tunnel of this.#byOwner.get(key.id) ?? []) {
+      if (!worksFrom(key, tunnel.client)) tunnel.close(1008, `not from ${tunnel.client}`);
+    }
   }
 
   async #closeBanned(): Promise<void> {

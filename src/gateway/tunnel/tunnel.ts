@@ -52,6 +52,7 @@ function lossOf(error: Error, sent: boolean, answering: boolean): Pick<Loss, "ki
 class Tunnel implements Forwarding, OpenTunnel {
   readonly key: KeyRecord | undefined;
   readonly owner: string;
+  readonly client: string;
   readonly served: Served;
   readonly #admitted: Admitted;
   readonly #tunnels: TunnelRegister;
@@ -71,6 +72,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     const { key, account } = admitted.caller;
     this.key = key;
     this.owner = key?.id ?? account;
+    this.client = admitted.exchange.arrival.client;
     this.served = admitted.served;
     this.#admitted = admitted;
     this.#tunnels = tunnels;

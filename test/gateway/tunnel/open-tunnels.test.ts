@@ -23,7 +23,11 @@ function tunnels() {
 }
 
 const served = { limits: { tunnelsPerKey: 2 } } as unknown as Served;
-const tunnel = (owner: string) => ({ key: undefined, owner, served, close: () => {} });
+const tunnel = (owner: string) => ({
+  ...{ key: undefined, owner, served },
+  client: "192.0.2.1",
+  close: () => {},
+});
 
 it("tunnels are looked at each second while one is open, and not once the last has gone", () => {
   const { all, looks } = tunnels();

@@ -57,6 +57,29 @@ describe("a tunnel of one gateway", () => {
     await eventually(() => here.lines.some(({ why }) => /revoked/.test(why ?? "")));
   });
 
+  it("is closed within 5 s when its key may no longer come from there, and one from elsewhere is not", async () => {
+    const upstream = await openSocketBackend();
+    const config = { trustedProxies: ["127.0.0.1"] };
+    await using house = await openHouse({ upstream, environment: { api: null }, config });
+    const { key, id } = await house.issue({ from: ["192.0.2.0/24"] });
+    const from = (address: string) => {
+      return openSocket(`${house.url}/v1/feed`, { key, headers: { "X-Forwarded-For": address } });
+    };
+    const client = await from("192.0.2.1");
+    await using other = await from("192.0.2.200");
+    const set = (networks: readonly string[]) => {
+      const body = JSON.stringify({ from: networks });
+      return house.admin(`/api/keys/${id}`, { method: "PATCH", body });
+    };
+    assert.equal((await set(["192.0.2.128/25"])).status, 200);
+    await endsWithin5s(client);
+    assert.equal(other.socket.readyState, 1);
+    await eventually(() => house.lines.some(({ why }) => why === "not from 192.0.2.1"));
+    assert.equal((await set([])).status, 200);
+    await using third = await from("198.51.100.7");
+    assert.equal(third.socket.readyState, 1);
+  });
+
   it("stays open while the store is away, and is closed by the ban of which it was told before", async () => {
     await using here = await openGateway();
     const { key } = await here.issue({ limits: { month: 3 } });

@@ -1,0 +1,13 @@
+import { type Networks, readNetworks } from "../networks.ts";
+import type { KeyRecord } from "./records.ts";
+
+/** Read once for each list: a record is replaced, never changed. */
+const known = new WeakMap<readonly string[], Networks>();
+
+/** Whether the key works at the client's address (docs/reference/keys.md#networks). */
+export function worksFrom({ from }: Pick<KeyRecord, "from">, client: string): boolean {
+  if (from.length === 0) return true;
+  const networks = known.get(from) ?? readNetworks(from);
+  known.set(from, networks);
+  return networks(client);
+}
