@@ -23,6 +23,7 @@ import {
   used,
   usedIn,
 } from "./quota-store-kit.ts";
+import { describeMixed } from "./quota-store-mixed.ts";
 
 /** The promises of QuotaStore: a new store calls this, a changed promise changes here. */
 export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
@@ -194,4 +195,5 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
 
   describeAsks(engine, bench);
   describeBans(engine, bench);
+  describeMixed(engine, bench, 25);
 }

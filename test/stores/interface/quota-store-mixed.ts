@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { describe, it } from "vitest";
+import {
+  type Account,
+  type Ask,
+  type BanPolicy,
+  decide,
+  NEW_ACCOUNT,
+} from "../../../src/core/quota/decide.ts";
+import { refusalAt, retryAfterSeconds } from "../../../src/core/quota/standing.ts";
+import { askedLimits, type Limit } from "../../../src/core/quota/windows.ts";
+import type { AccountName, Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { type Bench, START } from "./quota-store-kit.ts";
+
+const CREATE = { id: "1z141z3", name: "createPet" };
+const LIST = { id: "7", name: "listPets" };
+const PLAN: readonly Limit[] = [
+  { window: "minute", limit: 12 },
+  { window: "hour", limit: 30 },
+];
+const OBSERVE: readonly Limit[] = [
+  { window: "minute", limit: 4 },
+  { window: "day", limit: 9 },
+];
+/** The windows of each kind of request: its operation has none, a short one, or a long one. */
+const KINDS: readonly (readonly Limit[])[] = [
+  askedLimits(PLAN, { observe: OBSERVE }),
+  askedLimits(PLAN, {
+    operation: [{ window: "second", limit: 6, operation: CREATE }],
+    observe: OBSERVE,
+  }),
+  askedLimits(PLAN, {
+    operation: [{ window: "day", limit: 8, operation: LIST }],
+    observe: OBSERVE,
+  }),
+];
+const POLICIES: readonly (BanPolicy | undefined)[] = [
+  undefined,
+  {
+    ...{ strikes: 2, withinMs: 60_000, graceMs: 1_000, durationMs: 5_000 },
+    ...{ factor: 4, maxMs: 90_000, forgetAfterMs: 600_000 },
+  },
+];
+
+type Kind = { readonly kind: number; readonly cost: number };
+type Together = { readonly asks: readonly Kind[]; readonly waitMs: number };
+
+/** Requests that come together, and the time from one such batch to the next. */
+const history = fc.record({
+  policy: fc.nat({ max: POLICIES.length - 1 }),
+  observe: fc.boolean(),
+  batches: fc.array(
+    fc.record({
+      asks: fc.array(
+        fc.record({
+          kind: fc.nat({ max: KINDS.length - 1 }),
+          cost: fc.constantFrom(0, 1, 1, 2, 3, 5),
+        }),
+        { minLength: 1, maxLength: 8 },
+      ),
+      waitMs: fc.constantFrom(0, 0, 1, 999, 1_001, 5_000, 49_990, 60_000, 3_600_000),
+    }),
+    { minLength: 1, maxLength: 12 },
+  ),
+});
+
+const DEAR = { kind: 0, cost: 5 };
+/** Two fit; then come a first refusal, two strikes, and a request that is known to be banned. */
+const BANNED = {
+  ...{ policy: 1, observe: false },
+  batches: [
+    { asks: [DEAR, DEAR, DEAR], waitMs: 0 },
+    { asks: [DEAR], waitMs: 1_001 },
+    { asks: [DEAR, DEAR], waitMs: 1_001 },
+  ],
+};
+
+/** Requests of mixed costs and operations at once, against `decide`, asked one by one. */
+export function describeMixed(engine: string, bench: Bench, runs: number): void {
+  describe(`${engine} and requests of mixed costs that come together`, () => {
+    it("are decided, and told when to retry, as if they had come one by one", async () => {
+      const { store, name: first } = await bench.start();
+      let run = 0;
+      const seen = { admitted: 0, limited: 0, banned: 0, memory: 0 };
+      await fc.assert(
+        fc.asyncProperty(history, async ({ policy, observe, batches }) => {
+          bench.nowMs = START;
+          run += 1;
+          const name = { ...first, account: `mixed_${run}` };
+          const bans = POLICIES[policy] && { ...POLICIES[policy], observe };
+          let model: Account = NEW_ACCOUNT;
+          for (const { asks, waitMs } of bans === undefined ? batches : oneByOne(batches)) {
+            bench.nowMs += waitMs;
+            const { nowMs } = bench;
+            const given = asks.map((kind) => asked(kind, bans));
+            const answers = await askAll(store, name, given);
+            for (const i of decidedInOrder(answers)) {
+              const ask = given[i] as Ask;
+              const decision = decide(model, ask, nowMs);
+              model = decision.account;
+              const { verdict } = decision;
+              const answer = answers[i] as (typeof answers)[number];
+              assert.equal(answer.admitted, verdict.granted === 1, `ask ${i}`);
+              if (answer.by === "memory") seen.memory += 1;
+              if (answer.admitted) {
+                seen.admitted += 1;
+                const used = answer.verdict.windows.map((each) => each.used - answer.unspent);
+                assert.deepEqual(
+                  used,
+                  verdict.windows.map((each) => each.used),
+                );
+                continue;
+              }
+              const told = refusalAt(answer.verdict, nowMs, ask.cost);
+              const expected = refusalAt(verdict, nowMs, ask.cost);
+              assert.equal(told?.code, expected?.code);
+              assert.equal(told?.standing.resetMs, expected?.standing.resetMs);
+              seen[told?.code === "key_banned" ? "banned" : "limited"] += 1;
+              obeyed(model, ask, nowMs, told?.standing.resetMs as number);
+            }
+          }
+        }),
+        { numRuns: runs, examples: [[BANNED]] },
+      );
+      const { admitted, limited, banned, memory } = seen;
+      assert.ok(admitted > 0 && limited > 0 && banned > 0, JSON.stringify(seen));
+      assert.ok(engine !== "The Redis store" || memory > 0, "some were known from memory");
+    });
+  });
+}
+
+/** A refusal that could be a strike may wait, and others are decided ahead of it: here nothing waits. */
+function oneByOne(batches: readonly Together[]): readonly Together[] {
+  return batches.flatMap(({ asks, waitMs }) => {
+    return asks.map((ask, i) => ({ asks: [ask], waitMs: i === 0 ? waitMs : 0 }));
+  });
+}
+
+/** A refusal from memory is decided when it is asked for, ahead of requests that wait for the store. */
+function decidedInOrder(answers: readonly Answer[]): readonly number[] {
+  const all = answers.map((_, i) => i);
+  return [
+    ...all.filter((i) => answers[i]?.by === "memory"),
+    ...all.filter((i) => answers[i]?.by !== "memory"),
+  ];
+}
+
+function asked({ kind, cost }: Kind, bans: BanPolicy | undefined): Ask {
+  return { limits: KINDS[kind] as readonly Limit[], bans, units: 1, cost };
+}
+
+function askAll(store: QuotaStore, name: AccountName, asks: readonly Ask[]) {
+  return Promise.all(
+    asks.map(async (ask) => {
+      const answer = await store.spend(name, ask);
+      assert.ok("verdict" in answer, "the store gave no answer");
+      return answer;
+    }),
+  );
+}
+
+/** Obeying Retry-After is enough, and one second less is not, by what was counted then. */
+function obeyed(account: Account, ask: Ask, nowMs: number, resetMs: number): void {
+  const seconds = retryAfterSeconds(resetMs, nowMs);
+  const admits = (afterSeconds: number) => {
+    return decide(account, ask, nowMs + afterSeconds * 1_000).verdict.granted === 1;
+  };
+  assert.ok(admits(seconds), `${seconds} s are enough`);
+  if (seconds > 1) assert.ok(!admits(seconds - 1), `${seconds - 1} s are too few`);
+}
