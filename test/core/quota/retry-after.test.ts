@@ -3,12 +3,17 @@ import fc from "fast-check";
 import { afterAll, test } from "vitest";
 import {
   type Account,
-  type BanPolicy,
+  type Ask,
   decide,
   NEW_ACCOUNT,
+  type Verdict,
 } from "../../../src/core/quota/decide.ts";
-import { refusalAt, retryAfterSeconds } from "../../../src/core/quota/standing.ts";
-import type { Limit, WindowName } from "../../../src/core/quota/windows.ts";
+import {
+  refusalAt,
+  retryAfterSeconds,
+  type StandingRefusal,
+} from "../../../src/core/quota/standing.ts";
+import { askedLimits, type Limit, type WindowName } from "../../../src/core/quota/windows.ts";
 import { openHouse } from "../../support/gateway/house.ts";
 import { ask, errorOf, rateOf } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
@@ -31,17 +36,29 @@ const plan = fc
   .subarray([...windows], { minLength: 1 })
   .chain((names) => fc.tuple(...names.map((window) => small.map((limit) => ({ window, limit })))));
 /** Milliseconds from one request to the next: bursts, seconds, and the edges of windows. */
-const waits = fc.array(
-  fc.oneof(
-    fc.constantFrom(0, 0, 0, 1, 999, 1_000, 1_001),
-    fc.integer({ min: 0, max: 90_000 }),
-    fc.integer({ min: 0, max: 2 * DAY_MS }),
-  ),
-  { minLength: 1, maxLength: 40 },
+const wait = fc.oneof(
+  fc.constantFrom(0, 0, 0, 1, 999, 1_000, 1_001),
+  fc.integer({ min: 0, max: 90_000 }),
+  fc.integer({ min: 0, max: 2 * DAY_MS }),
 );
+const waits = fc.array(wait, { minLength: 1, maxLength: 40 });
 
-function admits(account: Account, limits: readonly Limit[], bans: BanPolicy, nowMs: number) {
-  return decide(account, { limits, bans, units: 1 }, nowMs).verdict.granted === 1;
+function admits(account: Account, ask: Ask, nowMs: number) {
+  return decide(account, { ...ask, units: 1 }, nowMs).verdict.granted === 1;
+}
+
+/** The seconds that a refusal tells: enough by what was counted then, and one less is too few. */
+function obeyed(account: Account, ask: Ask, verdict: Verdict): number {
+  const { nowMs } = verdict;
+  const refusal = refusalAt(verdict, nowMs, ask.cost);
+  assert.ok(refusal !== undefined, "a refused request has a reason");
+  const seconds = retryAfterSeconds(refusal.standing.resetMs, nowMs);
+  assert.ok(Number.isInteger(seconds) && seconds >= 1);
+  assert.ok(admits(account, ask, nowMs + seconds * 1_000), "enough");
+  if (seconds > 1) assert.ok(!admits(account, ask, nowMs + (seconds - 1) * 1_000), "not less");
+  const reset = Math.ceil(refusal.standing.resetMs / 1_000) * 1_000;
+  assert.ok(admits(account, ask, reset), "X-RateLimit-Reset is enough too");
+  return seconds;
 }
 
 test("5 obeying Retry-After is enough and one second less is not, in every combination", () => {
@@ -57,20 +74,12 @@ test("5 obeying Retry-After is enough and one second less is not, in every combi
       let nowMs = START + offsetMs;
       for (const stepMs of steps) {
         nowMs += stepMs;
-        const decision = decide(account, { limits, bans, units: 1 }, nowMs);
+        const ask = { limits, bans, units: 1 };
+        const decision = decide(account, ask, nowMs);
         account = decision.account;
         if (decision.verdict.granted === 1) continue;
-        const refusal = refusalAt(decision.verdict, nowMs);
-        assert.ok(refusal !== undefined, "a refused request has a reason");
-        const seconds = retryAfterSeconds(refusal.standing.resetMs, nowMs);
         kinds.add(kindOf(decision.verdict, nowMs));
-        assert.ok(Number.isInteger(seconds) && seconds >= 1);
-        assert.ok(admits(account, limits, bans, nowMs + seconds * 1_000), "enough");
-        if (seconds > 1) {
-          assert.ok(!admits(account, limits, bans, nowMs + (seconds - 1) * 1_000), "not less");
-        }
-        const reset = Math.ceil(refusal.standing.resetMs / 1_000) * 1_000;
-        assert.ok(admits(account, limits, bans, reset), "X-RateLimit-Reset is enough too");
+        obeyed(account, ask, decision.verdict);
       }
     },
   );
@@ -79,6 +88,54 @@ test("5 obeying Retry-After is enough and one second less is not, in every combi
     assert.ok(kinds.has(kind), `${kind} never came up among ${[...kinds]}`);
   }
   assert.ok(kinds.has("minute day ban"));
+});
+
+/** Costs from 0 to the smallest limit, in batches, of two operations with windows of their own or none. */
+const dear = fc.record({
+  waitMs: wait,
+  cost: fc.integer({ min: 0, max: 4 }),
+  units: fc.integer({ min: 1, max: 5 }),
+  of: fc.constantFrom("none", "short", "long"),
+});
+const wide = fc.subarray([...windows], { minLength: 1 }).chain((names) => {
+  const limit = fc.integer({ min: 4, max: 9 });
+  return fc.tuple(...names.map((window) => limit.map((most) => ({ window, limit: most }))));
+});
+const OWN: Readonly<Record<string, readonly Limit[]>> = {
+  none: [],
+  short: [{ window: "minute", limit: 4, operation: { id: "1", name: "short" } }],
+  long: [{ window: "day", limit: 5, operation: { id: "2", name: "long" } }],
+};
+
+test("5, 9 the same with mixed costs, in batches, and with windows of operations and of observation", () => {
+  const seen = { left: 0, operation: 0, batch: 0, banned: 0 };
+  const whole = fc.property(
+    wide,
+    policy,
+    fc.integer({ min: 0, max: DAY_MS }),
+    fc.array(dear, { minLength: 1, maxLength: 40 }),
+    (plain, bans, offsetMs, steps) => {
+      const observe = [{ window: "hour", limit: 1 }] as const;
+      let account = NEW_ACCOUNT;
+      let nowMs = START + offsetMs;
+      for (const { waitMs, cost, units, of } of steps) {
+        nowMs += waitMs;
+        const limits = askedLimits(plain, { operation: OWN[of], observe });
+        const ask = { limits, bans, units, cost };
+        const { account: next, verdict } = decide(account, ask, nowMs);
+        account = next;
+        if (verdict.granted === units) continue;
+        obeyed(account, ask, verdict);
+        const { code, standing } = refusalAt(verdict, nowMs, cost) as StandingRefusal;
+        if (code === "key_banned") seen.banned += 1;
+        if (standing.remaining > 0) seen.left += 1;
+        if (standing.window?.includes(".")) seen.operation += 1;
+        if (verdict.granted > 0) seen.batch += 1;
+      }
+    },
+  );
+  fc.assert(whole, { numRuns: 2_000 });
+  for (const [what, times] of Object.entries(seen)) assert.ok(times > 0, what);
 });
 
 /** The refusals in force, of the minute, the day and the ban. */

@@ -61,6 +61,40 @@ describe("the bound while the store is away", () => {
     );
   });
 
+  it("is the same in units, whatever requests cost, and a cost above a whole share is never admitted", () => {
+    const costs = fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: 20 });
+    fc.assert(
+      fc.property(absence, costs, ({ limit, known, gateways }, cost) => {
+        const used = Math.min(known, limit);
+        const ask = asking({ window: "minute", limit });
+        const given = terms({ gateways, last: toldBy(ask, used, NOON) });
+        const share = Math.ceil((limit - used) / gateways);
+        let sum = used;
+        for (let gateway = 0; gateway < gateways; gateway++) {
+          const accounts = new LocalAccounts();
+          let own = 0;
+          // Dear ones first come, cheap ones after them: what is left is used up.
+          for (const each of [...cost, ...Array<number>(limit).fill(1)]) {
+            const verdict = accounts.decide(name, { ...ask, cost: each }, given);
+            assert.equal(verdict === undefined, each > 1 && each > share, `${each} of ${share}`);
+            const fits = each === 0 || (each <= share && own + each <= share);
+            assert.equal(verdict?.granted ?? 0, fits ? 1 : 0);
+            if (fits) own += each;
+          }
+          const owed = accounts.debts.take().flatMap(({ units }) => units);
+          assert.equal(
+            owed.reduce((all, { units }) => all + units, 0),
+            own,
+            "what is charged later is what was admitted",
+          );
+          sum += own;
+        }
+        assert.ok(sum >= limit && sum <= limit + gateways - 1, `${sum}`);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   it("is reached: no smaller one would be true", () => {
     const run = { limit: 10, known: 1, gateways: 8, turns: [] };
     assert.equal(counted(run, () => true).most, 1 + 8 * 2);
