@@ -86,6 +86,11 @@ export class Answer {
     this.#heldHead = "";
   }
 
+  /** All that was written so far was handed to the system: nothing here reads it any more. */
+  get isFlushed(): boolean {
+    return this.#heldHead === "" && this.#socket.writableLength === 0;
+  }
+
   /** False where the client takes no more before `onDrain`. */
   write(piece: Buffer): boolean {
     if (this.ended) return true;

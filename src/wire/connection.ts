@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { chunkLine, fieldLines, LAST_CHUNK, linePart } from "./field-lines.ts";
 import type { StatusHead } from "./head.ts";
+import { copyOf } from "./piece-buffers.ts";
 import {
   type ResponseHead,
   type ResponseLimits,
@@ -336,11 +337,4 @@ function headOf({ method, target, host, fields, body }: OutgoingRequest): string
   if (body === "chunked") head += "Transfer-Encoding: chunked\r\n";
   else if (body !== undefined) head += `Content-Length: ${body}\r\n`;
   return `${head}\r\n`;
-}
-
-/** Small pieces come from Node's pool. */
-function copyOf(bytes: Buffer, from: number, to: number): Buffer {
-  const copy = Buffer.allocUnsafe(to - from);
-  bytes.copy(copy, 0, from, to);
-  return copy;
 }

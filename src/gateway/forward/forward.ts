@@ -5,6 +5,7 @@ import type { Refusal } from "../../core/refusal.ts";
 import type { ForwardTrace } from "../../telemetry/tracing.ts";
 import type { Connection, ConnectionHandler, Loss } from "../../wire/connection.ts";
 import type { StatusHead } from "../../wire/head.ts";
+import { takeBack } from "../../wire/piece-buffers.ts";
 import type { ResponseHead } from "../../wire/response.ts";
 import type { Forwarding } from "../exchange/forwarding.ts";
 import { endTogether } from "../node/end-together.ts";
@@ -219,10 +220,12 @@ class Forward implements Forwarding, ConnectionHandler {
     const pieces = this.#pieces;
     const [first] = pieces;
     if (first === undefined) return true;
+    const { response } = this.#admitted.exchange;
     const whole = pieces.length === 1 ? first : Buffer.concat(pieces);
     this.#pieces = [];
-    countPassedBytes(whole.length);
-    return this.#admitted.exchange.response.write(whole);
+    const takesMore = response.write(whole);
+    if (!response.isFlushed || !takeBack(whole)) countPassedBytes(whole.length);
+    return takesMore;
   }
 
   /**
