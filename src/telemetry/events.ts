@@ -12,7 +12,7 @@ export const EVENTS = {
       "strikes",
     ],
     meaning:
-      "An account earned a ban, by the refusals of `window`; `until` and the instants of its `strikes`, as this gateway saw them, in Unix seconds, `decidedAt` in milliseconds",
+      "An account earned a ban, by the refusals of `window`; `until` and the instants of its `strikes`, whichever gateways saw them, in Unix seconds, `decidedAt` in milliseconds",
   },
   ban_lifted: { level: "info", members: ["account", "env"], meaning: "A ban was lifted" },
   quota: {

@@ -64,12 +64,11 @@ export class RecentRefusals implements Recall {
     if (known.size > max) known.delete(known.keys().next().value as string);
   }
 
-  /** A ban was earned at this instant, in Unix milliseconds. Gives the strikes before it. */
-  banned(ban: Omit<EarnedBan, "at" | "strikes">, nowMs: number): readonly Strike[] {
+  /** A ban was earned at this instant, in Unix milliseconds. */
+  banned(ban: Omit<EarnedBan, "at" | "strikes">, nowMs: number): void {
     const strikes = strikesAmong(this.#linesOf(ban), nowMs);
     this.#bans.push({ ...ban, at: nowMs / 1_000, strikes });
     if (this.#bans.length > BANS_MAX) this.#bans.shift();
-    return strikes;
   }
 
   async deprecated(): Promise<readonly DeprecatedCall[]> {

@@ -28,6 +28,8 @@ test("80 and 100 % of a limit and a ban are told once each, in the log and to th
   const told = events(served).map(({ kind, percent, used, limit, window, account }) => {
     return { kind, percent, used, limit, window, account };
   });
+  const ban = events(served).find(({ kind }) => kind === "ban");
+  assert.deepEqual(ban?.strikes, [Number(ban?.decidedAt) / 1000]);
   const account = "vectors";
   assert.deepEqual(told, [
     { kind: "quota", percent: 80, used: 8, limit: 10, window: "minute", account },

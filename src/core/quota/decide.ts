@@ -45,6 +45,9 @@ export type Ban = {
   readonly offences: number;
 };
 
+/** A ban as it was just earned, and the instants of the strikes that made it, the last one's too. */
+export type EarnedBan = Ban & { readonly strikesMs: readonly number[] };
+
 /**
  * All that is remembered of an account; its usage by counter (`counterOf`). A ban is kept after its
  * end, until it is forgotten.
@@ -87,7 +90,7 @@ export type Verdict = {
   readonly granted: number;
   readonly windows: readonly WindowStanding[];
   readonly ban: Ban | undefined;
-  readonly earned?: Ban;
+  readonly earned?: EarnedBan;
   readonly strikes: number;
   readonly strikeDueMs: number;
   /** A window or a ban from an impossible future was moved to the present: worth a log line. */
@@ -220,7 +223,7 @@ function charge(
   }
 }
 
-type Struck = Pick<Account, "strikesMs" | "ban"> & { readonly earned?: Ban };
+type Struck = Pick<Account, "strikesMs" | "ban"> & { readonly earned?: EarnedBan };
 
 /**
  * A refused request is a strike when it comes more than `grace` after the first refusal of its
@@ -243,8 +246,10 @@ function strike(past: Present, { bans }: Ask, nowMs: number, refused: number, at
     strikesMs.push(nowMs);
     left -= 1;
     if (recent(strikesMs, bans, nowMs) < bans.strikes) continue;
-    const earned = earnedBan(past.ban, bans, nowMs, at);
-    if (!bans.observe) return { strikesMs: [], ban: earned, earned };
+    const ban = earnedBan(past.ban, bans, nowMs, at);
+    const within = strikesMs.filter((atMs) => nowMs - atMs < bans.withinMs);
+    const earned = { ...ban, strikesMs: within };
+    if (!bans.observe) return { strikesMs: [], ban, earned };
     usage[counter] = { ...held(usage, at), refusedMs: nowMs };
     return { strikesMs: [], ban: past.ban, earned };
   }

@@ -184,8 +184,8 @@ function gatewayOf(
     onAnswer: (consumer, answer, cost) => {
       if (answer.earned !== undefined) {
         counting.banned(consumer.environment);
-        const strikes = recall.banned(earnedBan(consumer, answer), answer.verdict.nowMs);
-        tellBan(log, consumer, answer, strikes);
+        recall.banned(earnedBan(consumer, answer), answer.verdict.nowMs);
+        tellBan(log, consumer, answer);
       }
       tellQuota(log, consumer, answer, cost);
     },

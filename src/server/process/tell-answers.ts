@@ -1,7 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import { windowName } from "../../config/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
-import type { Strike } from "../../core/quota/explain.ts";
 import type { Answer, QuotaStore, ToldReset } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
 
@@ -17,19 +16,18 @@ type Owner = {
 /** Parts of a limit, in percent, whose first use is told (docs/reference/events.md#kinds). */
 const TOLD_PERCENT = [80, 100];
 
-/** Tells the ban that a request earned, with the strikes that this process saw before it. */
+/** Tells the ban that a request earned, with its strikes, whichever gateways saw them. */
 export function tellBan(
   log: Log,
   { environment: env, account, plan }: Owner,
   { earned, verdict }: Answer,
-  strikes: readonly Strike[],
 ): void {
   if (earned === undefined) return;
   const { nowMs: decidedAt, ban } = verdict;
   log.warn("ban", {
     ...{ account, env, plan, window: earned.window, offences: earned.offences, decidedAt },
     until: Math.ceil(earned.untilMs / 1000),
-    strikes: [...strikes.map(({ at }) => at), decidedAt / 1000],
+    strikes: earned.strikesMs.map((atMs) => atMs / 1000),
     ...(ban === undefined && { observed: true }),
   });
 }

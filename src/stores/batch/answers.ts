@@ -1,4 +1,4 @@
-import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
+import type { Ask, EarnedBan, Verdict } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { type AccountName, type Answer, accountId } from "../interface/quota-store.ts";
 import { AgingMap } from "./aging-map.ts";
@@ -45,7 +45,7 @@ export class Answers {
   }
 
   /** Keeps a ban that was earned while no request waited: the next refusal tells it. */
-  keepUntold(id: string, earned: Ban | undefined): void {
+  keepUntold(id: string, earned: EarnedBan | undefined): void {
     const whole = this.#last.get(id)?.whole;
     if (earned !== undefined && whole !== undefined) whole.untold = earned;
   }

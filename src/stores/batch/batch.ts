@@ -1,4 +1,4 @@
-import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
+import type { Ask, EarnedBan, Verdict } from "../../core/quota/decide.ts";
 import {
   type AccountName,
   type Answer,
@@ -285,7 +285,7 @@ export class Batch {
       // Told to one of the refused alone: a ban is earned once.
       const first = i === granted && verdict.earned !== undefined;
       const answer = { verdict, unspent, admitted, by: "store" } as const;
-      waiting[i]?.(first ? { ...answer, earned: verdict.earned as Ban } : answer);
+      waiting[i]?.(first ? { ...answer, earned: verdict.earned as EarnedBan } : answer);
     }
   }
 

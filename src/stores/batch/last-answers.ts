@@ -2,6 +2,7 @@ import {
   type Ask,
   type Ban,
   type BanPolicy,
+  type EarnedBan,
   fits,
   type Verdict,
   type WindowStanding,
@@ -46,7 +47,7 @@ export type Whole = {
   /** A strike of this account is under way: its further refusals are answered from here. */
   striking: boolean;
   /** A ban of which no request was told yet that earned it. */
-  untold: Ban | undefined;
+  untold: EarnedBan | undefined;
 };
 
 /** `strikeDueMs` is the earliest instant of a strike by refusals of this window, as far as known. */

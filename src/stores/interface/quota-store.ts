@@ -1,5 +1,5 @@
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
-import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
+import type { Ask, Ban, EarnedBan, Verdict } from "../../core/quota/decide.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
 
 /** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
@@ -39,7 +39,7 @@ export type Answer = {
    * The ban that this very request earned, in force or observed; or that a refusal before it earned
    * which had its answer already.
    */
-  readonly earned?: Ban;
+  readonly earned?: EarnedBan;
   /** Units of the same verdict that were admitted after this one: it was merged with other asks. */
   readonly unspent: number;
   readonly admitted: boolean;

@@ -147,9 +147,11 @@ function readVerdict(reader: Reader, { limits }: Ask): Verdict {
   const strikeDueMs = reader.next();
   const how = reader.next();
   const told = how === NO_BAN ? undefined : readBan(reader);
+  const isEarned = how === EARNED || how === OBSERVED;
+  const strikesMs = isEarned ? Array.from({ length: reader.next() }, () => reader.next()) : [];
   const ban = how === OBSERVED ? undefined : told;
   const verdict = { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
-  return how === EARNED || how === OBSERVED ? { ...verdict, earned: told as Ban } : verdict;
+  return isEarned ? { ...verdict, earned: { ...(told as Ban), strikesMs } } : verdict;
 }
 
 /** How decide.lua speaks of a ban: none, one in force, one that was just earned, or only observed. */

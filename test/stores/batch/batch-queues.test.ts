@@ -16,6 +16,7 @@ const ask: Ask = { limits, bans: DEFAULT_BANS, units: 1 };
 /** Each further strike could be the one that bans. */
 const banAtOnce: Ask = { ...ask, bans: { ...DEFAULT_BANS, strikes: 2 } };
 const BAN: Ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "day", offences: 1 };
+const EARNED = { ...BAN, strikesMs: [NOON] };
 const AWAY = new StoreFailure("unreachable", "away", "no");
 
 /**
@@ -193,9 +194,9 @@ describe("a strike that cannot be the one that bans", () => {
     await called(house, 2);
     const [sent] = house.calls[1]?.asks ?? [];
     assert.deepEqual([sent?.ask.units, sent?.ask.strikesOnly], [1, false]);
-    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: BAN });
+    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: EARNED });
     const told = await answer;
-    assert.ok("earned" in told && told.earned === BAN);
+    assert.ok("earned" in told && told.earned === EARNED);
   });
 
   it("leaves a ban that it earned all the same to be told to the next refused, once", async () => {
@@ -203,10 +204,10 @@ describe("a strike that cannot be the one that bans", () => {
     await exhaust(house, "a1");
     void house.batch.spend(account("a1"), ask);
     await called(house, 2);
-    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: BAN });
+    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: EARNED });
     await new Promise(setImmediate);
     const [next, last] = [1, 2].map(() => house.batch.spend(account("a1"), ask));
-    assert.ok(next && "earned" in next && next.earned === BAN);
+    assert.ok(next && "earned" in next && next.earned === EARNED);
     assert.ok(last && !("earned" in last));
   });
 

@@ -117,11 +117,14 @@ export function describeAsks(engine: string, bench: Bench): void {
       const { store, name } = await bench.start();
       for (let i = 0; i < 3; i++) await ask(store, name, { limits: both });
       let earned: Answer["earned"];
+      const struckMs: number[] = [];
       for (let i = 0; i < 3; i++) {
         bench.nowMs += SECOND + 1;
+        struckMs.push(bench.nowMs);
         earned = (await ask(store, name, { limits: both })).earned;
       }
       assert.deepEqual([earned?.window, earned?.operation], ["minute", CREATE.id]);
+      assert.deepEqual(earned?.strikesMs, struckMs, "each strike is told by its instant");
       assert.equal(
         (await store.peek(name, { limits: both, bans: BANS })).ban?.operation,
         CREATE.id,

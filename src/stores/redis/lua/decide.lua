@@ -12,7 +12,8 @@
 -- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
 -- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
 -- repaired, strikes, the next strike's instant, and 0 without a ban or 1 for one in force, 2 for one
--- that this decision made, 3 for one that it only observed: until, length, field, offences.
+-- that this decision made, 3 for one that it only observed: until, length, field, offences, and of
+-- those two how many strikes made it, and the instant of each.
 
 local now, late = clock(ARGV[1])
 if late then return late end
@@ -223,7 +224,7 @@ local function decider()
     -- strike().
     local last = last_exhausted(fields, limits, count, cost)
     local left = units - granted
-    local earned, earned_how = nil, 0
+    local earned, earned_how, earned_by = nil, 0, nil
     if left > 0 and not banned and last then
       if refused[last] == 0 then
         refused[last], changed[last], left = now, true, left - 1
@@ -234,7 +235,8 @@ local function decider()
         if recent(strikes) >= need then
           local offences = ban and ban[4] or 0
           local length = ban_length(offences)
-          earned, earned_how, strikes = { now + length, length, fields[last], offences + 1 }, 2, {}
+          earned, earned_how = { now + length, length, fields[last], offences + 1 }, 2
+          earned_by, strikes = strikes, {}
           if observe then
             refused[last], changed[last], earned_how = now, true, 3
           else
@@ -292,5 +294,10 @@ local function decider()
     for _, value in ipairs({ repaired and 1 or 0, struck, due, how }) do tell(value) end
     if how == 0 then return end
     for _, value in ipairs(earned or ban) do tell(value) end
+    if not earned then return end
+    tell(recent(earned_by))
+    for i = 1, #earned_by do
+      if now - earned_by[i] < within then tell(earned_by[i]) end
+    end
   end
 end
