@@ -166,10 +166,10 @@ it("a ban is told to one of the requests that a call refuses, the first of them"
   const two: Ask = { ...ask, limits: [{ window: "day", limit: 2 }] };
   const answers = Array.from({ length: 5 }, () => house.batch.spend(account("a1"), two));
   await called(house, 1);
-  house.calls[0]?.answer({ ...spent(), granted: 2, ban: BAN, earned: BAN });
+  house.calls[0]?.answer({ ...spent(), granted: 2, ban: BAN, earned: EARNED });
   const told = await Promise.all(answers);
   assert.deepEqual(
-    told.map((answer) => "earned" in answer && answer.earned === BAN),
+    told.map((answer) => "earned" in answer && answer.earned === EARNED),
     [false, false, true, false, false],
   );
 });
