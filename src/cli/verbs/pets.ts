@@ -1,5 +1,3 @@
-import { mkdir } from "node:fs/promises";
-import { dirname } from "node:path";
 import { type Address, formatAddress } from "../../core/http/address.ts";
 import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import type { Terminal } from "../frame/terminal.ts";
@@ -49,7 +47,6 @@ async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
     });
   });
   try {
-    if (wanted.dataFile !== undefined) await mkdir(dirname(wanted.dataFile), { recursive: true });
     const onError = (error: unknown) =>
       terminal.err(`${error instanceof Error ? error.message : String(error)}\n`);
     const running = await startPets({ ...wanted, onError });

@@ -1,7 +1,8 @@
-import { chmod, chown, mkdir, open, stat } from "node:fs/promises";
+import { chmod, chown, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
+import { makeFolder } from "./make-folder.ts";
 import { realPathOf } from "./real-path.ts";
 import { fileTrouble, ownerOf } from "./replace-file.ts";
 
@@ -26,10 +27,10 @@ const NOT_ALLOWED = [3, 8, 14];
  * itself stays: removing it would let two processes lock two files of one name.
  */
 export async function takeLock(path: string, waitMs: number): Promise<FileLock | undefined> {
-  await mkdir(dirname(path), { recursive: true }).catch((cause: unknown) => {
-    // Node says ENOENT of a file system that is read-only, too: nothing was missing to a recursive mkdir.
+  await makeFolder(dirname(path)).catch((cause: unknown) => {
+    // The folder above is there: a file system that takes no folders says so, as /proc does.
     const isMissing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
-    const why = isMissing ? "the file system is read-only, perhaps (ENOENT)" : fileTrouble(cause);
+    const why = isMissing ? "this file system takes no folders (ENOENT)" : fileTrouble(cause);
     const advice = "name a folder that can be written by keys and stateFile, or by TOLLGATE_DATA";
     throw new Error(`Cannot make the directory of ${path}: ${why}; ${advice}`, { cause });
   });

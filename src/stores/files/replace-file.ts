@@ -1,5 +1,6 @@
-import { type FileHandle, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { makeFolder } from "./make-folder.ts";
 import { realPathOf } from "./real-path.ts";
 
 /**
@@ -10,7 +11,7 @@ import { realPathOf } from "./real-path.ts";
  * temporary file has a fixed name, and a writer that was killed leaves at most that one behind.
  */
 export async function replaceFile(path: string, pieces: Iterable<string>): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
+  await makeFolder(dirname(path));
   const target = await realPathOf(path);
   const temporary = `${target}.tmp`;
   await rm(temporary, { force: true });
