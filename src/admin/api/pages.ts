@@ -1,4 +1,4 @@
-import { type Answer, json, problem } from "../http/answer.ts";
+import { type Answer, json, problem, type Read } from "../http/answer.ts";
 
 /** Where a list is, and how it was asked for. */
 export type Listing = { readonly path: string; readonly query: URLSearchParams };
@@ -16,21 +16,34 @@ export function paged<T extends { readonly id: string }>(
   { path, query }: Listing,
   tell: (page: readonly T[]) => unknown,
 ): Answer {
-  const limit = query.get("limit") ?? String(LENGTH);
-  if (!/^\d{1,5}$/.test(limit) || Number(limit) < 1 || Number(limit) > LENGTH_MAX) {
-    return problem("bad_request", `limit must be a whole number from 1 to ${LENGTH_MAX}`);
-  }
+  const limit = readLimit(query);
+  if (!limit.ok) return limit.answer;
   const order = query.get("order");
   if (order !== null && order !== "newest") return problem("bad_request", "order must be newest");
   const listed = order === null ? all : all.toReversed();
   const after = query.get("after");
   const start = after === null ? 0 : listed.findIndex(({ id }) => id === after) + 1;
-  const page = listed.slice(start, start + Number(limit));
+  const page = listed.slice(start, start + limit.value);
   const told = json(200, tell(page));
   const answer = { ...told, fields: [...told.fields, "X-Total-Count", String(all.length)] };
   const last = page.at(-1);
   if (last === undefined || start + page.length >= all.length) return answer;
+  return nextPage(answer, { path, query }, last.id);
+}
+
+/** The entries of one page. */
+export function readLimit(query: URLSearchParams): Read<number> {
+  const limit = query.get("limit") ?? String(LENGTH);
+  if (/^\d{1,5}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= LENGTH_MAX) {
+    return { ok: true, value: Number(limit) };
+  }
+  const message = `limit must be a whole number from 1 to ${LENGTH_MAX}`;
+  return { ok: false, answer: problem("bad_request", message) };
+}
+
+/** The answer with the way to the page behind the entry with the id `last`. */
+export function nextPage(answer: Answer, { path, query }: Listing, last: string): Answer {
   const next = new URLSearchParams(query);
-  next.set("after", last.id);
+  next.set("after", last);
   return { ...answer, fields: [...answer.fields, "Link", `<${path}?${next}>; rel="next"`] };
 }

@@ -21,6 +21,7 @@ import {
 } from "./accounts.ts";
 import type { Call } from "./call.ts";
 import { explainRequest, tellDeprecations, tellOpen, whyBanned } from "./explain.ts";
+import { listHistory } from "./history.ts";
 import {
   createKeys,
   findKey,
@@ -185,6 +186,12 @@ const LIMITS: readonly Row[] = [
     query: ["env"],
     answers: "Usage",
     refuses: ["unknown_id", "plan_missing", "store_unavailable"],
+  }),
+  row("GET /api/history", listHistory, {
+    summary: "What accounts used by UTC day: the last 30 days, or those of days or month",
+    query: ["limit", "after", "env", "plan", "account", "days", "month"],
+    answers: ["DayUsage"],
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
   row("GET /api/plans", listPlans, {
     summary: "The plans, their limits, and how many accounts are on each",

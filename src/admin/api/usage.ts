@@ -11,7 +11,7 @@ import { paged } from "./pages.ts";
 
 /** Every ban in force, as `bans list --json` tells them. */
 export async function tellBans({ deps, query }: Call): Promise<Answer> {
-  return ask(deps, async () => {
+  return askStore(deps, async () => {
     const bans = bansReport(await deps.quotas.bans());
     const named = bans.map((ban) => ({ id: `${ban.environment} ${ban.account}`, ban }));
     return paged(named, { path: "/api/bans", query }, (page) => page.map(({ ban }) => ban));
@@ -38,7 +38,7 @@ export async function listUsage({ deps, query }: Call): Promise<Answer> {
     over: over === null ? undefined : Number(over),
     top: top === null ? undefined : Number(top),
   };
-  return ask(deps, async () => {
+  return askStore(deps, async () => {
     const { accounts } = deps.keys.records();
     const reports = await readUsage(deps.quotas, accounts, deps.config(), filter);
     const named = reports.map((report) => ({ id: report.account, report }));
@@ -52,7 +52,7 @@ export async function peekAccount(
   tell: (report: UsageReport) => Promise<unknown>,
 ): Promise<Answer> {
   const { deps } = call;
-  return ask(deps, async () => {
+  return askStore(deps, async () => {
     const found = await find(call);
     if (!found.ok) return notFound(found);
     const report = await usageOf(deps.quotas, deps.config(), found.holder);
@@ -83,7 +83,7 @@ export async function addBan({ deps, members }: Call): Promise<Answer> {
   const imposed = imposedBan(deps.config(), holder, lengthMs);
   if (typeof imposed === "string") return problem("conflict", imposed);
   const { account, environment, plan } = holder;
-  return ask(deps, async () => {
+  return askStore(deps, async () => {
     const ban = await deps.quotas.ban({ account, environment }, imposed);
     const told = { account, environment, until: Math.ceil(ban.untilMs / 1000) };
     const { window, offences } = ban;
@@ -96,7 +96,7 @@ export async function addBan({ deps, members }: Call): Promise<Answer> {
 export async function liftBan({ deps, id, members }: Call): Promise<Answer> {
   const nothing = readNothing(members);
   if (!nothing.ok) return nothing.answer;
-  return ask(deps, async () => {
+  return askStore(deps, async () => {
     const name = findHolder(deps.keys.records(), id) ?? (await bannedAccount(deps, id));
     if (name === undefined) return unknownId();
     const { account, environment } = name;
@@ -114,7 +114,7 @@ export async function resetAccount(call: Call): Promise<Answer> {
   const wanted = readReset(members);
   if (!wanted.ok) return wanted.answer;
   const windows = wanted.value;
-  return ask(deps, async () => {
+  return askStore(deps, async () => {
     const found = await find(call);
     if (!found.ok) return notFound(found);
     const { account, environment } = found.holder;
@@ -135,7 +135,7 @@ async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountName | u
 }
 
 /** A store that is away is an answer, not a failure of ours. */
-async function ask(deps: ApiDeps, asked: () => Promise<Answer>): Promise<Answer> {
+export async function askStore(deps: ApiDeps, asked: () => Promise<Answer>): Promise<Answer> {
   try {
     return await asked();
   } catch (error) {

@@ -135,6 +135,15 @@ export const ANSWERS = {
     },
     ["observed"],
   ),
+  DayUsage: objectOf({
+    account: TEXT,
+    environment: TEXT,
+    plan: { ...TEXT, description: "The plan of the account now" },
+    day: { ...TEXT, description: "2026-10-21, of UTC" },
+    admitted: COUNT,
+    units: COUNT,
+    refused: COUNT,
+  }),
   Reset: objectOf({
     account: TEXT,
     environment: TEXT,

@@ -13,6 +13,8 @@ const QUERY = {
   account: ["Of this account alone", { type: "string" }],
   q: ["With all of these words in ids, names of keys, plan, state or metadata", { type: "string" }],
   order: ["The newest first", { enum: ["newest"] }],
+  days: ["The last days, that of now among them", { type: "integer", minimum: 1, maximum: 3_660 }],
+  month: ["Of this month of UTC, such as 2026-10", { type: "string" }],
   top: ["So many accounts, of all pages together", { type: "integer", minimum: 1 }],
 } as const satisfies Readonly<Record<string, readonly [meaning: string, schema: Schema]>>;
 

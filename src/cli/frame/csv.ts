@@ -6,7 +6,12 @@ export function csv(
   names: readonly string[],
   rows: readonly (readonly (string | number)[])[],
 ): string {
-  return [names, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+  return csvLines([names, ...rows]);
+}
+
+/** The same without the names: rows that follow others. */
+export function csvLines(rows: readonly (readonly (string | number)[])[]): string {
+  return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
 
 function cell(value: string | number): string {

@@ -3,9 +3,10 @@ import type { Config } from "../../config/config.ts";
 import { type Mistake, mistakeLine } from "../../config/file/place.ts";
 import type { BanReport, ResetReport, UsageReport } from "../../core/keys/report.ts";
 import type { Named } from "../../stores/interface/named-account.ts";
+import type { DayReport } from "../../stores/interface/read-history.ts";
 import type { UsageFilter } from "../../stores/interface/read-usage.ts";
 import { originOf } from "../frame/curl.ts";
-import type { AccountAnswer, Accounts, Lifted } from "./accounts.ts";
+import type { AccountAnswer, Accounts, AskedHistory, Lifted } from "./accounts.ts";
 
 const ANSWER_MS_MAX = 10_000;
 const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
@@ -24,6 +25,7 @@ export function askAdmin(config: Config): Accounts {
         only: ONLY,
       }),
     usageOfAll: (filter) => askUsage(config, filter),
+    history: (asked, tell) => askHistory(config, asked, tell),
     reset: (named, windows) =>
       askGateway<ResetReport>(config, {
         method: "POST",
@@ -66,19 +68,41 @@ function askUsage(
   return askPages<UsageReport>(config, { path: `/api/usage?${query}`, only: ONLY });
 }
 
+async function askHistory(
+  config: Config,
+  { id, environment, plan, period }: AskedHistory,
+  tell: (rows: readonly DayReport[]) => void,
+): Promise<AccountAnswer<undefined>> {
+  const query = new URLSearchParams({ limit: "10000" });
+  for (const [name, value] of Object.entries({ account: id, env: environment, plan, ...period })) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  const path = `/api/history?${query}`;
+  return eachPage<DayReport>(config, { path, only: ONLY }, tell);
+}
+
 /** A whole list, page after page (docs/reference/admin.md#pages). */
 export async function askPages<T>(
   config: Config,
   question: Question,
 ): Promise<AccountAnswer<readonly T[]>> {
   const all: T[] = [];
+  const asked = await eachPage<T>(config, question, (page) => all.push(...page));
+  return asked.ok ? { ok: true, value: all } : asked;
+}
+
+async function eachPage<T>(
+  config: Config,
+  question: Question,
+  tell: (page: readonly T[]) => void,
+): Promise<AccountAnswer<undefined>> {
   for (let path: string | undefined = question.path; path !== undefined; ) {
     const page: Answered<readonly T[]> = await askGateway(config, { ...question, path });
     if (!page.ok) return page;
-    all.push(...page.value);
+    tell(page.value);
     path = page.next;
   }
-  return { ok: true, value: all };
+  return { ok: true, value: undefined };
 }
 
 /** `next` is the path of the next page of a list. */

@@ -5,6 +5,7 @@ import { imposedBan } from "../../stores/interface/imposed-ban.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import { type FoundAccount, findNamed } from "../../stores/interface/named-account.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
+import { noHistory, readHistory, spanOf } from "../../stores/interface/read-history.ts";
 import { readUsage, usageOf } from "../../stores/interface/read-usage.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import type { Terminal } from "../frame/terminal.ts";
@@ -23,14 +24,16 @@ export async function openStoredAccounts(
       await quotas.close();
       await keys.close();
     };
-    return { accounts: storedAccounts(config, keys, quotas), close };
+    return { accounts: storedAccounts({ config, now: terminal.now }, keys, quotas), close };
   } catch (error) {
     await keys.close();
     throw error;
   }
 }
 
-function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Accounts {
+type Terms = { readonly config: Config; readonly now: () => number };
+
+function storedAccounts({ config, now }: Terms, keys: KeyStore, quotas: QuotaStore): Accounts {
   return {
     bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
     usage: (named) =>
@@ -45,6 +48,18 @@ function storedAccounts(config: Config, keys: KeyStore, quotas: QuotaStore): Acc
     usageOfAll: (filter) =>
       answered(config, async () => {
         return given(await readUsage(quotas, keys.records().accounts, config, filter));
+      }),
+    history: ({ id, environment, plan, period }, tell) =>
+      answered(config, async () => {
+        const off = noHistory(config);
+        if (off !== undefined) return refused(off);
+        const records = keys.records();
+        const holder = id === undefined ? undefined : findHolder(records, id);
+        if (id !== undefined && holder === undefined) return unknown(id);
+        const filter = { environment, plan, account: holder?.account };
+        const span = spanOf(period, now());
+        for await (const rows of readHistory(quotas, records.accounts, span, filter)) tell(rows);
+        return given(undefined);
       }),
     reset: (named, windows) =>
       answered(config, async () => {

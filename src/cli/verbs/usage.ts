@@ -8,6 +8,7 @@ import { printJson, type Terminal } from "../frame/terminal.ts";
 import { type Call, CONFIG, JSON_FLAG, type Option, type Verb } from "../frame/verb.ts";
 import { unknownEnvironment } from "../stores/read-terms.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
+import { isByDay, PERIODS, usageByDay } from "./usage-by-day.ts";
 
 const FILTERS: readonly Option[] = [
   { name: "env", value: "ENV", summary: "accounts, or the address ID, of this environment" },
@@ -18,23 +19,26 @@ const FILTERS: readonly Option[] = [
 
 export const usage: Verb = {
   name: "usage",
-  usage: "[ID] [--env ENV] [--plan PLAN] [--over 80%] [--top 20] [--csv] [--config FILE] [--json]",
+  usage:
+    "[ID] [--env ENV] [--plan PLAN] [--over 80%] [--top 20] [--days 30] [--month 2026-10] [--csv] [--config FILE] [--json]",
   summary: "show what an account, or each of all accounts, has used; ID is the account or a key",
   options: [
     ...FILTERS,
-    { name: "csv", summary: "print comma-separated values, a line for each window" },
+    ...PERIODS,
+    { name: "csv", summary: "print comma-separated values, a line for each window or day" },
     CONFIG,
     JSON_FLAG,
   ],
   args: [],
   optional: ["ID"],
-  example: "usage --plan free --over 80% --top 20",
+  example: "usage --month 2026-10 --csv",
   async run(call, terminal) {
     const [id] = call.args;
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
     const filter = readFilter(call, config);
     if (typeof filter === "string") return fail(terminal, WRONG_USAGE, filter);
+    if (isByDay(call)) return usageByDay(call, terminal);
     if (id !== undefined) return usageOfOne(id, call, terminal);
     return withAccounts(call, terminal, {
       ask: (accounts) => accounts.usageOfAll(filter),

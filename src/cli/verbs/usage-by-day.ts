@@ -1,0 +1,89 @@
+import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { type DayReport, periodOf } from "../../stores/interface/read-history.ts";
+import { csv, csvLines } from "../frame/csv.ts";
+import { table } from "../frame/table.ts";
+import type { Terminal } from "../frame/terminal.ts";
+import type { Call, Option } from "../frame/verb.ts";
+import { withAccounts } from "../stores/with-accounts.ts";
+
+export const PERIODS: readonly Option[] = [
+  { name: "days", value: "30", summary: "by day of UTC, for so many days (needs history)" },
+  { name: "month", value: "2026-10", summary: "by day of UTC, in this month (needs history)" },
+];
+
+const COLUMNS = ["account", "environment", "plan", "day", "admitted", "units", "refused"] as const;
+
+export function isByDay(call: Call): boolean {
+  return PERIODS.some(({ name }) => call.text(name) !== undefined);
+}
+
+/**
+ * `usage --days` and `usage --month`: a row for each account and day, printed as they are read, so
+ * that any number of accounts takes the same memory (docs/reference/history.md).
+ */
+export async function usageByDay(call: Call, terminal: Terminal): Promise<number> {
+  const period = periodOf({ days: call.text("days"), month: call.text("month") }, (name) => {
+    return `--${name}`;
+  });
+  if (typeof period === "string") return fail(terminal, WRONG_USAGE, period);
+  const [id] = call.args;
+  const narrowing = ["over", "top", ...(id === undefined ? [] : ["plan"])].find((name) => {
+    return call.text(name) !== undefined;
+  });
+  if (narrowing !== undefined) {
+    const message = `--${narrowing} does not go with usage by day${narrowing === "plan" ? " of one account" : ""}: leave it out`;
+    return fail(terminal, WRONG_USAGE, message);
+  }
+  const asked = { id, environment: call.text("env"), plan: call.text("plan"), period };
+  const printer = call.flag("json") ? asJson(terminal) : asRows(call, terminal);
+  return withAccounts(call, terminal, {
+    ask: (accounts) => accounts.history(asked, printer.rows),
+    say: () => {
+      printer.end();
+      return DONE;
+    },
+  });
+}
+
+type Printer = { rows(rows: readonly DayReport[]): void; end(): void };
+
+/** One value: `[`, the rows as they come, `]`. */
+function asJson(terminal: Terminal): Printer {
+  let opened = false;
+  return {
+    rows: (rows) => {
+      if (rows.length === 0) return;
+      terminal.out(`${opened ? "," : "["}\n${rows.map((row) => JSON.stringify(row)).join(",\n")}`);
+      opened = true;
+    },
+    end: () => terminal.out(opened ? "\n]\n" : "[]\n"),
+  };
+}
+
+function asRows(call: Call, terminal: Terminal): Printer {
+  const asCsv = call.flag("csv");
+  let isFirst = true;
+  const print = (rows: readonly DayReport[]) => {
+    const cells = rows.map((row) => COLUMNS.map((name) => row[name]));
+    if (asCsv) terminal.out(isFirst ? csv(COLUMNS, cells) : csvLines(cells));
+    else
+      terminal.out(
+        table(
+          terminal,
+          COLUMNS.map((name) => name.toUpperCase()),
+          cells,
+        ),
+      );
+    isFirst = false;
+  };
+  return {
+    rows: (rows) => {
+      if (rows.length > 0) print(rows);
+    },
+    end: () => {
+      if (!isFirst) return;
+      if (asCsv) print([]);
+      else terminal.out("Nothing was used on these days\n");
+    },
+  };
+}

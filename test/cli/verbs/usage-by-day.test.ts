@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { DayReport } from "../../../src/stores/interface/read-history.ts";
+import { openBackend } from "../../support/gateway/backend.ts";
+import { startTollgate } from "../../support/gateway/processes.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const ASKED = { often: 5, seldom: 2, never: 0 } as const;
+const TODAY = () => new Date().toISOString().slice(0, 10);
+
+/** Three accounts that have asked 5, 2 and 0 times, on the store. */
+async function used(store: string): Promise<void> {
+  await using folder = await openFolder();
+  await using backend = await openBackend();
+  const [admin = 0] = await freePorts(1);
+  const file = await writeConfig(folder, {
+    ...{ admin, store, free: "{ day: 4 }", productionUpstream: backend.port },
+    more: "bans: off\nhistory: 400d\n",
+  });
+  const named = (...args: string[]) => runVerb([...args, "--config", file]);
+  const keys = new Map<string, string>();
+  for (const account of Object.keys(ASKED)) {
+    const plan = account === "often" ? "free" : "pro";
+    const args = ["--env", "production", "--plan", plan, "--account", account, "--json"];
+    keys.set(account, jsonOf<{ key: string }>(await named("keys", "create", ...args)).key);
+  }
+  await using gateway = startTollgate(["start", "--config", file]);
+  const { urls } = await gateway.line(({ msg }) => msg === "serving");
+  const before = TODAY();
+  for (const [account, times] of Object.entries(ASKED)) {
+    for (let i = 0; i < times; i++) {
+      const headers = { Authorization: `Bearer ${keys.get(account)}` };
+      const { production } = urls as { production: string };
+      await (await fetch(`${production}/v1/pets`, { headers })).text();
+    }
+  }
+  const rows = async (...args: string[]) => {
+    const said = await named("usage", "--json", ...args);
+    assert.equal(said.status, 0, said.err);
+    return jsonOf<DayReport[]>(said);
+  };
+  // Over midnight there are two days, and nothing else to see here.
+  if (before !== TODAY()) return;
+  const [often, seldom] = await rows("--days", "1");
+  const row = { environment: "production", day: before };
+  assert.deepEqual(often, {
+    ...{ account: "often", ...row, plan: "free", admitted: 4, units: 4 },
+    refused: 1,
+  });
+  assert.deepEqual(seldom, {
+    ...{ account: "seldom", ...row, plan: "pro", admitted: 2, units: 2 },
+    refused: 0,
+  });
+  assert.deepEqual(await rows("seldom", "--days", "30"), [seldom]);
+  assert.deepEqual(await rows("--month", before.slice(0, 7), "--plan", "free"), [often]);
+  assert.deepEqual(await rows("--month", "2020-01"), []);
+  assert.deepEqual(await rows("--days", "2", "--env", "staging"), []);
+  const { out } = await named("usage", "--csv", "--month", before.slice(0, 7));
+  assert.deepEqual(out.split("\r\n"), [
+    "account,environment,plan,day,admitted,units,refused",
+    `often,production,free,${before},4,4,1`,
+    `seldom,production,pro,${before},2,2,0`,
+    "",
+  ]);
+  const table = await named("usage", "seldom", "--days", "1");
+  assert.match(table.out, /^ACCOUNT .*\nseldom +production +pro +\d{4}-\d\d-\d\d +2 +2 +0\n$/);
+  const unknown = await named("usage", "nobody", "--days", "1");
+  assert.deepEqual([unknown.status, unknown.out], [1, ""]);
+  await paged(`http://127.0.0.1:${admin}`);
+}
+
+/** One row a page: the whole list, by the addresses in Link. */
+async function paged(origin: string): Promise<void> {
+  const accounts: string[] = [];
+  let path: string | undefined = "/api/history?limit=1";
+  while (path !== undefined) {
+    const answer: Response = await fetch(new URL(path, origin));
+    assert.equal(answer.status, 200);
+    accounts.push(...((await answer.json()) as DayReport[]).map(({ account }) => account));
+    path = /<([^>]*)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
+  }
+  assert.deepEqual(accounts, ["often", "seldom"]);
+  for (const query of ["days=0", "days=x", "month=2026-13", "days=1&month=2026-10", "limit=0"]) {
+    assert.equal((await fetch(`${origin}/api/history?${query}`)).status, 400, query);
+  }
+}
+
+describe("usage by day", () => {
+  it("is told by the running gateway, as JSON, CSV, a table and page by page", async () => {
+    await used("memory");
+  });
+
+  it("and by the store that all gateways share", async () => {
+    const redis = await startRedis();
+    try {
+      await used(redis.url);
+    } finally {
+      await redis.close();
+    }
+  });
+
+  it("says what it cannot read, with 64, and that history is off, with 1", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder, { store: "redis://127.0.0.1:1" });
+    for (const [args, says] of [
+      [["--days", "0"], /Cannot read --days as a number of days from 1 to 3660: the value is "0"/],
+      [["--days", "4000"], /Cannot read --days/],
+      [["--month", "2026-13"], /Cannot read --month as a month such as 2026-10/],
+      [["--month", "2026-1"], /Cannot read --month/],
+      [["--days", "1", "--month", "2026-10"], /--days and --month are two periods/],
+      [["--days", "1", "--top", "3"], /--top does not go with usage by day/],
+      [["acme", "--days", "1", "--plan", "free"], /--plan does not go with usage by day of one/],
+    ] as const) {
+      const said = await runVerb(["usage", ...args, "--config", file]);
+      assert.deepEqual([said.status, said.out], [64, ""], args.join(" "));
+      assert.match(said.err, says);
+    }
+    const off = await runVerb(["usage", "--days", "1", "--config", file]);
+    assert.deepEqual([off.status, off.out], [1, ""]);
+    assert.match(off.err, /history is off in the configuration\. Set history: 400d/);
+  });
+});
