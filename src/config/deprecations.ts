@@ -41,6 +41,18 @@ export function deprecations(
   return found.sort((a, b) => (order(a) === order(b) ? 0 : order(a) - order(b)));
 }
 
+/** The deprecated operations of all descriptions. */
+export function deprecatedOperations({
+  environments,
+}: Pick<Config, "environments">): readonly Pick<Deprecation, "environment" | "method" | "route">[] {
+  return environments.flatMap(({ name: environment, routes, backends }) =>
+    [routes, ...backends.map((backend) => backend.routes)]
+      .flatMap(({ operations = [] }) => operations)
+      .filter(({ lifecycle }) => lifecycle.deprecated)
+      .map(({ method, template: route }) => ({ environment, method, route })),
+  );
+}
+
 function deprecationOf(
   environment: string,
   { method, template: route, lifecycle }: Operation,

@@ -34,6 +34,20 @@ export type QuotaOptions = OpenOptions & {
   readonly onReset?: (reset: ToldReset) => void;
 };
 
+/** The last day on which each key was used, for a command. Rejects when the store is away. */
+export async function readLastUsed(
+  config: Config,
+  keys: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  if (config.store.kind === "memory") {
+    if (config.stateFile === undefined) return new Map();
+    const { readLastUsed: readFile } = await import("./memory/memory-notes.ts");
+    return readFile(config.stateFile, keys);
+  }
+  const quotas = await openQuotaStore(config, { now: Date.now, report: () => {} });
+  return quotas.notes.lastUsed(keys).finally(() => quotas.close());
+}
+
 /**
  * The counters and bans that a configuration names. `serves`: a gateway decides without the store
  * while that is away, and counts among the gateways; a command that looks once does neither.

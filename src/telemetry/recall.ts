@@ -37,8 +37,17 @@ export type Recall = {
   bansOf(account: Named): Promise<readonly EarnedBan[]>;
   /** The charges of requests that are under way. */
   open(): Promise<readonly OpenCharge[]>;
-  /** The accounts that called deprecated operations. */
+  /** The accounts that called deprecated operations, since the gateway started. */
   deprecated(): Promise<readonly DeprecatedCall[]>;
+  /** Tells the store now what would be told within a minute. Never rejects. */
+  tellStore(): Promise<void>;
+};
+
+/** The parts of its process that a memory asks. */
+type Process = {
+  /** The charges of the requests under way. */
+  readonly open: () => readonly OpenCharge[];
+  readonly tellStore: () => Promise<void>;
 };
 
 /** The refusals and bans of this process. */
@@ -47,11 +56,10 @@ export class RecentRefusals implements Recall {
   readonly #others = new Map<string, RequestLine>();
   #bans: EarnedBan[] = [];
   readonly calls = new DeprecatedCalls();
-  readonly #charges: () => readonly OpenCharge[];
+  readonly #process: Process;
 
-  /** `charges` gives those of the requests under way. */
-  constructor(charges: () => readonly OpenCharge[] = () => []) {
-    this.#charges = charges;
+  constructor(process: Process = { open: () => [], tellStore: async () => {} }) {
+    this.#process = process;
   }
 
   /** Once for each request line; the lines of requests that were not refused are let go. */
@@ -76,7 +84,11 @@ export class RecentRefusals implements Recall {
   }
 
   async open(): Promise<readonly OpenCharge[]> {
-    return this.#charges();
+    return this.#process.open();
+  }
+
+  tellStore(): Promise<void> {
+    return this.#process.tellStore();
   }
 
   async refusal(id: string): Promise<RequestLine | undefined> {

@@ -1,4 +1,4 @@
-import { deprecations } from "../../config/deprecations.ts";
+import { deprecatedOperations, deprecations } from "../../config/deprecations.ts";
 import { explain } from "../../core/quota/explain.ts";
 import { type Answer, json, problem } from "../http/answer.ts";
 import type { Call } from "./call.ts";
@@ -20,7 +20,13 @@ export async function tellOpen({ deps }: Call): Promise<Answer> {
 
 /** Operations that go away, with the accounts that called them. */
 export async function tellDeprecations({ deps, query }: Call): Promise<Answer> {
-  const found = deprecations(deps.config(), await deps.recall.deprecated(), deps.now());
+  const config = deps.config();
+  await deps.recall.tellStore();
+  // While the store is away, as far as this gateway remembers.
+  const calls = await deps.quotas.notes
+    .calls(deprecatedOperations(config))
+    .catch(() => deps.recall.deprecated());
+  const found = deprecations(config, calls, deps.now());
   const named = found.map((one) => {
     return { id: `${one.environment} ${one.method} ${one.route}`, one };
   });

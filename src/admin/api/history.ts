@@ -34,6 +34,7 @@ export async function listHistory({ deps, query }: Call): Promise<Answer> {
     after: readAfter(given("after")),
   };
   return askStore(deps, async () => {
+    if (filter.after === undefined) await deps.recall.tellStore();
     const span = spanOf(period, deps.now());
     const page: DayReport[] = [];
     for await (const rows of readHistory(deps.quotas, records.accounts, span, filter)) {

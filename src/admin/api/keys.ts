@@ -1,38 +1,50 @@
 import { findKeys } from "../../core/keys/find.ts";
 import { digestKey } from "../../core/keys/key.ts";
 import { issueKeys, revokeKeys, rotateKey, setKey } from "../../core/keys/keyring.ts";
-import { issuedReport, keyReports } from "../../core/keys/report.ts";
+import type { KeyRecord, Records } from "../../core/keys/records.ts";
+import { issuedReport, keyReports, usedReports } from "../../core/keys/report.ts";
 import { ringOf } from "../../stores/interface/edit-keys.ts";
 import { type Answer, json, unknownId } from "../http/answer.ts";
-import type { Call } from "./call.ts";
+import type { ApiDeps, Call } from "./call.ts";
 import { change, refusalAnswer } from "./edit.ts";
 import { readGraceMs, readKeyChange, readNothing, readToken, readWantedKeys } from "./members.ts";
-import { paged } from "./pages.ts";
+import { takePage } from "./pages.ts";
 
-export function listKeys({ deps, query }: Call): Answer {
+export async function listKeys({ deps, query }: Call): Promise<Answer> {
   const records = deps.keys.records();
   const account = query.get("account");
   const chosen =
     account === null ? records.keys : records.keys.filter((key) => key.account === account);
-  return paged(chosen, { path: "/api/keys", query }, (keys) => keyReports(keys, records));
+  const taken = takePage(chosen, { path: "/api/keys", query });
+  if (!taken.ok) return taken.answer;
+  return taken.value.answer(await used(deps, taken.value.page, records));
+}
+
+/** Keys with the day on which each was used last, where the store can be asked. */
+async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records) {
+  await deps.recall.tellStore();
+  const { notes } = deps.quotas;
+  const lastUsed = await notes.lastUsed(keys.map(({ id }) => id)).catch(() => new Map());
+  return usedReports(keys, records, lastUsed);
 }
 
 /** A key as it is; for an account, all of its keys. */
-export function showKeys({ deps, id }: Call): Answer {
+export async function showKeys({ deps, id }: Call): Promise<Answer> {
   const records = deps.keys.records();
   const found = findKeys(records, id);
   if (!found.ok) return refusalAnswer(found);
   const { key, keys } = found;
-  return json(200, key === undefined ? keyReports(keys, records) : keyReports([key], records)[0]);
+  const told = await used(deps, key === undefined ? keys : [key], records);
+  return json(200, key === undefined ? told : told[0]);
 }
 
 /** The record of a key that somebody has. */
-export function findKey({ deps, members }: Call): Answer {
+export async function findKey({ deps, members }: Call): Promise<Answer> {
   const token = readToken(members);
   if (!token.ok) return token.answer;
   const record = deps.keys.find(digestKey(token.value));
   if (record === undefined) return unknownId();
-  return json(200, keyReports([record], deps.keys.records())[0]);
+  return json(200, (await used(deps, [record], deps.keys.records()))[0]);
 }
 
 /** 201 and the key, this once; an array when `count` was given, as with the command line. */

@@ -13,22 +13,39 @@ const LENGTH_MAX = 10_000;
  */
 export function paged<T extends { readonly id: string }>(
   all: readonly T[],
-  { path, query }: Listing,
+  listing: Listing,
   tell: (page: readonly T[]) => unknown,
 ): Answer {
+  const taken = takePage(all, listing);
+  return taken.ok ? taken.value.answer(tell(taken.value.page)) : taken.answer;
+}
+
+/** One page of a list, and the answer for what is told of it. */
+type Page<T> = { readonly page: readonly T[]; readonly answer: (told: unknown) => Answer };
+
+/** The same where it takes time to tell of a page. */
+export function takePage<T extends { readonly id: string }>(
+  all: readonly T[],
+  { path, query }: Listing,
+): Read<Page<T>> {
   const limit = readLimit(query);
-  if (!limit.ok) return limit.answer;
+  if (!limit.ok) return limit;
   const order = query.get("order");
-  if (order !== null && order !== "newest") return problem("bad_request", "order must be newest");
+  if (order !== null && order !== "newest") {
+    return { ok: false, answer: problem("bad_request", "order must be newest") };
+  }
   const listed = order === null ? all : all.toReversed();
   const after = query.get("after");
   const start = after === null ? 0 : listed.findIndex(({ id }) => id === after) + 1;
   const page = listed.slice(start, start + limit.value);
-  const told = json(200, tell(page));
-  const answer = { ...told, fields: [...told.fields, "X-Total-Count", String(all.length)] };
   const last = page.at(-1);
-  if (last === undefined || start + page.length >= all.length) return answer;
-  return nextPage(answer, { path, query }, last.id);
+  const answer = (told: unknown) => {
+    const whole = json(200, told);
+    const counted = { ...whole, fields: [...whole.fields, "X-Total-Count", String(all.length)] };
+    if (last === undefined || start + page.length >= all.length) return counted;
+    return nextPage(counted, { path, query }, last.id);
+  };
+  return { ok: true, value: { page, answer } };
 }
 
 /** The entries of one page. */

@@ -26,6 +26,11 @@ const KEY = {
   revoked: orNull(SECONDS),
 };
 
+const USED_KEY = {
+  ...KEY,
+  lastUsed: { ...orNull(TEXT), description: "The last day of UTC on which it was used" },
+};
+
 const ISSUED_KEY = { ...KEY, key: { ...TEXT, description: "The key itself: told this once" } };
 
 const BAN = { account: TEXT, environment: TEXT, until: SECONDS, offences: COUNT };
@@ -82,7 +87,7 @@ export const ANSWERS = {
     },
     ["reasons", "mistakes"],
   ),
-  Key: objectOf(KEY),
+  Key: objectOf(USED_KEY, ["lastUsed"]),
   IssuedKey: objectOf(ISSUED_KEY),
   RotatedKey: objectOf({ ...ISSUED_KEY, previous: named("Key") }),
   Account: objectOf({

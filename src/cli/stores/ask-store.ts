@@ -5,11 +5,16 @@ import { imposedBan } from "../../stores/interface/imposed-ban.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import { type FoundAccount, findNamed } from "../../stores/interface/named-account.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
-import { noHistory, readHistory, spanOf } from "../../stores/interface/read-history.ts";
+import {
+  type DayReport,
+  noHistory,
+  readHistory,
+  spanOf,
+} from "../../stores/interface/read-history.ts";
 import { readUsage, usageOf } from "../../stores/interface/read-usage.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import type { Terminal } from "../frame/terminal.ts";
-import type { AccountAnswer, Accounts } from "./accounts.ts";
+import type { AccountAnswer, Accounts, AskedHistory } from "./accounts.ts";
 
 /** Talks to the shared store itself: no gateway need run. Close it when done. */
 export async function openStoredAccounts(
@@ -49,18 +54,9 @@ function storedAccounts({ config, now }: Terms, keys: KeyStore, quotas: QuotaSto
       answered(config, async () => {
         return given(await readUsage(quotas, keys.records().accounts, config, filter));
       }),
-    history: ({ id, environment, plan, period }, tell) =>
-      answered(config, async () => {
-        const off = noHistory(config);
-        if (off !== undefined) return refused(off);
-        const records = keys.records();
-        const holder = id === undefined ? undefined : findHolder(records, id);
-        if (id !== undefined && holder === undefined) return unknown(id);
-        const filter = { environment, plan, account: holder?.account };
-        const span = spanOf(period, now());
-        for await (const rows of readHistory(quotas, records.accounts, span, filter)) tell(rows);
-        return given(undefined);
-      }),
+    history: (asked, tell) => {
+      return answered(config, () => tellHistory({ config, now, keys, quotas }, asked, tell));
+    },
     reset: (named, windows) =>
       answered(config, async () => {
         const found = await findNamed({ quotas, config }, keys.records(), named);
@@ -98,6 +94,24 @@ function storedAccounts({ config, now }: Terms, keys: KeyStore, quotas: QuotaSto
           : refused(`Account ${account} is not banned`);
       }),
   };
+}
+
+type Stores = Terms & { readonly keys: KeyStore; readonly quotas: QuotaStore };
+
+async function tellHistory(
+  { config, now, keys, quotas }: Stores,
+  { id, environment, plan, period }: AskedHistory,
+  tell: (rows: readonly DayReport[]) => void,
+): Promise<AccountAnswer<undefined>> {
+  const off = noHistory(config);
+  if (off !== undefined) return refused(off);
+  const records = keys.records();
+  const holder = id === undefined ? undefined : findHolder(records, id);
+  if (id !== undefined && holder === undefined) return unknown(id);
+  const filter = { environment, plan, account: holder?.account };
+  const span = spanOf(period, now());
+  for await (const rows of readHistory(quotas, records.accounts, span, filter)) tell(rows);
+  return given(undefined);
 }
 
 type NotFound = Extract<FoundAccount, { ok: false }>;

@@ -1,10 +1,13 @@
+import type { Config } from "../../config/config.ts";
 import { type Deprecation, deprecations as report } from "../../config/deprecations.ts";
 import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import type { AccountAnswer } from "../stores/accounts.ts";
 import { askPages } from "../stores/ask-admin.ts";
+import { readCalls } from "../stores/read-calls.ts";
 
 /** Lists the operations that go away, and who still calls them. */
 export const deprecations: Verb = {
@@ -21,22 +24,42 @@ export const deprecations: Verb = {
   async run(call, terminal) {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
-    const calls: Parameters<typeof report>[1][number][] = [];
-    for (const origin of [undefined, ...call.texts("admin")]) {
-      const question = { path: "/api/deprecations", ...(origin === undefined ? {} : { origin }) };
-      const only = "the running gateway knows who calls";
-      const answer = await askPages<Deprecation>(config, { ...question, only });
-      if (!answer.ok) return fail(terminal, FAILED, answer.message);
-      for (const { environment, method, route, accounts } of answer.value) {
-        calls.push(...accounts.map((one) => ({ environment, method, route, ...one })));
-      }
+    const gateways = await askGateways(config, call.texts("admin"));
+    const shared = config.store.kind !== "memory";
+    if (!gateways.ok && (!shared || gateways.named)) {
+      return fail(terminal, FAILED, gateways.message);
     }
-    const found = report(config, calls, terminal.now());
+    const stored = shared ? await readCalls(config) : gateways;
+    if (!stored.ok) return fail(terminal, FAILED, stored.message);
+    const found = report(config, stored.value, terminal.now());
     if (call.flag("json")) return printJson(terminal, found);
     terminal.out(deprecationsText(found, terminal));
     return DONE;
   },
 };
+
+type Calls = Parameters<typeof report>[1];
+
+/**
+ * The calls that the gateways know, added up; asking makes each tell the store. `named`: one that did
+ * not answer was named by --admin.
+ */
+async function askGateways(
+  config: Config,
+  others: readonly string[],
+): Promise<AccountAnswer<Calls> & { readonly named?: boolean }> {
+  const calls: Calls[number][] = [];
+  for (const origin of [undefined, ...others]) {
+    const question = { path: "/api/deprecations", ...(origin === undefined ? {} : { origin }) };
+    const only = "the running gateway knows who calls";
+    const answer = await askPages<Deprecation>(config, { ...question, only });
+    if (!answer.ok) return { ...answer, named: origin !== undefined };
+    for (const { environment, method, route, accounts } of answer.value) {
+      calls.push(...accounts.map((one) => ({ environment, method, route, ...one })));
+    }
+  }
+  return { ok: true, value: calls };
+}
 
 function deprecationsText(found: readonly Deprecation[], terminal: Terminal): string {
   if (found.length === 0) return "No operation is deprecated\n";
@@ -45,7 +68,7 @@ function deprecationsText(found: readonly Deprecation[], terminal: Terminal): st
       const left =
         sunset === null ? "no sunset" : `${daysLeft} days left, until ${instant(sunset)}`;
       const head = `${environment}: ${method} ${route}, ${left}\n`;
-      if (accounts.length === 0) return `${head}  Nobody has called it since the gateway started\n`;
+      if (accounts.length === 0) return `${head}  Nobody has called it\n`;
       const rows = accounts.map(({ account, requests, last }) => {
         return [account, requests, instant(last)];
       });

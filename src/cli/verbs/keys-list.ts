@@ -1,11 +1,12 @@
 import { findKeys } from "../../core/keys/find.ts";
 import { digestKey, maskKeys } from "../../core/keys/key.ts";
-import { type KeyRecord, keyState, type Records } from "../../core/keys/records.ts";
-import { type KeyReport, keyReports } from "../../core/keys/report.ts";
+import { type KeyRecord, keyState } from "../../core/keys/records.ts";
+import type { KeyReport } from "../../core/keys/report.ts";
 import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { type Call, CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { withLastUsed } from "../stores/last-used.ts";
 import { readKey } from "../stores/read-key.ts";
 import { unknownEnvironment } from "../stores/read-terms.ts";
 import { failRefused, listStatus, withKeys } from "../stores/with-keys.ts";
@@ -44,8 +45,9 @@ export const keysList: Verb = {
           isWanted(call.text("account"), key.account) &&
           isWanted(wanted, keyState(key, terminal.now())),
       );
-      if (call.flag("json")) printJson(terminal, keyReports(chosen, records));
-      else if (chosen.length > 0) terminal.out(keyTable(chosen, records, terminal));
+      const reports = await withLastUsed(chosen, records, { config, terminal });
+      if (call.flag("json")) printJson(terminal, reports);
+      else if (chosen.length > 0) terminal.out(keyTable(chosen, reports, terminal));
       else if (records.keys.length > 0) terminal.out("No key is like that\n");
       else terminal.out("There are no keys: issue one with `keys create`\n");
       return listStatus(keys);
@@ -65,16 +67,19 @@ export const keysShow: Verb = {
   options: [CONFIG, JSON_FLAG],
   args: ["ID"],
   run: (call, terminal) =>
-    withKeys(call, terminal, async (keys) => {
+    withKeys(call, terminal, async (keys, config) => {
       const records = keys.records();
       const found = findKeys(records, call.args[0] ?? "");
       if (!found.ok) return failRefused(terminal, found);
-      if (found.key !== undefined) return showKey(found.key, records, { call, terminal });
-      if (call.flag("json")) return printJson(terminal, keyReports(found.keys, records));
-      const [only, ...others] = found.keys;
+      const { key, keys: all } = found;
+      const chosen = key === undefined ? all : [key];
+      const reports = await withLastUsed(chosen, records, { config, terminal });
+      if (key !== undefined) return showKey(key, reports, { call, terminal });
+      if (call.flag("json")) return printJson(terminal, reports);
+      const [only, ...others] = all;
       if (only !== undefined && others.length === 0)
-        return showKey(only, records, { call, terminal });
-      terminal.out(keyTable(found.keys, records, terminal));
+        return showKey(only, reports, { call, terminal });
+      terminal.out(keyTable(all, reports, terminal));
       return DONE;
     }),
 };
@@ -89,31 +94,36 @@ export const keysFind: Verb = {
   run: async (call, terminal) => {
     const key = await readKey(call, terminal);
     if (key === undefined) return WRONG_USAGE;
-    return withKeys(call, terminal, async (keys) => {
+    return withKeys(call, terminal, async (keys, config) => {
       const record = keys.find(digestKey(key));
       if (record === undefined) return fail(terminal, FAILED, "This key is not known here");
-      return showKey(record, keys.records(), { call, terminal });
+      const reports = await withLastUsed([record], keys.records(), { config, terminal });
+      return showKey(record, reports, { call, terminal });
     });
   },
 };
 
 function showKey(
   key: KeyRecord,
-  records: Records,
+  [report]: readonly KeyReport[],
   { call, terminal }: { readonly call: Call; readonly terminal: Terminal },
 ): number {
-  const [report] = keyReports([key], records) as [KeyReport];
+  if (report === undefined) return FAILED;
   if (call.flag("json")) return printJson(terminal, report);
   terminal.out(keyText(key, report, terminal));
   return DONE;
 }
 
-function keyTable(keys: readonly KeyRecord[], records: Records, terminal: Terminal): string {
-  const names = ["ID", "NAME", "PLAN", "ENVIRONMENT", "ACCOUNT", "STATE"];
-  const reports = keyReports(keys, records);
+function keyTable(
+  keys: readonly KeyRecord[],
+  reports: readonly KeyReport[],
+  terminal: Terminal,
+): string {
+  const names = ["ID", "NAME", "PLAN", "ENVIRONMENT", "ACCOUNT", "LAST USED", "STATE"];
   const rows = keys.map((key, i) => {
-    const { id, name, plan, environment, account } = reports[i] as KeyReport;
-    return [id, maskKeys(name), plan, environment, account, stateText(key, terminal.now())];
+    const { id, name, plan, environment, account, lastUsed } = reports[i] as KeyReport;
+    const state = stateText(key, terminal.now());
+    return [id, maskKeys(name), plan, environment, account, lastUsedText(lastUsed), state];
   });
   return table(terminal, names, rows);
 }
@@ -129,9 +139,14 @@ function keyText(key: KeyRecord, told: KeyReport, terminal: Terminal): string {
     ["scopes", told.scopes.join(" ") || "none"],
     ["from", told.from.join(" ") || "anywhere"],
     ["created", instant(told.created)],
+    ["last used", lastUsedText(told.lastUsed)],
     ["state", stateText(key, terminal.now())],
   ];
   return `${told.id}\n${rows.map(([name = "", value]) => `  ${name.padEnd(12)} ${value}\n`).join("")}`;
+}
+
+function lastUsedText(day: string | null | undefined): string {
+  return day === undefined ? "unknown" : (day ?? "never");
 }
 
 function stateText(key: KeyRecord, nowMs: number): string {

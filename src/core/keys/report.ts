@@ -1,3 +1,4 @@
+import { dayText } from "../quota/days.ts";
 import type { Ban, Verdict, WindowStanding } from "../quota/decide.ts";
 import { windowLabel } from "../quota/standing.ts";
 import type { Limit } from "../quota/windows.ts";
@@ -55,6 +56,8 @@ export type KeyReport = {
   readonly created: number;
   readonly expires: number | null;
   readonly revoked: number | null;
+  /** The last day of UTC on which it was used, such as 2026-10-21; null where none is known. */
+  readonly lastUsed?: string | null;
 };
 
 /**
@@ -162,6 +165,18 @@ export function keyReports(
   const named = new Map<string, AccountRecord>();
   for (const account of accounts) if (wanted.has(account.id)) named.set(account.id, account);
   return keys.map((key) => keyReport(key, named.get(key.account) as AccountRecord));
+}
+
+/** The same with the last day on which each was used, of those that are known. */
+export function usedReports(
+  keys: readonly KeyRecord[],
+  records: Pick<Records, "accounts">,
+  lastUsed: ReadonlyMap<string, number>,
+): KeyReport[] {
+  return keyReports(keys, records).map((report) => {
+    const day = lastUsed.get(report.id);
+    return { ...report, lastUsed: day === undefined ? null : dayText(day) };
+  });
 }
 
 export type AccountReport = {

@@ -7,7 +7,7 @@ import type { PlanBounds } from "../../core/quota/plan.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { AccountName, Answer, QuotaStore } from "../../stores/interface/quota-store.ts";
-import type { CalledOperation } from "../../telemetry/deprecated-calls.ts";
+import type { CalledOperation, DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
 import type { Log, RequestLine } from "../../telemetry/log.ts";
 import type { Tracing } from "../../telemetry/tracing.ts";
 import type { TrustedProxies } from "../client/client-address.ts";
@@ -88,6 +88,8 @@ export type Gateway = {
   readonly onRequest: (line: RequestLine) => void;
   /** An account that was known has called a deprecated operation, however that was answered. */
   readonly onDeprecated?: (operation: CalledOperation, account: string) => void;
+  /** The deprecated operations that an account calls, as far as this process knows. */
+  readonly deprecatedCalls?: (name: AccountName) => readonly DeprecatedCall[];
   /** A request was decided without the store, or not at all (docs/reference/store.md#away). */
   readonly onWithoutStore: (answer: "local" | "unavailable") => void;
   /** The store, or what stands in for it, answered for a request of that cost. */

@@ -4,6 +4,7 @@ import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/report.ts";
 import { admittedStanding } from "../../core/quota/standing.ts";
 import { askedLimits, type Limit } from "../../core/quota/windows.ts";
+import type { DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway, Served } from "../exchange/served.ts";
 import type { Caller } from "./identify.ts";
@@ -46,7 +47,10 @@ export async function tellStanding(
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });
   }
-  const body = JSON.stringify(usageReport({ account, environment, plan }, answer.verdict, observe));
+  const body = JSON.stringify({
+    ...usageReport({ account, environment, plan }, answer.verdict, observe),
+    deprecated: gateway.deprecatedCalls?.(caller).map(callReport) ?? [],
+  });
   const fields = [
     ...["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))],
     ...["Cache-Control", "no-store", "Age", String(Math.floor(answer.ageMs / 1_000))],
@@ -55,6 +59,10 @@ export async function tellStanding(
   if (!exchange.request.complete) exchange.request.resume();
   exchange.response.writeHead(200, fields);
   exchange.response.end(body);
+}
+
+function callReport({ method, route, requests, last }: DeprecatedCall) {
+  return { method, route, requests, last };
 }
 
 const known = new WeakMap<Served["backends"], readonly Limit[]>();

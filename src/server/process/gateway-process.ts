@@ -18,10 +18,14 @@ import type { Report } from "../../telemetry/log.ts";
 import { type Recall, RecentRefusals } from "../../telemetry/recall.ts";
 import { RecentEvents } from "../../telemetry/recent-events.ts";
 import { Telemetry } from "../../telemetry/telemetry.ts";
+import { Notebook } from "./notebook.ts";
 import { type Engine, RunningGateway, type Spread, type Stores } from "./running-gateway.ts";
 import type { Started, StartOptions } from "./started.ts";
 import { type ProcessStatus, watch } from "./status.ts";
 import { tellBan, tellElsewhere, tellQuota, tellReset } from "./tell-answers.ts";
+
+/** A store that does not answer keeps no gateway from ending. */
+const LAST_NOTES_MS = 1_000;
 
 /** A gateway that is one process of several. */
 export type WorkerGateway = Started & {
@@ -74,14 +78,25 @@ class GatewayProcess implements Engine {
   readonly #gateway: Gateway;
   readonly #serving: Serving;
   readonly watched: Engine["watched"];
-  readonly recall = new RecentRefusals(() => this.#serving.charges);
+  readonly #notebook: Notebook;
+  readonly recall: RecentRefusals;
 
   constructor(config: Config, options: StartOptions & { now: () => number }, stores: Stores) {
     this.#config = config;
     this.#stores = stores;
+    this.#notebook = new Notebook({
+      notes: stores.quotas.notes,
+      keepsDays: () => this.#config.historyMs !== undefined,
+      now: options.now,
+    });
+    this.recall = new RecentRefusals({
+      open: () => this.#serving.charges,
+      tellStore: () => this.#notebook.tell(),
+    });
     this.#gateway = gatewayOf(config, options, {
       ...stores,
       recall: this.recall,
+      notebook: this.#notebook,
       mode: () => this.#mode(),
     });
     this.#serving = new Serving(this.#gateway);
@@ -104,8 +119,9 @@ class GatewayProcess implements Engine {
     return this.#serving.serve(config);
   }
 
-  close(): Promise<void> {
-    return this.#serving.close(0);
+  async close(): Promise<void> {
+    await this.#serving.close(0);
+    await this.#notebook.close();
   }
 
   observe(): ReturnType<Engine["observe"]> {
@@ -134,6 +150,7 @@ class GatewayProcess implements Engine {
     await delay(delayMs, undefined, { signal: hurry }).catch(() => {});
     this.#gateway.draining = "closed";
     await this.#serving.close(hurry.aborted ? 0 : drainMs);
+    await Promise.race([this.#notebook.close(), delay(LAST_NOTES_MS, undefined, { ref: false })]);
   }
 
   cut(): void {
@@ -147,6 +164,7 @@ class GatewayProcess implements Engine {
 
 type Parts = Stores & {
   readonly recall: RecentRefusals;
+  readonly notebook: Notebook;
   /** The `onStoreFailure` in force. */
   readonly mode: () => Config["onStoreFailure"];
 };
@@ -155,7 +173,7 @@ type Parts = Stores & {
 function gatewayOf(
   config: Config,
   { log, now }: StartOptions & { now: () => number },
-  { keys, quotas, counting, telemetry, recall, mode }: Parts,
+  { keys, quotas, counting, telemetry, recall, notebook, mode }: Parts,
 ): Gateway {
   return {
     keys,
@@ -175,9 +193,14 @@ function gatewayOf(
     onRequest: (line) => {
       counting.request(line);
       recall.note(line);
+      notebook.request(line);
       log.request(line);
     },
-    onDeprecated: (operation, account) => recall.calls.note(operation, account, now()),
+    onDeprecated: (operation, account) => {
+      recall.calls.note(operation, account, now());
+      notebook.called(operation, account);
+    },
+    deprecatedCalls: ({ environment, account }) => notebook.callsOf(environment, account),
     onWithoutStore: (answer) => {
       counting.decidedWithoutStore(answer === "unavailable" ? "deny" : mode());
     },

@@ -37,7 +37,9 @@ export type RecallQuestion =
   | { readonly refusal: string }
   | { readonly bansOf: Parameters<Recall["bansOf"]>[0] }
   | { readonly open: true }
-  | { readonly deprecated: true };
+  | { readonly deprecated: true }
+  /** Tell the store now what would be told within a minute. */
+  | { readonly tellStore: true };
 
 export type Recalled = {
   readonly refusal?: RequestLine | undefined;

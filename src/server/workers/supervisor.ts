@@ -130,6 +130,9 @@ class Supervisor implements Engine {
       const answers = await this.#team.recall({ deprecated: true }, ASK_MS_MAX);
       return answers.flatMap(({ deprecated = [] }) => deprecated);
     },
+    tellStore: async () => {
+      await this.#team.recall({ tellStore: true }, ASK_MS_MAX);
+    },
   };
 
   /** The worst of all processes; while none of them serves, this one's own. */

@@ -187,5 +187,7 @@ async function answerFrom(recall: Recall, question: RecallQuestion): Promise<Rec
   if ("refusal" in question) return { refusal: await recall.refusal(question.refusal) };
   if ("bansOf" in question) return { bans: await recall.bansOf(question.bansOf) };
   if ("open" in question) return { open: await recall.open() };
-  return { deprecated: await recall.deprecated() };
+  if ("deprecated" in question) return { deprecated: await recall.deprecated() };
+  await recall.tellStore();
+  return {};
 }

@@ -1,6 +1,7 @@
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import type { Ask, Ban, EarnedBan, Verdict } from "../../core/quota/decide.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
+import type { Notes } from "./notes.ts";
 
 /** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
 export type AccountName = {
@@ -137,6 +138,9 @@ export interface QuotaStore {
    * are left out (docs/reference/history.md). Rejects when the store is away.
    */
   history(names: readonly AccountName[], span: DaySpan): Promise<readonly (readonly DayUsage[])[]>;
+
+  /** The things that gateways notice beside what is decided. */
+  readonly notes: Notes;
 
   /**
    * Makes every gateway forget within a second what it knows of these accounts, as after a raised

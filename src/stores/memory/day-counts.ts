@@ -33,13 +33,16 @@ export class DayCounts {
 
   /** Requests of the account were admitted, for so many units in all. */
   admit(name: AccountName, nowMs: number, requests: number, units: number): void {
-    const counted = this.#counted(name, nowMs);
+    this.#latest = Math.max(this.#latest, dayOf(nowMs));
+    const counted = this.#counted(name, this.#latest);
     counted.admitted += requests;
     counted.units += units;
   }
 
-  refuse(name: AccountName, nowMs: number, requests: number): void {
-    this.#counted(name, nowMs).refused += requests;
+  /** A day that is no longer in memory gives its refusals to the running one. */
+  refuse(name: AccountName, day: number, requests: number): void {
+    this.#latest = Math.max(this.#latest, day);
+    this.#counted(name, this.#days.has(day) ? day : this.#latest).refused += requests;
   }
 
   /** Writes what has changed, and lets go of days that are over or were kept for `keptMs`. */
@@ -87,10 +90,9 @@ export class DayCounts {
     for (const [id, counted] of this.#day(day)) yield { ...accountOf(id), ...counted };
   }
 
-  #counted(name: AccountName, nowMs: number): Counted {
-    this.#latest = Math.max(this.#latest, dayOf(nowMs));
-    this.#changed.add(this.#latest);
-    const counts = this.#day(this.#latest);
+  #counted(name: AccountName, day: number): Counted {
+    this.#changed.add(day);
+    const counts = this.#day(day);
     const id = accountId(name);
     let counted = counts.get(id);
     if (counted === undefined) {

@@ -26,6 +26,7 @@ import { AccountTable, type Entry, newEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
 import { DayCounts } from "./day-counts.ts";
 import { DayFiles } from "./day-files.ts";
+import { MemoryNotes } from "./memory-notes.ts";
 import { readState, type SavedAccount, stateText } from "./state-file.ts";
 
 export type MemoryStoreOptions = {
@@ -55,7 +56,10 @@ const LISTED_AT_ONCE = 10_000;
  */
 export async function createMemoryStore(options: MemoryStoreOptions): Promise<QuotaStore> {
   const { stateFile, now } = options;
-  if (stateFile === undefined) return new MemoryStore(options, [], new DayCounts(undefined));
+  if (stateFile === undefined) {
+    const days = new DayCounts(undefined);
+    return new MemoryStore(options, [], { days, notes: new MemoryNotes(undefined, days) });
+  }
   const lock = await takeLock(stateFile, LOCK_WAIT_MS);
   if (lock === undefined) {
     throw new Error(
@@ -65,12 +69,22 @@ export async function createMemoryStore(options: MemoryStoreOptions): Promise<Qu
   try {
     const days = new DayCounts(new DayFiles(stateFile));
     await days.load(now());
-    return new MemoryStore(options, await readState(stateFile), days, lock.release);
+    const notes = new MemoryNotes(stateFile, days);
+    await notes.load();
+    const { release } = lock;
+    return new MemoryStore(options, await readState(stateFile), { days, notes, release });
   } catch (cause) {
     lock.release();
     throw cause;
   }
 }
+
+type Kept = {
+  readonly days: DayCounts;
+  readonly notes: MemoryNotes;
+  /** Lets go of the state file. */
+  readonly release?: () => void;
+};
 
 class MemoryStore implements QuotaStore {
   readonly #options: MemoryStoreOptions;
@@ -78,6 +92,7 @@ class MemoryStore implements QuotaStore {
   readonly #release: () => void;
   readonly #accounts: AccountTable;
   readonly #days: DayCounts;
+  readonly notes: MemoryNotes;
   #historyMs: number | undefined;
   readonly #timer: NodeJS.Timeout;
   /** Entries of an older era hold limits that may no longer be those of the plan. */
@@ -91,15 +106,16 @@ class MemoryStore implements QuotaStore {
   constructor(
     options: MemoryStoreOptions,
     saved: readonly SavedAccount[],
-    days: DayCounts,
-    release: () => void = () => undefined,
+    { days, notes, release = () => undefined }: Kept,
   ) {
     const { now, report, accountsMax = ACCOUNTS_MAX, everyMs = EVERY_MS } = options;
     this.#options = options;
     this.#now = now;
     this.#release = release;
     this.#days = days;
+    this.notes = notes;
     this.#historyMs = options.historyMs;
+    notes.keepsDays = options.historyMs !== undefined;
     let overflowed = false;
     this.#accounts = new AccountTable(accountsMax, () => {
       if (!overflowed) report("warn", "accounts_full", { accountsMax });
@@ -207,6 +223,7 @@ class MemoryStore implements QuotaStore {
 
   reconfigure({ historyMs }: ReloadedPolicy): void {
     this.#historyMs = historyMs;
+    this.notes.keepsDays = historyMs !== undefined;
   }
 
   /** There is no other gateway on this store. */
@@ -228,16 +245,20 @@ class MemoryStore implements QuotaStore {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#saving;
-    if (this.#changed) await this.#save();
+    if (this.#isChanged) await this.#save();
     this.#release();
   }
 
   #tick(): void {
     if (this.#policy !== "unknown") this.#accounts.sweep(this.#policy, this.#now());
-    if (!this.#changed || this.#saving !== undefined) return;
+    if (!this.#isChanged || this.#saving !== undefined) return;
     this.#saving = this.#save().finally(() => {
       this.#saving = undefined;
     });
+  }
+
+  get #isChanged(): boolean {
+    return this.#changed || this.#days.isChanged || this.notes.isChanged;
   }
 
   /** Never rejects: a full disk must not stop the gateway, and the old file stays whole. */
@@ -248,6 +269,7 @@ class MemoryStore implements QuotaStore {
     try {
       await replaceFile(stateFile, stateText(this.#saved()));
       await this.#saveDays();
+      await this.notes.save();
     } catch (cause) {
       this.#changed = true;
       const trouble = `Cannot write the state file ${stateFile}: ${fileTrouble(cause)}`;

@@ -28,6 +28,7 @@ import { readHistory } from "./history.ts";
 import { BUCKETS, bucketOf, crc16 } from "./keyspace.ts";
 import type { Link } from "./link.ts";
 import { NoOutage } from "./no-outage.ts";
+import { RedisNotes } from "./notes.ts";
 import { connectRedis, type RedisAddress } from "./single-link.ts";
 import { ToldResets } from "./told-resets.ts";
 import { type Eviction, tellLosses, watchEviction } from "./warnings.ts";
@@ -116,6 +117,7 @@ class RedisStore implements QuotaStore {
   readonly #tellLoss: ReturnType<typeof tellLosses>;
   readonly #answers: Answers;
   readonly #outage: Outage;
+  readonly notes: RedisNotes;
   #failure: StoreFailure | undefined;
   #uncertainUnits = 0;
   /** Names this gateway in its markers. */
@@ -129,6 +131,7 @@ class RedisStore implements QuotaStore {
     const answers = new Answers(now);
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#shared = shared;
+    this.notes = new RedisNotes(shared, prefix);
     this.#answers = answers;
     this.#outage =
       options.outage?.({ shared, answers, onUncertain }) ?? new NoOutage(shared, patienceMs);

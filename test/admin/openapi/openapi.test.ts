@@ -171,7 +171,7 @@ describe("/api/openapi.json", () => {
   });
 
   it("describes what a gateway answers: every operation, in its own shape", async () => {
-    await using house = await openHouse({ config: { bans: BANS, plans: PLANS } });
+    await using house = await openHouse({ config: { bans: BANS, plans: PLANS, history: "30d" } });
     const judge = await Judge.of(house);
     await everyAnswer(house, judge);
     const all = judge.operations().map(([path, method]) => `${method.toUpperCase()} ${path}`);
@@ -221,9 +221,10 @@ async function everyAnswer(house: House, judge: Judge): Promise<void> {
   const refused = (await house.ask(key)).headers.get("x-request-id") ?? "";
   await judge.ask(200, "GET /api/explain/{request}", { request: refused });
   await judge.ask(404, "GET /api/explain/{request}", { request: "nobody" });
-  for (const path of ["/api/keys", "/api/accounts", "/api/usage", "/api/deprecations"]) {
-    await judge.ask(200, `GET ${path}`, { query: "?limit=1" });
+  for (const path of ["keys", "accounts", "usage", "deprecations", "history"]) {
+    await judge.ask(200, `GET /api/${path}`, { query: "?limit=1" });
   }
+  await judge.ask(404, "GET /api/history", { query: "?account=nobody" });
   await judge.ask(200, "GET /api/accounts", { query: "?q=ada&order=newest" });
   await judge.ask(400, "GET /api/accounts", { query: "?limit=0" });
   const bans = await judge.ask<unknown[]>(200, "GET /api/bans");

@@ -110,7 +110,7 @@ describe("keys", () => {
     assert.equal(jsonOf<Told>(await keys("show", first.id, "--json")).id, first.id);
     assert.equal(jsonOf<Told[]>(await keys("show", "shop", "--json")).length, 2);
     const people = (await keys("list")).out.split("\n");
-    assert.match(people[0] ?? "", /^ID +NAME +PLAN +ENVIRONMENT +ACCOUNT +STATE$/);
+    assert.match(people[0] ?? "", /^ID +NAME +PLAN +ENVIRONMENT +ACCOUNT +LAST USED +STATE$/);
     assert.equal(people[1]?.indexOf("shop"), people[0]?.indexOf("ACCOUNT"));
   });
 

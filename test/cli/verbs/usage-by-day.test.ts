@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import type { KeyReport } from "../../../src/core/keys/report.ts";
 import type { DayReport } from "../../../src/stores/interface/read-history.ts";
 import { openBackend } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
@@ -11,8 +13,24 @@ const TODAY = () => new Date().toISOString().slice(0, 10);
 
 /** Three accounts that have asked 5, 2 and 0 times, on the store. */
 async function used(store: string): Promise<void> {
-  await using folder = await openFolder();
-  await using backend = await openBackend();
+  await using place = await openPlace(store);
+  const { named, admin } = place;
+  const before = TODAY();
+  await place.ask();
+  await paged(`http://127.0.0.1:${admin}`);
+  await eventually(() => tellsLastUse(named, before), { withinMs: 30_000 });
+  // Asking the admin listener has made the gateway tell its store. A store that all share needs none.
+  if (store !== "memory") await place.gateway.stop();
+  // Over midnight there are two days, and nothing else to see here.
+  if (before === TODAY()) await tellsDays(named, before);
+}
+
+type Named = (...args: string[]) => ReturnType<typeof runVerb>;
+
+async function openPlace(store: string) {
+  const things = new AsyncDisposableStack();
+  const folder = things.use(await openFolder());
+  const backend = things.use(await openBackend());
   const [admin = 0] = await freePorts(1);
   const file = await writeConfig(folder, {
     ...{ admin, store, free: "{ day: 4 }", productionUpstream: backend.port },
@@ -25,25 +43,38 @@ async function used(store: string): Promise<void> {
     const args = ["--env", "production", "--plan", plan, "--account", account, "--json"];
     keys.set(account, jsonOf<{ key: string }>(await named("keys", "create", ...args)).key);
   }
-  await using gateway = startTollgate(["start", "--config", file]);
+  const gateway = things.use(startTollgate(["start", "--config", file]));
   const { urls } = await gateway.line(({ msg }) => msg === "serving");
-  const before = TODAY();
-  for (const [account, times] of Object.entries(ASKED)) {
-    for (let i = 0; i < times; i++) {
-      const headers = { Authorization: `Bearer ${keys.get(account)}` };
-      const { production } = urls as { production: string };
-      await (await fetch(`${production}/v1/pets`, { headers })).text();
+  const ask = async () => {
+    for (const [account, times] of Object.entries(ASKED)) {
+      for (let i = 0; i < times; i++) {
+        const headers = { Authorization: `Bearer ${keys.get(account)}` };
+        const { production } = urls as { production: string };
+        await (await fetch(`${production}/v1/pets`, { headers })).text();
+      }
     }
-  }
+  };
+  return { named, admin, gateway, ask, [Symbol.asyncDispose]: () => things.disposeAsync() };
+}
+
+async function tellsLastUse(named: Named, day: string): Promise<void> {
+  const reports = jsonOf<KeyReport[]>(await named("keys", "list", "--json"));
+  const days = reports.map(({ account, lastUsed }) => [account, lastUsed]);
+  assert.deepEqual(days.sort(), [
+    ["never", null],
+    ["often", day],
+    ["seldom", day],
+  ]);
+}
+
+async function tellsDays(named: Named, day: string): Promise<void> {
   const rows = async (...args: string[]) => {
     const said = await named("usage", "--json", ...args);
     assert.equal(said.status, 0, said.err);
     return jsonOf<DayReport[]>(said);
   };
-  // Over midnight there are two days, and nothing else to see here.
-  if (before !== TODAY()) return;
   const [often, seldom] = await rows("--days", "1");
-  const row = { environment: "production", day: before };
+  const row = { environment: "production", day };
   assert.deepEqual(often, {
     ...{ account: "often", ...row, plan: "free", admitted: 4, units: 4 },
     refused: 1,
@@ -53,21 +84,20 @@ async function used(store: string): Promise<void> {
     refused: 0,
   });
   assert.deepEqual(await rows("seldom", "--days", "30"), [seldom]);
-  assert.deepEqual(await rows("--month", before.slice(0, 7), "--plan", "free"), [often]);
+  assert.deepEqual(await rows("--month", day.slice(0, 7), "--plan", "free"), [often]);
   assert.deepEqual(await rows("--month", "2020-01"), []);
   assert.deepEqual(await rows("--days", "2", "--env", "staging"), []);
-  const { out } = await named("usage", "--csv", "--month", before.slice(0, 7));
+  const { out } = await named("usage", "--csv", "--month", day.slice(0, 7));
   assert.deepEqual(out.split("\r\n"), [
     "account,environment,plan,day,admitted,units,refused",
-    `often,production,free,${before},4,4,1`,
-    `seldom,production,pro,${before},2,2,0`,
+    `often,production,free,${day},4,4,1`,
+    `seldom,production,pro,${day},2,2,0`,
     "",
   ]);
   const table = await named("usage", "seldom", "--days", "1");
   assert.match(table.out, /^ACCOUNT .*\nseldom +production +pro +\d{4}-\d\d-\d\d +2 +2 +0\n$/);
   const unknown = await named("usage", "nobody", "--days", "1");
   assert.deepEqual([unknown.status, unknown.out], [1, ""]);
-  await paged(`http://127.0.0.1:${admin}`);
 }
 
 /** One row a page: the whole list, by the addresses in Link. */

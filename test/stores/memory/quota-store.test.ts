@@ -1,10 +1,13 @@
 import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
 import { describeQuotaStore } from "../interface/quota-store.ts";
 import { describeHistory } from "../interface/quota-store-history.ts";
-import { DAY } from "../interface/quota-store-kit.ts";
+import { DAY, type OpenQuotaStore } from "../interface/quota-store-kit.ts";
+import { describeNotes } from "../interface/quota-store-notes.ts";
 
 const report = () => {};
 describeQuotaStore("The memory store", (now) => createMemoryStore({ now, report }));
-describeHistory("The memory store", (now) => {
+const withDays: OpenQuotaStore = (now) => {
   return createMemoryStore({ now, report, historyMs: 400 * DAY });
-});
+};
+describeHistory("The memory store", withDays);
+describeNotes("The memory store", withDays);

@@ -2,7 +2,8 @@ import { afterAll, beforeAll } from "vitest";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { describeQuotaStore } from "../interface/quota-store.ts";
 import { describeHistory } from "../interface/quota-store-history.ts";
-import { DAY } from "../interface/quota-store-kit.ts";
+import { DAY, type OpenQuotaStore } from "../interface/quota-store-kit.ts";
+import { describeNotes } from "../interface/quota-store-notes.ts";
 import { open } from "./redis-kit.ts";
 
 let server: TestRedis;
@@ -12,7 +13,9 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 describeQuotaStore("The Redis store", async (now) => (await open(server.address, { now })).store);
-describeHistory("The Redis store", async (now) => {
+const withDays: OpenQuotaStore = async (now) => {
   const prefix = `history${performance.now()}`;
   return (await open(server.address, { now, prefix, historyMs: 400 * DAY })).store;
-});
+};
+describeHistory("The Redis store", withDays);
+describeNotes("The Redis store", withDays);

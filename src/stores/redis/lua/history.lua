@@ -5,7 +5,7 @@
 -- list of small numbers, at most 24 bytes a day. Follows account.lua.
 
 local find = string.find
-local ADMITTED, BEYOND = 0, 1
+local ADMITTED, BEYOND, REFUSED = 0, 1, 2
 -- Redis says so where a slot is on its way to another node and this key of it is not on this one.
 local ELSEWHERE = 'non local key'
 

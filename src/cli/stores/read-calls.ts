@@ -1,0 +1,19 @@
+import type { Config } from "../../config/config.ts";
+import { deprecatedOperations } from "../../config/deprecations.ts";
+import { openQuotaStore } from "../../stores/open.ts";
+import type { DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
+import type { AccountAnswer } from "./accounts.ts";
+
+/** The calls of deprecated operations that all gateways told the store they share. */
+export async function readCalls(config: Config): Promise<AccountAnswer<readonly DeprecatedCall[]>> {
+  const quotas = await openQuotaStore(config, { now: Date.now, report: () => {} });
+  try {
+    return { ok: true, value: await quotas.notes.calls(deprecatedOperations(config)) };
+  } catch (error) {
+    const where = config.store.kind === "memory" ? "memory" : config.store.shown;
+    const why = error instanceof Error ? error.message : String(error);
+    return { ok: false, message: `Cannot ask the store ${where}: ${why}` };
+  } finally {
+    await quotas.close();
+  }
+}

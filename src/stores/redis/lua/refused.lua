@@ -1,0 +1,19 @@
+-- Adds refused requests to days of accounts. Follows account.lua and history.lua.
+--
+-- KEYS    one hash per account
+-- ARGV 1  the clock, see account.lua
+--      2  for how many ms the usage of each day is kept
+--         then one text per key: "day requests"
+-- Where the month of an account is on another node its requests are not counted: they are no part of
+-- the law.
+
+local now, late = clock(ARGV[1])
+if late then return late end
+
+local kept = tonumber(ARGV[2])
+for i, key in ipairs(KEYS) do
+  local day, requests = match(ARGV[i + 2], '^(%d+) (%d+)$')
+  local hash, field, life = place(key, tonumber(day), kept, now)
+  increase_day(hash, field + REFUSED, tonumber(requests), life)
+end
+return now

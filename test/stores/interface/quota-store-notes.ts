@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { dayOf } from "../../../src/core/quota/days.ts";
+import type { DeprecatedCall } from "../../../src/telemetry/deprecated-calls.ts";
+import { Bench, type OpenQuotaStore, START } from "./quota-store-kit.ts";
+
+const TODAY = dayOf(START);
+const OLD = { environment: "production", method: "GET", route: "/v1/old" };
+const OLDER = { ...OLD, route: "/v1/older" };
+
+function call(account: string, requests: number, last: number, of = OLD): DeprecatedCall {
+  return { ...of, account, requests, last };
+}
+
+/** The promises of Notes: `open` gives a store that keeps days. */
+export function describeNotes(engine: string, open: OpenQuotaStore): void {
+  const bench = new Bench(open);
+
+  describe(`${engine} takes notes`, () => {
+    it("of refused requests, beside what was admitted that day", async () => {
+      const { store, name } = await bench.start();
+      const other = { ...name, account: `${name.account}x` };
+      await store.spend(name, { limits: [{ window: "day", limit: 9 }], bans: undefined, units: 1 });
+      for (const requests of [2, 5]) {
+        const left = await store.notes.addRefused([
+          { name, day: TODAY, requests },
+          { name: other, day: TODAY, requests: 1 },
+        ]);
+        assert.deepEqual(left, []);
+      }
+      const [days, others] = await store.history([name, other], { from: TODAY, to: TODAY });
+      assert.deepEqual(days, [{ day: TODAY, admitted: 1, units: 1, refused: 7 }]);
+      assert.deepEqual(others, [{ day: TODAY, admitted: 0, units: 0, refused: 2 }]);
+    });
+
+    it("of the last day of each key, which never goes back", async () => {
+      const { store } = await bench.start();
+      const { notes } = store;
+      await notes.addUsed([
+        { key: "k_one", day: TODAY },
+        { key: "k_two", day: TODAY - 1 },
+      ]);
+      await notes.addUsed([
+        { key: "k_one", day: TODAY - 1 },
+        { key: "k_two", day: TODAY },
+      ]);
+      const found = await notes.lastUsed(["k_two", "k_one", "k_none"]);
+      assert.deepEqual(
+        [...found],
+        [
+          ["k_two", TODAY],
+          ["k_one", TODAY],
+        ],
+      );
+    });
+
+    it("of calls by account and operation, added up, with the last instant", async () => {
+      const { store } = await bench.start();
+      const { notes } = store;
+      assert.deepEqual(await notes.addCalls([call("a", 2, 100), call("b", 1, 90, OLDER)]), [
+        call("a", 2, 100),
+        call("b", 1, 90, OLDER),
+      ]);
+      assert.deepEqual(await notes.addCalls([call("b", 1, 95), call("a", 3, 80)]), [
+        call("b", 1, 95),
+        call("a", 5, 100),
+      ]);
+      const told = [...(await notes.calls([OLD]))].sort((a, b) => (a.account < b.account ? -1 : 1));
+      assert.deepEqual(told, [call("a", 5, 100), call("b", 1, 95)]);
+      assert.deepEqual(await notes.calls([OLDER]), [call("b", 1, 90, OLDER)]);
+      assert.deepEqual(await notes.calls([]), []);
+    });
+
+    it("of at most 10,000 accounts an operation", async () => {
+      const { store } = await bench.start();
+      const many = Array.from({ length: 10_001 }, (_, i) => call(`a${i}`, 1, i));
+      await store.notes.addCalls(many);
+      assert.equal((await store.notes.calls([OLD])).length, 10_000);
+    });
+  });
+}
