@@ -23,7 +23,7 @@ const SECTIONS = [
   { path: "backends", name: "Backends", view: backendsView },
   { path: "deprecations", name: "Going away", view: deprecationsView },
   { path: "events", name: "Events", view: eventsView },
-  { path: "explain", name: "Explain", view: explainView, needs: "GET /api/explain/:id" },
+  { path: "explain", name: "Explain", view: explainView, needs: "GET /api/explain/:request" },
   { path: "configuration", name: "Configuration", view: configurationView },
 ];
 

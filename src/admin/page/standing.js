@@ -12,7 +12,7 @@ export async function drawUsage({ api, id, usage, reload }) {
     fill(usage, failure(error));
     return;
   }
-  const { windows, strikes, ban } = report;
+  const { windows, observed = [], strikes, ban } = report;
   const text = JSON.stringify(report);
   if (usage.dataset.shown === text && usage.firstChild) return;
   usage.dataset.shown = text;
@@ -28,7 +28,7 @@ export async function drawUsage({ api, id, usage, reload }) {
         `, offence ${count(ban.offences)} `,
         button("Lift the ban", () => liftBan(api, id, reload)),
       ),
-    el("div", { class: "meters" }, ...windows.map(meterOf)),
+    el("div", { class: "meters" }, ...windows.map(meterOf), ...observed.map(watchedOf)),
     el("p", { class: "hint" }, strikes === 1 ? "1 strike" : `${count(strikes)} strikes`),
   );
 }
@@ -53,6 +53,27 @@ function meterOf({ window, limit, used, remaining, reset }) {
       class: share >= 1 ? "full" : share >= 0.8 ? "near" : "",
     }),
     el("p", { class: "hint" }, `${count(remaining)} left, anew `, time(reset)),
+  );
+}
+
+/** A limit that is only observed: it refuses nothing, and may be exceeded. */
+function watchedOf({ window, limit, used, reset }) {
+  return el(
+    "div",
+    { class: "meter", "data-observed": window },
+    el(
+      "div",
+      { class: "meter-head" },
+      el("strong", {}, `${window}, observed`),
+      el("span", {}, `${count(used)} of ${count(limit)}`),
+    ),
+    el("meter", {
+      min: 0,
+      max: Math.max(1, limit),
+      value: Math.min(used, limit),
+      "aria-label": `${count(used)} of an observed limit of ${count(limit)} a ${window}`,
+    }),
+    el("p", { class: "hint" }, "refuses nothing, anew ", time(reset)),
   );
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { TABLE } from "../../../src/admin/api/table.ts";
 import { codeOf, longFunctions } from "../../support/source.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
@@ -57,6 +58,19 @@ describe("the files of the page", () => {
       const elsewhere = /https?:\/\/(?!www\.w3\.org\/2000\/svg")/.exec(read(name));
       assert.equal(elsewhere, null, name);
     }
+  });
+
+  it("name no route that the API does not have", () => {
+    const routes = new Set(TABLE.map(({ method, template }) => `${method} ${template}`));
+    const named = MODULES.flatMap((name) => {
+      const found = read(name).matchAll(/"((?:GET|POST|PATCH|DELETE) \/api\/[^"]*)"/g);
+      return [...found].map(([, route = ""]) => route);
+    });
+    assert.ok(named.length > 5);
+    assert.deepEqual(
+      named.filter((route) => !routes.has(route)),
+      [],
+    );
   });
 
   it("are the only files: no other is reached, by whatever path", async () => {
