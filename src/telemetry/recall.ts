@@ -1,5 +1,6 @@
 import { type Strike, strikesAmong } from "../core/quota/explain.ts";
 import { type DeprecatedCall, DeprecatedCalls } from "./deprecated-calls.ts";
+import { Latest } from "./latest.ts";
 import type { RequestLine } from "./log.ts";
 
 /** Refusals that are kept of accounts, of all others, and bans: the oldest leave first. */
@@ -52,8 +53,8 @@ type Process = {
 
 /** The refusals and bans of this process. */
 export class RecentRefusals implements Recall {
-  readonly #ofAccounts = new Map<string, RequestLine>();
-  readonly #others = new Map<string, RequestLine>();
+  readonly #ofAccounts = new Latest<RequestLine>(REFUSALS_MAX);
+  readonly #others = new Latest<RequestLine>(OTHERS_MAX);
   #bans: EarnedBan[] = [];
   readonly calls = new DeprecatedCalls();
   readonly #process: Process;
@@ -67,9 +68,7 @@ export class RecentRefusals implements Recall {
     if (line.code === undefined) return;
     // Requests without a key must not push out the refusals of those with one.
     const known = line.account === undefined ? this.#others : this.#ofAccounts;
-    known.set(line.id, line);
-    const max = line.account === undefined ? OTHERS_MAX : REFUSALS_MAX;
-    if (known.size > max) known.delete(known.keys().next().value as string);
+    known.add(line);
   }
 
   /** A ban was earned at this instant, in Unix milliseconds. */
@@ -92,7 +91,8 @@ export class RecentRefusals implements Recall {
   }
 
   async refusal(id: string): Promise<RequestLine | undefined> {
-    return this.#ofAccounts.get(id) ?? this.#others.get(id);
+    const isAsked = (line: RequestLine) => line.id === id;
+    return this.#ofAccounts.all().find(isAsked) ?? this.#others.all().find(isAsked);
   }
 
   /** The line of the request that earned a ban is written after it: it is found here. */
@@ -107,7 +107,8 @@ export class RecentRefusals implements Recall {
   }
 
   #linesOf(named: Named): RequestLine[] {
-    return [...this.#ofAccounts.values()]
+    return this.#ofAccounts
+      .all()
       .filter(({ account, env }) => account === named.account && env === named.environment)
       .sort((a, b) => (a.decidedAt ?? 0) - (b.decidedAt ?? 0));
   }
