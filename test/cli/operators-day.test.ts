@@ -50,8 +50,8 @@ class Desk {
 
   async init(backend: Backend): Promise<void> {
     await this.read("init", "--upstream", backend.origin);
-    const admin = `admin: { listen: "127.0.0.1:${this.#admin}" }\n`;
-    await this.edit((text) => `${text.replace("8080", String(this.#listen))}${admin}`);
+    const more = `admin: { listen: "127.0.0.1:${this.#admin}" }\nhistory: 400d\n`;
+    await this.edit((text) => `${text.replace("8080", String(this.#listen))}${more}`);
   }
 
   async start(): Promise<void> {
@@ -210,17 +210,13 @@ async function billed(desk: Desk, account: string, backend: Backend): Promise<vo
     .filter((line) => line.account === account)
     .reduce((sum, line) => sum + (line.charged ?? 0), 0);
   assert.equal(charged, backend.seen.length);
-  const bill = (await desk.read("usage", account, "--csv")).trim().split("\r\n");
-  const [names = "", ...rows] = bill.length > 1 ? bill : (bill[0] ?? "").split("\n");
-  assert.match(names, /^account,environment,plan,window,used/);
-  const day = rows.find((row) => row.split(",")[3] === "day")?.split(",");
-  // At midnight a new day begins, and with it another count.
-  const days = new Set(lines.map((line) => utcDayOf(line)));
-  if (days.size === 1) assert.equal(Number(day?.[4]), charged, bill.join("\n"));
+  const month = new Date().toISOString().slice(0, 7);
+  const bill = (await desk.read("usage", "--month", month, "--csv")).trim().split(/\r?\n/);
+  const [names = "", ...rows] = bill.map((row) => row.split(","));
+  const name = "account,environment,plan,day,admitted,units,refused";
+  assert.equal(String(names), name, bill.join("\n"));
+  const units = rows.reduce((sum, row) => sum + (row[0] === account ? Number(row[5]) : 0), 0);
+  assert.equal(units, charged, bill.join("\n"));
   const balance = await desk.type<{ charged: number; drift: unknown[] }>("audit", "--log", log);
   assert.deepEqual([balance.charged, balance.drift], [charged, []]);
-}
-
-function utcDayOf(line: string): string {
-  return new Date((JSON.parse(line) as { time: number }).time).toISOString().slice(0, 10);
 }
