@@ -95,6 +95,7 @@ describe("the rows", () => {
     const metrics = createMetrics({
       version: "1.2.3",
       inFlight: () => 0,
+      connections: () => 0,
       tunnels: () => 0,
       upstreams: () => [],
       storeUp: () => true,

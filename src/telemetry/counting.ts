@@ -47,6 +47,8 @@ export function createCounting(): Counting {
     configured: (config, nowMs) => {
       configuration = { hash: config.hash, configuredMs: nowMs };
       deprecated = deprecatedIn(config);
+      // A counter that appears with its first ban would hide it.
+      for (const { name } of config.environments) tallies.bans.cell(name);
     },
     reloaded: (result) => add(tallies.reloads.cell(result)),
     tallies,

@@ -40,6 +40,7 @@ export function newTallies() {
     charged: counts("charged_total"),
     forwards: counts("forwards_total"),
     failures: counts("auth_failures_total"),
+    refusals: counts("refusals_total"),
     deprecated: counts("deprecated_requests_total"),
     observed: counts("observed_refusals_total"),
     bans: counts("bans_total"),
@@ -62,6 +63,7 @@ export function count(tallies: Tallies, deprecated: Deprecated, line: RequestLin
   tallies.charged.cell(env).value += line.charged;
   tallies.forwards.cell(env).value += line.forwards;
   for (const window of line.observed ?? []) add(tallies.observed.cell(env, plan, window));
+  if (line.code !== undefined) add(tallies.refusals.cell(env, line.code));
   if (line.code === "key_missing" || line.code === "key_invalid") {
     add(tallies.failures.cell(env, line.code));
   }

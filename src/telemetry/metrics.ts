@@ -43,6 +43,12 @@ export const METRICS = {
     help: "Requests without a valid API key.",
     meaning: "`reason` is `key_missing` or `key_invalid`",
   },
+  refusals_total: {
+    type: "counter",
+    labels: ["env", "code"],
+    help: "Requests that the gateway refused, by the code of the refusal.",
+    meaning: "`code` is that of the [refusal](refusals.md), such as `rate_limited`",
+  },
   deprecated_requests_total: {
     type: "counter",
     labels: ["env", "route"],
@@ -54,6 +60,12 @@ export const METRICS = {
     help: "Requests that an observed limit would have refused.",
   },
   bans_total: { type: "counter", labels: ["env"], help: "Bans imposed on accounts." },
+  connections_open: {
+    type: "gauge",
+    labels: [],
+    help: "Connections of clients that are open now.",
+    meaning: "`limits.connections` is the most for each listener",
+  },
   tunnels_open: {
     type: "gauge",
     labels: [],

@@ -7,6 +7,8 @@ import type { Count, LabelValue, Tally } from "./tally.ts";
 export type Watched = {
   readonly version: string;
   readonly inFlight: () => number;
+  /** Connections of clients. */
+  readonly connections: () => number;
   /** WebSocket tunnels, which are in flight too. */
   readonly tunnels: () => number;
   readonly upstreams: () => Iterable<{
@@ -52,9 +54,11 @@ export function readingsOf(
     charged_total: counted(tallies.charged),
     forwards_total: counted(tallies.forwards),
     auth_failures_total: counted(tallies.failures),
+    refusals_total: counted(tallies.refusals),
     deprecated_requests_total: counted(tallies.deprecated),
     observed_refusals_total: counted(tallies.observed),
     bans_total: counted(tallies.bans),
+    connections_open: one(watched.connections),
     tunnels_open: one(watched.tunnels),
     upstream_up: () => upstreamsUp(watched),
     store_up: one(() => (watched.storeUp() ? 1 : 0)),

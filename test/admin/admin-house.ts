@@ -149,9 +149,10 @@ async function readConfig(
   return { config: loaded.config, directory };
 }
 
-const UNWATCHED: Omit<Watched, "storeUp"> = {
+export const UNWATCHED: Omit<Watched, "storeUp"> = {
   version: "0.0.0",
   inFlight: () => 0,
+  connections: () => 0,
   tunnels: () => 0,
   upstreams: () => [],
   storeUnsafePolicy: () => false,

@@ -11,6 +11,7 @@ import { assertConventions, samplesOf, scrape } from "./scrape.ts";
 const WATCHED: Watched = {
   version: "1.2.3",
   inFlight: () => 7,
+  connections: () => 5,
   tunnels: () => 3,
   upstreams: () => [
     { environment: "production", origin: "http://user:canary@127.0.0.1:9001", up: true },
@@ -107,6 +108,8 @@ describe("metrics", () => {
     }
     const samples = await scrape(metrics);
     const failures = [...samples].filter(([name]) => name.startsWith("tollgate_auth_failures"));
+    assert.equal(samples.get('tollgate_refusals_total{env="production",code="key_invalid"}'), 2);
+    assert.equal(samples.get('tollgate_refusals_total{env="production",code="rate_limited"}'), 1);
     assert.deepEqual(failures, [
       ['tollgate_auth_failures_total{env="production",reason="key_missing"}', 1],
       ['tollgate_auth_failures_total{env="production",reason="key_invalid"}', 2],
@@ -144,6 +147,7 @@ describe("metrics", () => {
     assert.equal(samples.get("tollgate_store_up"), 1);
     assert.equal(samples.get("tollgate_log_dropped_total"), 3);
     assert.equal(samples.get("tollgate_http_requests_in_flight"), 7);
+    assert.equal(samples.get("tollgate_connections_open"), 5);
     assert.equal(samples.get('tollgate_build_info{version="1.2.3"}'), 1);
     const upstream = (env: string, origin: string) =>
       samples.get(`tollgate_upstream_up{env="${env}",upstream="${origin}"}`);
@@ -152,8 +156,10 @@ describe("metrics", () => {
     assert.equal((await metrics.render()).includes("canary"), false);
   });
 
-  it("start the counters of reloads, modes and nothing else at 0", async () => {
+  it("start the counters of reloads, modes, and bans of each environment at 0", async () => {
     const metrics = createMetrics(WATCHED);
+    metrics.configured(configWith("aa", false), 0);
+    assert.equal((await scrape(metrics)).get('tollgate_bans_total{env="production"}'), 0);
     metrics.reloaded("failure");
     metrics.decidedWithoutStore("local");
     metrics.banned("production");

@@ -85,6 +85,10 @@ export class Listener implements ServerHandler {
     return this.#timeouts.charges();
   }
 
+  connections(): number {
+    return this.#connections.size;
+  }
+
   tunnels(): number {
     return this.#tunnels.size;
   }

@@ -37,6 +37,11 @@ export class Serving {
     return [...this.#listeners.values()].flatMap((listener) => listener.charges());
   }
 
+  /** Connections of clients. */
+  get connections(): number {
+    return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.connections(), 0);
+  }
+
   get tunnels(): number {
     return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.tunnels(), 0);
   }

@@ -16,6 +16,7 @@ export type ProcessStatus = {
 
 export type Gauges = {
   readonly inFlight: number;
+  readonly connections: number;
   readonly tunnels: number;
   readonly upstreams: readonly UpstreamUp[];
   readonly storeUp: boolean;
@@ -37,6 +38,7 @@ export function watch(
 ): Omit<Watched, "version" | "logDropped" | "eventsDropped" | "telemetryDropped"> {
   return {
     inFlight: () => serving.active,
+    connections: () => serving.connections,
     tunnels: () => serving.tunnels,
     upstreams: () => serving.upstreams(),
     storeUp: () => quotas.health().ok,
@@ -50,6 +52,7 @@ export function watch(
 export function readGauges(watched: Omit<Watched, "version">): Gauges {
   return {
     inFlight: watched.inFlight(),
+    connections: watched.connections(),
     tunnels: watched.tunnels(),
     upstreams: [...watched.upstreams()],
     storeUp: watched.storeUp(),
@@ -76,6 +79,7 @@ export function sumGauges(all: readonly Gauges[]): Gauges {
   }
   return {
     inFlight: sum(({ inFlight }) => inFlight),
+    connections: sum(({ connections }) => connections),
     tunnels: sum(({ tunnels }) => tunnels),
     upstreams: [...upstreams.values()],
     storeUp: all.every(({ storeUp }) => storeUp),

@@ -90,6 +90,7 @@ class Supervisor implements Engine {
     this.#cache = cache;
     this.watched = {
       inFlight: () => team.gauges.inFlight,
+      connections: () => team.gauges.connections,
       tunnels: () => team.gauges.tunnels,
       upstreams: () => team.gauges.upstreams,
       storeUp: () => team.gauges.storeUp,

@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { parse, stringify } from "yaml";
+import { isOnPath } from "../../scripts/needs.ts";
+import { createMetrics } from "../../src/admin/prometheus.ts";
+import { METRICS } from "../../src/telemetry/metrics.ts";
+import { UNWATCHED } from "../admin/admin-house.ts";
+import { startProgram } from "../support/gateway/processes.ts";
+import { readExample } from "./example-file.ts";
+
+const EXAMPLES = new URL("../../examples/", import.meta.url).pathname;
+
+const WATCHED = { ...UNWATCHED, storeUp: () => true };
+
+type Panel = {
+  readonly id: number;
+  readonly title: string;
+  readonly type: string;
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; h: number };
+  readonly targets?: readonly { readonly expr: string }[];
+};
+type Dashboard = {
+  readonly panels: readonly Panel[];
+  readonly templating: { readonly list: readonly { readonly name: string; query: unknown }[] };
+};
+type Rule = { readonly alert: string; readonly expr: string };
+
+const dashboard = JSON.parse(readExample("grafana/tollgate.json")) as Dashboard;
+const rules = (parse(readExample("prometheus/alerts.yaml")) as { groups: { rules: Rule[] }[] })
+  .groups[0]?.rules as Rule[];
+const { tests } = parse(readExample("prometheus/alerts.test.yaml")) as {
+  tests: { name: string; input_series: { series: string }[] }[];
+};
+
+const queries = dashboard.panels.flatMap(({ title, targets = [] }) =>
+  targets.map(({ expr }) => [title, expr] as const),
+);
+const variables = dashboard.templating.list.map(({ name, query }) => {
+  return [`$${name}`, typeof query === "string" ? query : (query as { query: string }).query];
+});
+
+/** The labels of each metric that a gateway tells, and those that a scrape adds. */
+async function told(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const scraped = ["job", "instance"];
+  const all = new Map<string, ReadonlySet<string>>([["up", new Set(scraped)]]);
+  for (const [name, { type, labels }] of Object.entries(METRICS)) {
+    const suffixes = type === "histogram" ? ["_bucket", "_sum", "_count"] : [""];
+    for (const suffix of suffixes) {
+      const own = suffix === "_bucket" ? ["le", ...labels] : labels;
+      all.set(`tollgate_${name}${suffix}`, new Set([...scraped, ...own]));
+    }
+  }
+  const text = await createMetrics(WATCHED).render();
+  for (const [, name = ""] of text.matchAll(/^((?:process|nodejs)_\w+)/gm)) {
+    all.set(name, new Set(scraped));
+  }
+  return all;
+}
+
+/** Metrics of a query with the labels that it asks them for; and labels by which it sums. */
+function partsOf(query: string) {
+  const metrics = [...query.matchAll(/\b((?:tollgate|process|nodejs)_\w+|up(?=\{))(\{[^}]*\})?/g)];
+  const sums = [...query.matchAll(/\b(?:by|without) \(([^)]*)\)/g)];
+  return {
+    metrics: metrics.map(([, name = "", matchers = ""]) => ({
+      name,
+      labels: [...matchers.matchAll(/(\w+)\s*(?:=~|!~|!=|=)/g)].map(([, label = ""]) => label),
+    })),
+    by: sums.flatMap(([, labels = ""]) => labels.split(",").map((label) => label.trim())),
+  };
+}
+
+describe("Every query of the examples", () => {
+  const all = [
+    ...queries,
+    ...variables,
+    ...rules.map(({ alert, expr }) => [alert, expr] as const),
+    ...tests.flatMap(({ name, input_series }) =>
+      input_series.map(({ series }) => [name, series] as const),
+    ),
+  ];
+  it("names metrics that a gateway tells, and labels that they have", async () => {
+    const known = await told();
+    assert.ok(all.length > 60);
+    for (const [where = "", query = ""] of all) {
+      const { metrics, by } = partsOf(query);
+      if (where.startsWith("$") && metrics.length === 0) continue;
+      assert.ok(metrics.length > 0, `${where}: no metric in ${query}`);
+      for (const { name, labels } of metrics) {
+        const has = known.get(name);
+        assert.ok(has !== undefined, `${where}: there is no ${name}`);
+        const wrong = [...labels, ...by].filter((label) => !has.has(label));
+        assert.deepEqual(wrong, [], `${where}: labels that ${name} does not have`);
+      }
+    }
+  });
+
+  it("leaves out no metric that can tell of trouble", () => {
+    const text = JSON.stringify([queries, rules]);
+    const missing = Object.keys(METRICS).filter((name) => !text.includes(`tollgate_${name}`));
+    // The number of workers and the time of the last reload are for people who look them up.
+    const wanted = ["config_last_reload_success_timestamp_seconds", "workers"];
+    assert.deepEqual(missing.toSorted(), wanted);
+  });
+});
+
+describe("The dashboard", () => {
+  it("has panels that do not lie upon each other, each with a number of its own", () => {
+    const ids = new Set(dashboard.panels.map(({ id }) => id));
+    assert.equal(ids.size, dashboard.panels.length);
+    const taken = new Set<string>();
+    for (const { title, gridPos } of dashboard.panels) {
+      const { x, y, w, h } = gridPos;
+      assert.ok(x + w <= 24, title);
+      for (let i = x; i < x + w; i++) {
+        for (let j = y; j < y + h; j++) {
+          assert.ok(!taken.has(`${i} ${j}`), `${title} lies upon another panel`);
+          taken.add(`${i} ${j}`);
+        }
+      }
+    }
+  });
+
+  it("knows every variable that it uses", () => {
+    const known = new Set(["$__rate_interval", ...variables.map(([name]) => name)]);
+    for (const [title, query] of queries) {
+      for (const [name] of query.matchAll(/\$\w+/g))
+        assert.ok(known.has(name), `${title}: ${name}`);
+    }
+  });
+});
+
+it("each alert is tested with figures that it is for, and with figures that it is not for", () => {
+  const wanted = rules.flatMap(({ alert }) => [`${alert} fires`, `${alert} stays silent`]);
+  assert.deepEqual(
+    tests.map(({ name }) => name),
+    wanted,
+  );
+});
+
+describe.skipIf(!isOnPath("promtool"))("promtool", () => {
+  const promtool = async (args: readonly string[], stdin = "") => {
+    const { code, stdout, stderr } = await startProgram("promtool", args, { stdin }).exited;
+    assert.equal(code, 0, stdout + stderr);
+    return stdout + stderr;
+  };
+
+  it("takes the alerts and the configuration, and finds each alert as its test says", async () => {
+    const folder = join(EXAMPLES, "prometheus");
+    await promtool(["check", "config", join(folder, "prometheus.yaml")]);
+    await promtool(["test", "rules", join(folder, "alerts.test.yaml")]);
+  });
+
+  it("takes every query of the dashboard", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "tollgate-rules-"));
+    try {
+      const recorded = queries.map(([, query], i) => ({
+        record: `query:${i}`,
+        expr: query.replaceAll("$__rate_interval", "5m").replaceAll(/\$\w+/g, ".*"),
+      }));
+      const file = join(folder, "rules.yaml");
+      await writeFile(file, stringify({ groups: [{ name: "queries", rules: recorded }] }));
+      await promtool(["check", "rules", file]);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  it("finds nothing to say of the metrics of a gateway", async () => {
+    const metrics = createMetrics({ ...WATCHED, workers: () => ({ serving: 2, restarts: 1 }) });
+    metrics.configured({ hash: "aa", environments: [] }, 0);
+    assert.equal(await promtool(["check", "metrics"], await metrics.render()), "");
+  });
+});
