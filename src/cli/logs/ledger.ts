@@ -1,3 +1,4 @@
+import { dayOf } from "../../core/quota/days.ts";
 import { WINDOWS, type WindowName, windowStart } from "../../core/quota/windows.ts";
 import type { PastEvent, PastRequest } from "../../telemetry/read-log.ts";
 
@@ -8,6 +9,8 @@ export type LedgerAccount = {
   readonly account: string;
   readonly environment: string;
   readonly sums: Partial<Record<WindowName, Sum>>;
+  /** Units charged, by day of UTC since 1970. */
+  readonly days: Map<number, number>;
 };
 
 /**
@@ -17,6 +20,7 @@ export type LedgerAccount = {
 export class Ledger {
   readonly #accounts = new Map<string, LedgerAccount>();
   charged = 0;
+  #firstDay: number | undefined;
 
   /** Charges that were decided after `untilMs` are left out: the store was asked before. */
   add({ env, account, charged, decidedAt }: PastRequest, untilMs = Number.POSITIVE_INFINITY): void {
@@ -25,6 +29,19 @@ export class Ledger {
     this.charged += charged;
     const known = this.#accountOf(env, account);
     for (const window of WINDOWS) addTo(known, window, { atMs: decidedAt, charged, reset: 0 });
+    const day = dayOf(decidedAt);
+    known.days.set(day, (known.days.get(day) ?? 0) + charged);
+    this.#firstDay = Math.min(day, this.#firstDay ?? day);
+  }
+
+  /** The first day on which anything was charged. */
+  get firstDay(): number | undefined {
+    return this.#firstDay;
+  }
+
+  /** The units that the account was charged on a day. */
+  chargedOn(environment: string, account: string, day: number): number {
+    return this.#accounts.get(`${environment}:${account}`)?.days.get(day) ?? 0;
   }
 
   /** A reset takes units out of the count, and none out of what was charged. */
@@ -56,7 +73,7 @@ export class Ledger {
     const id = `${environment}:${account}`;
     let known = this.#accounts.get(id);
     if (known === undefined) {
-      known = { account, environment, sums: {} };
+      known = { account, environment, sums: {}, days: new Map() };
       this.#accounts.set(id, known);
     }
     return known;

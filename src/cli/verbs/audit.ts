@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
 import type { UsageReport } from "../../core/keys/report.ts";
+import { dayOf } from "../../core/quota/days.ts";
 import { WINDOWS } from "../../core/quota/windows.ts";
 import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
+import { DAYS_MAX } from "../../stores/interface/read-history.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { openProgress } from "../frame/progress.ts";
@@ -12,6 +14,7 @@ import { type Call, CONFIG, JSON_FLAG, LOG, logFilesOf, type Verb } from "../fra
 import { type Balance, balances } from "../logs/balance.ts";
 import { Ledger } from "../logs/ledger.ts";
 import { Missing } from "../logs/missing.ts";
+import { type DayBalance, PastDays } from "../logs/past-days.ts";
 import type { AccountAnswer, Accounts } from "../stores/accounts.ts";
 import { askGateway } from "../stores/ask-admin.ts";
 import { askWhereTheyAre } from "../stores/with-accounts.ts";
@@ -45,16 +48,19 @@ export const audit: Verb = {
     const first = await read(files, terminal);
     const asked = await ask(config, call, terminal, first.ledger);
     if (!asked.ok) return fail(terminal, FAILED, asked.message);
-    const { reports, open, unasked, atMs } = asked.value;
-    let found = balances(reports, first.ledger, []);
+    const { reports, days, open, unasked, atMs } = asked.value;
+    const balanced = (ledger: Ledger, underWay: readonly OpenCharge[]) => {
+      return [...balances(reports, ledger, underWay), ...days.balances(ledger, underWay)];
+    };
+    let found = balanced(first.ledger, []);
     let last = first;
     if (found.some(({ drift }) => drift !== 0)) {
       // Requests that ended meanwhile have their lines by now; those decided later do not count.
       await sleep(LINES_LATE_MS);
       last = await read(files, terminal, atMs);
-      found = balances(reports, last.ledger, open);
+      found = balanced(last.ledger, open);
     }
-    const missing = [...last.missing, ...unasked];
+    const missing = [...last.missing, ...days.missing(), ...unasked];
     return say({ call, terminal, found, missing, charged: last.ledger.charged });
   },
 };
@@ -86,6 +92,8 @@ async function read(files: readonly string[], terminal: Terminal, untilMs?: numb
 
 type Asked = {
   readonly reports: readonly UsageReport[];
+  /** Days that are over and differ from the log. */
+  readonly days: PastDays;
   readonly open: readonly OpenCharge[];
   /** Accounts and gateways of which nothing could be learned, in words. */
   readonly unasked: readonly string[];
@@ -102,8 +110,12 @@ async function ask(
 ): Promise<AccountAnswer<Asked>> {
   const atMs = terminal.now();
   const unasked: string[] = [];
-  const counted = await askWhereTheyAre(config, terminal, (accounts) => {
-    return countsOf(accounts, ledger, unasked);
+  const days = new PastDays(ledger, dayOf(atMs));
+  const counted = await askWhereTheyAre(config, terminal, async (accounts) => {
+    const counts = await countsOf(accounts, ledger, unasked);
+    if (counts.ok)
+      await compareDays({ config, accounts, counts: counts.value, ledger, days, unasked, atMs });
+    return counts;
   });
   if (!counted.ok) return counted;
   const open: OpenCharge[] = [];
@@ -113,7 +125,33 @@ async function ask(
     if (answer.ok) open.push(...answer.value);
     else unasked.push(`requests under way are not known: ${answer.message}`);
   }
-  return { ok: true, value: { reports: counted.value, open, unasked, atMs } };
+  return { ok: true, value: { reports: counted.value, days, open, unasked, atMs } };
+}
+
+type DaysAsked = {
+  readonly config: Config;
+  readonly accounts: Accounts;
+  readonly counts: readonly UsageReport[];
+  readonly ledger: Ledger;
+  readonly days: PastDays;
+  readonly unasked: string[];
+  readonly atMs: number;
+};
+
+/** Compares the days since the log began with the history, where there is one. */
+async function compareDays(asked: DaysAsked): Promise<void> {
+  const { config, accounts, counts, ledger, days, unasked, atMs } = asked;
+  const today = dayOf(atMs);
+  const { historyMs } = config;
+  if (historyMs === undefined || ledger.firstDay === undefined || ledger.firstDay >= today) return;
+  const period = { days: Math.min(today - ledger.firstDay + 1, DAYS_MAX) };
+  const told = await accounts.history({ period }, (rows) => days.compare(rows));
+  if (!told.ok) {
+    unasked.push(`the days that are over are not compared: ${told.message}`);
+    return;
+  }
+  const known = new Set(counts.map(({ account }) => account));
+  days.end((account) => known.has(account) && !account.startsWith("addr:"));
 }
 
 /** All accounts that have a record, and those that the log alone knows. */
@@ -135,10 +173,12 @@ async function countsOf(
   return { ok: true, value: [...all.value, ...further] };
 }
 
+type AnyBalance = Balance | DayBalance;
+
 type Outcome = {
   readonly call: Call;
   readonly terminal: Terminal;
-  readonly found: readonly Balance[];
+  readonly found: readonly AnyBalance[];
   readonly missing: readonly string[];
   readonly charged: number;
 };
@@ -153,7 +193,7 @@ function say({ call, terminal, found, missing, charged }: Outcome): number {
     return status;
   }
   terminal.out(`${accounts.size} accounts, ${charged} units in the logs\n`);
-  const rows = (list: readonly Balance[]) =>
+  const rows = (list: readonly AnyBalance[]) =>
     table(
       terminal,
       ["ACCOUNT", "ENVIRONMENT", "WINDOW", "CHARGED", "COUNTED", "RESET", "OPEN", "DRIFT"],

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import type { DayReport } from "../../../src/stores/interface/read-history.ts";
 import { openBackend } from "../../support/gateway/backend.ts";
 import { type House, openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
@@ -18,14 +19,18 @@ type Told = {
 
 async function openAudited(options: Parameters<typeof openHouse>[0] = {}): Promise<House> {
   const [admin = 0] = await freePorts(1);
-  return openHouse({ ...options, config: { admin: { listen: `127.0.0.1:${admin}` } } });
+  const { config = {} } = options;
+  return openHouse({ ...options, config: { ...config, admin: { listen: `127.0.0.1:${admin}` } } });
 }
 
-async function audited(house: House, leaveOut = 0) {
+type Asked = { readonly leaveOut?: number; readonly nowMs?: number };
+
+async function audited(house: House, { leaveOut = 0, nowMs }: Asked = {}) {
   const log = join(house.directory, "gateway.log");
   const lines = [...house.said, ...house.lines.slice(leaveOut)];
   await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  const said = await runVerb(["audit", "--log", log, "--config", house.file, "--json"]);
+  const clock = nowMs === undefined ? {} : { nowMs };
+  const said = await runVerb(["audit", "--log", log, "--config", house.file, "--json"], clock);
   return { ...said, told: jsonOf<Told>(said), log };
 }
 
@@ -53,7 +58,7 @@ describe("audit", () => {
     const one = await house.issue();
     for (let i = 0; i < 5; i++) await (await house.ask(one.key)).text();
     await eventually(() => assert.equal(house.lines.length, 5));
-    const { status, told, log } = await audited(house, 2);
+    const { status, told, log } = await audited(house, { leaveOut: 2 });
     assert.equal(status, 1);
     const day = told.drift.find(({ window }) => window === "day");
     assert.deepEqual([day?.account, day?.drift], [one.account, 2]);
@@ -96,6 +101,49 @@ describe("audit", () => {
     );
     answered.resolve();
     await (await asked).text();
+  });
+
+  it("compares days that are over with the history, over midnight and the end of a month", async () => {
+    const clock = { nowMs: Date.UTC(2026, 9, 30, 23, 59, 59) };
+    await using house = await openAudited({
+      now: () => clock.nowMs,
+      config: { history: "400d", bans: "off", stateFile: "./state.json" },
+    });
+    const one = await house.issue();
+    const other = await house.issue({ plan: "pro" });
+    for (const [days, times] of [
+      [0, 3],
+      [1, 2],
+      [2, 4],
+    ] as const) {
+      clock.nowMs = Date.UTC(2026, 9, 30 + days, 23, 59, 59);
+      for (let i = 0; i < times; i++) await (await house.ask(one.key)).text();
+      await (await house.ask(other.key)).text();
+    }
+    clock.nowMs = Date.UTC(2026, 10, 2);
+    await (await house.ask(one.key)).text();
+    await eventually(() => assert.equal(house.lines.length, 13));
+    const asked = ["usage", "--days", "30", "--json", "--config", house.file];
+    const rows = jsonOf<DayReport[]>(await runVerb(asked, { nowMs: clock.nowMs }));
+    const ofOne = rows.filter(({ account }) => account === one.account);
+    assert.deepEqual(
+      ofOne.map(({ day, units }) => `${day} ${units}`),
+      ["2026-10-30 3", "2026-10-31 2", "2026-11-01 4", "2026-11-02 1"],
+    );
+    const charged = house.lines.reduce((sum, line) => sum + line.charged, 0);
+    assert.equal(
+      rows.reduce((sum, { units }) => sum + units, 0),
+      charged,
+    );
+    const right = await audited(house, { nowMs: clock.nowMs });
+    assert.deepEqual([right.status, right.told.drift], [0, []]);
+
+    const wrong = await audited(house, { nowMs: clock.nowMs, leaveOut: 2 });
+    const found = wrong.told.drift.filter(({ window }) => window.startsWith("2026-"));
+    assert.deepEqual(
+      [wrong.status, found.map(({ account, window, drift }) => [account, window, drift])],
+      [1, [[one.account, "2026-10-30", 2]]],
+    );
   });
 
   it("needs a log, and says that the gateway does not answer", async () => {
