@@ -3,11 +3,13 @@ import type { Config } from "../../config/config.ts";
 import type { Reloaded } from "../../config/reload.ts";
 import type { ProcessStatus } from "../process/status.ts";
 import type { FromWorker, Recalled, RecallQuestion, ToWorker } from "./messages.ts";
+import type { StoreChange } from "./store-seen.ts";
 import { WholeLines } from "./whole-lines.ts";
 
 /** A member's messages about itself. */
 export type Heard = {
   onStatus(status: ProcessStatus): void;
+  onStore(worker: number, change: StoreChange): void;
   /** It will serve no longer: once for each, whatever follows. */
   lost(member: Member, why: string): void;
   /** Whole lines of its log. */
@@ -125,6 +127,8 @@ export class Member {
       this.#isLost(message.cannot);
     } else if ("failing" in message) {
       this.#isLost(`it failed: ${message.failing}`);
+    } else if ("store" in message) {
+      this.#heard.onStore(this.number, message.store);
     } else {
       if ("status" in message) {
         this.status = message.status;

@@ -5,6 +5,7 @@ import type { DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
 import type { RequestLine } from "../../telemetry/log.ts";
 import type { EarnedBan, OpenCharge, Recall } from "../../telemetry/recall.ts";
 import type { ProcessStatus } from "../process/status.ts";
+import type { StoreChange } from "./store-seen.ts";
 
 /**
  * Between the process that watches and one that serves. A configuration goes over whole, as it was
@@ -28,6 +29,8 @@ export type FromWorker =
   /** Goes on with what is under way, and ends: something went wrong that nothing caught. */
   | { readonly failing: string }
   | { readonly reloaded: Reloaded; readonly id: number }
+  /** The store went or came back, as this process sees it. */
+  | { readonly store: StoreChange }
   | { readonly recalled: Recalled; readonly id: number }
   /** `id` is that of the question; undefined in a message that nobody asked for. */
   | { readonly status: ProcessStatus; readonly id?: number };

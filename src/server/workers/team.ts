@@ -8,6 +8,7 @@ import type { Spread } from "../process/running-gateway.ts";
 import { type Gauges, type ProcessStatus, sumGauges } from "../process/status.ts";
 import { Member } from "./member.ts";
 import type { Recalled, RecallQuestion } from "./messages.ts";
+import { StoreSeen } from "./store-seen.ts";
 
 /** The program itself: TypeScript in a checkout, JavaScript in the package. */
 const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
@@ -40,6 +41,7 @@ export class Team {
   readonly #timers = new Set<NodeJS.Timeout>();
   #opened = false;
   #stopping = false;
+  readonly #store: StoreSeen;
   /** When a process was lost, in milliseconds of performance.now(): of the last minute. */
   #endsMs: number[] = [];
   #lastWhy = "";
@@ -58,6 +60,7 @@ export class Team {
   constructor(config: Config, options: TeamOptions) {
     this.#config = config;
     this.#options = options;
+    this.#store = new StoreSeen(options.log);
     // Each takes connections from the shared socket itself: none waits in the hands of a process
     // that dies, and this one, which watches, is in nobody's way (docs/decisions/workers.md).
     cluster.schedulingPolicy = cluster.SCHED_NONE;
@@ -206,6 +209,7 @@ export class Team {
     const lost = (member: Member, why: string) => this.#lose(member, why);
     const member: Member = new Member(cluster.fork(variables), this.#config, {
       onStatus,
+      onStore: (worker, change) => this.#store.note(worker, change),
       lines,
       lost,
     });
@@ -217,6 +221,7 @@ export class Team {
   #lose(member: Member, why: string): void {
     if (!this.#members.delete(member)) return;
     this.#leaving.add(member);
+    this.#store.ended(member.number);
     const gauges = member.status?.gauges;
     this.#past.storeCommands += gauges?.storeCommands ?? 0;
     this.#past.chargesUncertain += gauges?.chargesUncertain ?? 0;

@@ -1,7 +1,7 @@
 import { flushCompileCache } from "node:module";
 import type { Config, Loaded } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
-import { createLog, type Log } from "../../telemetry/log.ts";
+import { createLog, type Log, type LogEvent } from "../../telemetry/log.ts";
 import type { Recall } from "../../telemetry/recall.ts";
 import { startProcess, type WorkerGateway } from "../process/gateway-process.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
@@ -82,7 +82,7 @@ class Service {
   }
 
   async #start(config: Config): Promise<void> {
-    const log = numbered(createLog(this.#pipe, config.log.level), this.#channel.number);
+    const log = numbered(createLog(this.#pipe, config.log.level), this.#channel);
     this.#log = log;
     this.#config = config;
     const load = async (): Promise<Loaded> => {
@@ -170,13 +170,26 @@ class Service {
   }
 }
 
-/** Adds the number of the process to its messages; a request line is the gateway's. */
-function numbered(log: Log, worker: number): Log {
+/**
+ * Adds the number of the process to its messages; a request line is the gateway's. The store goes and
+ * comes back for the gateway: the process that watches tells that once for all. Parts of a Cluster
+ * are told by each process.
+ */
+function numbered(log: Log, { number: worker, tell }: Channel): Log {
+  const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
+    if ((kind !== "store_away" && kind !== "store_back") || "buckets" in details) return false;
+    void tell({ store: { kind, details } });
+    return true;
+  };
   return {
     debug: (event, details) => log.debug(event, { ...details, worker } as typeof details),
-    info: (event, details) => log.info(event, { ...details, worker } as typeof details),
+    info: (event, details) => {
+      if (!isForAll(event, details)) log.info(event, { ...details, worker } as typeof details);
+    },
     warn: (event, details) => log.warn(event, { ...details, worker } as typeof details),
-    error: (event, details) => log.error(event, { ...details, worker } as typeof details),
+    error: (event, details) => {
+      if (!isForAll(event, details)) log.error(event, { ...details, worker } as typeof details);
+    },
     request: (line) => log.request(line),
     setLevel: (level) => log.setLevel(level),
     onEvent: (listener) => log.onEvent(listener),

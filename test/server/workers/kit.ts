@@ -30,6 +30,7 @@ export type Change = {
   readonly drain?: string;
   readonly listen?: string;
   readonly onStoreFailure?: "local" | "deny";
+  readonly telemetry?: { readonly otlp: string; readonly sample: number };
 };
 
 export type Folder = AsyncDisposable & {
@@ -50,7 +51,7 @@ export async function openFolder(redis: TestRedis, upstream: string): Promise<Fo
 
 function configText({ url }: TestRedis, upstream: string, change: Change): string {
   const { workers = 2, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
-  const { onStoreFailure = "local" } = change;
+  const { onStoreFailure = "local", telemetry } = change;
   return `store: ${url}
 onStoreFailure: ${onStoreFailure}
 keys: redis
@@ -61,6 +62,7 @@ environments:
 plans: { free: { month: ${limit} } }
 limits: { drain: ${drain} }
 admin: { listen: "127.0.0.1:0" }
+telemetry: ${telemetry === undefined ? "off" : JSON.stringify(telemetry)}
 `;
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { openBackend } from "../../support/gateway/backend.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
+import { openCollector } from "../../support/otlp-collector.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { get, issueKeys, openCrew, openFolder, startLoad } from "./kit.ts";
@@ -163,3 +164,57 @@ describe("the workers of a gateway", () => {
     assert.match(stderr, /^Unknown verb "worker"/);
   });
 });
+
+describe("events and telemetry of several processes", () => {
+  it("tell once that the store is away and back, and each process its own spans", async () => {
+    await using collector = await openCollector();
+    await using own = await openRedisOfTheirOwn();
+    const telemetry = { otlp: collector.origin, sample: 1 };
+    await using crew = await openCrew(own.redis, { workers: 2, telemetry });
+    const [key = ""] = await issueKeys(own.redis, 1);
+    const events = (kind: string) => crew.gateway.lines().filter((line) => line.kind === kind);
+
+    // Each connection goes to whichever process takes it: until both have served.
+    await eventually(
+      async () => {
+        const answer = await fetch(`${crew.url}/x`, {
+          headers: { authorization: `Bearer ${key}`, connection: "close" },
+        });
+        await answer.arrayBuffer();
+        assert.equal(new Set(spans().map(({ resource }) => resource["tollgate.worker"])).size, 2);
+      },
+      { withinMs: 30_000, everyMs: 50 },
+    );
+    function spans() {
+      return collector.spans.filter(({ kind }) => kind === "SERVER");
+    }
+    const processes = new Set(spans().map(({ resource }) => resource["service.instance.id"]));
+    assert.equal(processes.size, 2);
+
+    own.redis.stop();
+    await eventually(() => assert.equal(events("store_away").length, 1), { withinMs: 20_000 });
+    const away = async () => (await crew.ready()).checks.store?.why ?? "";
+    await eventually(async () => assert.match(await away(), /^(?!.*of 2 workers).+$/), {
+      withinMs: 20_000,
+    });
+    own.redis.cont();
+    await eventually(() => assert.equal(events("store_back").length, 1), { withinMs: 20_000 });
+    await eventually(async () => assert.equal((await crew.ready()).status, 200), {
+      withinMs: 20_000,
+    });
+    assert.deepEqual([events("store_away").length, events("store_back").length], [1, 1]);
+
+    await crew.gateway.stop();
+    const charged = collector.points.filter(({ metric }) => metric === "tollgate.charged");
+    const tellers = new Set(charged.map(({ resource }) => resource["tollgate.worker"]));
+    assert.deepEqual([...tellers], [undefined], "the sums are told by the process that watches");
+    const served = crew.gateway.lines().filter(({ msg }) => msg === "request").length;
+    assert.equal(charged.at(-1)?.value, served);
+  });
+});
+
+/** A Redis that this test alone stops. */
+async function openRedisOfTheirOwn() {
+  const redis = await startRedis();
+  return { redis, [Symbol.asyncDispose]: () => redis.close() };
+}
