@@ -1,3 +1,5 @@
+import { guessClock } from "./format.js";
+
 const STORED_AS = "tollgate-admin-token";
 
 /** An answer that is an error, in the words of the API. */
@@ -68,6 +70,7 @@ export class Api {
         if (error.name === "AbortError") throw error;
         throw new Refusal(0, "unreachable", "The gateway does not answer: is it running?");
       });
+      guessClock(response.headers.get("date"));
       if (response.status !== 401) return response;
       await this.#renew(used, await refusalOf(response));
     }

@@ -113,6 +113,6 @@ function callersTable(operations) {
       { name: "Last" },
     ],
     rows,
-    empty: "Nobody calls them any more.",
+    empty: "No account is known to call them.",
   });
 }

@@ -15,8 +15,9 @@ const PLACED = [
   "decidedAt",
   "strikes",
 ];
-const INSTANTS = ["until", "reset", "sunset"];
-const KNOWN = new Set([...PLACED, ...INSTANTS]);
+/** Members that are instants, and the word ahead of each. */
+const INSTANTS = { until: "ends", reset: "anew", sunset: "gone" };
+const KNOWN = new Set([...PLACED, ...Object.keys(INSTANTS)]);
 
 /** The last events of this gateway, as they happen. */
 export function eventsView({ live }) {
@@ -55,12 +56,12 @@ export function eventsView({ live }) {
 
 function rowOf(event) {
   const { kind, time: atMs, account } = event;
-  const instant = INSTANTS.find((name) => event[name] !== undefined);
+  const instant = Object.keys(INSTANTS).find((name) => event[name] !== undefined);
   const details = el(
     "div",
     { class: "names" },
     wordsOf(event),
-    instant && [` · ${instant} `, time(event[instant])],
+    instant && [` · ${INSTANTS[instant]} `, time(event[instant])],
   );
   return [
     time(atMs / 1_000),

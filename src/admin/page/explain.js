@@ -51,7 +51,7 @@ function explanation(told) {
   const { rule, passesAt, windows } = told;
   const passes =
     passesAt !== null &&
-    el("p", {}, "By what was counted then, it passes from ", time(passesAt), " on.");
+    el("p", {}, "By what was counted then, the first instant at which it passes: ", time(passesAt));
   return [
     el("p", { class: "rule" }, rule, "."),
     passes,

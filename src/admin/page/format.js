@@ -8,9 +8,9 @@ export function count(value) {
   return value === null || value === undefined ? "–" : GROUPED.format(value);
 }
 
-/** For axes: 1.5K, 2M. */
+/** For axes: 1.5K, 2M, 0.25. */
 export function short(value) {
-  return SHORT.format(value);
+  return value < 1 ? String(value) : SHORT.format(value);
 }
 
 export function perSecond(value) {
@@ -32,17 +32,23 @@ const STEPS = [
   [1, "s"],
 ];
 
-/** How far the clock of the gateway is ahead of that of this computer. */
-let aheadMs = 0;
+/** How far the clock of the gateway is ahead of that of this computer, once that is known. */
+let aheadMs;
 
 /** Learns the clock of the gateway: its instants are told by it, however wrong this one is. */
 export function setClock(gatewayMs) {
   aheadMs = gatewayMs - Date.now();
 }
 
+/** Learns it from the Date of an answer, to within a second, until the live figures tell it. */
+export function guessClock(date) {
+  const gatewayMs = Date.parse(date);
+  if (!Number.isNaN(gatewayMs)) aheadMs ??= gatewayMs - Date.now();
+}
+
 /** Now, by the clock of the gateway, in Unix seconds. */
 export function now() {
-  return (Date.now() + aheadMs) / 1_000;
+  return (Date.now() + (aheadMs ?? 0)) / 1_000;
 }
 
 /** "in 3 min", "2 d ago", "now". */

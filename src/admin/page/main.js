@@ -71,7 +71,11 @@ function showSections() {
   const links = offered.map((one) =>
     el("a", { href: `#/${one.path}`, "aria-current": one.path === path && "page" }, one.name),
   );
-  fill(document.getElementById("sections"), ...links);
+  const nav = document.getElementById("sections");
+  fill(nav, ...links);
+  // On a phone the sections are a row that is wider than the window.
+  const current = nav.querySelector("[aria-current=page]");
+  if (current) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
 }
 
 let shownStatus = "";

@@ -25,7 +25,7 @@ export async function drawUsage({ api, id, usage, reload }) {
         badge("banned", "bad"),
         " ends ",
         time(ban.until),
-        `, offence ${count(ban.offences)} `,
+        ban.offences > 0 ? `, offence ${count(ban.offences)} ` : " ",
         button("Lift the ban", () => liftBan(api, id, reload)),
       ),
     el("div", { class: "meters" }, ...windows.map(meterOf), ...observed.map(watchedOf)),

@@ -3,7 +3,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { type House, openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { focused, openBrowser, openTab, tabTo, textOf } from "./browser.ts";
+import { focused, fromNoon, openBrowser, openTab, tabTo, textOf } from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -92,7 +92,7 @@ describe("by keyboard alone", () => {
   });
 
   it("a ban is lifted", async () => {
-    await using house = await openHouse({ config: { bans: BANS } });
+    await using house = await openHouse({ config: { bans: BANS }, now: fromNoon() });
     const { key, account } = await house.issue();
     for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
     assert.equal((await read<unknown[]>(house, "/api/bans")).length, 1);

@@ -3,7 +3,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { findings, openBrowser, openTab, PHONE } from "./browser.ts";
+import { findings, fromNoon, openBrowser, openTab, PHONE } from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -15,15 +15,27 @@ const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
 /** A gateway with something to show in every section. */
 async function openFull() {
-  const house = await openHouse({ config: { bans: BANS } });
+  const house = await openHouse({ config: { bans: BANS }, now: fromNoon() });
   const { key, account } = await house.issue({
     name: "a name that is rather long, as names of customers are",
   });
   for (let i = 0; i < 61; i++) await (await house.ask(key)).text();
   const refused = (await house.ask(key)).headers.get("x-request-id");
-  const paths = ["", "accounts", `accounts/${account}`, "bans", "plans", "backends"];
+  // As long as it may be, without a place where a line may end.
+  const { account: held } = await house.issue({ meta: { html: "<b>".repeat(85) } });
+  const body = JSON.stringify({ reason: "x".repeat(200) });
+  await house.admin(`/api/accounts/${held}/suspend`, { method: "POST", body });
+  const paths = ["", "accounts", ...[account, held].map((one) => `accounts/${one}`), "bans"];
   return Object.assign(house, {
-    paths: [...paths, "deprecations", "events", `explain/${refused}`, "configuration"],
+    paths: [
+      ...paths,
+      "plans",
+      "backends",
+      "deprecations",
+      "events",
+      `explain/${refused}`,
+      "configuration",
+    ],
   });
 }
 
@@ -48,6 +60,9 @@ describe("every section", () => {
             "[document.documentElement.scrollWidth, innerWidth]",
           );
           assert.ok(content <= window, `${path}: ${content} px in ${window}`);
+          const current = await page.locator("nav [aria-current=page]").boundingBox();
+          const isSeen = current !== null && current.x >= 0 && current.x + current.width <= window;
+          assert.ok(isSeen, `${path}: the current section is out of sight`);
         }
         assert.deepEqual(complaints, []);
       });

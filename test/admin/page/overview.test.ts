@@ -6,7 +6,7 @@ import { type House, openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { samplesOf } from "../scrape.ts";
-import { openBrowser, openTab, textOf } from "./browser.ts";
+import { fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -18,7 +18,7 @@ const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
 /** A gateway that has admitted, refused and banned: 60 of an account's 62 requests, 3 strangers. */
 async function openUsed(): Promise<House & { account: string }> {
-  const house = await openHouse({ config: { bans: BANS } });
+  const house = await openHouse({ config: { bans: BANS }, now: fromNoon() });
   const { key, account } = await house.issue({ name: "the first" });
   for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
   for (let i = 0; i < 3; i++) await (await fetch(`${house.url}/v1/pets`)).text();
@@ -148,7 +148,8 @@ describe("the numbers of the page", () => {
   });
 
   it("explain a refusal, and a ban by the refusals that earned it", async () => {
-    await using house = await openHouse({ config: { bans: { ...BANS, strikes: 2 } } });
+    const config = { bans: { ...BANS, strikes: 2 } };
+    await using house = await openHouse({ config, now: fromNoon() });
     const { key, account } = await house.issue();
     for (let i = 0; i < 70; i++) await (await house.ask(key)).text();
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
