@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import type { Redis } from "ioredis";
 import type { Ask } from "../../../src/core/quota/decide.ts";
 import type { FailurePolicy, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
@@ -48,6 +49,7 @@ export async function openFallback(
     prefix,
     report,
     ...clock,
+    historyMs: 400 * 86_400_000,
     outage: (bridged) => {
       const options = { prefix, report, ...clock, policy: policyOf(policy) };
       gate = createFallback({ ...bridged, shared: through(bridged.shared) }, options);
@@ -73,12 +75,29 @@ export const BOTH: Ask = {
   units: 1,
 };
 
-/** The counts in the store, by field of the account's hash. */
+/**
+ * The counts in the store, by field of the account's hash. The days of its history have what its day
+ * counts: nothing here goes over midnight, or both would not be of one day.
+ */
 export async function counted(redis: Redis, id = "a"): Promise<Record<string, number>> {
   const fields = await redis.hgetall(accountKey("tg", account(id)));
-  return Object.fromEntries(
+  const counts = Object.fromEntries(
     Object.entries(fields).map(([field, text]) => [field, Number(text.split(" ")[1])]),
   );
+  if (counts.d !== undefined) assert.equal(await remembered(redis, id), counts.d, "the history");
+  return counts;
+}
+
+/** The units in the history of an account. */
+export async function remembered(redis: Redis, id = "a"): Promise<number> {
+  let units = 0;
+  const key = accountKey("tg", account(id)).replace(":{", ":h{");
+  for (const month of await redis.keys(`${key.replaceAll(/[[\]]/g, "\\$&")}:*`)) {
+    for (const [field, count] of Object.entries(await redis.hgetall(month))) {
+      if (Number(field) % 3 !== 2) units += Number(count);
+    }
+  }
+  return units;
 }
 
 /** Asks for so many requests, one after the other; gives how many were admitted. */

@@ -19,6 +19,8 @@ export type Admitted = readonly [
   answeredMs: number,
 ];
 
+export const HISTORY_MS = 400 * 86_400_000;
+
 /** The machine's monotonic clock, the same in every process. */
 function clockMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
@@ -34,6 +36,7 @@ async function serve(address: RedisAddress): Promise<void> {
     prefix: "tg",
     report: () => undefined,
     patienceMs: 5_000,
+    historyMs: HISTORY_MS,
   });
   process.on("message", async ({ round, requests, accounts, limit }: Round) => {
     const ask = { limits: [{ window: "month", limit }], bans: undefined, units: 1 } as const;

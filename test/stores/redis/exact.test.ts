@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { afterAll, beforeAll, describe, it, type TestContext } from "vitest";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { remembered } from "../outage/fallback-kit.ts";
 import { type Admitted, accountOf, type Round } from "./exact-gateway.ts";
 import { account } from "./redis-kit.ts";
 
@@ -91,12 +92,16 @@ describe("gateways that share one Redis", () => {
 
   it("admit exactly the limit of each of a thousand accounts", async (t) => {
     const children = await gateways(t, 4);
+    const redis = await server.client();
     for (let i = 0; i < 3; i++) {
       const what = { round: round++, requests: 2_000, accounts: 1_000, limit: 5 };
       exactly(
         (await play(children, what)).flatMap(({ admitted }) => admitted),
         what,
       );
+      for (let of = 0; of < 1_000; of += 37) {
+        assert.equal(await remembered(redis, accountOf(what.round, of)), 5, "the history");
+      }
     }
   });
 
@@ -116,6 +121,7 @@ describe("gateways that share one Redis", () => {
       const [told] = await survived;
       const text = await redis.hget(accountKey("tg", account(accountOf(what.round, 0))), "M");
       assert.equal(Number(text?.split(" ")[1]), what.limit);
+      assert.equal(await remembered(redis, accountOf(what.round, 0)), what.limit, "the history");
       assert.ok((told?.admitted.length ?? 0) <= what.limit);
       inOrder(told?.admitted ?? []);
     }

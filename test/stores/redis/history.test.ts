@@ -7,6 +7,7 @@ import { account, open, perDay, spend } from "./redis-kit.ts";
 const { server, redis } = await redisOfFile();
 const DAY_MS = 86_400_000;
 const OCTOBER_30 = Date.UTC(2026, 9, 30);
+const TODAY = OCTOBER_30 / DAY_MS;
 const name = account("kept");
 const october = `${accountKey("tg", name).replace(":{", ":h{")}:${Date.UTC(2026, 9) / DAY_MS}`;
 
@@ -68,6 +69,39 @@ describe("usage by day in Redis", () => {
     const grown = Number(await redis.memory("USAGE", october)) - first;
     assert.ok(grown / 30 <= 24, `${grown / 30} bytes a day`);
     assert.deepEqual(Object.keys(await redis.hgetall(accountKey("tg", name))), ["d"]);
+  });
+
+  it("waits in the account where it cannot be added, is told all the same, and added later once", async () => {
+    let nowMs = OCTOBER_30;
+    const store = await openAt(() => nowMs);
+    const key = accountKey("tg", name);
+    const month = { ...perDay(100), limits: [{ window: "month", limit: 100 } as const] };
+    const days = async () => {
+      const [all = []] = await store.history([name], { from: TODAY, to: TODAY + 1 });
+      return all.map(({ day, admitted, units }) => [day - TODAY, admitted, units]);
+    };
+    await spend(store, name, month);
+    await redis.call("ACL", "SETUSER", "default", "-hincrby");
+    await spend(store, name, month);
+    await spend(store, name, { ...month, cost: 5 });
+    nowMs += DAY_MS;
+    await spend(store, name, { ...month, cost: 0 });
+    assert.equal(await redis.hget(key, "y"), `${TODAY} 2 4 ${TODAY + 1} 1 -1`);
+    assert.ok((await redis.pttl(key)) > 399 * DAY_MS, "as long as the days are kept");
+    const told = [
+      [0, 3, 7],
+      [1, 1, 0],
+    ];
+    assert.deepEqual(await days(), told);
+    assert.equal((await store.peek(name, month)).windows[0]?.used, 7);
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await spend(store, name, { ...month, cost: 0 });
+    assert.deepEqual(await redis.hget(key, "y"), null);
+    assert.deepEqual(await days(), [
+      [0, 3, 7],
+      [1, 2, 0],
+    ]);
+    await store.close();
   });
 
   it("begins anew where its hash or a number of it is damaged, and charges as ever", async () => {

@@ -27,8 +27,8 @@ local function charge(key, requests, plan)
     counts[i], set[2 * i - 1], set[2 * i] = charged, field, starts_text[field] .. charged .. ' 0'
   end
   if call('HLEN', key) ~= count or call('PTTL', key) < 0 then return false end
-  if kept then remember(key, requests, units, kept, now) end
   call('HSET', key, unpack(set, 1, 2 * count))
+  if kept then remember(key, requests, units, kept, now) end
 
   for i = 1, count do out[n + 1 + i] = counts[i] end
   n = n + count + 2

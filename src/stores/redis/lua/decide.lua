@@ -217,10 +217,6 @@ local function decider()
       end
     end
 
-    -- A right that is missing for this is met ahead of the charge, which then did not happen.
-    if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
-    if kept and granted > 0 then remember(key, granted, granted * cost, kept, now) end
-
     -- strike().
     local last = last_exhausted(fields, limits, count, cost)
     local left = units - granted
@@ -274,6 +270,10 @@ local function decider()
       local life = lifetime(key, stored, fields, count, strikes, ban)
       if call('PTTL', key) < life then call('PEXPIRE', key, format('%.0f', life)) end
     end
+
+    -- The day is no part of the account: what is charged by now is added to it.
+    if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
+    if kept and granted > 0 then remember(key, granted, granted * cost, kept, now) end
 
     -- verdictOf().
     tell(granted)

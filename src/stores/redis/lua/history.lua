@@ -6,20 +6,18 @@
 
 local find = string.find
 local ADMITTED, BEYOND, REFUSED = 0, 1, 2
--- Redis says so where a slot is on its way to another node and this key of it is not on this one.
-local ELSEWHERE = 'non local key'
 
--- Adds to a number; one that is no number is damage, and begins anew.
+-- Adds to a number; one that is no number is damage, and begins anew. Nil where nothing can be added: a
+-- slot is on its way to another node and this key of it is not on this one, or the right is missing.
 local function increase(hash, field, by)
   local sum = pcall('HINCRBY', hash, field, by)
   if type(sum) == 'number' then return sum end
-  if find(sum.err, ELSEWHERE, 1, true) then return nil end
   if find(sum.err, 'WRONGTYPE', 1, true) then
     call('DEL', hash)
   elseif find(sum.err, 'integer', 1, true) or find(sum.err, 'overflow', 1, true) then
     call('HDEL', hash, field)
   else
-    error(sum.err)
+    return nil
   end
   return call('HINCRBY', hash, field, by)
 end
@@ -57,7 +55,7 @@ local function place(key, day, kept, now)
   return string.gsub(key, ':{', ':h{', 1) .. known_text, known_field, known_end + kept - now
 end
 
--- False: nothing was added, since the hash is elsewhere.
+-- False: nothing was added.
 local function add_to_day(key, day, admitted, beyond, kept, now)
   local hash, field, life = place(key, day, kept, now)
   if not increase_day(hash, field + ADMITTED, admitted, life) then return false end
@@ -65,15 +63,22 @@ local function add_to_day(key, day, admitted, beyond, kept, now)
   return true
 end
 
--- What could not be added to a day waits in field y of the account, "day admitted beyond ...".
+-- Numbers that could not be added to a day wait in field y of the account, "day admitted beyond ...", the
+-- latest day last.
 local function keep_waiting(key, day, admitted, beyond, kept)
   local waiting = call('HGET', key, 'y')
-  call('HSET', key, 'y', (waiting and waiting .. ' ' or '') .. format('%.0f %.0f %.0f', day, admitted, beyond))
+  local before, last, sum, further = match(waiting or '', '^(.-)(%d+) (%d+) (-?%d+)$')
+  if tonumber(last) == day then
+    waiting, admitted, beyond = before, tonumber(sum) + admitted, tonumber(further) + beyond
+  else
+    waiting = waiting and waiting .. ' ' or ''
+  end
+  call('HSET', key, 'y', waiting .. format('%.0f %.0f %.0f', day, admitted, beyond))
   if call('PTTL', key) < kept then call('PEXPIRE', key, format('%.0f', kept)) end
 end
 
--- The number of requests that were admitted now, and the units that were charged for them. `kept` is
--- for how long a day is remembered, in ms.
+-- The number of requests that were admitted now, and the units that were charged for them, which has
+-- happened: nothing here fails the call. `kept` is for how long a day is remembered, in ms.
 local function remember(key, admitted, units, kept, now)
   local day = floor(now / DAY)
   if not add_to_day(key, day, admitted, units - admitted, kept, now) then

@@ -37,9 +37,6 @@ for i, key in ipairs(KEYS) do
       counts[#counts + 1] = -1
     end
   end
-  if kept > 0 and tonumber(requests) > 0 then
-    remember(key, tonumber(requests), tonumber(charged), kept, now)
-  end
   if size > 0 then
     -- A right that is missing is met ahead of the charge, so that a failed call has charged nothing.
     local left = until_ms - now + SPARE
@@ -47,6 +44,9 @@ for i, key in ipairs(KEYS) do
     if life < left then call('PEXPIRE', key, format('%.0f', left)) end
     call('HSET', key, unpack(set, 1, size))
     if life == -2 then call('PEXPIRE', key, format('%.0f', left)) end
+  end
+  if kept > 0 and tonumber(requests) > 0 then
+    remember(key, tonumber(requests), tonumber(charged), kept, now)
   end
 end
 return counts
