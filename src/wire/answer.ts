@@ -79,6 +79,17 @@ export class Answer {
     this.#heldHead = `${head}\r\n`;
   }
 
+  /** Takes the head back, for another one; false where some of it may have gone out. */
+  takeBackHead(): boolean {
+    if (this.#heldHead === "") return false;
+    this.#heldHead = "";
+    this.status = 0;
+    this.#hasBody = true;
+    this.#chunked = false;
+    this.#bodyLeft = Number.POSITIVE_INFINITY;
+    return true;
+  }
+
   /** Sends the head where it is held back still. */
   flush(): void {
     if (this.#heldHead === "") return;

@@ -88,6 +88,18 @@ for (const status of [100, 101]) {
   });
 }
 
+test("a head with a body that is wrong from its first byte is 502, and not a connection that ends", async () => {
+  const { house, key } = await openOdd((socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n");
+  });
+  await using _closed = house;
+  const answer = await ask(house.port, { key });
+  assert.deepEqual([answer.status, errorOf(answer).code], [502, "upstream_invalid"]);
+  const [line] = house.lines;
+  assert.deepEqual([line?.status, line?.source, line?.forwards], [502, "gateway", 1]);
+  await house.law();
+});
+
 test("2.2 101 without an upgrade, 1xx flood: of 5,000 interim answers 8 pass, and the response does", async () => {
   const hint = "HTTP/1.1 103 Early\r\nLink: </a>; rel=preload\r\n\r\n";
   const { house, key } = await openOdd((socket) => {

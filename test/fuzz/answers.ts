@@ -50,11 +50,19 @@ function judgeOne(response: RawResponse): Wrong[] {
   if (rates.join() !== expected)
     wrong.push({ kind: "rate fields", why: `${status}: ${rates}`, ...also });
   if (status >= 400 && framing === "length") {
-    const error = JSON.parse(body.toString()) as { status?: unknown };
-    if (error.status !== status)
+    if (statusIn(body) !== status)
       wrong.push({ kind: "not an Error", why: `${status}: ${body}`, ...also });
   }
   return wrong;
+}
+
+/** The status that an Error tells; undefined where the body is none. */
+function statusIn(body: Buffer): unknown {
+  try {
+    return (JSON.parse(body.toString()) as { status?: unknown } | null)?.status;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Which of the requests were HEAD, the gateway alone knows: the reading that leaves least is right. */

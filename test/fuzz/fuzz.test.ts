@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "vitest";
 import { fuzz } from "./fuzz.ts";
 import { caseOf } from "./mutate.ts";
+import { fuzzResponses } from "./responses.ts";
 import { openTarget } from "./target.ts";
 
 /** More, and other seeds: npm run fuzz. */
@@ -19,6 +20,18 @@ test(`${CASES} mutations of the vectors: it lives, answers in HTTP, and the law 
   for (const status of [200, 400, 401, 501])
     assert.ok((statuses.get(status) ?? 0) > 5, `${status}`);
   assert.ok(forwarded > 100, `only ${forwarded} reached the backend`);
+});
+
+const RESPONSES = 300;
+
+test(`${RESPONSES} answers of a hostile backend: clients get HTTP, and nobody another's`, async (t) => {
+  const { findings, statuses } = await fuzzResponses({ cases: RESPONSES, seed: SEED });
+  t.annotate(`cases ${RESPONSES}, seed ${SEED}, findings ${findings.length}`);
+  const told = findings.map(({ bytes, ...finding }) => ({ ...finding, bytes: `${bytes}` }));
+  assert.deepEqual(told, []);
+  for (const status of [200, 204, 404, 502]) {
+    assert.ok((statuses.get(status) ?? 0) > 5, `${status}: ${[...statuses]}`);
+  }
 });
 
 test("a case is the same for the same seed and number, and another for others", () => {

@@ -1,20 +1,24 @@
 import { parseArgs } from "node:util";
 import { fuzz } from "./fuzz.ts";
 import { compareWithPeers } from "./peers.ts";
+import { fuzzResponses } from "./responses.ts";
 
 /**
  * npm run fuzz [-- --cases N --seed N]: mutations of the vectors against a gateway in a process of
- * its own. npm run fuzz -- --against: what nginx and HAProxy let through of the same. The exit
- * status is 1 where something was found.
+ * its own. npm run fuzz -- --responses: whole and broken answers of a backend through the same.
+ * npm run fuzz -- --against: what nginx and HAProxy let through of the requests. The exit status is 1
+ * where something was found.
  */
 const { values } = parseArgs({
   options: {
     cases: { type: "string" },
     seed: { type: "string" },
     against: { type: "boolean", default: false },
+    responses: { type: "boolean", default: false },
   },
 });
-const cases = wholeNumber("--cases", values.cases ?? (values.against ? "2000" : "50000"));
+const usual = values.against ? "2000" : values.responses ? "10000" : "50000";
+const cases = wholeNumber("--cases", values.cases ?? usual);
 const seed = wholeNumber("--seed", values.seed ?? String(Date.now() % 2 ** 31));
 const say = (text: string) => process.stdout.write(`${text}\n`);
 
@@ -29,9 +33,10 @@ async function search(): Promise<number> {
       say(`${done} cases, ${findings} findings, ${seconds} s`);
     }
   };
-  const { findings, statuses, forwarded } = await fuzz({ cases, seed, onBatch });
+  const run = values.responses ? fuzzResponses : fuzz;
+  const { findings, statuses } = await run({ cases, seed, onBatch });
   const counts = [...statuses].sort(([a], [b]) => a - b).map(([status, n]) => `${status}: ${n}`);
-  say(`answers: ${counts.join(", ")}; at the backend: ${forwarded}`);
+  say(`answers: ${counts.join(", ")}`);
   for (const { kind, why, cases: of, bytes } of findings) {
     say(`\n${kind}, case ${of}: ${why}\n${bytes?.toString("base64") ?? ""}`);
   }

@@ -133,10 +133,14 @@ async function send(port: number, one: Bytes): Promise<Sent> {
 
 type Bytes = Pick<Case, "pieces" | "halfClose">;
 
-/** Gives what came until the connection ended or was quiet; undefined where there was none. */
+/**
+ * Gives what came until the connection ended or was quiet; undefined where there was none. Our side
+ * is ended when nothing came for `nothingMs`.
+ */
 export async function sendBytes(
   port: number,
   { pieces, halfClose }: Bytes,
+  nothingMs = NOTHING_MS,
 ): Promise<Omit<Came, "sent"> | undefined> {
   const chunks: Buffer[] = [];
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
@@ -169,7 +173,7 @@ export async function sendBytes(
     const nowMs = performance.now();
     const quietMs = nowMs - heardMs;
     if (nowMs - startMs > GIVEN_UP_MS || (chunks.length > 0 && quietMs > QUIET_MS)) break;
-    if (quietMs > NOTHING_MS && !socket.writableEnded) socket.end();
+    if (quietMs > nothingMs && !socket.writableEnded) socket.end();
   }
   const mayBeSilent = socket.writableEnded;
   socket.destroy();

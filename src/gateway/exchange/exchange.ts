@@ -288,6 +288,14 @@ export class Exchange implements AnswerListener {
     this.wait("download", nowMs);
   }
 
+  /** The backend's head turns out to be of no use, before any of it has gone out. */
+  takeBackAnswer(): void {
+    if (this.socket.destroyed || !this.response.takeBackHead()) return;
+    this.stage = "forwarding";
+    this.source = "gateway";
+    this.promisedBytes = -1;
+  }
+
   /** The backend has agreed to a WebSocket. */
   switch(nowMs: number): void {
     this.stage = "tunnelling";

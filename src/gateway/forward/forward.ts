@@ -200,6 +200,7 @@ class Forward implements Forwarding, ConnectionHandler {
     this.#trace?.end(failure.code);
     this.#settle();
     const { gateway, exchange } = this.#admitted;
+    exchange.takeBackAnswer();
     failExchange(gateway, exchange, { ...failure, why: whyEnded(failure, exchange) });
   }
 
