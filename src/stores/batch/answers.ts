@@ -9,6 +9,10 @@ export type Forgotten = ReadonlySet<string>;
 
 /** Stands for every account; no account is named so. */
 const ALL = "*";
+/** The same for refusals alone. */
+const REFUSALS = "refusals";
+/** The era of an answer that came too late for its refusals to hold. */
+const STALE = -1;
 
 /**
  * The last answer of the store about each account, and the refusals that it foretells. `clock` is
@@ -18,13 +22,17 @@ export class Answers {
   readonly #clock: (() => number) | undefined;
   readonly #last = new AgingMap<LastAnswer>();
   readonly #underWay = new Set<Set<string>>();
+  /** Grows when all refusals are forgotten: those of an answer with another era foretell nothing. */
+  #era = 0;
 
   constructor(clock?: () => number) {
     this.#clock = clock;
   }
 
+  /** The last answer, unless it foretells nothing any more. */
   get(id: string): LastAnswer | undefined {
-    return this.#last.get(id);
+    const known = this.#last.get(id);
+    return known?.era === this.#era ? known : undefined;
   }
 
   /** A call leaves: the accounts that are forgotten until `end` are gathered for it. */
@@ -41,12 +49,15 @@ export class Answers {
   /** Keeps an answer of the call that `forgotten` was gathered for, unless it is old. */
   keep(id: string, answer: LastAnswer, forgotten: Forgotten): void {
     if (forgotten.has(ALL) || forgotten.has(id)) this.#last.delete(id);
-    else this.#last.set(id, answer);
+    else {
+      answer.era = forgotten.has(REFUSALS) ? STALE : this.#era;
+      this.#last.set(id, answer);
+    }
   }
 
   /** Keeps a ban that was earned while no request waited: the next refusal tells it. */
   keepUntold(id: string, earned: EarnedBan | undefined): void {
-    const whole = this.#last.get(id)?.whole;
+    const whole = this.get(id)?.whole;
     if (earned !== undefined && whole !== undefined) whole.untold = earned;
   }
 
@@ -57,10 +68,25 @@ export class Answers {
     else this.#last.delete(accountId(name));
   }
 
+  /**
+   * Forgets which requests would be refused, of all accounts, since keys, plans or policies have
+   * changed. What was counted holds on: in an absence of the store the shares are made from it.
+   */
+  forgetRefusals(): void {
+    for (const since of this.#underWay) since.add(REFUSALS);
+    this.#era += 1;
+  }
+
   /** The account in the windows of `limits`, or in all that are known; undefined for nothing. */
   lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined {
-    const known = this.#last.get(accountId(name));
+    const known = this.get(accountId(name));
     return known && verdictSince(known, this.#sinceReceived(known), limits);
+  }
+
+  /** The counts of the account in its last answer, whether or not its refusals were forgotten since. */
+  lastCounted(name: AccountName): Verdict | undefined {
+    const known = this.#last.get(accountId(name));
+    return known && verdictSince(known, this.#sinceReceived(known));
   }
 
   /** Counted from when the call was sent: early costs a command, late would break a promise. */

@@ -37,6 +37,8 @@ export type LastAnswer = {
   readonly trip: Trip;
   readonly used: readonly number[];
   readonly whole: Whole | undefined;
+  /** See Answers.forgetRefusals. */
+  era: number;
 };
 type Ordinary = LastAnswer & { trip: Trip; readonly used: number[] };
 
@@ -70,10 +72,10 @@ export function remember(
   const kept = before?.whole?.windows ?? others;
   const { nowMs, windows } = verdict;
   if (!isOrdinary(verdict, cost) || kept.some((one) => matters(one, nowMs, windows))) {
-    return { limits, bans, trip, used: [], whole: wholeOf(verdict, cost, bans, kept) };
+    return { limits, bans, trip, used: [], whole: wholeOf(verdict, cost, bans, kept), era: 0 };
   }
   if (!sameWindows || before.whole !== undefined || before.bans !== bans) {
-    return { limits, bans, trip, used: windows.map(({ used }) => used), whole: undefined };
+    return { limits, bans, trip, used: windows.map(({ used }) => used), whole: undefined, era: 0 };
   }
   const known = before as Ordinary;
   known.trip = trip;

@@ -148,7 +148,11 @@ export interface QuotaStore {
    */
   forgetEverywhere(names: readonly AccountName[]): Promise<void>;
 
-  /** Forgets what is known from earlier answers: of one account, or of all (plans changed). */
+  /**
+   * Forgets what is known from earlier answers of one account; of all accounts, since keys or plans have
+   * changed, which of them are refused: their counts still bound what is admitted while the store is
+   * away.
+   */
   forget(name?: AccountName): void;
 
   /**

@@ -268,7 +268,7 @@ export class Breaker {
       nowMs: this.#now(),
       wentMs: this.#wentMs,
       gateways: Math.max(policy.expectedGateways, this.#gatewaysThen),
-      last: answers.lastKnown(name),
+      last: answers.lastCounted(name),
       pending: this.#pendingBefore,
     };
   }

@@ -169,7 +169,8 @@ class RedisStore implements QuotaStore {
   }
 
   forget(name?: AccountName): void {
-    this.#answers.forget(name);
+    if (name === undefined) this.#answers.forgetRefusals();
+    else this.#answers.forget(name);
   }
 
   async peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {

@@ -42,6 +42,23 @@ describe("the store that stays away", () => {
     assert.ok(longest < 500, `${longest} ms`);
   });
 
+  it("leaves of a limit what was counted before, though keys or plans have changed since", async () => {
+    await using house = await openFallback(proxy, { policy: { storeTimeoutMs: 5_000 } });
+    const few = perDay(30, undefined);
+    const known = account("known");
+    for (let i = 0; i < 20; i++) await house.store.spend(known, few);
+    house.store.forget();
+    house.gate.reconfigure(policyOf());
+    proxy.behave({ blackHole: true });
+    let admitted = 0;
+    for (let i = 0; i < 40; i++) {
+      const answer = await house.store.spend(known, few);
+      if ("admitted" in answer && answer.admitted) admitted += 1;
+    }
+    proxy.behave({});
+    assert.equal(admitted, 10);
+  });
+
   it("by being slow is away until it is fast again, told once", async () => {
     await using house = await openFallback(proxy);
     await admit(house.store, 1);
