@@ -30,7 +30,6 @@ import {
 } from "@opentelemetry/semantic-conventions";
 import { continuedTrace, receivedTrace, type Trace, type TraceFields } from "../core/http/trace.ts";
 import { maskKeys } from "../core/keys/key.ts";
-import type { RefusalCode } from "../core/refusal.ts";
 import { isLabelled } from "./counts.ts";
 import type { RequestLine } from "./log.ts";
 import { DURATION_BUCKETS } from "./tally.ts";
@@ -40,6 +39,7 @@ import type {
   ForwardTrace,
   RequestTrace,
   Tracing,
+  TryFailure,
 } from "./tracing.ts";
 
 /** The client left, or took no more: no status describes that. */
@@ -167,7 +167,7 @@ function requestAttributes(line: RequestLine, { scheme, host }: EdgeFacts): Attr
 }
 
 /** `failure` is that of the last try at a backend: after a head of its own it broke off the answer. */
-function errorOf({ status, code }: RequestLine, failure: RefusalCode | undefined) {
+function errorOf({ status, code }: RequestLine, failure: TryFailure | undefined) {
   if (status === GONE) return GONE_ERROR;
   if (status >= 500) return code ?? String(status);
   if (failure === undefined || status >= 400) return undefined;
@@ -183,7 +183,7 @@ type Within = {
 
 class ClientSpan implements ForwardTrace {
   readonly fields: TraceFields;
-  failure: RefusalCode | undefined;
+  failure: TryFailure | undefined;
   readonly #instruments: Instruments;
   readonly #span: Span;
   readonly #attributes: Attributes;
@@ -215,7 +215,7 @@ class ClientSpan implements ForwardTrace {
     this.#status = status;
   }
 
-  end(failure?: RefusalCode): void {
+  end(failure?: TryFailure): void {
     if (this.#ended) return;
     this.#ended = true;
     this.failure = failure;
@@ -229,7 +229,9 @@ class ClientSpan implements ForwardTrace {
     this.#instruments.forwarded.record(seconds, { ...this.#attributes, ...outcome });
     if (!this.#span.isRecording()) return;
     this.#span.setAttributes(outcome);
-    if (error !== undefined) this.#span.setStatus({ code: SpanStatusCode.ERROR });
+    if (error !== undefined && error !== GONE_ERROR) {
+      this.#span.setStatus({ code: SpanStatusCode.ERROR });
+    }
     this.#span.end();
   }
 }

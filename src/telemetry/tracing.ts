@@ -24,9 +24,12 @@ export type ForwardTrace = {
   readonly fields: TraceFields;
   /** The head of the backend's response has come. */
   answered(status: number): void;
-  /** The response has ended, or, with the code of the failure, never will. The first call counts. */
-  end(failure?: RefusalCode): void;
+  /** The response has ended, or, with the failure, never will. The first call counts. */
+  end(failure?: TryFailure): void;
 };
+
+/** The code of a failure; `client_gone` where nobody waits for the response any more. */
+export type TryFailure = RefusalCode | "client_gone";
 
 /** A request as it goes to a backend; the keys in its target must not be told. */
 export type ForwardedRequest = {

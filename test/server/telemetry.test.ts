@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { WebSocket, WebSocketServer } from "ws";
 import { type Backend, openBackend } from "../support/gateway/backend.ts";
 import { startNode } from "../support/gateway/processes.ts";
 import { ACCOUNT, KEY, openServed, type Served } from "../support/gateway/served.ts";
@@ -158,6 +160,58 @@ describe("A request is told to a collector", () => {
     assert.equal(clients[0]?.attributes["http.response.status_code"], 200);
     assert.equal(server.failed, true);
     assert.equal(server.attributes["error.type"], "upstream_invalid");
+  });
+
+  it("without a status where the client did not wait, and without an error", async () => {
+    const asked = new Promise<void>((resolve) => {
+      backend.answer(() => resolve());
+    });
+    const line = await nextLine(served, async () => {
+      const leave = new AbortController();
+      const headers = { authorization: `Bearer ${KEY}` };
+      const answer = fetch(`${served.url}/v1/pets`, { headers, signal: leave.signal });
+      await asked;
+      leave.abort();
+      await answer.catch(() => undefined);
+    });
+    backend.answer((_seen, response) => void response.end("{}"));
+    assert.equal(line.status, 499);
+    const { server, clients } = await spansOf(collector, line.traceId, 2);
+    for (const span of [server, clients[0]]) {
+      assert.equal(span?.attributes["error.type"], "client_gone");
+      assert.equal(span?.attributes["http.response.status_code"], undefined);
+      assert.equal(span?.failed, false);
+    }
+  });
+
+  it("that becomes a tunnel as one that its backend joins, and that ends with the tunnel", async () => {
+    let parent: string | undefined;
+    const wanted = new WebSocketServer({ port: 0, host: "127.0.0.1" });
+    await new Promise((resolve) => wanted.once("listening", resolve));
+    wanted.on("connection", (socket, request) => {
+      parent = request.headers.traceparent as string | undefined;
+      socket.on("message", (data) => socket.send(data));
+    });
+    const { port } = wanted.address() as AddressInfo;
+    const config = { ...telemetryTo(collector) };
+    await using tunnels = await openServed({
+      upstreams: [`http://127.0.0.1:${port}`],
+      api: null,
+      config,
+    });
+    const headers = { authorization: `Bearer ${KEY}` };
+    const client = new WebSocket(`${tunnels.url.replace("http", "ws")}/v1/ws`, { headers });
+    await new Promise((resolve, reject) => {
+      client.once("message", resolve).once("error", reject);
+      client.once("open", () => client.send("there"));
+    });
+    const line = await nextLine(tunnels, async () => client.close());
+    wanted.close();
+    const { server, clients } = await spansOf(collector, line.traceId, 2);
+    assert.equal(server.attributes["http.response.status_code"], 101);
+    assert.equal(clients[0]?.attributes["http.response.status_code"], 101);
+    assert.equal(parent, `00-${line.traceId}-${clients[0]?.spanId}-01`);
+    assert.equal(server.failed || clients[0]?.failed, false);
   });
 
   it("in a trace of its own where the client's is invalid", async () => {

@@ -180,6 +180,7 @@ class Forward implements Forwarding, ConnectionHandler {
   }
 
   gone(): void {
+    this.#trace?.end("client_gone");
     this.#fail({ code: "request_timeout", why: "the client went away" });
   }
 

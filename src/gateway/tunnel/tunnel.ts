@@ -218,7 +218,7 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   gone(): void {
     this.#settle();
-    this.#trace?.end("request_timeout");
+    this.#trace?.end("client_gone");
     this.#request?.destroy();
     this.#backend?.destroy();
   }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { passTrace } from "../../../src/core/http/trace.ts";
+import { continuedTrace, passTrace, receivedTrace } from "../../../src/core/http/trace.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const PARENT = "b7ad6b7169203331";
@@ -119,5 +119,46 @@ describe("A tracestate goes on with its trace:", () => {
   it("not at all with more than 32 members", () => {
     assert.equal(state(many(32).join())?.split(",").length, 32);
     assert.equal(state(many(33).join()), undefined);
+  });
+});
+
+describe("A trace that is continued", () => {
+  const span = { traceId: TRACE, spanId: "00f067aa0ba902b7", sampled: true };
+  const received = (...fields: readonly string[]) => receivedTrace(fields);
+
+  it("is found by its fields, however they are written, and only where there is one of them", () => {
+    const found = received(
+      "Host",
+      "a",
+      "TraceParent",
+      GOOD,
+      "TRACESTATE",
+      "a=1",
+      "tracestate",
+      "b=2",
+    );
+    assert.deepEqual([found?.traceId, found?.parentId, found?.flags], [TRACE, PARENT, 1]);
+    assert.equal(found?.tracestate, "a=1,b=2");
+    assert.equal(received("traceparent", GOOD, "Traceparent", GOOD), undefined);
+    assert.equal(received("tracestate", "a=1", "x-raceparent", GOOD), undefined);
+  });
+
+  it("has the span as its parent and says whether it is sampled", () => {
+    const next = continuedTrace(span, received("traceparent", GOOD, "tracestate", "a=1"));
+    assert.deepEqual(next, { traceparent: `00-${TRACE}-${span.spanId}-01`, tracestate: "a=1" });
+    const unsampled = continuedTrace({ ...span, sampled: false }, received("traceparent", GOOD));
+    assert.equal(unsampled.traceparent, `00-${TRACE}-${span.spanId}-00`);
+    assert.equal(continuedTrace(span, undefined).tracestate, undefined);
+  });
+
+  it("keeps the mark of a random id, and no flag that nobody knows", () => {
+    const flags = (text: string) => {
+      const from = received("traceparent", `00-${TRACE}-${PARENT}-${text}`);
+      return continuedTrace({ ...span, sampled: false }, from).traceparent.slice(-2);
+    };
+    assert.deepEqual(
+      [flags("02"), flags("03"), flags("fc"), flags("ff")],
+      ["02", "02", "00", "02"],
+    );
   });
 });

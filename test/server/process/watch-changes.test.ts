@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { onTestFinished, test } from "vitest";
+import type { Config } from "../../../src/config/config.ts";
+import { watchChanges } from "../../../src/server/process/watch-changes.ts";
+import { createLog } from "../../../src/telemetry/log.ts";
+import { eventually } from "../../support/poll.ts";
+
+const DAY_MS = 86_400_000;
+const WAIT = { withinMs: 10_000 };
+
+test("a sunset is told at 30 and at 7 days, once the store says that nobody else has", async () => {
+  const sunsetMs = 100 * DAY_MS;
+  const lifecycle = { deprecated: true, sunsetMs };
+  const routes = { basePath: "/v1", operations: [{ method: "GET", template: "/v1/a", lifecycle }] };
+  const config = { environments: [{ name: "production", routes, backends: [] }] };
+  const told: unknown[] = [];
+  const marked: string[] = [];
+  let nowMs = 60 * DAY_MS;
+  let store: "away" | "first" | "second" = "away";
+  const write = (line: string) => {
+    const { kind, days } = JSON.parse(line) as Record<string, unknown>;
+    told.push(`${kind} ${days}`);
+  };
+  const stop = watchChanges({
+    config: () => config as unknown as Config,
+    upstreams: () => [],
+    log: createLog({ write }, "info"),
+    quotas: {
+      markFirst: async (marker) => {
+        marked.push(marker);
+        if (store === "away") throw new Error("away");
+        return store === "first";
+      },
+    },
+    now: () => nowMs,
+  });
+  onTestFinished(stop);
+  nowMs = 80 * DAY_MS;
+  await eventually(() => assert.ok(marked.length >= 2), WAIT);
+  assert.deepEqual(told, []);
+  store = "first";
+  await eventually(() => assert.deepEqual(told, ["sunset 30"]), WAIT);
+  const asked = marked.length;
+  nowMs = 94 * DAY_MS;
+  store = "second";
+  await eventually(() => assert.equal(marked.length, asked + 1), WAIT);
+  assert.equal(new Set(marked).size, 2, "one marker for each of both");
+  assert.deepEqual(told, ["sunset 30"]);
+});
