@@ -252,7 +252,7 @@ export type TakenIds = { has(id: string): boolean; add(id: string): void };
 const FEW = 8;
 
 /** Ids of keys and accounts: a new id is none of them, so an ID means one thing. */
-export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
+function takenIds({ keys, accounts }: Records, count: number): TakenIds {
   const taken = new Set<string>();
   if (count > FEW && !(isIndexed(keys) && isIndexed(accounts))) {
     for (const { id } of keys) taken.add(id);

@@ -22,7 +22,7 @@ export function dayText(day: number): string {
 }
 
 /** The first day of the month that holds the day. */
-export function monthOf(day: number): number {
+function monthOf(day: number): number {
   const at = new Date(day * DAY_MS);
   return dayOf(Date.UTC(at.getUTCFullYear(), at.getUTCMonth()));
 }

@@ -13,7 +13,7 @@ import type { DayCounts } from "./day-counts.ts";
 const VERSION = 1;
 
 /** `state.notes.json` beside `state.json`. */
-export function notesFileOf(stateFile: string): string {
+function notesFileOf(stateFile: string): string {
   return join(dirname(stateFile), `${basename(stateFile, extname(stateFile))}.notes.json`);
 }
 

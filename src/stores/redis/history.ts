@@ -10,7 +10,7 @@ const LATE_MS = 2_000;
 type Counted = { admitted: number; beyond: number; refused: number };
 
 /** The hash of a month whose first day is `month`: see lua/history.lua. */
-export function historyKey(accountKey: string, month: number): string {
+function historyKey(accountKey: string, month: number): string {
   return `${accountKey.replace(":{", ":h{")}:${month}`;
 }
 
