@@ -51,6 +51,13 @@ describe("a search for accounts", () => {
       assert.deepEqual(found, expected, q);
       assert.deepEqual(totals, [String(expected.length)]);
     }
+    for (const [query, expected] of [
+      ["q=shop&plan=pro", ["shop-2"]],
+      ["q=shop&env=staging", []],
+      ["q=o&env=staging", ["other"]],
+    ] as const) {
+      assert.deepEqual((await followed(house, `/api/accounts?${query}`)).found, expected, query);
+    }
     const keys = (await house.ask("GET", "/api/keys?account=other")).json<{ id: string }[]>();
     assert.equal(keys.length, 2);
     const byKey = await followed(house, `/api/accounts?q=${keys[0]?.id}`);

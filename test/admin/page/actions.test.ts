@@ -201,6 +201,16 @@ describe("the admin token", () => {
     assert.equal(await page.evaluate(stored), '[{},""]');
     const { page: other } = await openTab(browser, `${house.adminUrl}/`);
     await other.locator("#field-token").waitFor();
+
+    const renewed = TOKEN.replace("admin", "newer");
+    await house.rewrite({ admin: { listen: "127.0.0.1:0", token: renewed } });
+    const headers = { Authorization: `Bearer ${TOKEN}` };
+    const reloaded = await house.admin("/api/reload", { method: "POST", body: "{}", headers });
+    assert.equal(reloaded.status, 200);
+    await page.getByText("The admin token is not valid").waitFor();
+    await field.fill(renewed);
+    await page.keyboard.press("Enter");
+    await page.getByText("Ready").waitFor();
     assert.deepEqual(complaints, []);
   });
 });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { openHouse } from "../../support/gateway/house.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
@@ -63,5 +64,28 @@ describe("bans add", () => {
     await gateway.line(({ msg }) => msg === "serving");
     const off = await add("acme", "--for", "1h");
     assert.deepEqual([off.status, off.err], [1, "Bans are off: set bans in the configuration\n"]);
+  });
+});
+
+describe("bans list", () => {
+  it("lists them all, also where the gateway tells them on several pages", async () => {
+    const [admin = 0] = await freePorts(1);
+    await using house = await openHouse({ config: { admin: { listen: `127.0.0.1:${admin}` } } });
+    const made = [
+      ...((await house.issue({ count: 1_000 })) as unknown as { account: string }[]),
+      await house.issue(),
+    ];
+    for (let from = 0; from < made.length; from += 50) {
+      const some = made.slice(from, from + 50).map(async ({ account: id }) => {
+        const body = JSON.stringify({ id, for: "1h" });
+        const added = await house.admin("/api/bans", { method: "POST", body });
+        assert.equal(added.status, 201);
+        await added.text();
+      });
+      await Promise.all(some);
+    }
+    const listed = await runVerb(["bans", "list", "--config", house.file, "--json"]);
+    const accounts = jsonOf<{ account: string }[]>(listed).map(({ account }) => account);
+    assert.deepEqual(accounts.toSorted(), made.map(({ account }) => account).toSorted());
   });
 });
