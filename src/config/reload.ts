@@ -27,7 +27,7 @@ export function refuseReload({ from, to }: Change, records: Records, nowMs: numb
     ...settings.filter((reason) => reason !== undefined),
     ...listenerChanges(from, to),
     ...tlsChanges(from, to),
-    ...planChanges(to, inUse(records, nowMs)),
+    ...planChanges(to, records, nowMs),
   ];
 }
 
@@ -103,31 +103,29 @@ function isOpen(listen: Address, { environments }: Config): boolean {
   return listen.port !== 0 && environments.some((one) => formatAddress(one.listen) === where);
 }
 
-/** Accounts of which a key works: a plan of theirs cannot go. */
-function inUse({ keys, accounts }: Records, nowMs: number): readonly AccountRecord[] {
-  const working = new Set<string>();
-  for (const key of keys) if (isWorking(key, nowMs)) working.add(key.account);
-  return accounts.filter(({ id }) => working.has(id));
+/** Accounts that the plans of a configuration would leave without limits. */
+function stranded({ plans }: Config, accounts: readonly AccountRecord[]) {
+  /** Whether the plan limits each account by itself: 100,000 accounts have a few plans. */
+  const limiting = new Map([...plans].map(([name, plan]) => [name, limitsOf(plan, []).length > 0]));
+  return accounts.filter(({ plan, limits: own }) => {
+    if (limiting.get(plan)) return false;
+    const limits = plans.get(plan);
+    return limits === undefined || limitsOf(limits, own).length === 0;
+  });
 }
 
-function planChanges({ plans }: Config, accounts: readonly AccountRecord[]): string[] {
-  const reasons: string[] = [];
-  for (const [plan, owners] of Map.groupBy(accounts, (account) => account.plan)) {
-    const limits = plans.get(plan);
-    const stranded = owners.filter(
-      (account) => limits !== undefined && limitsOf(limits, account.limits).length === 0,
-    );
-    if (limits === undefined) {
-      reasons.push(
-        `Cannot drop the plan ${plan} by a reload: ${named(owners)}; move them first, with \`accounts set --on ${plan} --plan OTHER\``,
-      );
-    } else if (stranded.length > 0) {
-      reasons.push(
-        `Cannot make the plan ${plan} custom by a reload: ${named(stranded)} without limits of their own; give them some first, with \`accounts set ID --limit WINDOW=N\``,
-      );
-    }
-  }
-  return reasons;
+/** A plan of an account of which a key works cannot go, nor leave that account without limits. */
+function planChanges(to: Config, { keys, accounts }: Records, nowMs: number): string[] {
+  const suspects = stranded(to, accounts);
+  if (suspects.length === 0) return [];
+  const working = new Set<string>();
+  for (const key of keys) if (isWorking(key, nowMs)) working.add(key.account);
+  const owners = suspects.filter(({ id }) => working.has(id));
+  return [...Map.groupBy(owners, ({ plan }) => plan)].map(([plan, of]) =>
+    to.plans.has(plan)
+      ? `Cannot make the plan ${plan} custom by a reload: ${named(of)} without limits of their own; give them some first, with \`accounts set ID --limit WINDOW=N\``
+      : `Cannot drop the plan ${plan} by a reload: ${named(of)}; move them first, with \`accounts set --on ${plan} --plan OTHER\``,
+  );
 }
 
 /** A reason is one line: of many accounts it names the first. */

@@ -1,6 +1,6 @@
 import { setImmediate as breathe, setTimeout as pause } from "node:timers/promises";
 import { accountNews, changedPairs, keyNews, type RecordNews } from "../../core/keys/news.ts";
-import type { Records } from "../../core/keys/records.ts";
+import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
@@ -101,8 +101,7 @@ export class RecordTeller {
 async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordNews> {
   const keys = changedPairs(before.keys, after.keys);
   const successors = new Set(keys.map(([, { replacedBy }]) => replacedBy));
-  const isIssued = keys.some(([was]) => was === undefined);
-  const plans = new Map(isIssued ? after.accounts.map(({ id, plan }) => [id, plan]) : []);
+  const plans = plansOf(keys, after.accounts);
   for (const [i, pair] of keys.entries()) {
     if (i % AT_ONCE === AT_ONCE - 1) await breathe();
     const [, { id, account }] = pair;
@@ -116,4 +115,13 @@ async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordNe
     const news = accountNews(pair);
     if (news !== undefined) yield news;
   }
+}
+
+/** The plans of the accounts that have new keys: a Map of all 100,000 would take 30 ms at once. */
+function plansOf(keys: ReturnType<typeof changedPairs<KeyRecord>>, accounts: Records["accounts"]) {
+  const wanted = new Set(keys.flatMap(([was, { account }]) => (was === undefined ? account : [])));
+  const plans = new Map<string, string>();
+  if (wanted.size === 0) return plans;
+  for (const { id, plan } of accounts) if (wanted.has(id)) plans.set(id, plan);
+  return plans;
 }
