@@ -30,8 +30,13 @@ export function shownConfig(config: Config): unknown {
     historyMs: undefined,
     foreignKeys: config.foreignKeys.length === 0 ? "off" : config.foreignKeys,
     events: config.events === undefined ? "off" : { ...config.events, secret: "***" },
-    telemetry: config.telemetry ?? "off",
+    telemetry: shownTelemetry(config),
   };
+}
+
+/** The name of the service is a variable of OpenTelemetry, and no key of the file. */
+function shownTelemetry({ telemetry }: Config): unknown {
+  return telemetry === undefined ? "off" : { otlp: telemetry.otlp, sample: telemetry.sample };
 }
 
 function shownPlan({ plans, planBounds }: Config, name: string): unknown {
