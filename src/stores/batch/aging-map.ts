@@ -32,11 +32,6 @@ export class AgingMap<T> {
     this.#older.delete(id);
   }
 
-  clear(): void {
-    this.#newer.clear();
-    this.#older.clear();
-  }
-
   get size(): number {
     return this.#newer.size + this.#older.size;
   }

@@ -9,8 +9,6 @@ export type Forgotten = ReadonlySet<string>;
 
 /** Stands for every account; no account is named so. */
 const ALL = "*";
-/** The same for refusals alone. */
-const REFUSALS = "refusals";
 /** The era of an answer that came too late for its refusals to hold. */
 const STALE = -1;
 
@@ -48,9 +46,9 @@ export class Answers {
 
   /** Keeps an answer of the call that `forgotten` was gathered for, unless it is old. */
   keep(id: string, answer: LastAnswer, forgotten: Forgotten): void {
-    if (forgotten.has(ALL) || forgotten.has(id)) this.#last.delete(id);
+    if (forgotten.has(id)) this.#last.delete(id);
     else {
-      answer.era = forgotten.has(REFUSALS) ? STALE : this.#era;
+      answer.era = forgotten.has(ALL) ? STALE : this.#era;
       this.#last.set(id, answer);
     }
   }
@@ -61,20 +59,15 @@ export class Answers {
     if (earned !== undefined && whole !== undefined) whole.untold = earned;
   }
 
-  /** Forgets one account, or all. */
+  /**
+   * Forgets one account. Without a name: which requests would be refused, of all accounts, since keys,
+   * plans or policies have changed, or a message about one of them was missed. Their counts hold on:
+   * in an absence of the store the shares are made from them.
+   */
   forget(name?: AccountName): void {
     for (const since of this.#underWay) since.add(name === undefined ? ALL : accountId(name));
-    if (name === undefined) this.#last.clear();
+    if (name === undefined) this.#era += 1;
     else this.#last.delete(accountId(name));
-  }
-
-  /**
-   * Forgets which requests would be refused, of all accounts, since keys, plans or policies have
-   * changed. What was counted holds on: in an absence of the store the shares are made from it.
-   */
-  forgetRefusals(): void {
-    for (const since of this.#underWay) since.add(REFUSALS);
-    this.#era += 1;
   }
 
   /** The account in the windows of `limits`, or in all that are known; undefined for nothing. */

@@ -37,7 +37,7 @@ export type LastAnswer = {
   readonly trip: Trip;
   readonly used: readonly number[];
   readonly whole: Whole | undefined;
-  /** See Answers.forgetRefusals. */
+  /** See Answers.forget. */
   era: number;
 };
 type Ordinary = LastAnswer & { trip: Trip; readonly used: number[] };

@@ -169,8 +169,7 @@ class RedisStore implements QuotaStore {
   }
 
   forget(name?: AccountName): void {
-    if (name === undefined) this.#answers.forgetRefusals();
-    else this.#answers.forget(name);
+    this.#answers.forget(name);
   }
 
   async peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {

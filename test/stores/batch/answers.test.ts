@@ -31,6 +31,24 @@ describe("an answer of a call that left before its account was forgotten", () =>
     });
   }
 
+  it("counts on where every account was forgotten, and not where that account was", () => {
+    for (const [name, used] of [
+      [undefined, 60],
+      [account("b"), 60],
+      [account("a"), undefined],
+    ] as const) {
+      const answers = new Answers(() => NOON);
+      const forgotten = answers.begin();
+      answers.forget(name);
+      answers.keep(id, remember(ask, full, TRIP), forgotten);
+      assert.equal(answers.lastCounted(account("a"))?.windows[0]?.used, used);
+      answers.forget(name);
+      assert.equal(answers.lastCounted(account("a"))?.windows[0]?.used, used);
+      const isKnown = answers.lastKnown(account("a")) !== undefined;
+      assert.equal(isKnown, name?.account === "b");
+    }
+  });
+
   it("is kept where another account was forgotten", () => {
     const answers = new Answers(() => NOON);
     const forgotten = answers.begin();

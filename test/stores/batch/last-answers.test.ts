@@ -157,8 +157,6 @@ describe("the memory of accounts", () => {
     assert.deepEqual([memory.get("a99"), memory.get("a50")], [99, undefined]);
     memory.delete("a99");
     assert.equal(memory.get("a99"), undefined);
-    memory.clear();
-    assert.equal(memory.size, 0);
   });
 
   it("takes at most 30 MB for 100,000 accounts", (t) => {

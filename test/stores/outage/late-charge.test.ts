@@ -13,10 +13,15 @@ const name = account("late");
 const key = accountKey("tg", name);
 const startMs = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 
-async function charge(units: number, giveUpMs = performance.now() + 2_000, historyMs?: number) {
+async function charge(
+  units: number,
+  giveUpMs = performance.now() + 2_000,
+  historyMs?: number,
+  clock?: () => number,
+) {
   const link = connectRedis({ address: server.address });
   await link.tried;
-  const shared = createSharedStore(link, "tg", { historyMs });
+  const shared = createSharedStore(link, "tg", { historyMs, clock });
   await shared.learnClock(0, 2_000);
   try {
     const admitted = { requests: units, units };
@@ -39,6 +44,22 @@ describe("a late charge", () => {
     await redis.pexpire(key, 1_000);
     await charge(1);
     assert.ok((await redis.pttl(key)) > 1_000);
+  });
+
+  it("counts to the last millisecond of its window, and no more from its end on", async () => {
+    await redis.del(key);
+    const start = startMs();
+    for (const [atMs, count] of [
+      [start + HOUR_MS - 1, 7],
+      [start + HOUR_MS, undefined],
+    ] as const) {
+      assert.deepEqual(await charge(7, undefined, undefined, () => atMs), [[count]]);
+      assert.equal(await redis.hget(key, "h"), `${start} 7 0`);
+    }
+    const later = `${start + HOUR_MS} 1 0`;
+    await redis.hset(key, "h", later);
+    assert.deepEqual(await charge(7, undefined, undefined, () => start + 5), [[undefined]]);
+    assert.equal(await redis.hget(key, "h"), later, "a later window has its place");
   });
 
   it("takes the place of a key of another type", async () => {
