@@ -1,4 +1,3 @@
-import { setImmediate as breathe } from "node:timers/promises";
 import {
   accountsOn,
   resumeAccount,
@@ -8,16 +7,14 @@ import {
 import { findAccount } from "../../core/keys/find.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/report.ts";
-import { AccountSearch } from "../../core/keys/search.ts";
 import { ringOf } from "../../stores/interface/edit-keys.ts";
 import { type Answer, json, problem, unknownId } from "../http/answer.ts";
 import type { ApiDeps, Call } from "./call.ts";
 import { change } from "./edit.ts";
+import { keysOfAccounts, searchAccounts } from "./in-pieces.ts";
 import { readAccountChange, readNothing, readSuspension } from "./members.ts";
-import { paged } from "./pages.ts";
+import { takePage } from "./pages.ts";
 
-/** Keys or accounts looked at before requests have their turn. */
-const AT_ONCE = 2_000;
 const SEARCH_CHARACTERS_MAX = 200;
 
 /** The accounts that fit the query, in the order in which they were made, or the newest first. */
@@ -35,37 +32,34 @@ export async function listAccounts({ deps, query }: Call): Promise<Answer> {
   const chosen =
     text === null || text.trim() === ""
       ? among
-      : await found(among, { records, text, nowMs: deps.now() });
-  return paged(chosen, { path: "/api/accounts", query }, (accounts) =>
-    accountReports(accounts, records, deps.now()),
-  );
+      : await searchAccounts(among, { keys: records.keys, text, nowMs: deps.now() });
+  const taken = takePage(chosen, { path: "/api/accounts", query });
+  if (!taken.ok) return taken.answer;
+  const { page, answer } = taken.value;
+  return answer(await reportsOf(deps, records, page));
 }
 
-type Wanted = { readonly records: Records; readonly text: string; readonly nowMs: number };
-
-/** Those with all words of the text; of 100,000 accounts too without a wait for anybody else. */
-async function found(
-  among: readonly AccountRecord[],
-  { records, text, nowMs }: Wanted,
-): Promise<readonly AccountRecord[]> {
-  const search = new AccountSearch(text);
-  for (let from = 0; from < records.keys.length; from += AT_ONCE) {
-    for (const key of records.keys.slice(from, from + AT_ONCE)) search.note(key);
-    await breathe();
-  }
-  const fitting: AccountRecord[] = [];
-  for (let from = 0; from < among.length; from += AT_ONCE) {
-    const some = among.slice(from, from + AT_ONCE);
-    fitting.push(...some.filter((account) => search.fits(account, nowMs)));
-    await breathe();
-  }
-  return fitting;
+/** Accounts as they are told, each with its keys. */
+async function reportsOf(
+  { now }: ApiDeps,
+  records: Records,
+  accounts: readonly AccountRecord[],
+): Promise<AccountReport[]> {
+  return accountReports(accounts, { keys: await keysOfAccounts(accounts, records) }, now());
 }
 
-export function showAccount({ deps, id }: Call): Answer {
+async function reportOf(
+  deps: ApiDeps,
+  records: Records,
+  account: AccountRecord,
+): Promise<AccountReport> {
+  return (await reportsOf(deps, records, [account]))[0] as AccountReport;
+}
+
+export async function showAccount({ deps, id }: Call): Promise<Answer> {
   const records = deps.keys.records();
   const account = findAccount(records, id);
-  return account === undefined ? unknownId() : json(200, reportOf(deps, records, account));
+  return account === undefined ? unknownId() : json(200, await reportOf(deps, records, account));
 }
 
 /** Plan, limits and metadata, for all keys of the account at once. */
@@ -76,7 +70,7 @@ export async function setAccount({ deps, id, members }: Call): Promise<Answer> {
   const edited = await change(deps, (records) => setAccounts(records, [id], wanted.value, ring));
   if (!edited.ok) return edited.answer;
   const { records, accounts } = edited.value;
-  return json(200, reportOf(deps, records, accounts[0] as AccountRecord));
+  return json(200, await reportOf(deps, records, accounts[0] as AccountRecord));
 }
 
 /** All accounts on a plan: judged whole, then done together. */
@@ -102,7 +96,7 @@ export async function suspend({ deps, id, members }: Call): Promise<Answer> {
   );
   if (!edited.ok) return edited.answer;
   const { records, accounts } = edited.value;
-  const report = reportOf(deps, records, accounts[0] as AccountRecord);
+  const report = await reportOf(deps, records, accounts[0] as AccountRecord);
   const { account, environment, suspended } = report;
   deps.log.info("account_suspended", { account, env: environment, until: suspended?.until });
   return json(200, report);
@@ -114,11 +108,7 @@ export async function resume({ deps, id, members }: Call): Promise<Answer> {
   const edited = await change(deps, (records) => resumeAccount(records, id, deps.now()));
   if (!edited.ok) return edited.answer;
   const { records, accounts } = edited.value;
-  const report = reportOf(deps, records, accounts[0] as AccountRecord);
+  const report = await reportOf(deps, records, accounts[0] as AccountRecord);
   deps.log.info("account_resumed", { account: report.account, env: report.environment });
   return json(200, report);
-}
-
-function reportOf(deps: ApiDeps, records: Records, account: AccountRecord): AccountReport {
-  return accountReports([account], records, deps.now())[0] as AccountReport;
 }

@@ -55,6 +55,7 @@ const KEYS: readonly Row[] = [
   row("POST /api/keys", createKeys, {
     summary: "Issue a key, or a list of them where count is given",
     body: WANTED_KEYS,
+    bodyNeeds: [["account"], ["environment", "plan"]],
     status: 201,
     answers: { oneOrMany: "IssuedKey" },
     refuses: ["conflict", "store_unavailable"],

@@ -28,6 +28,8 @@ export type Contract = {
   readonly queryRequired?: readonly QueryName[];
   /** The body of a writing request; without one it takes an empty object. */
   readonly body?: Shape;
+  /** The members that a body needs, where one of several sets will do. */
+  readonly bodyNeeds?: readonly (readonly string[])[];
   readonly status?: number;
   /** One, a list of them, either, or text of another media type. */
   readonly answers:
@@ -160,8 +162,10 @@ function parametersOf(template: string, { query = [], queryRequired = [] }: Cont
   return [...inPath, ...inQuery];
 }
 
-function bodyOf({ body = {} }: Contract): object {
-  return { required: true, content: { "application/json": { schema: schemaOf(body) } } };
+function bodyOf({ body = {}, bodyNeeds }: Contract): object {
+  const anyOf = bodyNeeds?.map((required) => ({ required }));
+  const schema = { ...schemaOf(body), ...(anyOf && { anyOf }) };
+  return { required: true, content: { "application/json": { schema } } };
 }
 
 function answerOf({ summary: description, answers, query = [] }: Contract): object {

@@ -4,6 +4,7 @@ import { windowLabel } from "../quota/standing.ts";
 import type { Limit } from "../quota/windows.ts";
 import { findAccount } from "./find.ts";
 import type { IssuedKey } from "./keyring.ts";
+import { byId, isIndexed } from "./record-index.ts";
 import {
   type AccountRecord,
   isSuspended,
@@ -161,6 +162,9 @@ export function keyReports(
   keys: readonly KeyRecord[],
   { accounts }: Pick<Records, "accounts">,
 ): KeyReport[] {
+  if (isIndexed(accounts)) {
+    return keys.map((key) => keyReport(key, byId(accounts, key.account) as AccountRecord));
+  }
   const wanted = new Set(keys.map(({ account }) => account));
   const named = new Map<string, AccountRecord>();
   for (const account of accounts) if (wanted.has(account.id)) named.set(account.id, account);
@@ -203,7 +207,7 @@ const NAMES_MAX = 10;
 /** Accounts with their working keys, in the order given. */
 export function accountReports(
   accounts: readonly AccountRecord[],
-  { keys }: Records,
+  { keys }: Pick<Records, "keys">,
   nowMs: number,
 ): AccountReport[] {
   const held = new Map(

@@ -13,11 +13,16 @@ type Operation = {
   readonly summary: string;
   readonly parameters: readonly { readonly name: string; readonly in: string }[];
   readonly requestBody?: {
-    readonly content: { "application/json": { schema: { properties: Record<string, unknown> } } };
+    readonly content: { "application/json": { schema: BodySchema } };
   };
   readonly responses: Readonly<
     Record<string, { readonly content: Readonly<Record<string, unknown>> }>
   >;
+};
+type BodySchema = {
+  readonly properties: Readonly<Record<string, unknown>>;
+  readonly required?: readonly string[];
+  readonly anyOf?: readonly { readonly required: readonly string[] }[];
 };
 type Description = {
   readonly openapi: string;
@@ -191,13 +196,16 @@ describe("/api/openapi.json", () => {
       const strange = await judge.ask<{ message: string }>(400, route, asked);
       assert.equal(strange.message, expectedQuery(query), route);
       if (requestBody === undefined) continue;
-      const { properties } = requestBody.content["application/json"].schema;
+      const { properties, anyOf, ...rest } = requestBody.content["application/json"].schema;
       const withPlan = path === "/api/accounts" ? "?plan=free" : "";
       const values = { id: account, body: { surprise: 1 }, query: withPlan };
       const { message } = await judge.ask<{ message: string }>(400, route, values);
       const known = Object.keys(properties).join(", ");
       const expected = known === "" ? "there is none to send" : `expected ${known}`;
       assert.ok(message.includes(`"surprise" is unknown (${expected})`), `${route}: ${message}`);
+      const { required = anyOf?.at(-1)?.required ?? [] } = rest;
+      const needed = [...message.matchAll(/"(\w+)" is required/g)].map(([, name]) => name);
+      assert.deepEqual(needed, required, route);
     }
   });
 });

@@ -119,6 +119,10 @@ describe("the numbers of the page", () => {
       assert.equal(await meter.locator("meter").getAttribute("value"), String(used));
     }
     assert.equal(await unixOf(page, ".banned time"), usage.ban.until);
+    // By the clock of the gateway, which is not that of this machine here.
+    await eventually(async () => {
+      assert.match(await textOf(page.locator(".banned time")), /^in (?:9|10) min$/);
+    });
 
     await page.getByRole("link", { name: "Bans" }).click();
     await eventually(async () => {

@@ -95,7 +95,7 @@ test("an account is told with its state and the keys of it that work", () => {
     { ...RECORD, id: "k3", account: "x" },
   ];
   const told = (account: AccountRecord) =>
-    accountReports([account], { keys, accounts: [] }, 2_000)[0];
+    accountReports([account], { keys }, 2_000)[0];
   const active = {
     account: "shop",
     environment: "production",
