@@ -94,8 +94,7 @@ test("an account is told with its state and the keys of it that work", () => {
     { ...RECORD, id: "k2", name: "the old one", revokedMs: 5 },
     { ...RECORD, id: "k3", account: "x" },
   ];
-  const told = (account: AccountRecord) =>
-    accountReports([account], { keys }, 2_000)[0];
+  const told = (account: AccountRecord) => accountReports([account], { keys }, 2_000)[0];
   const active = {
     account: "shop",
     environment: "production",
