@@ -47,6 +47,7 @@ async function openCosts(store: string): Promise<House> {
     files: { "api.yaml": API },
     config: {
       store,
+      history: "400d",
       plans: { free: { month: 150, observe: { month: 50 } } },
       bans: { strikes: 5, grace: "5ms", duration: "1h" },
     },
@@ -85,6 +86,12 @@ async function counted(house: House, account: string): Promise<Record<string, nu
   return Object.fromEntries(usage.windows.map(({ window, used }) => [window, used]));
 }
 
+async function remembered(house: House, account: string): Promise<number> {
+  const response = await house.admin(`/api/history?days=2&account=${account}`);
+  const days = (await response.json()) as { readonly units: number }[];
+  return days.reduce((sum, { units }) => sum + units, 0);
+}
+
 /** The windows of an operation count its own charges, and those of the account the sum of all. */
 async function lawByOperation(house: House, accounts: readonly string[]): Promise<void> {
   for (const account of accounts) {
@@ -94,6 +101,7 @@ async function lawByOperation(house: House, accounts: readonly string[]): Promis
       const dear = sum(lines.filter(({ route }) => route === "/v1/dear"));
       const windows = await counted(house, account);
       assert.deepEqual([windows.month, windows["dear.month"] ?? 0], [sum(lines), dear]);
+      assert.equal(await remembered(house, account), sum(lines), "its days");
     });
   }
 }

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { DeprecatedCalls } from "../../../src/telemetry/deprecated-calls.ts";
 import { openHouse } from "../../support/gateway/house.ts";
+import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, runVerb } from "../kit.ts";
 
 const API = `
@@ -34,6 +36,17 @@ type Told = {
   daysLeft: number;
   accounts: { account: string; requests: number; last: number }[];
 }[];
+
+/** A gateway with one key, the same as every other's, on a Redis that they share. */
+async function openSharing(store: string) {
+  const [admin = 0] = await freePorts(1);
+  return openHouse({
+    config: { store, admin: { listen: `127.0.0.1:${admin}` } },
+    environment: { api: "./api.yaml", standing: "/v1/_limits" },
+    files: { "api.yaml": API },
+    keys: { [KEY]: { account: ACCOUNT } },
+  });
+}
 
 describe("deprecations", () => {
   it("names the accounts that call what goes away, how often, and the days left", async () => {
@@ -71,6 +84,33 @@ describe("deprecations", () => {
     );
     await house.started.stop();
     assert.equal((await runVerb(asked)).status, 1);
+  });
+
+  it("are those of all gateways on a store, also of one that ended, and standing tells its own", async () => {
+    const redis = await startRedis();
+    const [key, account] = [KEY, ACCOUNT];
+    await using house = await openSharing(redis.url);
+    await using other = await openSharing(redis.url);
+    const calls = async (file: string) => {
+      const said = await runVerb(["deprecations", "--json", "--config", file]);
+      assert.equal(said.status, 0, said.err);
+      const old = jsonOf<Told>(said).find(({ route }) => route === "/v1/old");
+      return old?.accounts.map((one) => [one.account, one.requests]);
+    };
+    await (await house.ask(key, "/v1/old")).text();
+    for (let i = 0; i < 2; i++) await (await other.ask(key, "/v1/old")).text();
+    await other.started.stop();
+    assert.deepEqual(await calls(house.file), [[account, 3]], "the one that ended told its calls");
+    const standing = await (await house.ask(key, "/v1/_limits")).json();
+    const { deprecated } = standing as { deprecated: { route: string; requests: number }[] };
+    assert.deepEqual(
+      deprecated.map(({ route, requests }) => [route, requests]),
+      [["/v1/old", 3]],
+    );
+    await house.started.stop();
+    assert.deepEqual(await calls(house.file), [[account, 3]], "nobody runs, the store knows");
+    await redis.close();
+    assert.equal((await runVerb(["deprecations", "--config", house.file])).status, 1);
   });
 
   it("are remembered of 10,000 accounts an operation: the one that called longest ago leaves", () => {

@@ -206,5 +206,16 @@ async function checkLaw(house: House, connectionsFailed: boolean): Promise<void>
     const { windows = [{ window: "none", used: 0 }] } = (await response.json()) as Partial<Usage>;
     const longest = windows.findLast(({ window }) => !window.includes("."));
     assert.equal(longest?.used, units, `${account} was charged what the store counted`);
+    await checkDays(house, account, units);
   }
+}
+
+/** Where days are kept, those of the account sum to what it was charged. */
+async function checkDays(house: House, account: string, units: number): Promise<void> {
+  const id = encodeURIComponent(account);
+  const response = await house.admin(`/api/history?days=3660&account=${id}`);
+  const days = (await response.json()) as { readonly units: number }[];
+  if (response.status !== 200) return;
+  const sum = days.reduce((all, day) => all + day.units, 0);
+  assert.equal(sum, units, `the days of ${account} sum to what it was charged`);
 }
