@@ -91,7 +91,9 @@ class Importing {
   readonly #options: ImportOptions;
   readonly #accounts = new Map<string, AccountRecord>();
   readonly #byDigest = new Map<string, KeyRecord>();
-  readonly #taken: TakenIds & Set<string> = new Set();
+  /** Ids of keys and accounts, and of keys alone: the first key of an older account has the id of it. */
+  readonly #taken: TakenIds = new Set<string>();
+  readonly #keyIds = new Set<string>();
   readonly #reader = new RecordReader();
   #known = 0;
   #ended = 0;
@@ -113,6 +115,7 @@ class Importing {
     for (const key of keys) {
       this.#byDigest.set(key.digest, key);
       this.#taken.add(key.id);
+      this.#keyIds.add(key.id);
       if (++taken % AT_ONCE === 0) yield;
     }
     for (const { at, value } of lines) {
@@ -222,11 +225,13 @@ class Importing {
     const wrongName = mistakeInName(key.name);
     if (!isId(id) || wrongName !== undefined) return wrongName ?? `${id} cannot be an ID`;
     const isFirstOfOlder = id === account;
-    if (this.#options.plain === false && this.#taken.has(id) && !isFirstOfOlder) {
+    const isTaken = isFirstOfOlder ? this.#keyIds.has(id) : this.#taken.has(id);
+    if (this.#options.plain === false && isTaken) {
       return `another key or account has the ID ${id}`;
     }
     this.#byDigest.set(digest, key);
     this.#taken.add(id);
+    this.#keyIds.add(id);
     return undefined;
   }
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { KeyRecord, Records } from "../../../src/core/keys/records.ts";
 import { refuseBroken } from "../../../src/stores/keys/changed-records.ts";
-import { exportLines, prepareImport } from "../../../src/stores/keys/transfer.ts";
+import { exportLines, importRecords, prepareImport } from "../../../src/stores/keys/transfer.ts";
 import { accountFor, record, withAccounts } from "./record.ts";
 
 const [first, second, third] = [record("k_1"), record("k_2"), record("k_3")] as const;
@@ -53,18 +53,23 @@ describe("records that an edit has made", () => {
   });
 });
 
-it("an import that was prepared is judged anew where the records have changed since", async () => {
-  const ring = {
-    keyPrefix: "pets",
-    environments: [{ name: "production", keyTag: "live" }],
-    plans: new Map([["free", []]]),
-    random: () => 0,
-    nowMs: 5,
-  };
-  const lines = [...exportLines(withAccounts(third))].map((line, index) => {
+const ring = {
+  keyPrefix: "pets",
+  environments: [{ name: "production", keyTag: "live" }],
+  plans: new Map([["free", []]]),
+  random: () => 0,
+  nowMs: 5,
+};
+const options = { plain: false, foreignKeys: [], ring };
+
+const linesOf = (records: Records) => {
+  return [...exportLines(records)].map((line, index) => {
     return { at: `${index}`, value: JSON.parse(line) };
   });
-  const edit = await prepareImport(before, lines, { plain: false, foreignKeys: [], ring });
+};
+
+it("an import that was prepared is judged anew where the records have changed since", async () => {
+  const edit = await prepareImport(before, linesOf(withAccounts(third)), options);
   const idsAfter = (records: Records) => {
     const edited = edit(records);
     assert.ok(edited.ok);
@@ -72,4 +77,16 @@ it("an import that was prepared is judged anew where the records have changed si
   };
   assert.deepEqual(idsAfter(before), ["k_1", "k_2", "k_3"]);
   assert.deepEqual(idsAfter(withAccounts(second)), ["k_2", "k_3"]);
+});
+
+it("an import refuses another key of a known id by its line, that of an older account too", () => {
+  const imported = importRecords(
+    before,
+    linesOf(withAccounts({ ...first, digest: third.digest })),
+    {
+      ...options,
+    },
+  );
+  assert.ok(!imported.ok);
+  assert.equal(imported.message, "1: another key or account has the ID k_1");
 });
