@@ -3,7 +3,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openBrowser, openTab, textOf } from "./browser.ts";
+import { focused, openBrowser, openTab, textOf } from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -109,11 +109,13 @@ describe("two who change the same account", () => {
     await page.clock.install();
     await page.evaluate(`location.hash = "#/accounts/${account}"`);
     await page.getByRole("button", { name: "Suspend" }).waitFor();
+    await page.getByRole("button", { name: "Change plan" }).focus();
     const body = JSON.stringify({ reason: "by somebody else" });
     await house.admin(`/api/accounts/${account}/suspend`, { method: "POST", body });
     await page.clock.fastForward(11_000);
     await page.getByText("by somebody else").waitFor();
     assert.equal(await page.getByRole("button", { name: "Suspend" }).count(), 0);
+    assert.equal(await focused(page), "Change plan", "the keyboard stays where it was");
     const resume = page.getByRole("button", { name: "Resume" });
     await resume.click();
     await house.admin(`/api/accounts/${account}/resume`, { method: "POST", body: "{}" });
