@@ -15,29 +15,8 @@ export type RecordNews = {
   };
 };
 
-type Pair<T> = readonly [was: T | undefined, is: T];
-
-/**
- * The records that are new or another object than before, each with the one that it replaces. An
- * edit leaves the others in their places as they are, so that 100,000 are compared in a millisecond.
- */
-export function changedPairs<T extends { readonly id: string }>(
-  before: readonly T[],
-  after: readonly T[],
-): readonly Pair<T>[] {
-  const old = new Map<string, T>();
-  const changed: T[] = [];
-  for (let i = 0; i < Math.max(before.length, after.length); i++) {
-    const [was, is] = [before[i], after[i]];
-    if (was === is) continue;
-    if (was !== undefined) old.set(was.id, was);
-    if (is !== undefined) changed.push(is);
-  }
-  return changed.flatMap((is) => {
-    const was = old.get(is.id);
-    return was === is ? [] : [[was, is] as const];
-  });
-}
+/** A record, and the one of the same id that it replaces. */
+export type Pair<T> = readonly [was: T | undefined, is: T];
 
 /** The news of one key; `isSuccessor` says that another key is rotated to it, which tells it too. */
 export function keyNews(

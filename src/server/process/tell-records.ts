@@ -1,5 +1,5 @@
 import { setImmediate as breathe, setTimeout as pause } from "node:timers/promises";
-import { accountNews, changedPairs, keyNews, type RecordNews } from "../../core/keys/news.ts";
+import { accountNews, keyNews, type Pair, type RecordNews } from "../../core/keys/news.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
@@ -99,7 +99,7 @@ export class RecordTeller {
 
 /** All that is new in the records, keys first, in their order. */
 async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordNews> {
-  const keys = changedPairs(before.keys, after.keys);
+  const keys = await changedPairs(before.keys, after.keys);
   const successors = new Set(keys.map(([, { replacedBy }]) => replacedBy));
   const plans = plansOf(keys, after.accounts);
   for (const [i, pair] of keys.entries()) {
@@ -109,7 +109,7 @@ async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordNe
     const news = keyNews(pair, about);
     if (news !== undefined) yield news;
   }
-  const accounts = changedPairs(before.accounts, after.accounts);
+  const accounts = await changedPairs(before.accounts, after.accounts);
   for (const [i, pair] of accounts.entries()) {
     if (i % AT_ONCE === AT_ONCE - 1) await breathe();
     const news = accountNews(pair);
@@ -118,10 +118,36 @@ async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordNe
 }
 
 /** The plans of the accounts that have new keys: a Map of all 100,000 would take 30 ms at once. */
-function plansOf(keys: ReturnType<typeof changedPairs<KeyRecord>>, accounts: Records["accounts"]) {
+function plansOf(keys: readonly Pair<KeyRecord>[], accounts: Records["accounts"]) {
   const wanted = new Set(keys.flatMap(([was, { account }]) => (was === undefined ? account : [])));
   const plans = new Map<string, string>();
   if (wanted.size === 0) return plans;
   for (const { id, plan } of accounts) if (wanted.has(id)) plans.set(id, plan);
   return plans;
+}
+
+/**
+ * The records that are new or another object than before, each with the one that it replaces, in
+ * pieces: where somebody else has written a file, all of its records are other objects.
+ */
+export async function changedPairs<T extends { readonly id: string }>(
+  before: readonly T[],
+  after: readonly T[],
+): Promise<readonly Pair<T>[]> {
+  const old = new Map<string, T>();
+  const changed: T[] = [];
+  for (let i = 0; i < Math.max(before.length, after.length); i++) {
+    if (i % AT_ONCE === AT_ONCE - 1) await breathe();
+    const [was, is] = [before[i], after[i]];
+    if (was === is) continue;
+    if (was !== undefined) old.set(was.id, was);
+    if (is !== undefined) changed.push(is);
+  }
+  const pairs: Pair<T>[] = [];
+  for (const [i, is] of changed.entries()) {
+    if (i % AT_ONCE === AT_ONCE - 1) await breathe();
+    const was = old.get(is.id);
+    if (was !== is) pairs.push([was, is]);
+  }
+  return pairs;
 }

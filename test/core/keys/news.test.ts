@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { accountNews, changedPairs, keyNews } from "../../../src/core/keys/news.ts";
+import { accountNews, keyNews } from "../../../src/core/keys/news.ts";
 import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
 
 const KEY: KeyRecord = {
@@ -53,18 +53,4 @@ describe("Of an account", () => {
     assert.equal(one?.marker, other?.marker);
     assert.notEqual(one?.marker, accountNews([ACCOUNT, pro])?.marker);
   });
-});
-
-it("records that moved or stayed are no change; those that are others are, with what they were", () => {
-  const [a, b, c] = ["a", "b", "c"].map((id) => ({ id }));
-  assert.ok(a !== undefined && b !== undefined && c !== undefined);
-  const newB = { id: "b" };
-  assert.deepEqual(changedPairs([a, b], [b, a]), []);
-  assert.deepEqual(changedPairs([a, b], [a, newB, c]), [
-    [b, newB],
-    [undefined, c],
-  ]);
-  assert.deepEqual(changedPairs([a, b, c], [a, c]), []);
-  const [pair] = changedPairs([a, b, c], [newB, c]);
-  assert.equal(pair?.[0], b);
 });

@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { changedPairs } from "../../../src/server/process/tell-records.ts";
+
+it("records that moved or stayed are no change; those that are others are, with what they were", async () => {
+  const [a, b, c] = ["a", "b", "c"].map((id) => ({ id }));
+  assert.ok(a !== undefined && b !== undefined && c !== undefined);
+  const newB = { id: "b" };
+  assert.deepEqual(await changedPairs([a, b], [b, a]), []);
+  assert.deepEqual(await changedPairs([a, b], [a, newB, c]), [
+    [b, newB],
+    [undefined, c],
+  ]);
+  assert.deepEqual(await changedPairs([a, b, c], [a, c]), []);
+  const [pair] = await changedPairs([a, b, c], [newB, c]);
+  assert.equal(pair?.[0], b);
+});
+
+it("100,000 records that somebody else wrote are compared while other work goes on", async () => {
+  const records = () => Array.from({ length: 100_000 }, (_, i) => ({ id: `k${i}` }));
+  const [before, after] = [records(), records()];
+  let turns = 0;
+  let over = false;
+  const count = () => {
+    turns += 1;
+    if (!over) setImmediate(count);
+  };
+  setImmediate(count);
+  const pairs = await changedPairs(before, after);
+  over = true;
+  assert.equal(pairs.length, 100_000);
+  assert.ok(turns >= 50, `other work had ${turns} turns`);
+});
