@@ -143,12 +143,14 @@ describe("plans list", () => {
     await using folder = await openFolder();
     const file = await writeConfig(folder);
     const create = ["keys", "create", "--env", "production", "--plan", "pro", "--config", file];
-    assert.equal((await runVerb(create)).status, 0);
+    for (const count of ["1", "2"]) {
+      assert.equal((await runVerb([...create, "--count", count])).status, 0);
+    }
     const listed = await runVerb(["plans", "list", "--config", file, "--json"]);
     const plans = jsonOf<{ plan: string; accounts: number }[]>(listed);
     assert.deepEqual(plans[1], {
-      ...{ plan: "pro", custom: false, observe: [], concurrent: null, accounts: 1 },
-      environments: { production: 1 },
+      ...{ plan: "pro", custom: false, observe: [], concurrent: null, accounts: 3 },
+      environments: { production: 3 },
       limits: [
         { window: "minute", limit: 300 },
         { window: "day", limit: 10_000 },
