@@ -137,10 +137,8 @@ describe("Of four gateways that share a store one tells", () => {
     await command("accounts", "set", account ?? "", "--plan", "pro");
     const changed = await one("account_changed", 0);
     assert.deepEqual([changed.account, changed.plan], [account, "pro"]);
-    await command("accounts", "set", account ?? "", "--plan", "free");
-    assert.equal((await one("account_changed", 1)).plan, "free");
     await command("accounts", "suspend", account ?? "");
-    await one("account_changed", 2);
+    assert.equal((await one("account_changed", 1)).plan, "pro");
 
     const rotated = await command("keys", "rotate", key ?? "");
     const rotating = await one("key_rotated", 0);
@@ -149,7 +147,7 @@ describe("Of four gateways that share a store one tells", () => {
     const revoking = await one("key_revoked", 0);
     assert.deepEqual([revoking.key, revoking.account], [rotated.id, account]);
     // A successor is told by the rotation alone.
-    await stays({ key_issued: 1, account_changed: 3, key_rotated: 1, key_revoked: 1 });
+    await stays({ key_issued: 1, account_changed: 2, key_rotated: 1, key_revoked: 1 });
   });
 
   it("a working key that is used in another environment, once a day", async () => {

@@ -264,6 +264,8 @@ it("a sampled trace of a client is continued, and durations are told, where noth
   assert.equal(await ask(served, "/v1/pets", fields), 200);
   assert.equal(await ask(served, "/v1/nothing"), 404);
   const seen = backend.seen[0]?.rawHeaders;
+  // The process waits until the collector has the rest.
+  collector.slowMs = 500;
   const finished = await served.running.stop();
   assert.equal(finished.code, 0);
 

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 
 /** A span as a collector reads it, with its attributes and those of its resource as plain values. */
 export type SpanSeen = {
@@ -39,6 +40,8 @@ export type Collector = AsyncDisposable & {
   /** Requests under way at this moment. */
   readonly underWay: () => number;
   mood: Mood;
+  /** Takes so long for each request. */
+  slowMs: number;
 };
 
 /** A collector that speaks OTLP over HTTP with JSON bodies, on any free port of loopback. */
@@ -65,7 +68,11 @@ export async function openCollector(port = 0): Promise<Collector> {
     request.setEncoding("utf8").on("data", (piece) => {
       body += piece;
     });
-    request.on("end", () => answer(request, response, body));
+    request.on("end", async () => {
+      if (collector.slowMs > 0) await delay(collector.slowMs);
+      // A sender that did not wait has nothing to rely on.
+      if (!request.socket.destroyed) answer(request, response, body);
+    });
   });
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", () => resolve()));
   const collector: Collector = {
@@ -75,6 +82,7 @@ export async function openCollector(port = 0): Promise<Collector> {
     bodies,
     underWay: () => underWay,
     mood: "well",
+    slowMs: 0,
     async [Symbol.asyncDispose]() {
       const closed = new Promise((resolve) => server.close(resolve));
       server.closeAllConnections();
