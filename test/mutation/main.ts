@@ -1,11 +1,13 @@
 import { spawnSync } from "node:child_process";
 import { globSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { type Mutated, scoreOf, survivors } from "./score.ts";
+import { TESTS, testsOf } from "./tests-of.ts";
 
 /**
- * npm run mutate [-- FILE …]: changes src/core, or the files of it that are named, one place at a
- * time, and runs the tests of core against each change (docs/decisions/mutation.md). Prints what no
- * test noticed and the score by file. The exit status is 1 where a file is under SCORE_MIN.
+ * npm run mutate [-- FILE …]: changes src/core, or the files that are named, one place at a time, and
+ * runs the tests that reach their room against each change (docs/decisions/mutation.md).
+ * `FILE:FROM-TO` takes those lines of a file. Prints what no test noticed and the score by file. The
+ * exit status is 1 where a file is under SCORE_MIN.
  */
 const SCORE_MIN = 90;
 /**
@@ -16,16 +18,19 @@ const STRYKER = ["@stryker-mutator/core@10.1.1", "@stryker-mutator/vitest-runner
 const STRYKER_AT = "node_modules/.cache/stryker";
 const REPORT = "reports/mutation.json";
 
-const all = globSync("src/core/**/*.ts").sort();
+const core = globSync("src/core/**/*.ts").sort();
+const all = Object.keys(TESTS).flatMap((room) => globSync(`${room}/**/*.ts`));
 const named = process.argv.slice(2);
-const strangers = named.filter((file) => !all.includes(file));
+const strangers = named.filter((file) => !all.includes(file.replace(/:\d+-\d+$/, "")));
 const say = (text: string) => process.stdout.write(`${text}\n`);
 
 if (strangers.length > 0) {
-  process.stderr.write(`Cannot mutate ${strangers.join(", ")}: expected files of src/core\n`);
+  process.stderr.write(
+    `Cannot mutate ${strangers.join(", ")}: expected files of ${Object.keys(TESTS).join(", ")}\n`,
+  );
   process.exitCode = 64;
 } else {
-  process.exitCode = mutate(named.length > 0 ? named : all);
+  process.exitCode = mutate(named.length > 0 ? named : core);
 }
 
 function mutate(files: readonly string[]): number {
@@ -34,6 +39,7 @@ function mutate(files: readonly string[]): number {
   const main = `${STRYKER_AT}/node_modules/@stryker-mutator/core/bin/stryker.js`;
   const run = [main, "run", "test/mutation/stryker.json", "--mutate", files.join(",")];
   mkdirSync(STRYKER_AT, { recursive: true });
+  process.env.TOLLGATE_MUTATION_TESTS = testsOf(files).join();
   if (!runs("npm", [...install, ...STRYKER]) || !runs(process.execPath, run)) return 1;
   const report = JSON.parse(readFileSync(REPORT, "utf8")) as { files: Record<string, Mutated> };
   const mutated = Object.entries(report.files).filter(([, { mutants }]) => mutants.length > 0);

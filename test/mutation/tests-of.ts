@@ -1,0 +1,24 @@
+/** The rooms that can be mutated, and the test files that reach each of them. */
+export const TESTS: Readonly<Record<string, readonly string[]>> = {
+  "src/core": ["test/core/**/*.test.ts"],
+  "src/stores/batch": ["test/stores/batch/*.test.ts", "test/stores/redis/store-clock.test.ts"],
+  "src/stores/files": ["test/stores/files/*.test.ts", "test/stores/memory/*.test.ts"],
+  "src/stores/keys": ["test/stores/keys/*.test.ts"],
+  "src/stores/memory": ["test/stores/memory/*.test.ts"],
+  "src/stores/outage": ["test/stores/outage/*.test.ts"],
+  "src/stores/redis": ["test/stores/redis/*.test.ts"],
+  "src/gateway/client": ["test/gateway/client/*.test.ts"],
+  "src/gateway/exchange": ["test/gateway/exchange/*.test.ts", "test/gateway/stages/*.test.ts"],
+  "src/gateway/forward": ["test/gateway/forward/*.test.ts"],
+  "src/gateway/stages": ["test/gateway/stages/*.test.ts", "test/gateway/*.test.ts"],
+  "src/gateway/tunnel": ["test/gateway/tunnel/*.test.ts"],
+  "src/gateway/upstreams": ["test/gateway/upstreams/*.test.ts"],
+};
+
+/** The tests of the rooms of `files`, each pattern once. */
+export function testsOf(files: readonly string[]): string[] {
+  const rooms = Object.entries(TESTS).filter(([room]) =>
+    files.some((file) => file.startsWith(`${room}/`)),
+  );
+  return [...new Set(rooms.flatMap(([, tests]) => tests))];
+}
