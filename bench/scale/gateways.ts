@@ -43,8 +43,8 @@ async function slice(gateways: readonly Gateway[], keys: readonly string[], ms: 
   return { answers, cpuUs: (cpuAfter - cpuBefore) / answers, commands: (after - before) / answers };
 }
 
-/** Requests for accounts with little left, at all gateways at once: how many were admitted. */
-async function exhaust(gateways: readonly Gateway[], keys: readonly string[]): Promise<number> {
+/** Requests for accounts with little left, at all gateways at once: the answers by status. */
+async function exhaust(gateways: readonly Gateway[], keys: readonly string[]) {
   const traffics = gateways.map(({ port }) => {
     return new Traffic({ port, connections: 16, next: messages("closed", keys) });
   });
@@ -61,23 +61,19 @@ async function exhaust(gateways: readonly Gateway[], keys: readonly string[]): P
     quiet = admitted === 0 ? quiet + 1 : 0;
   }
   await Promise.all(traffics.map((traffic) => traffic.close()));
-  say(`exhausting: ${JSON.stringify([...statuses])}`);
-  return statuses.get(200) ?? 0;
+  return statuses;
 }
 
 const median = (values: readonly number[]) =>
   [...values].sort((a, b) => a - b)[values.length >> 1] as number;
 
-/**
- * Several gateways with two workers each on a Cluster of three: exact, and what a request costs
- * beside one such gateway. Gives what does not hold.
- */
-export async function measureGateways(options: GatewaysOptions): Promise<string[]> {
-  await using closing = new AsyncDisposableStack();
+/** So many gateways of two workers each on a Cluster of three, and keys of two plans. */
+async function openHouse(count: number) {
+  await using opening = new AsyncDisposableStack();
   const cluster = await startCluster(3);
-  closing.defer(() => cluster.close());
+  opening.defer(() => cluster.close());
   const backend = await openForgetfulBackend();
-  closing.defer(() => backend.close());
+  opening.defer(() => backend.close());
   const keys = makeKeys([
     { plan: "big", count: ACCOUNTS },
     { plan: "scarce", count: SCARCE },
@@ -90,16 +86,31 @@ export async function measureGateways(options: GatewaysOptions): Promise<string[
     plans: { big: { month: 10 ** 9 }, scarce: { month: LIMIT } },
   };
   const gateways: Gateway[] = [];
-  for (let i = 0; i < options.gateways; i++) {
+  for (let i = 0; i < count; i++) {
     const one = await startGateway({ upstream: backend.origin, keysText: keys.text, config });
-    gateways.push(closing.use(one));
+    gateways.push(opening.use(one));
   }
-  const admitted = await exhaust(gateways, keys.of("scarce"));
+  return { gateways, keys, closing: opening.move() };
+}
+
+/**
+ * Several gateways with two workers each on a Cluster of three: exact, and what a request costs
+ * beside one such gateway. Gives what does not hold.
+ */
+export async function measureGateways(options: GatewaysOptions): Promise<string[]> {
+  const { gateways, keys, closing } = await openHouse(options.gateways);
+  await using _ = closing;
+  const admitted = (await exhaust(gateways, keys.of("scarce"))).get(200) ?? 0;
   say(`admitted ${admitted} of ${SCARCE * LIMIT}`);
+  // Code that has just been loaded is slow: each process has its share of requests first.
+  await slice(gateways, keys.of("big"), 3 * options.sliceMs);
   const [alone, together]: [Slice[], Slice[]] = [[], []];
   for (let round = 0; round < options.rounds; round++) {
     alone.push(await slice(gateways.slice(0, 1), keys.of("big"), options.sliceMs));
     together.push(await slice(gateways, keys.of("big"), options.sliceMs));
+    say(
+      `round ${round + 1}: ${alone.at(-1)?.answers} answers by one, ${together.at(-1)?.answers} by all`,
+    );
   }
   const [one, all] = [alone, together].map((slices) => ({
     cpu: median(slices.map((each) => each.cpuUs)),
