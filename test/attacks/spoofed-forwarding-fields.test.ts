@@ -16,7 +16,9 @@ const SPOOFED = [
   ...["X-Forwarded-Prefix", "X-Forwarded-Anything", "X-Real-IP", "X-Original-URL", "X-Rewrite-URL"],
   ...["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Consumer-Id"],
   ...["X-Consumer-Plan", "X-Consumer-Anything", "X-RateLimit-Limit", "X-RateLimit-Remaining"],
-  ...["X-RateLimit-Reset", "X-Request-Id", "X-Client-Request-Id"],
+  ...["X-RateLimit-Reset", "X-Request-Id", "X-Client-Request-Id", "X-RateLimit-Window"],
+  ...["X-RateLimit-Cost", "X-Consumer-Key-Id", "X-Consumer-Scopes", "X-Consumer-Meta-Tenant"],
+  ...["X-Consumer-", "X-Consumer-Meta-"],
 ];
 
 test("from an untrusted peer not one of them reaches the backend, in any case and number", async () => {

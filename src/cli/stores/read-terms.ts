@@ -43,3 +43,14 @@ export function unknownEnvironment(
   const known = environments.map(({ name }) => name).join(", ");
   return `Unknown environment ${JSON.stringify(wanted)}: expected ${known}`;
 }
+
+/** A plan that is neither configured nor that of any account is wrong usage. */
+export function unknownPlan(
+  wanted: string | undefined,
+  { plans }: { readonly plans: ReadonlyMap<string, unknown> },
+  { accounts }: { readonly accounts: readonly { readonly plan: string }[] },
+): string | undefined {
+  if (wanted === undefined || plans.has(wanted)) return undefined;
+  if (accounts.some(({ plan }) => plan === wanted)) return undefined;
+  return `Unknown plan ${JSON.stringify(wanted)}: expected ${[...plans.keys()].join(", ")}`;
+}

@@ -5,7 +5,7 @@ import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { unknownEnvironment } from "../stores/read-terms.ts";
+import { unknownEnvironment, unknownPlan } from "../stores/read-terms.ts";
 import { failRefused, listStatus, withKeys } from "../stores/with-keys.ts";
 
 const list: Verb = {
@@ -26,6 +26,8 @@ const list: Verb = {
       const strange = unknownEnvironment(environment, config);
       if (strange !== undefined) return fail(terminal, WRONG_USAGE, strange);
       const records = keys.records();
+      const unheard = unknownPlan(plan, config, records);
+      if (unheard !== undefined) return fail(terminal, WRONG_USAGE, unheard);
       const chosen = records.accounts.filter(
         (account) =>
           (environment ?? account.environment) === account.environment &&

@@ -55,6 +55,9 @@ describe("accounts", () => {
     assert.match(all[1]?.account ?? "", /^a_[0-9A-Za-z]{12}$/);
     assert.equal(jsonOf<Account[]>(await accounts("list", "--plan", "pro", "--json")).length, 0);
     assert.equal((await accounts("list", "--env", "prod")).status, 64);
+    const unheard = await accounts("list", "--plan", "gold", "--json");
+    assert.deepEqual([unheard.status, unheard.out], [64, ""]);
+    assert.match(unheard.err, /Unknown plan "gold": expected free, pro/);
     assert.match(
       (await accounts("list")).out,
       /^ACCOUNT +ENVIRONMENT +PLAN +LIMITS +KEYS +STATE\n/,
