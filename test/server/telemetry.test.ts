@@ -355,7 +355,7 @@ it("a collector that refuses and then never answers costs no answer, and no more
   await using collector = await openCollector();
   await using backend = await openBackend();
   const config = telemetryTo(collector);
-  const limits = { drain: "2s" };
+  const limits = { drain: "6s" };
   await using served = await openServed({ upstreams: [backend.origin], config, limits });
   collector.mood = "refuse";
   for (let i = 0; i < 5; i++) assert.equal(await ask(served), 200);
@@ -369,8 +369,8 @@ it("a collector that refuses and then never answers costs no answer, and no more
   const finished = await served.running.stop(20_000);
   assert.deepEqual([finished.code, finished.signal], [0, null]);
   const stopped = served.said.find(({ msg }) => msg === "stopped");
-  // The two seconds of the drain; what is not over 1.7 s after them is given up by force.
-  assert.ok(Number(stopped?.afterMs) < 3_400, `ended after ${stopped?.afterMs} ms`);
+  // Three seconds are for the collector; without an end to that it would be the whole drain and more.
+  assert.ok(Number(stopped?.afterMs) < 6_000, `ended after ${stopped?.afterMs} ms`);
 });
 
 it("a collector that is away costs no answer, and takes spans when it is back", async () => {
