@@ -14,9 +14,9 @@ import { type LuaMutant, luaMutants } from "./lua-mutants.ts";
  */
 const SCORE_MIN = 90;
 /** Random histories of the differential test: a mutant that it notices fails within the first few. */
-const SEQUENCES = "200";
+const SEQUENCES = "50";
 /** The tests end in seconds; a mutant that never ends has been noticed. */
-const TEST_MS_MAX = 60_000;
+const TEST_MS_MAX = 90_000;
 const COPIED = ["config", "docs", "examples", "package.json", "scripts", "src", "test"];
 
 /**

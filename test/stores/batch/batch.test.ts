@@ -125,6 +125,7 @@ async function commands(): Promise<number> {
 describe("a flood", () => {
   /** Sends for `ms`, and gives the commands a second and the answers that were no refusals. */
   async function flood(store: QuotaStore, ms: number, accounts: number, ask: Ask) {
+    const startMs = performance.now();
     const before = await commands();
     const endMs = performance.now() + ms;
     let [requests, passed] = [0, 0];
@@ -136,7 +137,9 @@ describe("a flood", () => {
       }
     };
     await Promise.all(Array.from({ length: 64 }, client));
-    return { requests, passed, perSecond: ((await commands()) - before) / (ms / 1000) };
+    const sent = (await commands()) - before;
+    // A busy machine takes longer than it was asked to, and so do the commands.
+    return { requests, passed, perSecond: (1_000 * sent) / (performance.now() - startMs) };
   }
 
   async function exhaust(store: QuotaStore, accounts: number, ask: Ask): Promise<void> {
