@@ -10,6 +10,8 @@ import { type Backend, openBackend } from "./support/gateway/backend.ts";
 import { type Running, startProgram } from "./support/gateway/processes.ts";
 
 const ROOT = join(import.meta.dirname, "..");
+/** Building, packing and installing take their time on a machine that is busy. */
+const SLOW_MS = 240_000;
 const run = promisify(execFile);
 /** Variables that npm sets for its scripts must not reach the npm that a user starts. */
 const env: Record<string, string> = Object.fromEntries(
@@ -53,7 +55,7 @@ describe("the package", () => {
     const { stdout } = await run("npm", args, { cwd: ROOT, env, maxBuffer: 16 * 1024 * 1024 });
     release = JSON.parse(stdout) as Release;
     packed = release.packed;
-  });
+  }, SLOW_MS);
   afterAll(async () => {
     await backend.close();
     await rm(home, { recursive: true, force: true });
@@ -115,31 +117,35 @@ describe("the package", () => {
     assert.equal(lock?.ok, true, lock?.why ?? "no such check");
   });
 
-  it("is installed in an empty folder and serves, by the lines of the README", async () => {
-    const [install, init, create, start, ...more] = lines.trim().split("\n");
-    assert.deepEqual(more, []);
-    assert.match(install ?? "", /^npm install \S*\.tgz$/);
-    await type(`npm install --no-audit --no-fund ../${packed.filename}`);
+  it(
+    "is installed in an empty folder and serves, by the lines of the README",
+    async () => {
+      const [install, init, create, start, ...more] = lines.trim().split("\n");
+      assert.deepEqual(more, []);
+      assert.match(install ?? "", /^npm install \S*\.tgz$/);
+      await type(`npm install --no-audit --no-fund ../${packed.filename}`);
 
-    const { stdout: next } = await type(`${init}`.replace(/http:\S+/, backend.origin));
-    assert.match(next, /^ {2}npx tollgate start$/m);
-    const file = join(folder, "config/tollgate.yaml");
-    const text = await readFile(file, "utf8");
-    await writeFile(file, `${text.replace(":8080", ":0")}admin: { listen: "127.0.0.1:0" }\n`);
+      const { stdout: next } = await type(`${init}`.replace(/http:\S+/, backend.origin));
+      assert.match(next, /^ {2}npx tollgate start$/m);
+      const file = join(folder, "config/tollgate.yaml");
+      const text = await readFile(file, "utf8");
+      await writeFile(file, `${text.replace(":8080", ":0")}admin: { listen: "127.0.0.1:0" }\n`);
 
-    const { stdout } = await type(`${create} --json`);
-    const { key } = JSON.parse(stdout) as { key: string };
-    // npm would take the signal for itself: the shell is that of the line, the program the same.
-    await using gateway = await serve((start ?? "").replace("npx ", "node_modules/.bin/"));
-    const { urls, admin } = await gateway.line(({ msg }) => msg === "serving");
-    const url = `${(urls as Record<string, string>).production}/v1/pets`;
-    const { status, headers } = await fetch(url, { headers: { authorization: `Bearer ${key}` } });
-    assert.deepEqual([status, headers.get("x-ratelimit-limit")], [200, "60"]);
-    for (const path of ["/", "/page/main.js", "/page/uplot.js"]) {
-      assert.equal((await fetch(admin + path)).status, 200, path);
-    }
-    assert.equal((await gateway.stop()).code, 0);
-  });
+      const { stdout } = await type(`${create} --json`);
+      const { key } = JSON.parse(stdout) as { key: string };
+      // npm would take the signal for itself: the shell is that of the line, the program the same.
+      await using gateway = await serve((start ?? "").replace("npx ", "node_modules/.bin/"));
+      const { urls, admin } = await gateway.line(({ msg }) => msg === "serving");
+      const url = `${(urls as Record<string, string>).production}/v1/pets`;
+      const { status, headers } = await fetch(url, { headers: { authorization: `Bearer ${key}` } });
+      assert.deepEqual([status, headers.get("x-ratelimit-limit")], [200, "60"]);
+      for (const path of ["/", "/page/main.js", "/page/uplot.js"]) {
+        assert.equal((await fetch(admin + path)).status, 200, path);
+      }
+      assert.equal((await gateway.stop()).code, 0);
+    },
+    SLOW_MS,
+  );
 
   it("is embedded by the program of the README, which compiles against its types", async () => {
     const checked = `${program}

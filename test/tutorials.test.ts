@@ -8,6 +8,8 @@ import { freePort } from "./support/redis/redis.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const FOLDER = join(ROOT, "docs/tutorials");
+/** A dozen programs start one after the other. */
+const SLOW_MS = 240_000;
 /** The ports of the pages: a test has others. */
 const PORTS = ["3000", "6399", "8080", "8081", "9090", "9091"];
 /** Programs that run until they are ended, by what they say when they are ready. */
@@ -87,33 +89,37 @@ describe("a tutorial", async () => {
   assert.ok(pages.length >= 3);
 
   for (const name of pages) {
-    it(`can be followed to its end: ${name}`, async () => {
-      const folder = await mkdtemp(join(tmpdir(), "tollgate-tutorial-"));
-      // As after npm ci: the script of the checkout, its packages and its sources.
-      const scripts = { tollgate: `node ${JSON.stringify(join(ROOT, "src/main.ts"))}` };
-      await writeFile(join(folder, "package.json"), JSON.stringify({ scripts, type: "module" }));
-      await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
-      const ports = new Map<string, number>();
-      for (const port of PORTS) ports.set(port, await freePort());
-      const page = withPorts(await readFile(join(FOLDER, name), "utf8"), ports);
-      {
-        await using lasting = new AsyncDisposableStack();
-        const reader = new Reader(folder, lasting);
-        let said = "";
-        for (const { language, text, file } of blocksOf(page)) {
-          if (language === "sh") {
-            said = (await reader.type(text.trim())).replaceAll("\r", "");
-            if (/ -- init\b/.test(text)) await moveWritten(folder, ports);
-          } else if (language === "text") {
-            const lines = text.trim().split("\n");
-            for (const line of lines) assert.ok(said.includes(line), `${name}: ${line}\n${said}`);
-          } else {
-            assert.ok(file, `${name} says how the file is called: ${text}`);
-            await writeFile(join(folder, file), text);
+    it(
+      `can be followed to its end: ${name}`,
+      async () => {
+        const folder = await mkdtemp(join(tmpdir(), "tollgate-tutorial-"));
+        // As after npm ci: the script of the checkout, its packages and its sources.
+        const scripts = { tollgate: `node ${JSON.stringify(join(ROOT, "src/main.ts"))}` };
+        await writeFile(join(folder, "package.json"), JSON.stringify({ scripts, type: "module" }));
+        await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+        const ports = new Map<string, number>();
+        for (const port of PORTS) ports.set(port, await freePort());
+        const page = withPorts(await readFile(join(FOLDER, name), "utf8"), ports);
+        {
+          await using lasting = new AsyncDisposableStack();
+          const reader = new Reader(folder, lasting);
+          let said = "";
+          for (const { language, text, file } of blocksOf(page)) {
+            if (language === "sh") {
+              said = (await reader.type(text.trim())).replaceAll("\r", "");
+              if (/ -- init\b/.test(text)) await moveWritten(folder, ports);
+            } else if (language === "text") {
+              const lines = text.trim().split("\n");
+              for (const line of lines) assert.ok(said.includes(line), `${name}: ${line}\n${said}`);
+            } else {
+              assert.ok(file, `${name} says how the file is called: ${text}`);
+              await writeFile(join(folder, file), text);
+            }
           }
         }
-      }
-      await rm(folder, { recursive: true, force: true });
-    });
+        await rm(folder, { recursive: true, force: true });
+      },
+      SLOW_MS,
+    );
   }
 });
