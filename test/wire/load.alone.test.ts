@@ -60,11 +60,13 @@ describe("heads", () => {
   it("of 20,000 slow clients all end in time, in few milliseconds a tick", () => {
     const servers = Array.from({ length: 20_000 }, () => new Server());
     for (const { line } of servers) line.receive("GET / HT");
-    const startMs = performance.now();
+    // Of this thread alone: how busy the machine is otherwise does not count.
+    const before = process.threadCpuUsage();
     for (let tick = 0; tick < 10; tick++) {
       for (const { connection } of servers) connection.tick(tick * 1_000);
     }
-    expect((performance.now() - startMs) / 10).toBeLessThan(30);
+    const { user, system } = process.threadCpuUsage(before);
+    expect((user + system) / 1_000 / 10).toBeLessThan(30);
     expect(servers.every(({ refused }) => refused.length === 0)).toBe(true);
     for (const { connection } of servers) connection.tick(LIMITS.headersTimeoutMs);
     expect(servers.every(({ refused }) => refused[0] === "timeout")).toBe(true);
