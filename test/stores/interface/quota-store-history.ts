@@ -38,6 +38,13 @@ export function describeHistory(engine: string, open: OpenQuotaStore): void {
         "2026-10-31 7 7",
         "2026-11-01 5 5",
       ]);
+      const last = dayOf(OCTOBER_30) + 1;
+      const [only = []] = await store.history([name], { from: last, to: last });
+      assert.deepEqual(
+        only.map(({ day, units }) => [day, units]),
+        [[last, 7]],
+        "a day alone",
+      );
     });
 
     it("of what was admitted, with its cost, and of nothing that was refused", async () => {
