@@ -60,7 +60,7 @@ describe("heads", () => {
   it("of 20,000 slow clients all end in time, in few milliseconds a tick", () => {
     const servers = Array.from({ length: 20_000 }, () => new Server());
     for (const { line } of servers) line.receive("GET / HT");
-    // Of this thread alone: how busy the machine is otherwise does not count.
+    // The CPU of this thread alone: how busy the machine is otherwise does not count.
     const before = process.threadCpuUsage();
     for (let tick = 0; tick < 10; tick++) {
       for (const { connection } of servers) connection.tick(tick * 1_000);
