@@ -17,7 +17,7 @@ describe("standing", () => {
     assert.equal(answer.status, 200);
     assert.equal(onlyValue(answer, "Content-Type"), "application/json");
     const usage = await (await house.admin(`/api/usage/${account}`)).json();
-    assert.deepEqual(JSON.parse(answer.body.toString()), { ...usage, deprecated: [] });
+    assert.deepEqual(JSON.parse(answer.body.toString()), { ...(usage as object), deprecated: [] });
     assert.deepEqual([rateOf(answer).limit, rateOf(answer).remaining], [60, 59]);
     const head = await ask(house.port, { key, path: PATH, method: "HEAD" });
     assert.deepEqual([head.status, head.body.length], [200, 0]);

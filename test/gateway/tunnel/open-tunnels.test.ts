@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { KeyRecord } from "../../../src/core/keys/records.ts";
 import type { Gateway, Served } from "../../../src/gateway/exchange/served.ts";
 import { Tunnels } from "../../../src/gateway/tunnel/open-tunnels.ts";
 
@@ -56,4 +57,20 @@ it("a tunnel that comes after the last has gone is looked at again, and leaves o
   expect(all.size).toBe(1);
   vi.advanceTimersByTime(2_000);
   expect(looks()).toBe(2);
+});
+
+it("the store is asked about a ban at each look, and not again while it has not answered", async () => {
+  const asked: (() => void)[] = [];
+  const quotas = { peek: () => new Promise((resolve) => asked.push(() => resolve({}))) };
+  const keys = { ready: false, account: () => undefined };
+  const all = new Tunnels({ keys, quotas } as unknown as Gateway);
+  const bans = { limits: { tunnelsPerKey: 2 }, plans: new Map(), bans: {} } as unknown as Served;
+  const key = { environment: "production", account: "a" } as KeyRecord;
+  all.enter({ ...tunnel("k_1"), key, served: bans });
+  vi.advanceTimersByTime(3_000);
+  expect(asked.length).toBe(1);
+  asked[0]?.();
+  await new Promise(setImmediate);
+  vi.advanceTimersByTime(1_000);
+  expect(asked.length).toBe(2);
 });

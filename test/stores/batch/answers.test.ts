@@ -66,6 +66,29 @@ describe("an answer of a call that left before its account was forgotten", () =>
   });
 });
 
+describe("a ban that was earned while no request waited", () => {
+  const ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "minute", offences: 1 } as const;
+  const known = () => {
+    const answers = new Answers(() => NOON);
+    answers.keep(id, remember(ask, full, TRIP), answers.begin());
+    return { answers, told: () => answers.get(id)?.whole?.untold };
+  };
+
+  it("stays to be told where a later answer earned none", () => {
+    const { answers, told } = known();
+    answers.keepUntold(id, { ...ban, strikesMs: [NOON] });
+    answers.keepUntold(id, undefined);
+    assert.equal(told()?.offences, 1);
+  });
+
+  it("is told nobody where nothing is known of the account any more", () => {
+    const { answers, told } = known();
+    answers.forget();
+    answers.keepUntold(id, { ...ban, strikesMs: [NOON] });
+    assert.equal(told(), undefined);
+  });
+});
+
 describe("a ban policy that a reload changed", () => {
   it("leaves the next refusal to the store, which knows when a strike is due by it", () => {
     assert.equal(refuses(last, ask, NOON), "surely");

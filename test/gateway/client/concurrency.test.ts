@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { it } from "vitest";
+import { Concurrency } from "../../../src/gateway/client/concurrency.ts";
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+it("an account is counted from its first request under way to its last, and not beyond its number", () => {
+  const concurrency = new Concurrency();
+  assert.deepEqual(
+    [1, 2, 3].map(() => concurrency.enter("a", 2)),
+    [true, true, false],
+  );
+  assert.ok(concurrency.enter("b", 1), "another account");
+  concurrency.leave("a");
+  assert.deepEqual([concurrency.enter("a", 2), concurrency.enter("a", 2)], [true, false]);
+});
+
+it("accounts without requests under way are kept nowhere", () => {
+  const concurrency = new Concurrency();
+  const heapMiB = () => {
+    collect();
+    return process.memoryUsage().heapUsed / 2 ** 20;
+  };
+  const emptyMiB = heapMiB();
+  for (let i = 0; i < 300_000; i++) {
+    concurrency.enter(`account ${i}`, 1);
+    concurrency.leave(`account ${i}`);
+  }
+  // Three hundred thousand names would take some 25 MiB.
+  assert.ok(heapMiB() - emptyMiB < 8);
+  assert.ok(concurrency.enter("account 0", 1));
+});
