@@ -49,7 +49,7 @@ describe("what was admitted here", () => {
     await admit(house.store, 1);
     await redis.config("SET", "maxmemory", "1");
     assert.equal(await admit(house.store, 3), 3);
-    // What was owed may have been charged behind a life that was lengthened, which needs no memory.
+    // Debts may have been charged behind a life that was lengthened, which needs no memory.
     assert.ok(Number((await counted(redis)).d) < 4, "OOM: not all was executed");
     await redis.config("SET", "maxmemory", "0");
     assert.equal(await admit(house.store, 1), 1);
@@ -174,6 +174,7 @@ describe("a debt", () => {
   it("is lost, and told, at the end of a gateway whose store is away", async () => {
     const house = await openFallback(proxy);
     await admit(house.store, 1, DAY);
+    await eventually(async () => assert.equal((await counted(redis)).d, 1));
     await leave(proxy, house.store);
     assert.equal(await admit(house.store, 4, DAY), 4);
     await house.store.close();
