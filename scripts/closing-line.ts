@@ -7,8 +7,8 @@ const SLOW_MS = 500;
 type Tally = { passed: number; failed: number; skipped: number };
 
 /**
- * Ends every run with the figures that its tests told by `annotate`, the slowest tests, and as the
- * very last line `N passed, N failed`, with `, N skipped` where some were. Failures outside tests
+ * Ends every run with the figures that its tests told by `annotate`, the tests that failed before
+ * they passed, each with its first error, the slowest tests, and as the very last line `N passed, N failed`, with `, N skipped` where some were. Failures outside tests
  * count as failed: a hook, a file that cannot be loaded or holds no test, an error outside tests, a
  * run that was interrupted or never began, low coverage, and FAILED_CHECKS, a number in the
  * environment.
@@ -56,6 +56,14 @@ export class ClosingLine implements Reporter {
     const figures = tests.flatMap((test) => {
       return test.annotations().map(({ message }) => `  ${test.name}: ${message}`);
     });
+    const again = tests
+      .filter((test) => test.diagnostic()?.flaky === true)
+      .map((test) => {
+        const [first] = (test.result().errors ?? []).map(
+          ({ message }) => message.split("\n", 1)[0],
+        );
+        return `  ${test.fullName} (${place(test)}): ${first ?? "no word"}`;
+      });
     const slowest = tests
       .map((test) => ({ test, ms: test.diagnostic()?.duration ?? 0 }))
       .filter(({ ms }) => ms >= SLOW_MS)
@@ -64,6 +72,7 @@ export class ClosingLine implements Reporter {
       .map(({ test, ms }) => `  ${(ms / 1000).toFixed(1)} s  ${test.name} (${place(test)})`);
     return [
       ...(figures.length > 0 ? ["figures", ...figures, ""] : []),
+      ...(again.length > 0 ? ["failed at first, and passed when tried again", ...again, ""] : []),
       ...(slowest.length > 0 ? ["slowest", ...slowest, ""] : []),
     ];
   }

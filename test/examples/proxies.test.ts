@@ -95,9 +95,9 @@ async function open(proxy: Proxy): Promise<House> {
     await rm(folder, { recursive: true, force: true });
   };
   const house = { authority, backend, served, port, close };
-  await eventually(() => reach(port), { withinMs: 10_000 });
+  await eventually(() => reach(port), { withinMs: 60_000 });
   // HAProxy sends nothing before its first check of /readyz has passed.
-  await eventually(async () => assert.equal((await ask(house)).status, 200), { withinMs: 10_000 });
+  await eventually(async () => assert.equal((await ask(house)).status, 200), { withinMs: 60_000 });
   return house;
 }
 

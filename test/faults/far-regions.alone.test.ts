@@ -117,7 +117,7 @@ describe("gateways far from their Redis", () => {
         await askTimed(house, key, agent);
         assert.deepEqual(changes(house), ["store_away"]);
       },
-      { withinMs: 20_000 },
+      { withinMs: 60_000 },
     );
     const quick: number[] = [];
     for (let i = 0; i < 10; i++) {
@@ -130,7 +130,7 @@ describe("gateways far from their Redis", () => {
     // The calls of before arrive now, too late: they charge nothing.
     proxy.behave({ latencyMs: 100 });
     await eventually(() => assert.deepEqual(changes(house), ["store_away", "store_back"]), {
-      withinMs: 20_000,
+      withinMs: 60_000,
     });
     const { status, tookMs } = await eventually(async () => {
       const told = await askTimed(house, key, agent);
@@ -152,14 +152,14 @@ describe("gateways far from their Redis", () => {
         await askTimed(house, key, agent);
         assert.deepEqual(changes(house), ["store_away"]);
       },
-      { withinMs: 20_000 },
+      { withinMs: 60_000 },
     );
     assert.match(JSON.stringify(house.said), /no answer in 100 ms/);
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     assert.deepEqual(changes(house), ["store_away"], "the probe is no more patient than a request");
     proxy.behave({});
     await eventually(() => assert.deepEqual(changes(house), ["store_away", "store_back"]), {
-      withinMs: 20_000,
+      withinMs: 60_000,
     });
   });
 });

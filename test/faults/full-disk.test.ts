@@ -53,7 +53,7 @@ test("2.4 Key file half-written while read: half, empty or gone: the last good k
   for (const broken of [whole.slice(0, whole.length >> 1), "", "{}", "null"]) {
     const from = complaints().length;
     await writeFile(file, broken);
-    await eventually(() => assert.ok(complaints().length > from), { withinMs: 10_000 });
+    await eventually(() => assert.ok(complaints().length > from), { withinMs: 60_000 });
     assert.equal((await ask(house.port, { key: KEY })).status, 200);
     const unknown = KEY.replace("Smuggle", "Snuggle");
     assert.equal((await ask(house.port, { key: unknown })).status, 401, "nor is anything open");

@@ -149,7 +149,7 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and p99 is the same t
       });
       socket.write(requestBytes({ key: KEY }));
     }
-    await eventually(() => answers === COUNT / 10, { withinMs: 20_000 });
+    await eventually(() => answers === COUNT / 10, { withinMs: 60_000 });
   } finally {
     for (const socket of sockets) socket.destroy();
   }

@@ -107,7 +107,7 @@ test("2.3 Pipelining: 2,000 requests that are held back are all answered, in ord
       .waiting()
       .toString()
       .match(/\/v1\/pets\?n=\d+/g) ?? [];
-  await eventually(() => assert.equal(answered().length, count), { withinMs: 30_000, everyMs: 50 });
+  await eventually(() => assert.equal(answered().length, count), { withinMs: 60_000, everyMs: 50 });
   assert.deepEqual(answered(), all);
   await house.law();
 });

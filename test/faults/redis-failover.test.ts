@@ -26,10 +26,10 @@ async function openPair() {
   const replica = await startRedis({ args: [...args, "--replicaof", "127.0.0.1", `${link.port}`] });
   const admin = await replica.client();
   const inSync = async () => /master_link_status:up/.test(await admin.info("replication"));
-  await eventually(inSync, { withinMs: 20_000 });
+  await eventually(inSync, { withinMs: 60_000 });
   // The primary holds writes back until the replica has acknowledged: one that arrives says it has.
   await (await primary.client()).set("first", "1");
-  await eventually(async () => (await admin.get("first")) === "1", { withinMs: 20_000 });
+  await eventually(async () => (await admin.get("first")) === "1", { withinMs: 60_000 });
   link.behave({ latencyMs: LAG_MS });
   const target = { port: primary.port };
   const front = await openTcpProxy(target);

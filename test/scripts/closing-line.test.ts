@@ -86,7 +86,7 @@ it("waits", () => new Promise(() => process.stdout.write("waiting")), 60_000);`,
     const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
     const config = join(ROOT, "vitest.config.ts");
     return startNode([vitest, "run", "--root", folder, "--config", config, ...args], {
-      env: { NO_COLOR: "1", ...env },
+      env: { NO_COLOR: "1", CI: "", ...env },
     });
   }
 
@@ -104,6 +104,26 @@ it("waits", () => new Promise(() => process.stdout.write("waiting")), 60_000);`,
       assert.doesNotMatch(told.said, /unseen/);
     });
   }
+
+  it("in CI tries a test with sockets or time again, and names what passed only then", async () => {
+    const often =
+      'let tries = 0; it("often", () => { if (++tries < 3) throw new Error("try " + tries + "\\nmore"); });';
+    const never = 'it("never", () => { console.log("tried"); throw new Error("no"); });';
+    await writeFile(join(folder, "test/often.test.ts"), HEAD + often);
+    await writeFile(join(folder, "test/never.test.ts"), HEAD + never);
+    await mkdir(join(folder, "test/core"), { recursive: true });
+    await writeFile(join(folder, "test/core/pure.test.ts"), HEAD + often);
+    const names = ["often", "never", "core/pure"].map((name) => `test/${name}.test.ts`);
+    const { code, last, said } = await runTests(names, { CI: "true" });
+    assert.deepEqual([code, last], [1, "1 passed, 2 failed"], said);
+    assert.match(
+      said,
+      /failed at first, and passed when tried again\n {2}often \(test\/often\.test\.ts\): try 1\n\n/,
+    );
+    assert.equal(said.match(/^tried$/gm)?.length, 3, said);
+    const here = await runTests(["test/often.test.ts"]);
+    assert.deepEqual([here.code, here.last], [1, "0 passed, 1 failed"], here.said);
+  });
 
   it("adds all files up", async () => {
     const { code, last } = await runTests(["figures", "failing", "skipped", "broken"]);

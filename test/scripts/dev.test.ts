@@ -43,7 +43,7 @@ it("npm run dev is npm start, started again when a source or a script of Redis c
           const all = dev.lines().filter(({ msg }) => msg === "serving");
           assert.equal(all.length, times, dev.stdout() + dev.stderr());
         },
-        { withinMs: 20_000 },
+        { withinMs: 60_000 },
       );
     await started(1);
     await appendFile(join(checkout, "src/gateway/handle.ts"), "\n");

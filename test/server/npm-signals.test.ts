@@ -52,7 +52,7 @@ limits: { drain: 20s }
       .map((line) => JSON.parse(line) as Record<string, unknown>);
   const serving = await eventually(
     () => lines().find(({ msg }) => msg === "serving") ?? assert.fail(said()),
-    { withinMs: 20_000 },
+    { withinMs: 60_000 },
   );
   const url = (serving.urls as { production: string }).production;
   const group = -(child.pid ?? assert.fail("npm did not start"));

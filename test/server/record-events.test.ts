@@ -78,7 +78,7 @@ async function openGateway(
   return { file, started };
 }
 
-const WAIT = { withinMs: 20_000 };
+const WAIT = { withinMs: 60_000 };
 const SEEN_MS = 1_500;
 
 async function runJson(file = "", args: readonly string[]): Promise<Record<string, string>> {

@@ -31,7 +31,7 @@ function fieldOf(rawHeaders: readonly string[] | undefined, name: string): strin
   return place === -1 ? undefined : rawHeaders?.[place + 1];
 }
 
-const WAIT = { withinMs: 20_000 };
+const WAIT = { withinMs: 60_000 };
 
 /** The next request line; its request was the only one under way. */
 async function nextLine(served: Served, send: () => Promise<unknown>) {

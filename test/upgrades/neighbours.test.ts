@@ -144,7 +144,7 @@ describe.skipIf(!hasHistory)("a gateway of the version before and one of today",
         const banned = (url: string) =>
           eventually(async () => assert.equal((await ask(url, key)).code, "key_banned"), {
             everyMs: 100,
-            withinMs: 20_000,
+            withinMs: 60_000,
           });
         await banned(banner);
         await banned(other);

@@ -74,7 +74,7 @@ describe("the log at a terminal", () => {
     terminal_.stdout.setEncoding("utf8").on("data", (piece) => {
       said += piece;
     });
-    await eventually(() => assert.match(said, /serving/), { withinMs: 20_000 });
+    await eventually(() => assert.match(said, /serving/), { withinMs: 60_000 });
     terminal_.stdin.write(String.fromCharCode(3));
     await once(terminal_, "close");
     assert.match(said, /serving.* urls:.* \{"production":"http/);

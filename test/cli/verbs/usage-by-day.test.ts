@@ -18,7 +18,7 @@ async function used(store: string): Promise<void> {
   const before = TODAY();
   await place.ask();
   await paged(`http://127.0.0.1:${admin}`);
-  await eventually(() => tellsLastUse(named, before), { withinMs: 30_000 });
+  await eventually(() => tellsLastUse(named, before), { withinMs: 60_000 });
   // Asking the admin listener has made the gateway tell its store. A store that all share needs none.
   if (store !== "memory") await place.gateway.stop();
   // Over midnight there are two days, and nothing else to see here.

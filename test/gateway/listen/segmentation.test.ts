@@ -23,7 +23,7 @@ async function codeOf(pieces: readonly string[]): Promise<string> {
     socket.write(piece, "latin1");
     if (pieces.length < 40) await new Promise((resolve) => setTimeout(resolve, 2));
   }
-  await eventually(() => assert.match(text, /\r\n\r\n.*\}$/s), { withinMs: 10_000 });
+  await eventually(() => assert.match(text, /\r\n\r\n.*\}$/s), { withinMs: 60_000 });
   socket.destroy();
   return `${/^HTTP\/1\.1 (\d+)/.exec(text)?.[1]} ${/"code":"(\w+)"/.exec(text)?.[1]}`;
 }

@@ -95,7 +95,7 @@ describe("with bans: { observe: true }", () => {
           }
           assert.ok(bansTold(one).length + bansTold(other).length >= 4);
         },
-        { withinMs: 20_000 },
+        { withinMs: 60_000 },
       );
       assert.deepEqual([...codes], ["rate_limited"]);
       const listed = await runVerb(["bans", "list", "--json", "--config", one.file]);

@@ -18,7 +18,7 @@ async function openGateway(): Promise<House> {
 
 async function endsWithin5s(client: SocketClient): Promise<void> {
   const startedMs = performance.now();
-  await eventually(() => client.socket.readyState === 3, { withinMs: 10_000 });
+  await eventually(() => client.socket.readyState === 3, { withinMs: 60_000 });
   assert.equal((await client.closed).code, 1008);
   const ms = performance.now() - startedMs;
   assert.ok(ms < 5_000, `${ms} ms`);
@@ -93,7 +93,7 @@ describe("a tunnel of one gateway", () => {
     server.stop();
     try {
       // A look that began before may take its 2 s to fail; the one after it is the one.
-      await eventually(() => client.socket.readyState === 3, { withinMs: 15_000 });
+      await eventually(() => client.socket.readyState === 3, { withinMs: 60_000 });
       assert.equal(other.socket.readyState, 1);
     } finally {
       server.cont();

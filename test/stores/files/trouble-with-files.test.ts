@@ -84,7 +84,7 @@ describe("trouble with a file", () => {
       100,
     );
     copy.write(withAccounts(record("one")));
-    await eventually(() => assert.equal(told.length, 1), { withinMs: 20_000, everyMs: 50 });
+    await eventually(() => assert.equal(told.length, 1), { withinMs: 60_000, everyMs: 50 });
     assert.match(
       `${told[0]}`,
       /^Cannot write the copy of the keys to .*another process keeps it locked$/,

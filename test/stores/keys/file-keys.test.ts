@@ -114,7 +114,7 @@ describe("The file of keys on disk", () => {
     const times = (spy: { readonly mock: { readonly calls: readonly unknown[][] } }) =>
       spy.mock.calls.filter(([name]) => name === path).length;
     try {
-      await eventually(() => assert.ok(times(looks) >= 3), { withinMs: 20_000 });
+      await eventually(() => assert.ok(times(looks) >= 3), { withinMs: 60_000 });
       assert.equal(times(reads), 0);
       await writeFile(path, "{}");
       await eventually(() => assert.equal(times(reads), 1));

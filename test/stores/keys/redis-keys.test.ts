@@ -86,7 +86,7 @@ describe("Keys in Redis", () => {
     await eventually(
       () => assert.deepEqual([store.ready, store.records().keys.length], [true, 1]),
       {
-        withinMs: 10_000,
+        withinMs: 60_000,
       },
     );
   });

@@ -39,7 +39,7 @@ async function burst({ store }: FallbackHouse, requests: number, by: Ask = ask):
 async function known(houses: readonly FallbackHouse[]): Promise<void> {
   for (let turn = 0; turn < 2; turn++) {
     for (const house of houses) {
-      await eventually(() => house.gate.health().ok, { withinMs: 10_000 });
+      await eventually(() => house.gate.health().ok, { withinMs: 60_000 });
       await eventually(async () => {
         const answer = await house.store.spend(name, { ...ask, cost: 0 });
         return "by" in answer && answer.by === "store";

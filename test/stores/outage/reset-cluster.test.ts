@@ -96,7 +96,7 @@ describe("an account that is reset on a Cluster", () => {
       await sleep(300);
       for (const node of cluster.nodes) node.cont();
       taken += unitsOf(await resetting);
-      await eventually(() => house.gate.health().ok, { withinMs: 10_000 });
+      await eventually(() => house.gate.health().ok, { withinMs: 60_000 });
     }
     isOver = true;
     const admitted = await flowing;

@@ -24,7 +24,7 @@ describe("an address with rediss+ passes check and opens", () => {
     const tls = { ca: authority.ca };
     const { store, failures } = await open(checked(cluster.address.url), { tls });
     t.onTestFinished(() => store.close());
-    await eventually(() => store.health().ok, { withinMs: 10_000 });
+    await eventually(() => store.health().ok, { withinMs: 60_000 });
     for (let i = 0; i < 40; i++) {
       assert.equal((await spend(store, account(`a${i}`), perDay(1))).admitted, true);
       assert.equal((await spend(store, account(`a${i}`), perDay(1))).admitted, false);
@@ -49,7 +49,7 @@ describe("an address with rediss+ passes check and opens", () => {
     const tls = { ca: authority.ca };
     const { store, failures } = await open(checked(group.address.url), { tls });
     t.onTestFinished(() => store.close());
-    await eventually(() => store.health().ok, { withinMs: 10_000 });
+    await eventually(() => store.health().ok, { withinMs: 60_000 });
     assert.equal((await spend(store, account("a"), perDay(1))).admitted, true);
     assert.equal((await spend(store, account("a"), perDay(1))).admitted, false);
     assert.deepEqual(failures, []);

@@ -54,13 +54,13 @@ export function startTollgate(args: readonly string[], options: RunOptions = {})
   return startNode([`${ROOT}src/main.ts`, ...args], options);
 }
 
-/** Runs `tollgate VERB …` to its end; killed after `timeoutMs` (30 s unless given). */
+/** Runs `tollgate VERB …` to its end; killed after `timeoutMs` (two minutes unless given). */
 export async function runTollgate(
   args: readonly string[],
   options: RunOptions = {},
 ): Promise<Finished> {
   const running = startTollgate(args, options);
-  const timer = setTimeout(() => running.child.kill("SIGKILL"), options.timeoutMs ?? 30_000);
+  const timer = setTimeout(() => running.child.kill("SIGKILL"), options.timeoutMs ?? 120_000);
   const finished = await running.exited;
   clearTimeout(timer);
   return finished;
@@ -99,7 +99,7 @@ function enders(child: ChildProcess, exited: Promise<Finished>): Enders {
   };
   return {
     kill,
-    stop: async (withinMs = 10_000) => {
+    stop: async (withinMs = 60_000) => {
       child.kill("SIGTERM");
       const timer = setTimeout(() => child.kill("SIGKILL"), withinMs);
       const finished = await exited;
@@ -136,11 +136,11 @@ function watch(child: ChildProcess): Watched {
     stdout: () => stdout,
     stderr: () => stderr,
     lines,
-    line: (fits, withinMs = 10_000) => {
+    line: (fits, withinMs = 60_000) => {
       const find = () => lines().find(fits) ?? fail(`no such line yet${soFar()}`);
       return eventually(find, { withinMs });
     },
-    says: async (text, withinMs = 10_000) => {
+    says: async (text, withinMs = 60_000) => {
       const find = () => {
         const said = stdout + stderr;
         const found = typeof text === "string" ? said.includes(text) : text.test(said);

@@ -42,7 +42,7 @@ export async function startSentinel(password?: string, tls?: RedisTls): Promise<
   try {
     const admin = await replica.client(password === undefined ? {} : { password });
     const inSync = async () => /master_link_status:up/.test(await admin.info("replication"));
-    await eventually(inSync, { withinMs: 20_000 });
+    await eventually(inSync, { withinMs: 60_000 });
     sentinel = await startRedis({ sentinel: file, ...speaks });
     await knowsReplica(sentinel);
   } catch (error) {
@@ -76,7 +76,7 @@ async function knowsReplica(sentinel: TestRedis): Promise<void> {
       const found = (await watcher.call("SENTINEL", "REPLICAS", "main")) as unknown[];
       return found.length === 1 && !String(found[0]).includes("disconnected");
     },
-    { withinMs: 20_000 },
+    { withinMs: 60_000 },
   );
 }
 
@@ -154,7 +154,7 @@ async function allMet(clients: readonly Redis[]): Promise<void> {
       }
       return true;
     },
-    { withinMs: 20_000 },
+    { withinMs: 60_000 },
   );
 }
 
