@@ -17,7 +17,7 @@ export type Heard = {
 };
 
 /** From here on it is as good as dead. */
-const START_MS_MAX = 30_000;
+const START_MS_MAX = 60_000;
 const RELOAD_MS_MAX = 5_000;
 
 /** One process that serves, seen from the one that watches. */
