@@ -111,6 +111,16 @@ describe("a store that is away when the gateway starts", () => {
 });
 
 describe("what a gateway does meanwhile", () => {
+  it("is to admit from shares under `local` alone", async () => {
+    await using house = await openFallback(proxy);
+    const modes = ["local", "allow", "deny"] as const;
+    const shares = modes.map((onStoreFailure) => {
+      house.gate.reconfigure(policyOf({ onStoreFailure }));
+      return house.gate.shares;
+    });
+    assert.deepEqual(shares, [true, false, false]);
+  });
+
   it("deny: gives no answer, and charges nothing later", async () => {
     await using house = await openFallback(proxy, {
       policy: { onStoreFailure: "deny", storeTimeoutMs: 500 },

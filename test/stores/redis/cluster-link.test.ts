@@ -47,6 +47,14 @@ describe("Redis Cluster", () => {
     assert.deepEqual(store.health(), { ok: true });
   });
 
+  it("is well as soon as its store is open: each node that owns keys is connected then", async (t) => {
+    // Told of one node only, it learns of the others from that one.
+    const url = cluster.address.url.replace(/,[^/]*/, "");
+    const { store } = await open({ ...cluster.address, url });
+    t.onTestFinished(() => store.close());
+    assert.deepEqual(store.health(), { ok: true });
+  });
+
   it("lists and lifts bans of every node, and tells the other gateways", async (t) => {
     const [one, other] = [await open(cluster.address), await open(cluster.address)];
     t.onTestFinished(

@@ -251,6 +251,18 @@ describe("bans in Redis", () => {
     clock.to(listed[1]?.ban.untilMs ?? 0);
     assert.deepEqual(await store.bans(), []);
   });
+
+  it("are in force by the clock of Redis where the store has no other", async () => {
+    const { store } = await openHere();
+    const [seconds] = await redis.time();
+    const ban = (untilMs: number) => `${untilMs} 60000 d 1`;
+    await redis.hset(accountKey("tg", account("over")), "b", ban(Number(seconds) * 1_000 - 1));
+    await redis.hset(accountKey("tg", account("on")), "b", ban(Number(seconds) * 1_000 + 600_000));
+    assert.deepEqual(
+      (await store.bans()).map(({ account: id }) => id),
+      ["on"],
+    );
+  });
 });
 
 describe("SCRIPT FLUSH under load", () => {

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "vitest";
+import { DayCounts } from "../../../src/stores/memory/day-counts.ts";
+import { MemoryNotes } from "../../../src/stores/memory/memory-notes.ts";
+
+let folder = "";
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "tollgate-notes-"));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const open = () => new MemoryNotes(join(folder, "state.json"), new DayCounts(undefined));
+
+describe("the file of notes", () => {
+  it("is written when they have changed, and else left alone", async () => {
+    const file = join(folder, "state.notes.json");
+    const notes = open();
+    await notes.save();
+    await assert.rejects(stat(file), /ENOENT/);
+    await notes.addUsed([{ key: "k_1", day: 20_000 }]);
+    await notes.save();
+    // Each write is a new file in place of the one before.
+    const { ino, mtimeMs } = await stat(file);
+    await notes.addUsed([{ key: "k_1", day: 20_000 }]);
+    await notes.addCalls([]);
+    await notes.save();
+    const later = await stat(file);
+    assert.deepEqual([later.ino, later.mtimeMs], [ino, mtimeMs]);
+  });
+
+  it("is written later where it could not be", async () => {
+    const file = join(folder, "state.notes.json");
+    await mkdir(join(file, "in the way"), { recursive: true });
+    const notes = open();
+    await notes.addUsed([{ key: "k_1", day: 20_000 }]);
+    await assert.rejects(notes.save());
+    await rm(file, { recursive: true });
+    await notes.save();
+    const again = open();
+    await again.load();
+    assert.deepEqual([...(await again.lastUsed(["k_1"]))], [["k_1", 20_000]]);
+  });
+});
