@@ -1,4 +1,4 @@
-import { fits, type Verdict, type WindowStanding } from "./decide.ts";
+import { type Ban, fits, type Verdict, type WindowStanding } from "./decide.ts";
 import { type Limit, type WindowName, windowEnd, windowStart } from "./windows.ts";
 
 /** The content of the rate limit fields: one window, or the end of the refusal. */
@@ -44,6 +44,16 @@ export function windowLabel({ window, operation }: Pick<Limit, "window" | "opera
   return operation === undefined ? window : `${operation.name}.${window}`;
 }
 
+/** The window whose refusals made the strikes of a ban, where it is among `windows`. */
+export function struckWindow(
+  windows: readonly WindowStanding[],
+  ban: Pick<Ban, "window" | "operation">,
+): WindowStanding | undefined {
+  return windows.find(({ window, operation }) => {
+    return window === ban.window && operation?.id === ban.operation;
+  });
+}
+
 /**
  * The refusal at `nowMs` of the store's clock of a request of that cost: by the ban, or by windows
  * in which the cost does not fit. Its standing is that of whatever ends last of both
@@ -65,9 +75,7 @@ export function refusalAt(
 
   const code = banned ? "key_banned" : "rate_limited";
   if (banned && (last === undefined || ban.untilMs > last.resetMs)) {
-    const struck = verdict.windows.find(({ window, operation }) => {
-      return window === ban.window && operation?.id === ban.operation;
-    });
+    const struck = struckWindow(verdict.windows, ban);
     const shown = verdict.windows.findLast(({ observed }) => !observed);
     const { limit } = struck ?? last ?? shown ?? { limit: 0 };
     return { code, standing: { window: "ban", limit, remaining: 0, resetMs: ban.untilMs } };

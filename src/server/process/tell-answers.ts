@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import { windowName } from "../../config/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
+import { struckWindow, windowLabel } from "../../core/quota/standing.ts";
 import type { Answer, QuotaStore, ToldReset } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
 
@@ -24,8 +25,11 @@ export function tellBan(
 ): void {
   if (earned === undefined) return;
   const { nowMs: decidedAt, ban } = verdict;
+  // A ban may be told with a request for another operation than that of its strikes.
+  const struck = struckWindow(verdict.windows, earned);
+  const window = struck === undefined ? earned.window : windowLabel(struck);
   log.warn("ban", {
-    ...{ account, env, plan, window: earned.window, offences: earned.offences, decidedAt },
+    ...{ account, env, plan, window, offences: earned.offences, decidedAt },
     until: Math.ceil(earned.untilMs / 1000),
     strikes: earned.strikesMs.map((atMs) => atMs / 1000),
     ...(ban === undefined && { observed: true }),
@@ -41,18 +45,16 @@ export function tellQuota(log: Log, owner: Owner, answer: Answer, cost: number):
   const { verdict, admitted, unspent, by } = answer;
   // A share of a limit, while the store is away, is no limit of the account; addresses are many.
   if (key === undefined || !admitted || by !== "store" || cost === 0) return;
-  for (const { window, operation, observed, limit, used: usedByAll, resetMs } of verdict.windows) {
+  for (const counted of verdict.windows) {
+    const { observed, limit, used: usedByAll, resetMs } = counted;
     const used = usedByAll - unspent;
     // The hot path: most requests cross nothing.
     if (observed || used * 100 < limit * (TOLD_PERCENT[0] as number)) continue;
     for (const percent of TOLD_PERCENT) {
       const least = Math.ceil((limit * percent) / 100);
       if (used < least || used - cost >= least) continue;
-      const name = operation === undefined ? window : `${operation}.${window}`;
-      const reset = Math.ceil(resetMs / 1000);
-      log.info("quota", {
-        ...{ account, env, plan, window: name, percent, used, limit, reset },
-      });
+      const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
+      log.info("quota", { account, env, plan, window, percent, used, limit, reset });
     }
   }
 }
