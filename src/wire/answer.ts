@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
-import { chunkLine, fieldLines, LAST_CHUNK } from "./field-lines.ts";
+import { chunkOf, LAST_CHUNK, writePiece } from "./chunks.ts";
+import { fieldLines } from "./field-lines.ts";
 import { REASONS } from "./reasons.ts";
 import type { ReceivedRequest } from "./request.ts";
 
@@ -110,15 +111,9 @@ export class Answer {
       return true;
     }
     if (!this.#counts(piece.length)) return true;
-    const socket = this.#socket;
-    const lead = this.#chunked ? this.#heldHead + chunkLine(piece.length) : this.#heldHead;
+    const head = this.#heldHead;
     this.#heldHead = "";
-    socket.cork();
-    if (lead !== "") socket.write(lead, "latin1");
-    let takesMore = socket.write(piece);
-    if (this.#chunked) takesMore = socket.write("\r\n", "latin1");
-    socket.uncork();
-    return takesMore;
+    return writePiece(this.#socket, head, piece, this.#chunked);
   }
 
   /** Ends the answer, with the last piece of its body as latin1 text: one write for all of it. */
@@ -133,7 +128,7 @@ export class Answer {
         this.cut();
         return;
       }
-      text += this.#chunked && last !== "" ? `${chunkLine(last.length)}${last}\r\n` : last;
+      text += this.#chunked && last !== "" ? chunkOf(last) : last;
       if (this.#chunked) text += LAST_CHUNK;
     }
     const socket = this.#socket;

@@ -29,3 +29,10 @@ export function hexValue(byte: number): number {
   const lower = byte | 0x20;
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
 }
+
+/** Where the run of bytes of one kind (`TOKEN`, `VALUE`, `TARGET`) from `at` on ends: at most `to`. */
+export function runEnd(bytes: Buffer, at: number, to: number, kind: Uint8Array): number {
+  let i = at;
+  while (i < to && kind[bytes[i] as number] === 1) i++;
+  return i;
+}

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import { chunkLine, fieldLines, LAST_CHUNK, linePart } from "./field-lines.ts";
-import type { StatusHead } from "./head.ts";
+import { LAST_CHUNK, writePiece } from "./chunks.ts";
+import { headOf, type Loss, type OutgoingRequest } from "./outgoing-request.ts";
 import { copyOf } from "./piece-buffers.ts";
 import {
   type ResponseHead,
@@ -9,6 +9,7 @@ import {
   type ResponseWrong,
 } from "./response.ts";
 import { type Destination, openSocket, type SocketEvents } from "./socket.ts";
+import type { StatusHead } from "./status-head.ts";
 
 export type ConnectionOptions = {
   readonly destination: Destination;
@@ -18,31 +19,6 @@ export type ConnectionOptions = {
   readonly idleMsMax: number;
   /** The monotonic clock, in milliseconds. */
   readonly elapsed: () => number;
-};
-
-export type OutgoingRequest = {
-  readonly method: string;
-  readonly target: string;
-  readonly host: string;
-  /** Names and values in turn, without Host and without those of the framing. */
-  readonly fields: readonly string[];
-  /** The bytes of the body, or `chunked`; undefined where the request says nothing of a body. */
-  readonly body: number | "chunked" | undefined;
-};
-
-/**
- * How a request was lost. `unreached`: there was no connection, so nobody saw it; `unanswered`: the
- * connection ended before any byte of a response; `cut`: in the middle of one; `invalid`: what came
- * is no response; `misframed`: the caller wrote a body of another length than it had said.
- */
-export type Loss = {
-  readonly kind: "unreached" | "unanswered" | "cut" | "invalid" | "misframed";
-  /** Bytes of the request were handed to the connection: the backend may have seen it. */
-  readonly sent: boolean;
-  /** That connection had carried a response before: it may have died of old age. */
-  readonly reused: boolean;
-  /** For the log: a code of the system or of TLS, `timeout`, `closed`, or what was wrong. */
-  readonly why: string;
 };
 
 /** Is told how one request goes, in this order; `onEnd` or `onLost` is the last. */
@@ -133,12 +109,7 @@ export class Connection implements SocketEvents {
     }
     this.#bodyLeft -= piece.length;
     const chunked = this.#request?.body === "chunked";
-    const lead = chunked ? this.#heldHead + chunkLine(piece.length) : this.#heldHead;
-    socket.cork();
-    if (lead !== "") socket.write(lead, "latin1");
-    let takesMore = socket.write(piece);
-    if (chunked) takesMore = socket.write("\r\n", "latin1");
-    socket.uncork();
+    const takesMore = writePiece(socket, this.#heldHead, piece, chunked);
     this.#sending();
     return takesMore;
   }
@@ -252,10 +223,8 @@ export class Connection implements SocketEvents {
   }
 
   #connect(): void {
-    const { destination, connectTimeoutMs } = this.#options;
-    this.#connected = false;
-    this.#answered = 0;
-    this.#reader = new ResponseReader(this.#options.limits);
+    const { destination, connectTimeoutMs, limits } = this.#options;
+    this.#reader = new ResponseReader(limits);
     this.#socket = openSocket(destination, this);
     this.#connectTimer = setTimeout(() => this.#ended("timeout"), connectTimeoutMs);
   }
@@ -328,13 +297,4 @@ export class Connection implements SocketEvents {
     clearTimeout(this.#connectTimer);
     socket?.destroy();
   }
-}
-
-/** RFC 9112 3.2: Host goes first. The framing is written here, from what the body will be. */
-function headOf({ method, target, host, fields, body }: OutgoingRequest): string {
-  let head = `${linePart(method)} ${linePart(target)} HTTP/1.1\r\nHost: ${linePart(host)}\r\n`;
-  head += fieldLines(fields);
-  if (body === "chunked") head += "Transfer-Encoding: chunked\r\n";
-  else if (body !== undefined) head += `Content-Length: ${body}\r\n`;
-  return `${head}\r\n`;
 }

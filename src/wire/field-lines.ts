@@ -31,10 +31,3 @@ export function linePart(part: string): string {
   }
   return part;
 }
-
-/** The line ahead of a chunk of so many bytes (RFC 9112 7.1). */
-export function chunkLine(bytes: number): string {
-  return `${bytes.toString(16)}\r\n`;
-}
-
-export const LAST_CHUNK = "0\r\n\r\n";

@@ -1,6 +1,7 @@
 import type { BodyWrong } from "./body.ts";
 import { type Framing, readFraming } from "./framing.ts";
-import type { HeadWrong, RequestHead, Version } from "./head.ts";
+import type { HeadWrong, Version } from "./head.ts";
+import type { RequestHead } from "./request-head.ts";
 
 /** Why bytes are no request, or why one took too long. */
 export type RequestWrong = HeadWrong | BodyWrong | "timeout";

@@ -1,6 +1,7 @@
 import { BodyReader, type BodyWrong } from "./body.ts";
 import { type Framing, type FramingFields, readFraming } from "./framing.ts";
-import { type HeadWrong, type StatusHead, StatusHeadReader } from "./head.ts";
+import type { HeadWrong } from "./head.ts";
+import { type StatusHead, StatusHeadReader } from "./status-head.ts";
 
 /**
  * Why bytes are no response: as heads and bodies are wrong; `framing`: nobody can tell where its

@@ -1,26 +1,10 @@
 import type { Socket } from "node:net";
 import { Answer } from "./answer.ts";
 import { BodyReader } from "./body.ts";
-import { type HeadLimits, RequestHeadReader } from "./head.ts";
 import { KeptBytes } from "./kept-bytes.ts";
 import { ReceivedRequest, type RequestWrong } from "./request.ts";
-
-export type ServerLimits = HeadLimits & {
-  /** Fields of a head and trailers behind it together: each counts its name, value, `: ` and CRLF. */
-  readonly fieldBytesMax: number;
-  readonly fieldCountMax: number;
-  /** Bytes that may wait behind a request, or of a body that nobody takes, before we stop reading. */
-  readonly aheadBytesMax: number;
-  /** From the first byte of a head, or of a connection, to the end of that head. */
-  readonly headersTimeoutMs: number;
-  /** From the end of a head to the last byte of its body. */
-  readonly requestTimeoutMs: number;
-  /** Between an answer and the first byte of the next request. */
-  readonly idleTimeoutMs: number;
-  /** Behind the last answer: how much more is read, and how long, so that the answer arrives. */
-  readonly lingerBytesMax: number;
-  readonly lingerMs: number;
-};
+import { RequestHeadReader } from "./request-head.ts";
+import { type ServerLimits, trailerLimits } from "./server-limits.ts";
 
 /** Serves what comes in on connections. */
 export type ServerHandler = {
@@ -235,13 +219,7 @@ export class ServerConnection {
   #startBody(request: ReceivedRequest): void {
     const { framing, rawHeaders } = request;
     if (framing === "chunked") {
-      const { fieldBytesMax, fieldCountMax } = this.#handler.limits;
-      let bytes = 2 * rawHeaders.length;
-      for (const part of rawHeaders) bytes += part.length;
-      this.#body.startChunked({
-        trailerBytesMax: fieldBytesMax - bytes,
-        trailerCountMax: fieldCountMax - rawHeaders.length / 2,
-      });
+      this.#body.startChunked(trailerLimits(this.#handler.limits, rawHeaders));
     } else {
       this.#body.startLength(framing === "unclear" ? 0 : framing);
     }

@@ -2,7 +2,8 @@ import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import type { Answer } from "../../src/wire/answer.ts";
 import type { ReceivedRequest, RequestWrong } from "../../src/wire/request.ts";
-import { ServerConnection, type ServerLimits } from "../../src/wire/server-connection.ts";
+import { ServerConnection } from "../../src/wire/server-connection.ts";
+import type { ServerLimits } from "../../src/wire/server-limits.ts";
 
 export const LIMITS: ServerLimits = {
   lineBytesMax: 9_000,

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { type HeadWrong, RequestHeadReader, StatusHeadReader } from "../../src/wire/head.ts";
+import type { HeadWrong } from "../../src/wire/head.ts";
+import { RequestHeadReader } from "../../src/wire/request-head.ts";
+import { StatusHeadReader } from "../../src/wire/status-head.ts";
 
 const LIMITS = { lineBytesMax: 100, headBytesMax: 300 };
 

@@ -3,7 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { BodyReader } from "../../src/wire/body.ts";
-import { RequestHeadReader } from "../../src/wire/head.ts";
+import { RequestHeadReader } from "../../src/wire/request-head.ts";
 import { ServerConnection, type ServerHandler } from "../../src/wire/server-connection.ts";
 import { LIMITS, Server } from "./client-bytes.ts";
 import { connectionTo, send, startBackend, Told } from "./scripted-backend.ts";

@@ -5,9 +5,8 @@ import {
   Connection,
   type ConnectionHandler,
   type ConnectionOptions,
-  type Loss,
-  type OutgoingRequest,
 } from "../../src/wire/connection.ts";
+import type { Loss, OutgoingRequest } from "../../src/wire/outgoing-request.ts";
 import type { ResponseHead } from "../../src/wire/response.ts";
 import { RESPONSE_LIMITS } from "./backend-bytes.ts";
 

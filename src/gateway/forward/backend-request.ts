@@ -3,7 +3,7 @@ import type { Head } from "../../core/http/head.ts";
 import type { TraceFields } from "../../core/http/trace.ts";
 import type { Standing } from "../../core/quota/standing.ts";
 import type { ForwardTrace } from "../../telemetry/tracing.ts";
-import type { OutgoingRequest } from "../../wire/connection.ts";
+import type { OutgoingRequest } from "../../wire/outgoing-request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { type Backend, type Gateway, type Served, schemeOf } from "../exchange/served.ts";
 import type { Caller } from "../stages/identify.ts";

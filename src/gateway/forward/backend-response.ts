@@ -1,7 +1,7 @@
 import { responseFields } from "../../core/http/fields.ts";
 import { replacedFields } from "../../core/http/own-fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import type { Loss } from "../../wire/connection.ts";
+import type { Loss } from "../../wire/outgoing-request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Admitted } from "./backend-request.ts";
 

@@ -1,4 +1,4 @@
-import type { Loss } from "../../wire/connection.ts";
+import type { Loss } from "../../wire/outgoing-request.ts";
 import type { Upstream } from "../upstreams/backend-connection.ts";
 import type { Preference, Upstreams } from "../upstreams/upstreams.ts";
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Server } from "node:net";
-import type { ServerLimits } from "../../wire/server-connection.ts";
+import type { ServerLimits } from "../../wire/server-limits.ts";
 import { type Gateway, loosestLimits, type Served } from "../exchange/served.ts";
 
 /** A client that sends so much ahead of its answers is not read from until they are out. */

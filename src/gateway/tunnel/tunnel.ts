@@ -5,7 +5,7 @@ import { closeFrame, wrongSwitch } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import type { ForwardTrace } from "../../telemetry/tracing.ts";
-import type { Loss } from "../../wire/connection.ts";
+import type { Loss } from "../../wire/outgoing-request.ts";
 import type { Forwarding } from "../exchange/forwarding.ts";
 import type { OpenTunnel, TunnelRegister, Upgrade } from "../exchange/open-tunnel.ts";
 import type { Served } from "../exchange/served.ts";

@@ -1,0 +1,61 @@
+import { CR, isDigit, runEnd, SP, VALUE } from "./bytes.ts";
+import { HeadReader, LINE_LF, START, VERSION, VERSION_END, type Version } from "./head.ts";
+
+export type StatusHead = {
+  readonly status: number;
+  readonly version: Version;
+  /** Names and values in turn, as they were sent; nothing merged, nothing dropped. */
+  readonly rawHeaders: string[];
+};
+
+const STATUS = 1;
+const STATUS_END = 2;
+const REASON = 3;
+
+/** Reads heads of responses: `version SP status SP reason CRLF`, and fields (RFC 9112 4). */
+export class StatusHeadReader extends HeadReader<StatusHead> {
+  #status = 0;
+
+  protected override linePart(bytes: Buffer, at: number, to: number): number {
+    const byte = bytes[at] as number;
+    switch (this.state) {
+      case START:
+        this.state = VERSION;
+        return this.versionPart(bytes, at, to);
+      case VERSION:
+        return this.versionPart(bytes, at, to);
+      case VERSION_END:
+        return this.versionEnd(byte, at, SP, STATUS);
+      case STATUS:
+        return this.#statusByte(byte, at);
+      case STATUS_END:
+        // Servers leave the space away where they leave the reason away.
+        if (byte === SP) return this.enter(REASON, at);
+        return this.#reasonEnd(byte, at);
+      case REASON: {
+        const end = runEnd(bytes, at, to, VALUE);
+        return end === to ? end : this.#reasonEnd(bytes[end] as number, end);
+      }
+      default:
+        return this.lineEnd(byte, at);
+    }
+  }
+
+  protected override headOf(_text: string, _at: number, rawHeaders: string[]): StatusHead {
+    return { status: this.#status, version: this.version, rawHeaders };
+  }
+
+  /** RFC 9110 15: three digits, and none below 100. */
+  #statusByte(byte: number, at: number): number {
+    const digit = byte - 0x30;
+    const isFirst = this.partBytes === 0;
+    if (!isDigit(byte) || (isFirst && digit === 0)) return this.fail("line", at);
+    this.#status = isFirst ? digit : this.#status * 10 + digit;
+    this.partBytes += 1;
+    return this.partBytes === 3 ? this.enter(STATUS_END, at) : at + 1;
+  }
+
+  #reasonEnd(byte: number, at: number): number {
+    return byte === CR ? this.enter(LINE_LF, at) : this.fail("line", at);
+  }
+}
