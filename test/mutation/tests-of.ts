@@ -1,4 +1,7 @@
-/** The rooms that can be mutated, and the test files that reach each of them. */
+/**
+ * The rooms that can be mutated, and the test files that reach each of them, in the order in which
+ * they are run: the first test that fails is the last.
+ */
 export const TESTS: Readonly<Record<string, readonly string[]>> = {
   "src/core": ["test/core/**/*.test.ts"],
   "src/stores/batch": ["test/stores/batch/*.test.ts", "test/stores/redis/store-clock.test.ts"],
@@ -13,6 +16,11 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
   "src/gateway/stages": ["test/gateway/stages/*.test.ts", "test/gateway/*.test.ts"],
   "src/gateway/tunnel": ["test/gateway/tunnel/*.test.ts"],
   "src/gateway/upstreams": ["test/gateway/upstreams/*.test.ts"],
+  "src/wire": [
+    "test/wire/{head,body,response,piece-buffers}.test.ts",
+    "test/wire/{answer,time,server-connection}.test.ts",
+    "test/wire/{connection,back-pressure}.test.ts",
+  ],
 };
 
 /** The tests of the rooms of `files`, each pattern once. */
