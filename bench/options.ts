@@ -6,7 +6,7 @@ export const USAGE = `Usage: npm run -s bench -- [options]
 
 CPU and latency of a proxied, counted request: Tollgate beside other gateways and bare proxies, in one
 run, in short slices in random order, after a warm-up of each. Also what refusals cost, and how cost
-and memory grow with accounts. All of it takes some 25 minutes on two quiet cores.
+and memory grow with accounts. All of it takes some 11 minutes on two quiet cores.
 
   --variants A,B     only these: ${VARIANTS.map(({ name }) => name)
     .join(", ")
@@ -14,8 +14,8 @@ and memory grow with accounts. All of it takes some 25 minutes on two quiet core
     .trimEnd()
     .replace(/,$/, "")}
   --parts A,B        only these of ${PARTS.join(", ")}
-  --rounds N         slices for each variant and kind of traffic, 1 to 1000 (default 7)
-  --slice N          length of a slice in milliseconds, 100 to 60000 (default 1000)
+  --rounds N         slices for each variant and kind of traffic, 1 to 1000 (default 8)
+  --slice N          length of a slice in milliseconds, 100 to 60000 (default 500)
   --warm-up N        requests that each instance answers first, 1 to 10000000 (default 75000)
   --accounts N       the last step of growth, which begins at 1000, up to 1000000 (default 1000000)
   --json             prints all figures for scripts
@@ -81,8 +81,8 @@ function parseFlags(args: readonly string[]) {
     options: {
       variants: { type: "string" },
       parts: { type: "string" },
-      rounds: { type: "string", default: "7" },
-      slice: { type: "string", default: "1000" },
+      rounds: { type: "string", default: "8" },
+      slice: { type: "string", default: "500" },
       "warm-up": { type: "string", default: "75000" },
       accounts: { type: "string", default: "1000000" },
       json: { type: "boolean", default: false },

@@ -1,9 +1,11 @@
-import { availableParallelism, cpus, loadavg, release, type } from "node:os";
+import { availableParallelism, cpus, release, type } from "node:os";
 import type { Machine, PARTS, Report, RunOptions } from "../report/report.ts";
 import { targetsOf } from "../report/targets.ts";
+import { machineTicks, othersShare } from "../stage/cpu.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
 import { compareVariants } from "./compare.ts";
 import { measureGrowth } from "./growth.ts";
+import { measureLine } from "./line.ts";
 import { measureRefusals } from "./refusals.ts";
 
 /** The whole benchmark; `say` is told how far it is. */
@@ -11,7 +13,7 @@ export async function runBenchmark(
   options: RunOptions,
   say: (text: string) => void,
 ): Promise<Report> {
-  const machine = thisMachine();
+  const before = machineTicks();
   const broken: { title: string; why: string }[] = [];
   const doing = async <T>(
     part: (typeof PARTS)[number],
@@ -28,6 +30,7 @@ export async function runBenchmark(
       return none;
     }
   };
+  const line = await doing("line", (stage) => measureLine(stage, options), undefined);
   const compared = await doing("variants", (stage) => compareVariants(stage, options, say), {
     rows: [],
     noise: {},
@@ -37,17 +40,18 @@ export async function runBenchmark(
   const growth = await doing("growth", (stage) => measureGrowth(stage, options, say), []);
   const { rows: variants, noise } = compared;
   const leftOut = [...compared.leftOut, ...broken];
-  const measured = { variants, refusals, growth };
+  const measured = { variants, refusals, growth, line };
   const madeAt = new Date().toISOString();
+  const machine = thisMachine(othersShare(before, machineTicks()));
   return { madeAt, machine, options, noise, leftOut, ...measured, targets: targetsOf(measured) };
 }
 
-function thisMachine(): Machine {
+function thisMachine(share: number): Machine {
   return {
     processor: cpus()[0]?.model ?? "unknown",
     cores: availableParallelism(),
     system: `${type()} ${release()}`,
     node: process.version,
-    loadBefore: loadavg()[0] ?? 0,
+    othersShare: share,
   };
 }

@@ -35,7 +35,9 @@ export type Slice = {
 
 const CONNECTIONS = 64;
 /** Connections are open and caches warm again before anything is counted. */
-const LEAD_MS = 250;
+const LEAD_MS = 150;
+/** Other programs may have the machine for seconds. */
+const SILENCE_MS_MAX = 5_000;
 
 /** Rejects when an answer has another status than is expected, or when nothing is answered. */
 export async function measureSlice(options: SliceOptions, sliceMs: number): Promise<Slice> {
@@ -80,8 +82,9 @@ export async function warmUp(options: SliceOptions, requests: number): Promise<v
     while (traffic.answers < requests) {
       const before = traffic.answers;
       await sleep(50);
-      if (traffic.answers === before) await sleep(2_000);
-      if (traffic.answers === before) throw new Error("Nothing was answered for 2 s");
+      if (traffic.answers === before) await sleep(SILENCE_MS_MAX);
+      if (traffic.answers === before)
+        throw new Error(`Nothing was answered for ${SILENCE_MS_MAX} ms`);
     }
     inspect(traffic.take(), options);
   } finally {

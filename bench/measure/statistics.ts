@@ -21,13 +21,16 @@ export function medianSlice(slices: readonly Slice[]): Slice | undefined {
 }
 
 /**
- * How far copies of one variant lie apart, as a share of their median: a difference below it says
- * nothing. The largest over all variants that have copies.
+ * How far a copy of a variant lies from the median of all its copies, as a share of it: a difference
+ * below it says nothing. The largest over all variants that have copies.
  */
 export function noiseOf(copies: readonly (readonly number[])[]): number {
   const spreads = copies
     .filter((values) => values.length > 1)
-    .map((values) => (Math.max(...values) - Math.min(...values)) / median(values));
+    .map((values) => {
+      const middle = median(values);
+      return Math.max(...values.map((value) => Math.abs(value - middle))) / middle;
+    });
   return Math.max(0, ...spreads);
 }
 
@@ -35,4 +38,23 @@ export function noiseOf(copies: readonly (readonly number[])[]): number {
 export function ratio(value: number, reference: number, noise: number): number | "none" {
   const found = value / reference;
   return Math.abs(found - 1) <= noise ? "none" : found;
+}
+
+const RESAMPLES = 2000;
+
+/**
+ * The ratio of the medians of `values` and `by`, and between which bounds 95 % of it lie when copies
+ * are drawn anew from those that there are (a bootstrap).
+ */
+export function ratioInterval(
+  values: readonly number[],
+  by: readonly number[],
+): { ratio: number; low: number; high: number } {
+  const drawn = (list: readonly number[]) => {
+    return list.map(() => list[Math.floor(Math.random() * list.length)] ?? Number.NaN);
+  };
+  const ratios = Array.from({ length: RESAMPLES }, () => median(drawn(values)) / median(drawn(by)));
+  ratios.sort((a, b) => a - b);
+  const at = (share: number) => ratios[Math.floor(share * (RESAMPLES - 1))] ?? Number.NaN;
+  return { ratio: median(values) / median(by), low: at(0.025), high: at(0.975) };
 }

@@ -25,7 +25,9 @@ const WORDS: Readonly<Record<string, { readonly plot?: string; readonly text: st
     plot: "growth",
     text: "Every account is active: it has a hash in Redis, and the gateway remembers its last answer. Resident memory has the key file as it was read in it, and what V8 has not given back.",
   },
-  Targets: { text: "Where the limit is, and how far from it this run was." },
+  Targets: {
+    text: "The limit that each figure is to keep, and what was measured as a multiple of it: the distance.",
+  },
 };
 
 /** Written by hand, unlike all else on the page. */
@@ -56,11 +58,13 @@ export function readmeTable(report: Report): string {
   return markdownTable(closedRows(report).map((row) => columns.map((i) => row[i] ?? "")));
 }
 
-function intro({ machine, madeAt, options }: Report): string {
-  const { processor, cores, system, node, loadBefore } = machine;
-  const loaded = isQuiet(machine)
-    ? " Nothing else ran on it."
-    : ` **The machine was not quiet**: ${loadBefore.toFixed(0)} other processes wanted to run on it when the benchmark began. Read what follows as a sample of what the benchmark tells, not as what Tollgate costs.`;
+function intro(report: Report): string {
+  const { machine, madeAt, options } = report;
+  const { processor, cores, system, node } = machine;
+  const others = `Other programs took ${Math.round(machine.othersShare * 100)} % of it meanwhile`;
+  const loaded = isQuiet(report)
+    ? ` ${others}.`
+    : ` **The machine was not quiet**: copies of one variant lay too far apart. ${others}. Read what follows as a sample of what the benchmark tells, not as what Tollgate costs.`;
   return `Measured by \`npm run bench\` on ${madeAt.slice(0, 10)}: ${processor}, ${cores} cores shared by gateway, Redis, backend and load generator, ${system}, Node ${node}.${loaded} Each instance answered ${options.warmUpRequests.toLocaleString("en-US")} requests before anything was counted; then all were measured in turns, in random order, ${options.rounds} slices of ${options.sliceMs} ms each, and medians are told. Compare within a table, not between machines.`;
 }
 
@@ -85,7 +89,7 @@ function limit(report: Report): string[] {
 
 function trust(report: Report): string {
   const own = [
-    "Several instances of one variant run side by side; how far their medians lie apart is the noise.",
+    "Several instances of one variant run side by side; how far one of them lies from their median is the noise.",
     ...remarks(report),
     "Every counted variant writes an access log. Fastify's limiter counts one window; HAProxy's counts are its own and shared with no other process.",
   ];

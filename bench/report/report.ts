@@ -11,12 +11,14 @@ export type Report = {
   readonly noise: Readonly<Partial<Record<LoadName, Noise>>>;
   readonly refusals: readonly CaseRow[];
   readonly growth: readonly GrowthRow[];
+  /** Absent in reports from before it was measured. */
+  readonly line?: LineFound | undefined;
   readonly targets: readonly TargetRow[];
   /** Variants that were not measured, and why. */
   readonly leftOut: readonly { readonly title: string; readonly why: string }[];
 };
 
-export const PARTS = ["variants", "refusals", "growth"] as const;
+export const PARTS = ["line", "variants", "refusals", "growth"] as const;
 export type Part = (typeof PARTS)[number];
 
 export type RunOptions = {
@@ -36,8 +38,8 @@ export type Machine = {
   readonly cores: number;
   readonly system: string;
   readonly node: string;
-  /** Processes that wanted to run, on average over a minute, before the benchmark began. */
-  readonly loadBefore: number;
+  /** The share of all cores that other programs took while the benchmark ran. */
+  readonly othersShare: number;
 };
 
 export type NoisyFigure = "gatewayUs" | "sumUs" | "p50Ms" | "p99Ms";
@@ -68,10 +70,15 @@ export type GrowthRow = {
   readonly storeBytesPerAccount: number;
 };
 
+/** CPU of the log line and the metrics of a request, in microseconds; `noise` as a share of it. */
+export type LineFound = { readonly us: number; readonly noise: number };
+
 export type TargetRow = {
   readonly what: string;
   /** "at most 1.0". */
   readonly target: string;
   readonly found: number;
+  /** `found` as a multiple of the limit. */
+  readonly distance: number;
   readonly met: boolean;
 };

@@ -78,9 +78,11 @@ function bodyRows(report: Report): string[][] {
 }
 
 function refusalRows(report: Report): string[][] {
-  const head = ["traffic", "gateway µs", "gateway + store µs", "p50 ms", "p99 ms"];
+  const head = ["traffic", "gateway µs", "gateway + store µs", "× admitted", "p50 ms", "p99 ms"];
+  const admitted = report.refusals.find(({ name }) => name === "admitted")?.slice;
   const rows = report.refusals.map(({ title, slice }) => [
     ...[title, slice.gatewayUs.toFixed(1), slice.sumUs.toFixed(1)],
+    times(slice.sumUs, admitted?.sumUs),
     ...[slice.p50Ms.toFixed(2), slice.p99Ms.toFixed(2), count(slice.requestsPerSecond)],
     slice.commandsPerSecond.toFixed(1),
   ]);
@@ -98,10 +100,11 @@ function growthRows(report: Report): string[][] {
 }
 
 function targetRows(report: Report): string[][] {
-  const rows = report.targets.map(({ what, target, found, met }) => {
-    return [what, target, found.toFixed(found < 10 ? 2 : 0), met ? "met" : "missed"];
+  const rows = report.targets.map(({ what, target, found, distance, met }) => {
+    const measured = found.toFixed(found < 10 ? 2 : 0);
+    return [what, target, measured, `${distance.toFixed(2)} ×`, met ? "met" : "missed"];
   });
-  return [["what", "target", "measured", "so"], ...rows];
+  return [["what", "target", "measured", "of the limit", "so"], ...rows];
 }
 
 /** The row of a variant; undefined where it was not measured. */

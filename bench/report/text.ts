@@ -5,17 +5,17 @@ import { type Table, tablesOf } from "./tables.ts";
 const BUSY_SHARE = 0.9;
 /** V8 needs them until its code is as fast as it gets. */
 const WARM_REQUESTS = 75_000;
-/** Processes that want to run, for each core, before they are in the way. */
-const QUIET_SHARE = 0.25;
+/** Copies of one variant that lie further apart tell of the machine, not of the variants. */
+const NOISE_MAX = 0.1;
 
-/** Whether the machine was free, and everything warm: else the README keeps the table that it has. */
-export function isTrusted({ machine, options }: Report): boolean {
-  return isQuiet(machine) && options.warmUpRequests >= WARM_REQUESTS;
+/** Whether all was warm and the noise small: else the README keeps the table that it has. */
+export function isTrusted(report: Pick<Report, "noise" | "options">): boolean {
+  return isQuiet(report) && report.options.warmUpRequests >= WARM_REQUESTS;
 }
 
-/** Whether nothing else ran when the benchmark began. */
-export function isQuiet({ loadBefore, cores }: Report["machine"]): boolean {
-  return loadBefore <= cores * QUIET_SHARE;
+/** Whether the copies of a variant agreed on the CPU of a request; whatever else ran. */
+export function isQuiet({ noise }: Pick<Report, "noise">): boolean {
+  return noise.closed !== undefined && noise.closed.sumUs <= NOISE_MAX;
 }
 
 /** For people at a terminal. */
@@ -31,6 +31,10 @@ export function remarks(report: Report): string[] {
     said.push(
       "The warm-up was short: V8 was still optimising, so that whatever runs on Node, Tollgate and most of its peers, took up to several times the CPU that it takes when warm, while nginx and HAProxy did not.",
     );
+  }
+  if (report.line !== undefined) {
+    const noise = percent(report.line.noise);
+    said.push(`Noise of the log line and the metrics by themselves: ${noise} of CPU.`);
   }
   for (const [load, { sumUs, p99Ms }] of Object.entries(noise)) {
     const [cpu, latency] = [percent(sumUs), percent(p99Ms)];

@@ -20,7 +20,9 @@ export function writePages(report: Report, say: (text: string) => void): void {
   writeFileSync(join(ROOT, "docs/performance.md"), markdownPage(report));
   say("wrote docs/performance.md");
   if (!isTrusted(report)) {
-    say("README.md keeps its table: the machine was not quiet, or the warm-up was short");
+    say(
+      "README.md keeps its table: copies of one variant lay too far apart, or the warm-up was short",
+    );
     return;
   }
   const readme = join(ROOT, "README.md");

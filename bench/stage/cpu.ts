@@ -14,6 +14,35 @@ function cpuOfUs(pid: number): number {
   return ns / 1000;
 }
 
+/** Ticks of 10 ms since the machine started, over all cores. */
+export type MachineTicks = {
+  readonly all: number;
+  /** Any program took them, or another machine on the same processor. */
+  readonly busy: number;
+  /** This process took them, or children of it that have ended. */
+  readonly own: number;
+};
+
+export function machineTicks(): MachineTicks {
+  const [line = ""] = readFileSync("/proc/stat", "utf8").split("\n");
+  const [user = 0, nice = 0, system = 0, idle = 0, waiting = 0, ...others] = line
+    .split(/ +/)
+    .slice(1, 9)
+    .map(Number);
+  const busy = others.reduce((sum, ticks) => sum + ticks, user + nice + system);
+  const own = /\) . (?:\S+ ){10}(\d+) (\d+) (\d+) (\d+) /.exec(
+    readFileSync("/proc/self/stat", "utf8"),
+  );
+  const ownTicks = (own ?? []).slice(1).reduce((sum, ticks) => sum + Number(ticks), 0);
+  return { all: busy + idle + waiting, busy, own: ownTicks };
+}
+
+/** The share of all cores that other programs took between two looks. */
+export function othersShare(before: MachineTicks, after: MachineTicks): number {
+  const others = after.busy - before.busy - (after.own - before.own);
+  return Math.max(0, others) / Math.max(1, after.all - before.all);
+}
+
 /** A process with its children and theirs. */
 export function familyOf(pid: number): number[] {
   const threads = readdirSync(`/proc/${pid}/task`);

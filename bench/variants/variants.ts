@@ -48,6 +48,7 @@ const stack = (name: string, title: string, counts: string): Variant => ({
   keys: 1000,
   usesStore: true,
   needs: ["npm"],
+  bodies: name === "fastify",
   start: nodePeer(name),
 });
 
@@ -82,7 +83,7 @@ export const VARIANTS: readonly Variant[] = [
   bare(["nginx", "nginx"], ["nginx"], startNginx),
   bare(["node-undici", "node:http + undici"], [], nodePeer("node-undici")),
   bare(["http-proxy-3", "http-proxy-3"], [], nodePeer("http-proxy-3", { counted: false })),
-  bare(["caddy", "Caddy"], ["caddy"], startCaddy),
+  { ...bare(["caddy", "Caddy"], ["caddy"], startCaddy), bodies: false },
   {
     ...bare(["node-http", "node:http, answers by itself"], [], nodePeer("node-http")),
     bodies: false,

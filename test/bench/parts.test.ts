@@ -5,6 +5,7 @@ import { median, medianSlice, noiseOf, ratio } from "../../bench/measure/statist
 import type { Report } from "../../bench/report/report.ts";
 import { isTrusted, isWords } from "../../bench/report/text.ts";
 import { withTable } from "../../bench/report/write.ts";
+import { othersShare } from "../../bench/stage/cpu.ts";
 
 describe("the benchmark's reader of answers", () => {
   const ANSWERS: readonly [what: string, text: string, status: number][] = [
@@ -45,8 +46,8 @@ describe("the benchmark's statistics", () => {
     assert.equal(medianSlice([]), undefined);
   });
 
-  it("call noise how far copies lie apart, where it is largest", () => {
-    assert.equal(noiseOf([[100, 110, 105], [50, 50], [7]]), 10 / 105);
+  it("call noise how far a copy lies from the median of all, where it is largest", () => {
+    assert.equal(noiseOf([[100, 112, 105], [50, 50], [7]]), 7 / 105);
     assert.equal(noiseOf([[7], []]), 0);
   });
 
@@ -67,13 +68,22 @@ describe("the benchmark's pages", () => {
     assert.throws(() => withTable("a\n", "| t |"), /no place for the table/);
   });
 
-  it("leave the README alone unless the machine was quiet and all was warm", () => {
-    const of = (loadBefore: number, warmUpRequests: number) => {
-      return { machine: { cores: 2, loadBefore }, options: { warmUpRequests } } as Report;
+  it("leave the README alone unless copies of one variant agreed and all was warm", () => {
+    const of = (sumUs: number, warmUpRequests: number) => {
+      return { noise: { closed: { sumUs } }, options: { warmUpRequests } } as Report;
     };
-    assert.equal(isTrusted(of(0.5, 75_000)), true);
-    assert.equal(isTrusted(of(0.51, 75_000)), false);
-    assert.equal(isTrusted(of(0.5, 74_999)), false);
+    assert.equal(isTrusted(of(0.1, 75_000)), true);
+    assert.equal(isTrusted(of(0.101, 75_000)), false);
+    assert.equal(isTrusted(of(0.1, 74_999)), false);
+    const { options } = of(0.1, 75_000);
+    assert.equal(isTrusted({ noise: {}, options }), false);
+  });
+
+  it("tell the share of the cores that others took", () => {
+    const before = { all: 100, busy: 50, own: 10 };
+    assert.equal(othersShare(before, { all: 300, busy: 150, own: 60 }), 0.25);
+    // Ticks are coarse: a program of ours may seem to take more than there was.
+    assert.equal(othersShare(before, { all: 300, busy: 150, own: 111 }), 0);
   });
 
   it("set words to the left and figures to the right", () => {

@@ -1,0 +1,104 @@
+import { randomUUID } from "node:crypto";
+import { openSync } from "node:fs";
+import { join } from "node:path";
+import { Exchange } from "../../src/gateway/exchange/exchange.ts";
+import { lineOf } from "../../src/gateway/exchange/request-line.ts";
+import { openLogPipe } from "../../src/server/process/log-pipe.ts";
+import { Notebook } from "../../src/server/process/notebook.ts";
+import type { Notes } from "../../src/stores/interface/notes.ts";
+import { createCounting } from "../../src/telemetry/counting.ts";
+import { createLog } from "../../src/telemetry/log.ts";
+import { RecentRefusals } from "../../src/telemetry/recall.ts";
+import type { LineFound, RunOptions } from "../report/report.ts";
+import type { Stage } from "../stage/stage.ts";
+import { LIMITS } from "../variants/variant.ts";
+import { median, noiseOf } from "./statistics.ts";
+
+const RUNS = 9;
+const REQUESTS = 50_000;
+/** Requests that end before the event loop has its turn. */
+const AT_ONCE = 100;
+const ACCOUNTS = 1_000;
+
+/**
+ * The log line and the metrics of a request by themselves: the code that runs when an exchange ends,
+ * with the writing of the log to a file, in a loop. Microseconds of CPU of all threads a request.
+ */
+export async function measureLine(stage: Stage, options: RunOptions): Promise<LineFound> {
+  const tell = await openTelling(stage);
+  const exchanges = Array.from({ length: ACCOUNTS }, (_, i) => exchangeOf(i));
+  await run(exchanges, tell, options.warmUpRequests);
+  const found: number[] = [];
+  for (let i = 0; i < RUNS; i++) {
+    const before = process.cpuUsage();
+    await run(exchanges, tell, REQUESTS);
+    const { user, system } = process.cpuUsage(before);
+    found.push((user + system) / REQUESTS);
+  }
+  return { us: median(found), noise: noiseOf([found]) };
+}
+
+/** Twice a minute, and in a few calls: none of it is the cost of a request. */
+const NOTHING: Notes = {
+  addRefused: async () => [],
+  addUsed: async () => {},
+  addCalls: async () => [],
+  lastUsed: async () => new Map(),
+  calls: async () => [],
+};
+
+type Telling = { line(exchange: Exchange): void; flush(): Promise<unknown> };
+
+/** The listeners of a request's line, as a gateway of one process has them. */
+async function openTelling(stage: Stage): Promise<Telling> {
+  const pipe = openLogPipe(openSync(join(await stage.folder(), "line.log"), "a"));
+  const log = createLog(pipe, "info");
+  const counting = createCounting();
+  const recall = new RecentRefusals();
+  const notebook = new Notebook({ notes: NOTHING, keepsDays: () => false, now: Date.now });
+  return {
+    line: (exchange) => {
+      const line = lineOf(exchange, performance.now());
+      counting.request(line);
+      recall.note(line);
+      notebook.request(line);
+      log.request(line);
+    },
+    flush: () => pipe.flush(10_000),
+  };
+}
+
+async function run(exchanges: readonly Exchange[], tell: Telling, requests: number): Promise<void> {
+  for (let i = 0; i < requests; i++) {
+    tell.line(exchanges[i % ACCOUNTS] as Exchange);
+    if (i % AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await tell.flush();
+}
+
+/** An exchange as it is when an admitted request has been answered. */
+export function exchangeOf(i: number): Exchange {
+  const id = `account-${i}`;
+  const request = { method: "GET", target: "/v1/pets?limit=20", rawHeaders: [] };
+  const parts = { request, response: { headWritten: true, status: 200 }, connection: {} };
+  const startedMs = performance.now();
+  const peer = "127.0.0.1";
+  const arrival = { id: randomUUID(), startedMs, peer, client: peer, environment: "production" };
+  const exchange = new Exchange(
+    parts as unknown as ConstructorParameters<typeof Exchange>[0],
+    { ...arrival, upgrade: undefined, last: false },
+    () => {},
+  );
+  const served = { name: "production", foreignKeys: [], logMeta: [], config: "0a1b2c3d" };
+  const found = { template: "/v1/pets", cost: 1 };
+  const key = { id: `key-${i}` };
+  Object.assign(exchange, { served, found, key });
+  exchange.identify({ key: exchange.key, owner: undefined, account: id, plan: "big" });
+  const standing = { limit: LIMITS.minute, remaining: LIMITS.minute - i, resetMs: Date.now() };
+  const charged = { charged: 1, standing, decidedMs: Date.now(), strikes: 0 };
+  exchange.decide({ decision: "admitted", ...charged });
+  exchange.tryAt("http://127.0.0.1:9000");
+  exchange.countForward();
+  exchange.answer(0, startedMs);
+  return exchange;
+}
