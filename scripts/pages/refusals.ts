@@ -1,4 +1,4 @@
-import { REFUSALS, type RefusalField } from "../../src/core/refusal.ts";
+import { REFUSALS, type RefusalField } from "../../src/core/refusal-table.ts";
 import { madeFrom, table } from "./table.ts";
 
 /** The text of docs/reference/refusals.md: every code with all that its row says. */
@@ -16,7 +16,7 @@ export function refusalsPage(): string {
   });
   return `# Refusals
 
-${madeFrom("src/core/refusal.ts")}
+${madeFrom("src/core/refusal-table.ts")}
 
 Every code that the gateway itself answers with, in the [shape](http.md#refusals)
 \`{"code","message","status"}\`. Any refusal ends the connection too where a body is

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "vitest";
 import { parseDocument } from "yaml";
-import { REFUSALS } from "../../src/core/refusal.ts";
+import { REFUSALS } from "../../src/core/refusal-table.ts";
 import { PROBLEMS } from "../../src/pets/problem.ts";
 import { type Answer, openApi } from "./api.ts";
 import { flaws, type Schema } from "./schema.ts";

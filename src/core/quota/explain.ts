@@ -1,4 +1,5 @@
-import { REFUSALS, type RefusalCode } from "../refusal.ts";
+import type { RefusalCode } from "../refusal.ts";
+import { REFUSALS } from "../refusal-table.ts";
 import { WINDOWS, windowStart } from "./windows.ts";
 
 /** The members of the line of a request that a refusal is explained from (docs/reference/log.md). */

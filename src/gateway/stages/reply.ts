@@ -10,9 +10,9 @@ import {
   fieldsOf,
   type Refusal,
   type RefusalCode,
-  type RefusalField,
   statusOf,
 } from "../../core/refusal.ts";
+import type { RefusalField } from "../../core/refusal-table.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway } from "../exchange/served.ts";
 import { DISCARD_BYTES_MAX } from "../node/linger.ts";
