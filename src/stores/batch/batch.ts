@@ -12,6 +12,7 @@ import {
   type Call,
   type CallQueue,
   gatherMs,
+  isFree,
   learnTrip,
   type MergedAsk,
   newQueue,
@@ -20,6 +21,7 @@ import {
 } from "./call-queue.ts";
 import { type CountLost, countLost, type LastAnswer, remember, type Trip } from "./last-answers.ts";
 import type { Outage, UncertainCharge } from "./outage.ts";
+import { StrikePace } from "./strike-pace.ts";
 import { sameTerms } from "./terms.ts";
 
 /** One account of a call; `ask.units` are the requests that wait for its verdict. */
@@ -46,15 +48,6 @@ export type BatchOptions = {
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
-/** Two calls at most are under way in a queue: one in Redis, one on its way. */
-const CALLS_MAX = 2;
-/**
- * Between two calls of nothing but strikes: 12.5 a second of a gateway at most, whatever the flood.
- * Beside them two messages about bans, a version, a heartbeat, and with keys in Redis 2.2 commands for
- * their version: under 19 a second, so that any single second stays within 20.
- */
-const STRIKE_PAUSE_MS = 80;
-
 /**
  * Requests that wait are decided together (docs/architecture.md): while calls are under way, asks
  * gather, and the next call carries all of them. Refusals that the last answer foretells cost no
@@ -67,8 +60,7 @@ const STRIKE_PAUSE_MS = 80;
 export class Batch {
   readonly #options: BatchOptions;
   readonly #queues = new Map<number, CallQueue>();
-  #strikeTimer: NodeJS.Timeout | undefined;
-  #strikesSentMs = Number.NEGATIVE_INFINITY;
+  readonly #strikes = new StrikePace(this.#queues, (queue) => this.#flush(queue));
 
   constructor(options: BatchOptions) {
     this.#options = options;
@@ -95,7 +87,7 @@ export class Batch {
   }
 
   close(): void {
-    clearTimeout(this.#strikeTimer);
+    this.#strikes.close();
   }
 
   /**
@@ -110,36 +102,13 @@ export class Batch {
     if (known.whole?.striking || full || outage.isAway(queue.number))
       return answers.refused(known, ask);
     if (known.whole !== undefined) known.whole.striking = true;
-    const onItsWayMs = this.#queues.size * STRIKE_PAUSE_MS + outage.patienceMs;
+    const onItsWayMs = this.#strikes.longestMs + outage.patienceMs;
     const waits = answers.mayEarnBan(known, ask, onItsWayMs);
     const asked = waits ? ask : { ...ask, strikesOnly: true };
     const merged: MergedAsk = { id, name, ask: asked, known, waiting: [] };
     queue.strikes.push(merged);
-    this.#paceStrikes();
+    this.#strikes.start();
     return waits ? wait(merged) : answers.refused(known, ask);
-  }
-
-  #paceStrikes(): void {
-    if (this.#strikeTimer !== undefined) return;
-    const pauseMs = Math.max(0, this.#strikesSentMs + STRIKE_PAUSE_MS - performance.now());
-    this.#strikeTimer = setTimeout(() => {
-      this.#strikeTimer = undefined;
-      this.#sendStrikes();
-    }, Math.ceil(pauseMs));
-  }
-
-  /** One queue a time; the queue goes to the end of the order, so that each has its turn. */
-  #sendStrikes(): void {
-    const waiting = [...this.#queues.values()].filter(({ strikes }) => strikes.length > 0);
-    if (waiting.length === 0) return;
-    this.#strikesSentMs = performance.now();
-    const queue = waiting.find(isFree);
-    if (queue !== undefined) {
-      this.#queues.delete(queue.number);
-      this.#queues.set(queue.number, queue);
-      this.#flush(queue);
-    }
-    if (waiting.length > 1 || queue === undefined) this.#paceStrikes();
   }
 
   #queue(name: AccountName): CallQueue {
@@ -323,10 +292,6 @@ export class Batch {
     });
     if (charges.length > 0) this.#options.onUncertain(charges);
   }
-}
-
-function isFree({ calls, isPreparing }: CallQueue): boolean {
-  return calls.length < CALLS_MAX && !isPreparing;
 }
 
 function failureOf(outcome: Outcome | undefined): StoreFailure | undefined {

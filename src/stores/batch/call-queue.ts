@@ -41,6 +41,14 @@ export type CallQueue = {
   tripMs: number;
 };
 
+/** Two calls at most are under way in a queue: one in Redis, one on its way. */
+const CALLS_MAX = 2;
+
+/** Whether a call of the queue may go now. */
+export function isFree({ calls, isPreparing }: CallQueue): boolean {
+  return calls.length < CALLS_MAX && !isPreparing;
+}
+
 /** Calls that take this long there and back go to a Redis in another region. */
 const FAR_MS = 40;
 

@@ -1,5 +1,6 @@
 import { byId } from "../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
+import type { Reading } from "./reading.ts";
 
 type Named = { readonly id: string };
 
@@ -49,6 +50,22 @@ export function refuseBroken(
   throw new RangeError(
     "Cannot keep these records: an id or a digest comes twice, or an account is missing",
   );
+}
+
+/** A new record must not take the place of one that cannot be read. */
+export function refuseOverDamaged(
+  { damaged, records: before }: Pick<Reading, "damaged" | "records">,
+  after: Records,
+): void {
+  if (damaged.length === 0) return;
+  const known = new Set([...before.keys, ...before.accounts].map(({ id }) => id));
+  const taken = new Set(damaged.map(({ kind, id }) => `${kind} ${id}`));
+  const over = [
+    ...after.keys.filter(({ id }) => taken.has(`key ${id}`)),
+    ...after.accounts.filter(({ id }) => taken.has(`account ${id}`)),
+  ].find(({ id }) => !known.has(id));
+  if (over === undefined) return;
+  throw new Error(`Cannot use the ID ${over.id}: the record that has it is damaged, repair it`);
 }
 
 /** Looks at the new records alone: those before were sound, and `findDigest` knows them. */

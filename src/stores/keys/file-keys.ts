@@ -1,5 +1,4 @@
 import { readFile, stat } from "node:fs/promises";
-import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 import type { Report } from "../../telemetry/log.ts";
 import { DamagedFileError, damaged } from "../files/damaged.ts";
 import { takeLock } from "../files/file-lock.ts";
@@ -7,9 +6,8 @@ import { fileTrouble, replaceFile } from "../files/replace-file.ts";
 import type { Edit, KeyStore } from "../interface/key-store.ts";
 import { refuseBroken } from "./changed-records.ts";
 import { keysText, readKeys } from "./file-format.ts";
-import { InTurn } from "./in-turn.ts";
+import { HeldKeys } from "./held-keys.ts";
 import type { Reading } from "./reading.ts";
-import { RecordSet } from "./record-set.ts";
 
 export type KeysFileOptions = {
   readonly path: string;
@@ -41,15 +39,11 @@ export async function openKeysFile(options: KeysFileOptions): Promise<KeyStore> 
 /** The identity of one content of the file: the inode, since every change is a rename. */
 type Seen = { readonly identity: string; readonly exists: boolean };
 
-class KeysFile implements KeyStore {
+class KeysFile extends HeldKeys implements KeyStore {
   readonly ready = true;
-  readonly #set = new RecordSet();
   readonly #options: KeysFileOptions;
-  readonly #turn = new InTurn();
   #seen: Seen = { identity: "", exists: false };
   #reading: Pick<Reading, "damaged" | "older"> = { damaged: [], older: false };
-  /** A line for each mistake in a damaged record. */
-  #damage: readonly string[] = [];
   /** The content that was refused last: it is not read again until it changes. */
   #refused: { readonly identity: string; readonly error: DamagedFileError } | undefined;
   #trouble: string | undefined;
@@ -59,6 +53,7 @@ class KeysFile implements KeyStore {
   #closed = false;
 
   constructor(options: KeysFileOptions) {
+    super();
     this.#options = options;
   }
 
@@ -66,7 +61,7 @@ class KeysFile implements KeyStore {
     await this.#read();
     const { path, watch } = this.#options;
     if (!watch) return;
-    if (this.#damage.length > 0) {
+    if (this.damageLines.length > 0) {
       const text = await readFile(path, "utf8");
       throw damaged(
         path,
@@ -77,26 +72,6 @@ class KeysFile implements KeyStore {
     this.#next();
   }
 
-  find(digest: string): KeyRecord | undefined {
-    return this.#set.find(digest);
-  }
-
-  account(id: string): AccountRecord | undefined {
-    return this.#set.account(id);
-  }
-
-  records(): Records {
-    return this.#set.records;
-  }
-
-  onChange(listener: () => void): void {
-    this.#set.onChange(listener);
-  }
-
-  damage(): readonly string[] {
-    return this.#damage;
-  }
-
   health(): { readonly ok: boolean; readonly why?: string } {
     if (this.#trouble !== undefined) return { ok: false, why: this.#trouble };
     const { length } = this.#reading.damaged;
@@ -104,21 +79,17 @@ class KeysFile implements KeyStore {
     return { ok: false, why: `${length} records in the keys file are damaged: the log names them` };
   }
 
-  change<T>(edit: Edit<T>): Promise<T> {
-    return this.#turn.run(() => this.#change(edit));
-  }
-
   refresh(): Promise<void> {
-    return this.#turn.run(() => this.#follow(true));
+    return this.turn.run(() => this.#follow(true));
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    await this.#turn.idle();
+    await this.turn.idle();
   }
 
-  async #change<T>(edit: Edit<T>): Promise<T> {
+  protected async apply<T>(edit: Edit<T>): Promise<T> {
     const { path, lockWaitMs = LOCK_WAIT_MS } = this.#options;
     const lock = await takeLock(path, lockWaitMs);
     if (lock === undefined) {
@@ -128,10 +99,10 @@ class KeysFile implements KeyStore {
     }
     try {
       await this.#read();
-      const before = this.#set.records;
+      const before = this.held.records;
       const { records, result } = edit(before);
       if (records === before) return result;
-      refuseBroken(before, records, (digest) => this.#set.find(digest));
+      refuseBroken(before, records, (digest) => this.held.find(digest));
       const text = keysText(records, this.#reading.damaged);
       await replaceFile(path, text).catch((cause: unknown) => {
         throw new Error(`Cannot write the keys file ${path}: ${fileTrouble(cause)}`, { cause });
@@ -140,7 +111,7 @@ class KeysFile implements KeyStore {
       if (this.#reading.damaged.length > 0) await this.#read();
       else {
         this.#seen = await look(path);
-        await this.#set.replace(records);
+        await this.held.replace(records);
       }
       return result;
     } finally {
@@ -160,16 +131,16 @@ class KeysFile implements KeyStore {
     });
     let reading: Reading;
     try {
-      reading = await readKeys(path, bytes, { known: this.#set.records, nowMs: now() });
+      reading = await readKeys(path, bytes, { known: this.held.records, nowMs: now() });
     } catch (error) {
       if (error instanceof DamagedFileError) this.#refused = { identity: seen.identity, error };
       throw error;
     }
     const mistakes = reading.damaged.flatMap((each) => each.mistakes);
     const toldOf = () => damaged(path, bytes.toString(), mistakes).message.split("\n");
-    this.#damage = mistakes.length === 0 ? [] : toldOf();
+    this.damageLines = mistakes.length === 0 ? [] : toldOf();
     this.#reading = reading;
-    await this.#set.replace(reading.records);
+    await this.held.replace(reading.records);
     this.#seen = seen;
     this.#refused = undefined;
   }
@@ -177,7 +148,7 @@ class KeysFile implements KeyStore {
   #next(): void {
     if (this.#closed) return;
     this.#timer = setTimeout(() => {
-      void this.#turn.run(() => this.#follow(false)).finally(() => this.#next());
+      void this.turn.run(() => this.#follow(false)).finally(() => this.#next());
     }, POLL_MS).unref();
   }
 
@@ -188,7 +159,7 @@ class KeysFile implements KeyStore {
   async #follow(strict: boolean): Promise<void> {
     const { path, report } = this.#options;
     const before = this.#trouble;
-    const damageBefore = this.#damage;
+    const damageBefore = this.damageLines;
     try {
       await this.#read();
       this.#trouble = undefined;
@@ -210,11 +181,11 @@ class KeysFile implements KeyStore {
       return;
     }
     this.#told = undefined;
-    if (this.#damage === damageBefore) return;
-    if (this.#damage.length > 0) {
+    if (this.damageLines === damageBefore) return;
+    if (this.damageLines.length > 0) {
       report("error", "keys_damaged", {
         path,
-        why: `${this.#damage.join("\n")}. The other records are in use`,
+        why: `${this.damageLines.join("\n")}. The other records are in use`,
       });
     } else if (damageBefore.length > 0) {
       report("info", "keys_whole", { path });

@@ -1,23 +1,17 @@
-import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
-import {
-  type AccountRecord,
-  type KeyRecord,
-  type Records,
-  soonestEnd,
-} from "../../core/keys/records.ts";
 import type { Report } from "../../telemetry/log.ts";
 import { MISTAKES_MAX } from "../files/damaged.ts";
 import type { Edit, KeyStore } from "../interface/key-store.ts";
 import type { Link } from "../redis/link.ts";
 import { translate } from "../redis/reply-errors.ts";
 import { connectRedis, type RedisAddress } from "../redis/single-link.ts";
-import { refuseBroken } from "./changed-records.ts";
+import { refuseBroken, refuseOverDamaged } from "./changed-records.ts";
 import { type KeysCopy, openKeysCopy } from "./disk-copy.ts";
-import { InTurn } from "./in-turn.ts";
+import { HeldKeys } from "./held-keys.ts";
+import { withKnownEnds } from "./known-ends.ts";
 import type { DamagedRecord } from "./reading.ts";
-import { RecordSet } from "./record-set.ts";
+import { numberOfVersion, versionAfter } from "./record-version.ts";
 import { createRemoteKeys, type Mark, type RemoteKeys, type Snapshot } from "./redis-records.ts";
 
 export type KeysRedisOptions = {
@@ -67,18 +61,14 @@ export async function openKeysRedis(options: KeysRedisOptions): Promise<KeyStore
 /** Redis has no records, and the copy on disk has some: nobody can know which of them is right. */
 class LostRecordsError extends Error {}
 
-class KeysRedis implements KeyStore {
-  readonly #set = new RecordSet();
+class KeysRedis extends HeldKeys implements KeyStore {
   readonly #link: Link;
   readonly #remote: RemoteKeys;
   readonly #copy: KeysCopy | undefined;
   readonly #report: Report;
-  readonly #turn = new InTurn();
   /** The state of Redis when it was last read in this process's life; undefined before that. */
   #seen: Snapshot | undefined;
   #ready = false;
-  /** A line for each mistake in a damaged record. */
-  #damage: readonly string[] = [];
   /** Why the newest records cannot be had, in words for people. */
   #trouble: string | undefined;
   /** The trouble that the log has. */
@@ -89,6 +79,7 @@ class KeysRedis implements KeyStore {
   #closed = false;
 
   constructor(link: Link, remote: RemoteKeys, copy: KeysCopy | undefined, report: Report) {
+    super();
     this.#link = link;
     this.#remote = remote;
     this.#copy = copy;
@@ -97,7 +88,7 @@ class KeysRedis implements KeyStore {
 
   async open(watch: boolean): Promise<void> {
     if (this.#copy?.found !== undefined) {
-      await this.#set.replace(this.#copy.found);
+      await this.held.replace(this.#copy.found);
       this.#ready = true;
     }
     await this.#link.tried;
@@ -107,26 +98,6 @@ class KeysRedis implements KeyStore {
 
   get ready(): boolean {
     return this.#ready;
-  }
-
-  find(digest: string): KeyRecord | undefined {
-    return this.#set.find(digest);
-  }
-
-  account(id: string): AccountRecord | undefined {
-    return this.#set.account(id);
-  }
-
-  records(): Records {
-    return this.#set.records;
-  }
-
-  onChange(listener: () => void): void {
-    this.#set.onChange(listener);
-  }
-
-  damage(): readonly string[] {
-    return this.#damage;
   }
 
   health(): { readonly ok: boolean; readonly why?: string } {
@@ -139,20 +110,16 @@ class KeysRedis implements KeyStore {
     return why === undefined ? { ok: this.#ready } : { ok: this.#ready, why };
   }
 
-  change<T>(edit: Edit<T>): Promise<T> {
-    return this.#turn.run(() => this.#change(edit));
-  }
-
   /** Takes over what Redis has. Rejects, changing nothing, when that cannot be had. */
   refresh(): Promise<void> {
-    return this.#turn.run(() => this.#refresh());
+    return this.turn.run(() => this.#refresh());
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
     await this.#link.close();
-    await this.#turn.idle();
+    await this.turn.idle();
     await this.#copy?.close();
   }
 
@@ -168,13 +135,13 @@ class KeysRedis implements KeyStore {
     this.#next();
   }
 
-  async #change<T>(edit: Edit<T>): Promise<T> {
+  protected async apply<T>(edit: Edit<T>): Promise<T> {
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
       await this.#refresh();
       const before = this.#seen as Snapshot;
       const { records, result } = edit(before.records);
       if (records === before.records) return result;
-      refuseBroken(before.records, records, (digest) => this.#set.find(digest));
+      refuseBroken(before.records, records, (digest) => this.held.find(digest));
       refuseOverDamaged(before, records);
       const after = await this.#remote.put(before, records, versionAfter(before.version));
       if (after !== undefined) {
@@ -193,7 +160,8 @@ class KeysRedis implements KeyStore {
       const isSame = mark.version === before?.version && mark.fields === before.fields;
       if (before !== undefined && isSame && before.damaged.length === 0) return this.#settle();
       const found = await this.#read(before, mark);
-      const isOlder = before !== undefined && numberOf(found.version) < numberOf(before.version);
+      const isOlder =
+        before !== undefined && numberOfVersion(found.version) < numberOfVersion(before.version);
       const whole = await this.#withEnds(found, isOlder);
       if (whole === undefined) continue;
       if (isOlder) this.#tellLoss(before, found);
@@ -205,9 +173,9 @@ class KeysRedis implements KeyStore {
   async #read(before: Snapshot | undefined, mark: Mark): Promise<Snapshot> {
     const isNext = before !== undefined && before.version !== mark.version;
     const followed = isNext ? await this.#remote.since(before) : undefined;
-    const found = followed ?? (await this.#remote.all(this.#set.records));
+    const found = followed ?? (await this.#remote.all(this.held.records));
     // Nothing in Redis but a copy here: it lost them while no gateway ran.
-    if (found.version === "" && before === undefined && this.#set.records.keys.length > 0) {
+    if (found.version === "" && before === undefined && this.held.records.keys.length > 0) {
       throw new LostRecordsError(
         "Redis has no key records, the last copy on disk has some: the copy stays in use. Restore Redis, or remove the copy and restart",
       );
@@ -216,22 +184,13 @@ class KeysRedis implements KeyStore {
   }
 
   /**
-   * Keys that were taken away here stay away, though Redis has forgotten that (a failover, a backup
-   * that was restored): the earliest end of a key holds, and is written beside what Redis has. Keys
-   * that Redis does not have any more are not written. Undefined where somebody wrote meanwhile.
+   * The ends of keys that are known here are written beside what Redis has, which has forgotten
+   * them. Keys that Redis does not have any more are not written. Undefined where somebody wrote
+   * meanwhile.
    */
   async #withEnds(found: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
-    let changed = 0;
-    const keys = found.records.keys.map((key) => {
-      const own = this.#set.find(key.digest);
-      if (own === undefined || own === key || own.id !== key.id) return key;
-      // An expiry may be put off, a revocation never: in the order of changes the later one holds.
-      if (!isOlder && (own.revokedMs === undefined || key.revokedMs !== undefined)) return key;
-      const { expiresMs: _, ...endless } = own;
-      const ended = soonestEnd(key, isOlder ? own : endless);
-      if (ended !== key) changed += 1;
-      return ended;
-    });
+    const knownOf = (digest: string) => this.held.find(digest);
+    const { keys, changed } = withKnownEnds(found.records.keys, knownOf, isOlder);
     if (changed === 0) return found;
     const records = { ...found.records, keys };
     const to = versionAfter(found.version);
@@ -259,21 +218,21 @@ class KeysRedis implements KeyStore {
   }
 
   async #adopt(found: Snapshot): Promise<void> {
-    const damage = damageLines(this.#remote.key, found.damaged);
+    const damage = linesOf(this.#remote.key, found.damaged);
     const { records } = found;
     this.#seen = found;
     this.#ready = true;
-    if (records !== this.#set.records) {
-      await this.#set.replace(records);
+    if (records !== this.held.records) {
+      await this.held.replace(records);
       this.#copy?.write(records);
     }
-    if (damage.join() !== this.#damage.join()) {
+    if (damage.join() !== this.damageLines.join()) {
       if (damage.length > 0) {
         const why = `${damage.join("\n")}. The other records are in use`;
         this.#report("error", "keys_damaged", { why });
       } else this.#report("info", "keys_whole");
     }
-    this.#damage = damage;
+    this.damageLines = damage;
     this.#settle();
   }
 
@@ -310,34 +269,11 @@ class KeysRedis implements KeyStore {
   }
 }
 
-/** A new record must not take the field of one that cannot be read. */
-function refuseOverDamaged({ damaged, records: before }: Snapshot, after: Records): void {
-  if (damaged.length === 0) return;
-  const known = new Set([...before.keys, ...before.accounts].map(({ id }) => id));
-  const taken = new Set(damaged.map(({ kind, id }) => `${kind} ${id}`));
-  const over = [
-    ...after.keys.filter(({ id }) => taken.has(`key ${id}`)),
-    ...after.accounts.filter(({ id }) => taken.has(`account ${id}`)),
-  ].find(({ id }) => !known.has(id));
-  if (over === undefined) return;
-  throw new Error(`Cannot use the ID ${over.id}: the record that has it is damaged, repair it`);
-}
-
-function damageLines(key: string, damaged: readonly DamagedRecord[]): readonly string[] {
+function linesOf(key: string, damaged: readonly DamagedRecord[]): readonly string[] {
   return damaged
     .flatMap(({ mistakes }) => mistakes)
     .slice(0, MISTAKES_MAX)
     .map(({ path, why }) => `Cannot use ${path.join(".")} in the hash ${key}: ${why}`);
-}
-
-/** `<number>.<random>`: the number grows with each change, and no two changes have one version. */
-function versionAfter(version: string): string {
-  return `${numberOf(version) + 1}.${randomBytes(6).toString("hex")}`;
-}
-
-function numberOf(version: string): number {
-  const number = Number.parseInt(version, 10);
-  return Number.isSafeInteger(number) ? number : 0;
 }
 
 function wordsOf(cause: unknown): string {

@@ -11,7 +11,6 @@ import {
 import { type Limit, windowEnd, windowOf } from "../../core/quota/windows.ts";
 import type { Report } from "../../telemetry/log.ts";
 import { takeLock } from "../files/file-lock.ts";
-import { fileTrouble, replaceFile } from "../files/replace-file.ts";
 import {
   type AccountBan,
   type AccountName,
@@ -27,7 +26,8 @@ import { chargeInPlace } from "./charge-in-place.ts";
 import { DayCounts } from "./day-counts.ts";
 import { DayFiles } from "./day-files.ts";
 import { MemoryNotes } from "./memory-notes.ts";
-import { readState, type SavedAccount, stateText } from "./state-file.ts";
+import { readState, type SavedAccount } from "./state-file.ts";
+import { StateSaver } from "./state-saver.ts";
 
 export type MemoryStoreOptions = {
   /** The file in which counters and bans survive a restart; without it they do not. */
@@ -99,9 +99,7 @@ class MemoryStore implements QuotaStore {
   #era = 0;
   /** As the last ask had it: before the first one it is not known, and nothing is swept. */
   #policy: BanPolicy | undefined | "unknown" = "unknown";
-  #changed: boolean;
-  #saving: Promise<void> | undefined;
-  #trouble: string | undefined;
+  readonly #saver: StateSaver;
 
   constructor(
     options: MemoryStoreOptions,
@@ -121,8 +119,13 @@ class MemoryStore implements QuotaStore {
       if (!overflowed) report("warn", "accounts_full", { accountsMax });
       overflowed = true;
     });
-    // A new file is there within a second, whether or not anybody asks.
-    this.#changed = saved.length === 0;
+    this.#saver = new StateSaver({
+      ...{ stateFile: options.stateFile, report, now, days, notes },
+      historyMs: () => this.#historyMs,
+      accounts: () => this.#saved(),
+      // A new file is there within a second, whether or not anybody asks.
+      changed: saved.length === 0,
+    });
     for (const { state, ...name } of saved) this.#accounts.add(name, newEntry(state));
     this.#timer = setInterval(() => this.#tick(), everyMs).unref();
   }
@@ -135,7 +138,7 @@ class MemoryStore implements QuotaStore {
     entry.era = this.#era;
     entry.recent = true;
     this.#policy = ask.bans;
-    this.#changed = true;
+    this.#saver.changed = true;
     if (this.#historyMs !== undefined && verdict.granted > 0 && !isAddress(name)) {
       this.#days.admit(name, nowMs, verdict.granted, verdict.granted * (ask.cost ?? 1));
     }
@@ -183,7 +186,7 @@ class MemoryStore implements QuotaStore {
     const ban = { untilMs: this.#now() + lengthMs, lengthMs, window, offences };
     entry.strikesMs = NEW_ACCOUNT.strikesMs;
     entry.ban = ban;
-    this.#changed = true;
+    this.#saver.changed = true;
     return ban;
   }
 
@@ -197,7 +200,7 @@ class MemoryStore implements QuotaStore {
     if (entry === undefined || ban === undefined || ban.untilMs <= this.#now()) return false;
     entry.strikesMs = NEW_ACCOUNT.strikesMs;
     entry.ban = undefined;
-    this.#changed = true;
+    this.#saver.changed = true;
     return true;
   }
 
@@ -213,7 +216,7 @@ class MemoryStore implements QuotaStore {
       reset.push({ counter, units: stored.count });
     }
     entry.usage = usage;
-    this.#changed = true;
+    this.#saver.changed = true;
     return reset;
   }
 
@@ -239,54 +242,19 @@ class MemoryStore implements QuotaStore {
 
   /** Serving does not need the file: trouble with it is told, and is not ill health. */
   health(): { readonly ok: boolean; readonly why?: string } {
-    return this.#trouble === undefined ? { ok: true } : { ok: true, why: this.#trouble };
+    const { trouble } = this.#saver;
+    return trouble === undefined ? { ok: true } : { ok: true, why: trouble };
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#saving;
-    if (this.#isChanged) await this.#save();
+    await this.#saver.finish();
     this.#release();
   }
 
   #tick(): void {
     if (this.#policy !== "unknown") this.#accounts.sweep(this.#policy, this.#now());
-    if (!this.#isChanged || this.#saving !== undefined) return;
-    this.#saving = this.#save().finally(() => {
-      this.#saving = undefined;
-    });
-  }
-
-  get #isChanged(): boolean {
-    return this.#changed || this.#days.isChanged || this.notes.isChanged;
-  }
-
-  /** Never rejects: a full disk must not stop the gateway, and the old file stays whole. */
-  async #save(): Promise<void> {
-    const { stateFile, report } = this.#options;
-    this.#changed = false;
-    if (stateFile === undefined) return this.#saveDays();
-    try {
-      await replaceFile(stateFile, stateText(this.#saved()));
-      await this.#saveDays();
-      await this.notes.save();
-    } catch (cause) {
-      this.#changed = true;
-      const trouble = `Cannot write the state file ${stateFile}: ${fileTrouble(cause)}`;
-      const meaning = "Serving goes on, but a restart would forget what came since";
-      if (this.#trouble === undefined) {
-        report("error", "state_file_unwritten", { stateFile, why: `${trouble}. ${meaning}` });
-      }
-      this.#trouble = trouble;
-      return;
-    }
-    if (this.#trouble !== undefined) report("info", "state_file_written", { stateFile });
-    this.#trouble = undefined;
-  }
-
-  async #saveDays(): Promise<void> {
-    if (!this.#days.isChanged) return;
-    await this.#days.save(this.#now(), this.#historyMs ?? Number.POSITIVE_INFINITY);
+    this.#saver.start();
   }
 
   *#saved(): Generator<SavedAccount> {

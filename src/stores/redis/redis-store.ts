@@ -22,11 +22,11 @@ import {
 import { orLate, type StoreFailure } from "../interface/store-failure.ts";
 import { BAN, LIFT, MARK, RESET } from "./account-scripts.ts";
 import { findBans } from "./bans.ts";
+import { CountedLink } from "./counted-link.ts";
 import { createSharedStore, type SharedStore } from "./decider.ts";
 import { createEvents, type Events } from "./events.ts";
 import { readHistory } from "./history.ts";
 import { BUCKETS, bucketOf, crc16 } from "./keyspace.ts";
-import type { Link } from "./link.ts";
 import { NoOutage } from "./no-outage.ts";
 import { RedisNotes } from "./notes.ts";
 import { connectRedis, type RedisAddress } from "./single-link.ts";
@@ -81,29 +81,6 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Quot
   const store = new RedisStore(link, options);
   await link.tried;
   return store;
-}
-
-/** A link that counts the commands of this store. */
-class CountedLink implements Link {
-  readonly #link: Link;
-  readonly clustered: boolean;
-  readonly tried: Promise<void>;
-  sent = 0;
-
-  constructor(link: Link) {
-    this.#link = link;
-    this.clustered = link.clustered;
-    this.tried = link.tried;
-  }
-
-  send: Link["send"] = (key, name, args) => {
-    this.sent += 1;
-    return this.#link.send(key, name, args);
-  };
-  masters: Link["masters"] = () => this.#link.masters();
-  subscribe: Link["subscribe"] = (channel, subscriber) => this.#link.subscribe(channel, subscriber);
-  health: Link["health"] = () => this.#link.health();
-  close: Link["close"] = () => this.#link.close();
 }
 
 class RedisStore implements QuotaStore {

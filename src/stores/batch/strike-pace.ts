@@ -1,0 +1,55 @@
+import { type CallQueue, isFree } from "./call-queue.ts";
+
+/**
+ * Between two calls of nothing but strikes: 12.5 a second of a gateway at most, whatever the flood.
+ * Beside them two messages about bans, a version, a heartbeat, and with keys in Redis 2.2 commands for
+ * their version: under 19 a second, so that any single second stays within 20.
+ */
+const PAUSE_MS = 80;
+
+/** Paces the calls that carry strikes which no request takes along. */
+export class StrikePace {
+  readonly #queues: Map<number, CallQueue>;
+  readonly #flush: (queue: CallQueue) => void;
+  #timer: NodeJS.Timeout | undefined;
+  #sentMs = Number.NEGATIVE_INFINITY;
+
+  /** `queues` are those of the batch, in the order of their turns; `flush` sends what waits in one. */
+  constructor(queues: Map<number, CallQueue>, flush: (queue: CallQueue) => void) {
+    this.#queues = queues;
+    this.#flush = flush;
+  }
+
+  /** How long a strike may wait for its turn, in milliseconds. */
+  get longestMs(): number {
+    return this.#queues.size * PAUSE_MS;
+  }
+
+  /** A strike waits: it goes when its pause is over. */
+  start(): void {
+    if (this.#timer !== undefined) return;
+    const pauseMs = Math.max(0, this.#sentMs + PAUSE_MS - performance.now());
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#send();
+    }, Math.ceil(pauseMs));
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /** One queue a time; the queue goes to the end of the order, so that each has its turn. */
+  #send(): void {
+    const waiting = [...this.#queues.values()].filter(({ strikes }) => strikes.length > 0);
+    if (waiting.length === 0) return;
+    this.#sentMs = performance.now();
+    const queue = waiting.find(isFree);
+    if (queue !== undefined) {
+      this.#queues.delete(queue.number);
+      this.#queues.set(queue.number, queue);
+      this.#flush(queue);
+    }
+    if (waiting.length > 1 || queue === undefined) this.start();
+  }
+}
