@@ -1,4 +1,4 @@
-import { isSuspended, judgeRecord, type KeyRecord, limitsOf } from "../../core/keys/records.ts";
+import { isSuspended, judgeRecord, type KeyRecord } from "../../core/keys/records.ts";
 import { worksFrom } from "../../core/keys/works-from.ts";
 import type { OpenTunnel } from "../exchange/open-tunnel.ts";
 import type { Gateway } from "../exchange/served.ts";
@@ -106,12 +106,11 @@ export class Tunnels {
   /** Asks the store, since any gateway may have banned the account; while it is away, what is known. */
   async #isBanned({ key, served }: OpenTunnel): Promise<boolean> {
     if (key === undefined) return false;
-    const { keys, quotas } = this.#gateway;
+    const { quotas } = this.#gateway;
     const name = { environment: key.environment, account: key.account };
-    const owner = keys.account(key.account);
-    const limits = owner ? limitsOf(served.plans.get(owner.plan) ?? [], owner.limits) : [];
-    const ask = { limits, bans: served.bans };
-    const verdict = await quotas.peek(name, ask).catch(() => quotas.lastKnown(name));
+    const verdict = await quotas
+      .peek(name, { limits: [], bans: served.bans })
+      .catch(() => quotas.lastKnown(name));
     return verdict?.ban !== undefined && verdict.ban.untilMs > verdict.nowMs;
   }
 }

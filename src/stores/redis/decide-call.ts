@@ -34,7 +34,7 @@ function planText(limits: readonly Limit[], cost: number, historyMs: number | un
   const terms = historyMs === undefined ? cost : `${cost}h${historyMs}`;
   let text = texts.get(terms);
   if (text === undefined) {
-    text = [terms, ...limits.map((each) => `${fieldOf(each)} ${each.limit}`)].join(" ");
+    text = `${terms} ${limits.map((each) => `${fieldOf(each)} ${each.limit}`).join(" ")}`;
     texts.set(terms, text);
   }
   return text;

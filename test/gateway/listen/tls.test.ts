@@ -177,6 +177,11 @@ describe("the certificate of a listener", () => {
     assert.equal(await serial(house.port, { servername: "" }), second);
     assert.equal(kept.destroyed, false);
     kept.destroy();
+    const told = house.said.filter(({ msg }) => msg === "certificate_reloaded");
+    assert.deepEqual(
+      told.map(({ level, env }) => [level, env]),
+      [["info", "production"]],
+    );
   });
 
   it("stays when only one of the two changed, or what came is broken, and the log says why without a key", async () => {

@@ -41,6 +41,15 @@ export function describeAsks(engine: string, bench: Bench): void {
       assert.deepEqual(await used(store, name, plan), [10]);
     });
 
+    it("to nothing where no window is asked about, and looks for the ban alone", async () => {
+      const { store, name } = await bench.start();
+      const look = () => store.peek(name, { limits: [], bans: BANS });
+      const before = await look();
+      assert.deepEqual([before.windows, before.ban], [[], undefined]);
+      await store.ban(name, { lengthMs: 60_000, window: "day", keptMs: 0 });
+      assert.equal((await look()).ban?.lengthMs, 60_000);
+    });
+
     it("in the order of the asks, whichever came together", async () => {
       await fc.assert(
         fc.asyncProperty(
