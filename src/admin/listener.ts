@@ -6,17 +6,11 @@ import { lingerOnClose } from "../gateway/node/linger.ts";
 import type { Counting } from "../telemetry/counting.ts";
 import type { Checks } from "../telemetry/health.ts";
 import type { Watched } from "../telemetry/readings.ts";
+import { reasonOf } from "../telemetry/reason.ts";
 import type { ApiDeps } from "./api/call.ts";
 import { findRow } from "./api/routes.ts";
 import { figuresReader } from "./figures.ts";
-import {
-  type Answer,
-  json,
-  problem,
-  reasonOf,
-  refuseMethod,
-  securityFields,
-} from "./http/answer.ts";
+import { type Answer, json, problem, refuseMethod, securityFields } from "./http/answer.ts";
 import { isJson, LINGER_BYTES_MAX, readMembers } from "./http/body.ts";
 import { type EventSource, EventStream } from "./http/event-stream.ts";
 import { type Guarded, readHead, refuseStranger } from "./http/guard.ts";

@@ -5,7 +5,7 @@ import { generalHelp, groupHelp, verbHelp } from "./frame/help.ts";
 import { parseCall } from "./frame/parse.ts";
 import { didYouMean } from "./frame/suggest.ts";
 import { printJson, type Terminal } from "./frame/terminal.ts";
-import type { Verb } from "./frame/verb.ts";
+import { CONFIG_UNREAD, JSON_FLAG, type Verb } from "./frame/verb.ts";
 import { accountsList } from "./verbs/accounts-list.ts";
 import { accountsSet } from "./verbs/accounts-set.ts";
 import { accountsState } from "./verbs/accounts-state.ts";
@@ -57,6 +57,18 @@ const VERBS: readonly Verb[] = [
   status,
   reload,
   completionOf(() => VERBS),
+  {
+    name: "version",
+    usage: "[--json]",
+    summary: "the version",
+    options: [CONFIG_UNREAD, JSON_FLAG],
+    args: [],
+    example: "version --json",
+    async run(call, terminal, version) {
+      if (call.flag("json")) return printJson(terminal, { version });
+      return say(terminal, `tollgate ${version}\n`);
+    },
+  },
 ];
 
 /** Not for people: a gateway of several processes starts them so, with a channel to each. */
@@ -77,25 +89,27 @@ export async function run(
     return (await import("../server/workers/worker.ts")).runWorker(terminal);
   }
   if (argv.some((text) => holdsKey(text))) return fail(terminal, WRONG_USAGE, WHOLE_KEY);
-  if (first === "--version" || first === "version") return tellVersion(rest, terminal, version);
+  if (first === "--version") return await runVerb(["version", ...rest], terminal, version);
   if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);
 
+  return await runVerb(argv, terminal, version);
+}
+
+async function runVerb(
+  argv: readonly string[],
+  terminal: Terminal,
+  version: string,
+): Promise<number> {
   const verb = findVerb(argv);
   if (verb === undefined) return unknownVerb(argv, terminal);
   const parsed = parseCall(verb, argv.slice(verb.name.split(" ").length));
   if (!parsed.ok) return wrongUsage(terminal, parsed.message, verb.name);
   if (parsed.call.flag("help")) return say(terminal, verbHelp(verb));
   try {
-    return await verb.run(parsed.call, terminal);
+    return await verb.run(parsed.call, terminal, version);
   } catch (error) {
     return fail(terminal, FAILED, error instanceof Error ? error.message : String(error));
   }
-}
-
-function tellVersion(rest: readonly string[], terminal: Terminal, version: string): number {
-  return rest.includes("--json")
-    ? printJson(terminal, { version })
-    : say(terminal, `tollgate ${version}\n`);
 }
 
 function help(names: readonly string[], terminal: Terminal): number {
@@ -103,7 +117,9 @@ function help(names: readonly string[], terminal: Terminal): number {
   const verb = findVerb(names);
   if (verb !== undefined) return say(terminal, verbHelp(verb));
   const group = groupOf(names[0]);
-  return group.length > 0 ? say(terminal, groupHelp(group)) : unknownVerb(names, terminal);
+  return group.length > 0
+    ? say(terminal, groupHelp(names[0] ?? "", group))
+    : unknownVerb(names, terminal);
 }
 
 function findVerb(words: readonly string[]): Verb | undefined {
@@ -118,15 +134,11 @@ function groupOf(word: string | undefined): readonly Verb[] {
 function unknownVerb([first = "", second]: readonly string[], terminal: Terminal): number {
   const group = groupOf(first);
   if (group.length === 0) {
-    const names = [
-      ...new Set(VERBS.map(({ name }) => name.split(" ")[0] ?? "")),
-      "help",
-      "version",
-    ];
+    const names = [...new Set(VERBS.map(({ name }) => name.split(" ")[0] ?? "")), "help"];
     const meant = didYouMean(first, names) || `: expected ${names.join(", ")}`;
     return wrongUsage(terminal, `Unknown verb ${JSON.stringify(first)}${meant}`);
   }
-  if (second === "--help" || second === "-h") return say(terminal, groupHelp(group));
+  if (second === "--help" || second === "-h") return say(terminal, groupHelp(first, group));
   const names = group.map(({ name }) => name.slice(first.length + 1));
   const found = second === undefined ? "nothing" : JSON.stringify(second);
   const meant = didYouMean(second ?? "", names);

@@ -31,7 +31,8 @@ describe("the words for a newcomer", () => {
     await using gateway = startTollgate(["start", "--config", file]);
     await gateway.line(({ msg }) => msg === "serving", START_MS_MAX);
     for (const [id, expected] of [
-      ["nobody", "No key or account has this ID\n"],
+      ["nobody", 'Cannot find "nobody": no key or account has this ID\n'],
+      ["a/../b", 'Cannot find "a/../b": no key or account has this ID\n'],
       ["acme", "Account acme is not banned\n"],
     ] as const) {
       const lifted = await runVerb(["bans", "lift", id, "--config", file]);

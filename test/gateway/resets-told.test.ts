@@ -16,6 +16,7 @@ const CONFIG = { store: server.url, plans: PLANS, bans: "off" };
 const OPTIONS = { config: CONFIG, keys: { [KEY]: { id: ACCOUNT } } };
 const RESETS = "tg:{0}:resets";
 
+type Windows = { readonly windows: unknown };
 type Said = readonly Record<string, unknown>[];
 const resetsIn = (said: Said) => said.filter(({ msg }) => msg === "account_reset");
 const spend = async (url: string, times: number) => {
@@ -87,6 +88,22 @@ describe("a reset that a command makes in Redis", () => {
     await using later = await openHouse(OPTIONS);
     await spend(later.url, 1);
     assert.deepEqual([resetsIn(next.said).length, resetsIn(later.said).length], [1, 0]);
+  });
+
+  it("is told nowhere where no window runs, by a command and by the admin API", async () => {
+    await using house = await openHouse(OPTIONS);
+    await reset(house.file);
+    const again = () =>
+      house.admin(`/api/accounts/${ACCOUNT}/reset`, { method: "POST", body: "{}" });
+    assert.deepEqual(await reset(house.file), []);
+    const answer = await again();
+    assert.deepEqual([answer.status, ((await answer.json()) as Windows).windows], [200, []]);
+    assert.equal(await redis.exists(RESETS), 0, "no record waits");
+    await settle();
+    assert.deepEqual(
+      resetsIn(house.said).filter(({ windows }) => (windows as unknown[]).length === 0),
+      [],
+    );
   });
 
   it("is told once where several processes serve, as is one through the admin API", async () => {

@@ -1,7 +1,8 @@
 import type { Edited, KeyringRefusal } from "../../core/keys/keyring-rules.ts";
 import type { Records } from "../../core/keys/records.ts";
 import { editKeys } from "../../stores/interface/edit-keys.ts";
-import { type Answer, problem, RETRY, type Read, reasonOf, unknownId } from "../http/answer.ts";
+import { reasonOf } from "../../telemetry/reason.ts";
+import { type Answer, problem, RETRY, type Read, unknownId } from "../http/answer.ts";
 import type { ApiDeps } from "./call.ts";
 
 /**

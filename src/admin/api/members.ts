@@ -1,7 +1,7 @@
 import { readDuration } from "../../config/schema/units.ts";
 import type { AccountChange } from "../../core/keys/accounts.ts";
 import type { KeyChange } from "../../core/keys/keyring.ts";
-import type { WantedKeys } from "../../core/keys/keyring-rules.ts";
+import { isPeriod, type WantedKeys } from "../../core/keys/keyring-rules.ts";
 import type { OwnLimit } from "../../core/keys/records.ts";
 import { problem, type Read } from "../http/answer.ts";
 import {
@@ -87,7 +87,10 @@ export function readBan(
   const mistaken = mistakes(members, BAN);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { id, for: length } = members as { id: string; for: string };
-  return { ok: true, value: { id, lengthMs: readDuration(length) ?? 0 } };
+  const lengthMs = readDuration(length) ?? 0;
+  if (isPeriod(lengthMs, 1)) return { ok: true, value: { id, lengthMs } };
+  const message = `Cannot use the length ${length}: it must be from 1ms to 36525d`;
+  return { ok: false, answer: problem("bad_request", message) };
 }
 
 /** The body of an import: the records of an export, or plain keys from elsewhere. */

@@ -4,7 +4,8 @@ import { imposedBan } from "../../stores/interface/imposed-ban.ts";
 import { type FoundAccount, findNamed } from "../../stores/interface/named-account.ts";
 import type { AccountName } from "../../stores/interface/quota-store.ts";
 import { readUsage, usageOf } from "../../stores/interface/read-usage.ts";
-import { type Answer, json, problem, RETRY, reasonOf, unknownId } from "../http/answer.ts";
+import { reasonOf } from "../../telemetry/reason.ts";
+import { type Answer, json, problem, RETRY, unknownId } from "../http/answer.ts";
 import type { ApiDeps, Call } from "./call.ts";
 import { readBan, readNothing, readReset } from "./members.ts";
 import { paged } from "./pages.ts";
@@ -125,7 +126,9 @@ export async function resetAccount(call: Call): Promise<Answer> {
     const told = done.map(({ counter, units }) => {
       return { window: windowName(deps.config(), environment, counter), units };
     });
-    deps.log.info("account_reset", { account, env: environment, windows: told });
+    // A reset of nothing gives no unit back: an audit has nothing to know of it.
+    if (told.length > 0)
+      deps.log.info("account_reset", { account, env: environment, windows: told });
     return json(200, { account, environment, windows: told });
   });
 }

@@ -82,8 +82,3 @@ export const RETRY = { fields: ["Retry-After", "1"] } as const;
 export function unknownId(): Answer {
   return problem("unknown_id", "No key or account has this ID");
 }
-
-/** The message alone: errors of libraries carry commands, addresses and passwords as members. */
-export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : "unknown";
-}

@@ -4,9 +4,9 @@ import type { Option, Verb } from "./verb.ts";
 export function generalHelp(verbs: readonly Verb[]): string {
   return `Tollgate, an API gateway: bearer keys, exact quotas and bans.
 
-${groupHelp(verbs)}  help [VERB]     how to use a verb, with an example
-  version         the version
+Usage: tollgate VERB …
 
+${listOf([...verbs.map(({ name, summary }) => ({ name, summary })), HELP])}
 Exit status: 0 done, 1 failed or unknown ID, 64 wrong usage, 78 wrong configuration.
 
 Example:
@@ -14,11 +14,18 @@ Example:
 `;
 }
 
-/** The help of the verbs that share a first word. */
-export function groupHelp(verbs: readonly Verb[]): string {
-  const width = Math.max(...verbs.map(({ name }) => name.length), 14);
-  const lines = verbs.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
-  return `Usage: tollgate VERB …\n\n${lines.join("")}`;
+const HELP = { name: "help [VERB]", summary: "how to use a verb, with an example" };
+
+/** The help of the verbs that share `word`, their first one. */
+export function groupHelp(word: string, verbs: readonly Verb[]): string {
+  const example = verbs.find((verb) => verb.example !== undefined)?.example;
+  const shown = example === undefined ? "" : `\nExample:\n  tollgate ${example}\n`;
+  return `Usage: tollgate ${word} VERB …\n\n${listOf(verbs)}${shown}`;
+}
+
+function listOf(verbs: readonly Pick<Verb, "name" | "summary">[]): string {
+  const width = Math.max(...verbs.map(({ name }) => name.length));
+  return verbs.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`).join("");
 }
 
 export function verbHelp({ name, usage, summary, options, example }: Verb): string {

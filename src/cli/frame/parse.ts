@@ -10,7 +10,7 @@ export type Parsed =
 
 /**
  * Refuses unknown options, options without their value, and arguments that are missing or too many;
- * of what is missing, all of it is named at once.
+ * of what is missing, all of it is named at once. One option with two values is refused, too.
  */
 export function parseCall(verb: Verb, argv: readonly string[]): Parsed {
   const options = [...verb.options, HELP];
@@ -30,6 +30,15 @@ export function parseCall(verb: Verb, argv: readonly string[]): Parsed {
     if (token.kind !== "option") continue;
     const wrong = misused(token, options);
     if (wrong !== undefined) return { ok: false, message: wrong };
+  }
+  const doubled = options.find(({ name, value, repeats = false }) => {
+    const given = parsed.values[name];
+    return value !== undefined && !repeats && new Set([given ?? []].flat()).size > 1;
+  });
+  if (doubled !== undefined) {
+    const given = [parsed.values[doubled.name] ?? []].flat().map((one) => JSON.stringify(one));
+    const message = `--${doubled.name} is given ${given.length} times: ${given.join(" and ")}; leave one`;
+    return { ok: false, message };
   }
   const call = callOf(parsed.values, parsed.positionals, argv);
   return call.flag("help") ? { ok: true, call } : counted(verb, call);

@@ -1,4 +1,5 @@
 import { readDuration } from "../../config/schema/units.ts";
+import { isPeriod } from "../../core/keys/keyring-rules.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** One verb of the command line. Heavy rooms are imported by `run`, so that help costs nothing. */
@@ -17,7 +18,8 @@ export type Verb = {
   readonly more?: boolean;
   /** A use of the verb, as one would type it after `tollgate`. */
   readonly example?: string;
-  run(call: Call, terminal: Terminal): Promise<number>;
+  /** `version` is that of the program. */
+  run(call: Call, terminal: Terminal, version: string): Promise<number>;
 };
 
 /** `value` names what follows the option; without it the option is a flag. */
@@ -45,17 +47,36 @@ export const CONFIG: Option = {
   value: "FILE",
   summary: "the configuration (config/tollgate.yaml)",
 };
+/** Every verb takes --config; to some a configuration means nothing. */
+export const CONFIG_UNREAD: Option = { ...CONFIG, summary: "taken, and not read here" };
 export const JSON_FLAG: Option = {
   name: "json",
   summary: "print one JSON value and nothing else",
 };
-/** The milliseconds of an option such as `--grace 24h`, undefined without it, or what is wrong. */
-export function readPeriod(call: Call, option: string): number | string | undefined {
+/**
+ * The milliseconds of an option such as `--grace 24h`, at least `leastMs`; undefined without it, or
+ * what is wrong.
+ */
+export function readPeriod(call: Call, option: string, leastMs = 1): number | string | undefined {
   const text = call.text(option);
   if (text === undefined) return undefined;
   const period = readDuration(text);
-  if (period !== undefined) return period;
+  if (period !== undefined && isPeriod(period, leastMs)) return period;
+  if (period !== undefined) {
+    return `Cannot use --${option} ${text}: it must be from ${leastMs}ms to 36525d`;
+  }
   return `Cannot read --${option} as a duration such as 10s, 5m, 24h or 90d: the value is ${JSON.stringify(text)}`;
+}
+
+/**
+ * The further admin listeners of a call, each --admin, as origins; or what is wrong with one. They
+ * speak HTTP, as `admin.listen` does.
+ */
+export function readAdmins(call: Call): readonly string[] | string {
+  const named = call.texts("admin");
+  const wrong = named.find((text) => !URL.canParse(text) || new URL(text).protocol !== "http:");
+  if (wrong === undefined) return named;
+  return `Cannot read --admin as the address of an admin listener such as http://10.0.0.2:9090: the value is ${JSON.stringify(wrong)}`;
 }
 
 export const LOG: Option = {

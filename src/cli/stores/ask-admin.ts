@@ -1,10 +1,12 @@
 import { request } from "node:http";
 import type { Config } from "../../config/config.ts";
-import { type Mistake, mistakeLine } from "../../config/file/place.ts";
+import { isMap, type Mistake, mistakeLine } from "../../config/file/place.ts";
+import { unknown } from "../../core/keys/find.ts";
 import type { BanReport, ResetReport, UsageReport } from "../../core/keys/report.ts";
 import type { Named } from "../../stores/interface/named-account.ts";
 import type { DayReport } from "../../stores/interface/read-history.ts";
 import type { UsageFilter } from "../../stores/interface/read-usage.ts";
+import { reasonOf } from "../../telemetry/reason.ts";
 import { originOf } from "../frame/curl.ts";
 import type { AccountAnswer, Accounts, AskedHistory, Lifted } from "./accounts.ts";
 
@@ -22,6 +24,8 @@ export function askAdmin(config: Config): Accounts {
     usage: (named) =>
       askGateway<UsageReport>(config, {
         path: pathOf("/api/usage/ID", named),
+        members: ["account", "windows", "strikes", "ban"],
+        id: named.id,
         only: ONLY,
       }),
     usageOfAll: (filter) => askUsage(config, filter),
@@ -31,6 +35,8 @@ export function askAdmin(config: Config): Accounts {
         method: "POST",
         path: pathOf("/api/accounts/ID/reset", named),
         body: { windows },
+        members: ["account", "windows"],
+        id: named.id,
         only: ONLY,
       }),
     ban: (id, lengthMs) =>
@@ -39,12 +45,16 @@ export function askAdmin(config: Config): Accounts {
         path: "/api/bans",
         body: { id, for: `${lengthMs}ms` },
         also: [201],
+        members: ["account", "until"],
+        id,
         only: ONLY,
       }),
     liftBan: (id) =>
       askGateway<Lifted>(config, {
         method: "DELETE",
         path: `/api/bans/${encodeURIComponent(id)}`,
+        members: ["account", "environment"],
+        id,
         only: ONLY,
       }),
   };
@@ -78,13 +88,13 @@ async function askHistory(
     if (value !== undefined) query.set(name, String(value));
   }
   const path = `/api/history?${query}`;
-  return eachPage<DayReport>(config, { path, only: ONLY }, tell);
+  return eachPage<DayReport>(config, { path, only: ONLY, id }, tell);
 }
 
 /** A whole list, page after page (docs/reference/admin.md#pages). */
 export async function askPages<T>(
   config: Config,
-  question: Question,
+  question: ListQuestion,
 ): Promise<AccountAnswer<readonly T[]>> {
   const all: T[] = [];
   const asked = await eachPage<T>(config, question, (page) => all.push(...page));
@@ -93,11 +103,15 @@ export async function askPages<T>(
 
 async function eachPage<T>(
   config: Config,
-  question: Question,
+  question: ListQuestion,
   tell: (page: readonly T[]) => void,
 ): Promise<AccountAnswer<undefined>> {
   for (let path: string | undefined = question.path; path !== undefined; ) {
-    const page: Answered<readonly T[]> = await askGateway(config, { ...question, path });
+    const page: Answered<readonly T[]> = await askGateway(config, {
+      ...question,
+      path,
+      members: LIST,
+    });
     if (!page.ok) return page;
     tell(page.value);
     path = page.next;
@@ -108,7 +122,7 @@ async function eachPage<T>(
 /** `next` is the path of the next page of a list. */
 type Answered<T> =
   | { readonly ok: true; readonly value: T; readonly next?: string | undefined }
-  | Extract<AccountAnswer<T>, { readonly ok: false }>;
+  | (Extract<AccountAnswer<T>, { readonly ok: false }> & { readonly status?: number });
 
 /** How long a command waits for the gateway to have read its change: it reads it within a second anyway. */
 const REFRESH_MS_MAX = 2_000;
@@ -125,23 +139,36 @@ export async function refreshGateway({ admin }: Config): Promise<void> {
   );
 }
 
+/** The answer is a list. */
+export const LIST = "list" as const;
+
 const ONLY = "with store: memory the running gateway knows";
 
-/** `also` are statuses beside 200 whose body is an answer; `only` says why nobody else can tell. */
+/**
+ * `also` are statuses beside 200 whose body is an answer; `only` says why nobody else can tell.
+ * `members` are those that the answer has at least: something else may listen where the gateway
+ * should.
+ */
 export type Question = {
   readonly method?: string;
   readonly path: string;
   readonly body?: unknown;
   readonly also?: readonly number[];
+  readonly members: typeof LIST | readonly string[];
   readonly only?: string;
+  /** The account or key that is asked for: no answer of the gateway repeats it. */
+  readonly id?: string | undefined;
   /** Another admin listener than that of the configuration, with the same token. */
   readonly origin?: string;
 };
+
+type ListQuestion = Omit<Question, "members">;
 
 /** One question to the running gateway at its admin listener; why there is no answer, in words. */
 export async function askGateway<T>(config: Config, asked: Question): Promise<Answered<T>> {
   const { method = "GET", path, body: sent, also = [], only } = asked;
   const { admin } = config;
+  const setting = asked.origin === undefined ? "admin.listen" : "--admin";
   const reason = only === undefined ? "" : `, and ${only}`;
   if (admin === undefined && asked.origin === undefined) {
     return refused(`Cannot ask the gateway${reason}: admin is off, set admin.listen`);
@@ -157,16 +184,26 @@ export async function askGateway<T>(config: Config, asked: Question): Promise<An
       body: sent === undefined ? "" : JSON.stringify(sent),
     });
     const body: unknown = JSON.parse(text);
-    if (status === 200 || also.includes(status)) return { ok: true, value: body as T, next };
-    if (status === 400) return { ...refused(messageOf(body, origin)), usage: true };
-    const where = status === 401 || status === 403 ? ` (admin.listen, ${origin})` : "";
-    return refused(`${messageOf(body, origin)}${where}`);
+    if (status === 200 || also.includes(status)) {
+      if (!hasMembers(body, asked.members)) throw new SyntaxError("It is not of that form");
+      return { ok: true, value: body as T, next };
+    }
+    if (asked.id !== undefined && isUnknown(body)) return refused(unknown(asked.id).message);
+    const message = messageOf(body) ?? `The gateway at ${origin} (${setting}) answers ${status}`;
+    if (status === 400) return { ...refused(message), usage: true };
+    const where = status === 401 || status === 403 ? ` (${setting}, ${origin})` : "";
+    return { ...refused(`${message}${where}`), status };
   } catch (error) {
-    const why = error instanceof Error ? reasonOf(error) : String(error);
+    const why = whyUnanswered(error);
     return refused(
-      `Cannot ask the gateway at ${origin} (admin.listen)${reason}: ${why}. Is it running?`,
+      `Cannot ask the gateway at ${origin} (${setting})${reason}: ${why}. Is it running?`,
     );
   }
+}
+
+function hasMembers(body: unknown, members: Question["members"]): boolean {
+  if (members === LIST) return Array.isArray(body);
+  return isMap(body) && members.every((name) => name in body);
 }
 
 type Sent = {
@@ -204,18 +241,25 @@ function exchange(
   });
 }
 
-function reasonOf(error: Error & { code?: string }): string {
-  if (error.code === "ECONNREFUSED") return "nothing listens there";
-  if (error.name === "SyntaxError") return "what answered is no admin listener";
-  if (error.name === "TimeoutError" || error.name === "AbortError") return "it does not answer";
-  return error.message;
+/** Why a gateway gave no answer that could be read. */
+function whyUnanswered(error: unknown): string {
+  const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
+  if (code === "ECONNREFUSED") return "nothing listens there";
+  if (name === "SyntaxError") return "what answered is no admin listener of Tollgate";
+  if (name === "TimeoutError" || name === "AbortError") return "it does not answer";
+  return reasonOf(error);
+}
+
+/** An id that holds a slash is no path that the gateway has. */
+function isUnknown(body: unknown): boolean {
+  return isMap(body) && (body.code === "unknown_id" || body.code === "not_found");
 }
 
 /** The words of the gateway, with what is wrong in its configuration; they need no status. */
-function messageOf(body: unknown, origin: string): string {
-  const { message, mistakes = [] } = (body ?? {}) as { message?: unknown; mistakes?: Mistake[] };
-  if (typeof message !== "string") return `The gateway at ${origin} (admin.listen) refused`;
-  return [message, ...mistakes.map(mistakeLine)].join("\n");
+function messageOf(body: unknown): string | undefined {
+  if (!isMap(body) || typeof body.message !== "string") return undefined;
+  const mistakes = Array.isArray(body.mistakes) ? (body.mistakes as Mistake[]) : [];
+  return [body.message, ...mistakes.map(mistakeLine)].join("\n");
 }
 
 function refused(message: string): Extract<AccountAnswer<never>, { ok: false }> {

@@ -3,20 +3,28 @@ import type { Config } from "../../config/config.ts";
 import type { UsageReport } from "../../core/keys/report.ts";
 import { dayOf } from "../../core/quota/days.ts";
 import { WINDOWS } from "../../core/quota/windows.ts";
-import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
+import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { DAYS_MAX } from "../../stores/interface/read-history.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { openProgress } from "../frame/progress.ts";
 import { table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, LOG, logFilesOf, type Verb } from "../frame/verb.ts";
+import {
+  type Call,
+  CONFIG,
+  JSON_FLAG,
+  LOG,
+  logFilesOf,
+  readAdmins,
+  type Verb,
+} from "../frame/verb.ts";
 import { type Balance, balances } from "../logs/balance.ts";
 import { Ledger } from "../logs/ledger.ts";
 import { Missing } from "../logs/missing.ts";
 import { type DayBalance, PastDays } from "../logs/past-days.ts";
 import type { AccountAnswer, Accounts } from "../stores/accounts.ts";
-import { askGateway } from "../stores/ask-admin.ts";
+import { askGateway, LIST } from "../stores/ask-admin.ts";
 import { askWhereTheyAre } from "../stores/with-accounts.ts";
 
 /** A line is written within 200 ms of the end of its request. */
@@ -44,9 +52,11 @@ export const audit: Verb = {
   async run(call, terminal) {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
+    const admins = readAdmins(call);
+    if (typeof admins === "string") return fail(terminal, WRONG_USAGE, admins);
     const files = logFilesOf(call, 0);
     const first = await read(files, terminal);
-    const asked = await ask(config, call, terminal, first.ledger);
+    const asked = await ask(config, admins, terminal, first.ledger);
     if (!asked.ok) return fail(terminal, FAILED, asked.message);
     const { reports, days, open, unasked, atMs } = asked.value;
     const balanced = (ledger: Ledger, underWay: readonly OpenCharge[]) => {
@@ -104,7 +114,7 @@ type Asked = {
 /** The counts of all accounts first, then what is under way: a request that ends between has a line. */
 async function ask(
   config: Config,
-  call: Call,
+  admins: readonly string[],
   terminal: Terminal,
   ledger: Ledger,
 ): Promise<AccountAnswer<Asked>> {
@@ -119,8 +129,12 @@ async function ask(
   });
   if (!counted.ok) return counted;
   const open: OpenCharge[] = [];
-  for (const origin of [undefined, ...call.texts("admin")]) {
-    const question = { path: "/api/open", ...(origin === undefined ? {} : { origin }) };
+  for (const origin of [undefined, ...admins]) {
+    const question = {
+      path: "/api/open",
+      members: LIST,
+      ...(origin === undefined ? {} : { origin }),
+    };
     const answer = await askGateway<readonly OpenCharge[]>(config, question);
     if (answer.ok) open.push(...answer.value);
     else unasked.push(`requests under way are not known: ${answer.message}`);

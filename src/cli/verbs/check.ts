@@ -3,7 +3,7 @@ import { type Mistake, mistakeLine } from "../../config/file/place.ts";
 import { DONE, WRONG_CONFIGURATION } from "../../server/process/process-door.ts";
 import { configFileOf } from "../frame/config-file.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { CONFIG, CONFIG_UNREAD, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import { readRecords } from "../stores/with-keys.ts";
 
 /** Every mistake at once, each as FILE:LINE:COL: message; warnings are told and fail nothing. */
@@ -56,9 +56,9 @@ function sayFine(file: string, { environments, plans }: Config, terminal: Termin
 /** Always one JSON value; --json and --config are taken and change nothing. */
 export const schema: Verb = {
   name: "schema",
-  usage: "",
+  usage: "[--config FILE] [--json]",
   summary: "print the JSON Schema of the configuration",
-  options: [CONFIG, JSON_FLAG],
+  options: [CONFIG_UNREAD, JSON_FLAG],
   args: [],
   example: "schema > tollgate.schema.json",
   async run(_call, terminal) {

@@ -1,6 +1,7 @@
 import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { didYouMean } from "../frame/suggest.ts";
-import type { Verb } from "../frame/verb.ts";
+import { printJson } from "../frame/terminal.ts";
+import { CONFIG_UNREAD, JSON_FLAG, type Verb } from "../frame/verb.ts";
 
 type Words = {
   /** The first words of all verbs. */
@@ -17,9 +18,9 @@ const SHELLS: Readonly<Record<string, (words: Words) => string>> = { bash, zsh, 
 export function completionOf(verbs: () => readonly Verb[]): Verb {
   return {
     name: "completion",
-    usage: "bash|zsh|fish",
+    usage: "bash|zsh|fish [--json]",
     summary: "print what completes verbs and options in a shell",
-    options: [],
+    options: [CONFIG_UNREAD, JSON_FLAG],
     args: ["SHELL"],
     example: "completion bash > /etc/bash_completion.d/tollgate",
     async run(call, terminal) {
@@ -30,7 +31,9 @@ export function completionOf(verbs: () => readonly Verb[]): Verb {
         const message = `Expected ${known.join(", ")}: found ${JSON.stringify(shell)}${didYouMean(shell, known)}`;
         return fail(terminal, WRONG_USAGE, message);
       }
-      terminal.out(script(wordsOf(verbs())));
+      const text = script(wordsOf(verbs()));
+      if (call.flag("json")) return printJson(terminal, { shell, script: text });
+      terminal.out(text);
       return DONE;
     },
   };
@@ -50,7 +53,7 @@ function wordsOf(verbs: readonly Verb[]): Words {
       [...verb.options.map(({ name }) => `--${name}`), "--help"] as const,
     ]),
   );
-  return { first: [...second.keys(), "help", "version"], second, options };
+  return { first: [...second.keys(), "help"], second, options };
 }
 
 /** One function that both bash and zsh understand: the words that may stand at a place. */

@@ -1,10 +1,10 @@
 import type { Config } from "../../config/config.ts";
 import { type Deprecation, deprecations as report } from "../../config/deprecations.ts";
-import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
+import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { CONFIG, JSON_FLAG, readAdmins, type Verb } from "../frame/verb.ts";
 import type { AccountAnswer } from "../stores/accounts.ts";
 import { askPages } from "../stores/ask-admin.ts";
 import { readCalls } from "../stores/read-calls.ts";
@@ -24,7 +24,9 @@ export const deprecations: Verb = {
   async run(call, terminal) {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
-    const gateways = await askGateways(config, call.texts("admin"));
+    const admins = readAdmins(call);
+    if (typeof admins === "string") return fail(terminal, WRONG_USAGE, admins);
+    const gateways = await askGateways(config, admins);
     const shared = config.store.kind !== "memory";
     if (!gateways.ok && (!shared || gateways.named)) {
       return fail(terminal, FAILED, gateways.message);

@@ -5,7 +5,15 @@ import type { EarnedBan } from "../../telemetry/recall.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { instant, styleOf, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, LOG, logFilesOf, type Verb } from "../frame/verb.ts";
+import {
+  type Call,
+  CONFIG,
+  JSON_FLAG,
+  LOG,
+  logFilesOf,
+  readAdmins,
+  type Verb,
+} from "../frame/verb.ts";
 import type { AccountAnswer } from "../stores/accounts.ts";
 import { askGateway } from "../stores/ask-admin.ts";
 
@@ -30,11 +38,15 @@ export const explain: Verb = {
   async run(call, terminal) {
     const files = logFilesOf(call, 1);
     const [id = "", extra] = call.args;
+    const admins = readAdmins(call);
+    if (typeof admins === "string") return fail(terminal, WRONG_USAGE, admins);
     if (files.length === 0 && extra !== undefined) {
       return fail(terminal, WRONG_USAGE, `Unexpected argument ${JSON.stringify(extra)}`);
     }
     const found =
-      files.length > 0 ? await fromLogs(files, id) : await fromGateways(call, id, terminal);
+      files.length > 0
+        ? await fromLogs(files, id)
+        : await fromGateways(call, { id, admins }, terminal);
     if (typeof found === "number") return found;
     if (!found.ok) return fail(terminal, FAILED, found.message);
     if (call.flag("json")) return printJson(terminal, found.value);
@@ -58,18 +70,23 @@ async function fromLogs(files: readonly string[], id: string): Promise<AccountAn
 /** Each gateway remembers its own refusals: they are asked in turn. */
 async function fromGateways(
   call: Call,
-  id: string,
+  { id, admins }: { readonly id: string; readonly admins: readonly string[] },
   terminal: Terminal,
 ): Promise<AccountAnswer<Explanation> | number> {
   const config = await readConfig(call, terminal);
   if (typeof config === "number") return config;
   const path = `/api/explain/${encodeURIComponent(id)}`;
-  const asked = [undefined, ...call.texts("admin")];
+  const asked = [undefined, ...admins];
   const messages: string[] = [];
   for (const origin of asked) {
-    const answer = await askGateway<Explanation>(config, { path, ...(origin && { origin }) });
+    const answer = await askGateway<Explanation>(config, {
+      ...{ path, members: ["id", "windows"] },
+      ...(origin && { origin }),
+    });
     if (answer.ok) return answer;
-    messages.push(origin === undefined ? answer.message : `${origin}: ${answer.message}`);
+    // The message of a gateway does not say which it is.
+    const named = origin === undefined || answer.message.includes(origin);
+    messages.push(named ? answer.message : `${origin}: ${answer.message}`);
   }
   return { ok: false, message: [...new Set(messages)].join("\n") };
 }
@@ -130,7 +147,11 @@ export const bansWhy: Verb = {
 };
 
 function bansOfGateway(config: Config, id: string): Promise<AccountAnswer<WhyBanned>> {
-  return askGateway<WhyBanned>(config, { path: `/api/bans/${encodeURIComponent(id)}` });
+  return askGateway<WhyBanned>(config, {
+    path: `/api/bans/${encodeURIComponent(id)}`,
+    members: ["account", "bans"],
+    id,
+  });
 }
 
 /** The lines of an account or of one of its keys, and the bans among them. */

@@ -26,7 +26,7 @@ export const keysRotate: Verb = {
   ],
   args: ["ID"],
   run(call, terminal) {
-    const graceMs = readPeriod(call, "grace") ?? GRACE_MS;
+    const graceMs = readPeriod(call, "grace", 0) ?? GRACE_MS;
     if (typeof graceMs === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, graceMs));
     return withKeys(call, terminal, (keys, config) => {
       const options = { ...ringOf(config, terminal.now()), graceMs };

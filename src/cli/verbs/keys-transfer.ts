@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { whyUnread } from "../../config/file/text-file.ts";
 import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
 import { editKeys, ringOf } from "../../stores/interface/edit-keys.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
@@ -57,20 +58,24 @@ const keysImport: Verb = {
       const { keys: fresh, accounts, known, ended } = edited;
       if (call.flag("json")) return printJson(terminal, { keys: fresh, accounts, known, ended });
       const would = dry ? "would be " : "";
-      const told = `${fresh} keys and ${accounts} accounts ${would}new, ${known} keys known already, ${ended} of them ${would}ended sooner`;
+      const taken = `${counted(fresh, "key")} and ${counted(accounts, "account")} ${would}new`;
+      const told = `${taken}, ${counted(known, "key")} known already, ${ended} of them ${would}ended sooner`;
       terminal.out(`${told}\n`);
       return DONE;
     });
   },
 };
 
+function counted(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}
+
 async function readText(file: string, terminal: Terminal): Promise<string | undefined> {
   if (file === "-") return terminal.readIn();
   try {
     return await readFile(file, "utf8");
   } catch (cause) {
-    const why = cause instanceof Error && "code" in cause ? String(cause.code) : "unknown";
-    fail(terminal, FAILED, `Cannot read ${file}: ${why}`);
+    fail(terminal, FAILED, `Cannot read ${file}: ${whyUnread(cause)}`);
     return undefined;
   }
 }

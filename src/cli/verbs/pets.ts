@@ -1,5 +1,6 @@
 import { type Address, formatAddress } from "../../core/http/address.ts";
 import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { reasonOf } from "../../telemetry/reason.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import type { Verb } from "../frame/verb.ts";
 
@@ -56,14 +57,13 @@ async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
     await running.stop();
     return DONE;
   } catch (error) {
-    const message = `Cannot serve pets at ${formatAddress(wanted)} (--listen): ${reasonOf(error)}`;
-    parent?.tell({ failed: reasonOf(error) });
+    const message = `Cannot serve pets at ${formatAddress(wanted)} (--listen): ${whyUnserved(error)}`;
+    parent?.tell({ failed: whyUnserved(error) });
     return parent === undefined ? fail(terminal, FAILED, message) : FAILED;
   }
 }
 
-function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const code = "code" in error ? error.code : undefined;
-  return code === "EADDRINUSE" ? "the port is in use by another process" : error.message;
+function whyUnserved(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === "EADDRINUSE" ? "the port is in use by another process" : reasonOf(error);
 }

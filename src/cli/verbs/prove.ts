@@ -1,7 +1,7 @@
 import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { styleOf } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { type Call, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { type Call, CONFIG_UNREAD, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import type { Fault, Proof } from "../prove/proof.ts";
 
 const SECONDS = { least: 3, most: 86_400, usual: 20 };
@@ -11,13 +11,14 @@ const FAULTS: readonly Fault[] = ["limit", "retry-after", "forward"];
 /** Shows on this machine that the promises hold, or that they do not. */
 export const prove: Verb = {
   name: "prove",
-  usage: "[--gateways N] [--redis URL] [--seconds S] [--break FAULT] [--json]",
+  usage: "[--gateways N] [--redis URL] [--seconds S] [--break FAULT] [--config FILE] [--json]",
   summary: "load gateways of its own, take their store away, and tell whether every promise holds",
   options: [
     { name: "gateways", value: "N", summary: "gateways that share the store (2)" },
     { name: "redis", value: "URL", summary: "a Redis to use (one of its own, where installed)" },
     { name: "seconds", value: "S", summary: "how long the load lasts (20)" },
     { name: "break", value: "FAULT", summary: `plant a fault: ${FAULTS.join(", ")}` },
+    CONFIG_UNREAD,
     JSON_FLAG,
   ],
   args: [],

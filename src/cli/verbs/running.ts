@@ -20,9 +20,15 @@ export const status: Verb = {
   async run(call, terminal) {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
-    const ready = await askGateway<Readiness>(config, { path: "/readyz", also: [503] });
+    const ready = await askGateway<Readiness>(config, {
+      ...{ path: "/readyz", also: [503] },
+      members: ["status", "checks"],
+    });
     if (!ready.ok) return fail(terminal, FAILED, ready.message);
-    const shown = await askGateway<{ hash: string }>(config, { path: "/api/config" });
+    const shown = await askGateway<{ hash: string }>(config, {
+      path: "/api/config",
+      members: ["hash"],
+    });
     if (!shown.ok) return fail(terminal, FAILED, shown.message);
     const { status: told, checks } = ready.value;
     const { hash } = shown.value;
@@ -50,6 +56,11 @@ function statusText({ told, checks, hash, config }: Shown, terminal: Terminal): 
 
 type Reloading = { readonly hash: string };
 
+const INSTEAD = "Saving the file reloads it too, and so does SIGHUP to the process";
+/** A gateway keeps to its token until it has read the new one. */
+const OTHER_TOKEN =
+  "Where admin.token was changed the gateway still has the old one: SIGHUP to the process, or saving the file, puts the new one in force";
+
 /** Has the running gateway read its configuration again. */
 export const reload: Verb = {
   name: "reload",
@@ -61,14 +72,21 @@ export const reload: Verb = {
   async run(call, terminal) {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
-    const reloaded = await askGateway<Reloading>(config, { method: "POST", path: "/api/reload" });
+    const reloaded = await askGateway<Reloading>(config, {
+      ...{ method: "POST", path: "/api/reload" },
+      members: ["hash"],
+    });
     if (!reloaded.ok) {
-      const instead = "Saving the file reloads it too, and so does SIGHUP to the process";
+      const instead = reloaded.status === 401 ? OTHER_TOKEN : INSTEAD;
       return fail(terminal, FAILED, `${reloaded.message}\n${instead}`);
     }
     const { hash } = reloaded.value;
     if (call.flag("json")) return printJson(terminal, { hash });
-    terminal.out(`The gateway has read ${config.file}: ${hash.slice(0, 8)} is in force\n`);
+    // It may have been started with another file than the one of this command.
+    const other = hash === config.hash ? "" : `, which is not that of ${config.file}`;
+    terminal.out(
+      `The gateway has read its configuration: ${hash.slice(0, 8)} is in force${other}\n`,
+    );
     return DONE;
   },
 };

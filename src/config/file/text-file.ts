@@ -11,7 +11,7 @@ export async function readTextFile(path: string, bytesMax: number): Promise<Read
   try {
     bytes = await readAtMost(path, bytesMax + 1);
   } catch (error) {
-    return { ok: false, line: 1, why: spoken(error) };
+    return { ok: false, line: 1, why: whyUnread(error) };
   }
   if (bytes.length > bytesMax) {
     return { ok: false, line: 1, why: `it is larger than ${bytesMax} bytes` };
@@ -34,7 +34,8 @@ async function readAtMost(path: string, bytesMax: number): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-function spoken(error: unknown): string {
+/** Why a file cannot be read, in words; an error of another kind is thrown on. */
+export function whyUnread(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
   if (code === "ENOENT") return "there is no such file; check the path";
   if (code === "EACCES") return "this user may not read it; check its permissions";

@@ -109,7 +109,7 @@ export function suspendAccount(
 ): Edited<Accounts> {
   const { forMs, reason = "" } = how;
   if (forMs !== undefined && !isPeriod(forMs, 1)) {
-    return usage("Cannot use this length: it must be from 1ms to 36525d");
+    return usage(`Cannot use the length ${forMs}ms: it must be from 1ms to 36525d`);
   }
   if (mistakeInName(reason) !== undefined) {
     return usage("Cannot use this reason: it must be at most 200 characters on one line");

@@ -133,7 +133,7 @@ export function mistakeInMeta(meta: readonly (readonly [string, string])[]): str
 
 export function mistakeInName(name = ""): string | undefined {
   if (GIVEN_NAME.test(name)) return undefined;
-  return "Cannot use this name: it must be at most 200 characters, without control characters and marks that turn the direction of text";
+  return `Cannot use the name ${shown(name)}: it must be at most 200 characters, without control characters and marks that turn the direction of text`;
 }
 
 export function mistakeInScopes(scopes: readonly string[]): string | undefined {
@@ -154,7 +154,7 @@ export function mistakeInNetworks(from: readonly string[]): string | undefined {
 
 export function mistakeInExpiry(expiresInMs: number | undefined): string | undefined {
   if (expiresInMs === undefined || isPeriod(expiresInMs, 1)) return undefined;
-  return "Cannot use this expiry: it must be from 1ms to 36525d";
+  return `Cannot use the expiry ${expiresInMs}ms: it must be from 1ms to 36525d`;
 }
 
 /**

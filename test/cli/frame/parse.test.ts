@@ -45,6 +45,45 @@ describe("wrong usage", () => {
     assert.match(await refusal("check", "--json=1"), /^--json takes no value/);
     assert.match(await refusal("bans", "list", "x"), /^Unexpected argument "x"/);
   });
+
+  it("is told where one option has two values, of which one would be lost", async () => {
+    const twice = ["--env", "production", "--env", "staging"];
+    assert.match(
+      await refusal("keys", "create", ...twice, "--plan", "free"),
+      /^--env is given 2 times: "production" and "staging"; leave one \(see/,
+    );
+  });
+
+  it("is told of a file that is not there, or no file", async () => {
+    await using folder = await openFolder();
+    for (const [file, why] of [
+      [join(folder.path, "none.jsonl"), "there is no such file; check the path"],
+      [folder.path, "it is a folder; name a file"],
+    ]) {
+      const { status, err } = await runVerb(["keys", "import", String(file)]);
+      assert.deepEqual([status, err], [1, `Cannot read ${file}: ${why}\n`]);
+    }
+  });
+
+  it("is told of an address for --admin that is none", async () => {
+    for (const verb of [["explain", "x"], ["deprecations"], ["audit", "--log", "x"]]) {
+      assert.match(
+        await refusal(...verb, "--admin", "foo"),
+        /^Cannot read --admin as the address of an admin listener .*: the value is "foo"$/m,
+      );
+    }
+  });
+
+  it("is told where a length of time is none that a thing may last", async () => {
+    for (const [verb, option] of [
+      [["bans", "add", "x"], "--for"],
+      [["accounts", "suspend", "x"], "--for"],
+      [["keys", "set", "x"], "--expires"],
+    ] as const) {
+      const told = await refusal(...verb, option, "0s");
+      assert.equal(told, `Cannot use ${option} 0s: it must be from 1ms to 36525d\n`);
+    }
+  });
 });
 
 describe("help", () => {
@@ -54,7 +93,7 @@ describe("help", () => {
     const verbs = listed
       .split("\n")
       .map((line) => line.trim().split(/ {2,}/)[0] ?? "")
-      .filter((name) => name !== "" && !/^(?:help \[VERB\]|version)$/.test(name));
+      .filter((name) => name !== "" && name !== "help [VERB]");
     assert.ok(verbs.length >= 15, listed);
     for (const verb of verbs) {
       const help = await runVerb([...verb.split(" "), "--help"]);
@@ -64,9 +103,25 @@ describe("help", () => {
     }
   });
 
+  it("of verbs that share a word has that word in its usage, and an example", async () => {
+    for (const word of ["keys", "accounts", "bans", "plans"]) {
+      for (const call of [
+        [word, "--help"],
+        ["help", word],
+      ]) {
+        const { status, out } = await runVerb(call);
+        assert.equal(status, 0);
+        assert.ok(out.startsWith(`Usage: tollgate ${word} VERB …\n`), out);
+        assert.match(out, new RegExp(`\nExample:\n {2}tollgate ${word} .+\n$`));
+      }
+    }
+  });
+
   it("and version are answered on stdout, version as JSON too", async () => {
     assert.equal((await runVerb(["version"])).out, "tollgate 9.8.7\n");
+    assert.equal((await runVerb(["--version"])).out, "tollgate 9.8.7\n");
     assert.equal((await runVerb(["version", "--json"])).out, '{"version":"9.8.7"}\n');
+    assert.match(await refusal("version", "--jsno"), /did you mean --json\?/);
   });
 });
 
@@ -83,7 +138,20 @@ describe("completion", () => {
     assert.deepEqual(complete("sta"), ["start", "status"]);
     assert.deepEqual(complete("bans", "l"), ["list", "lift"]);
     assert.deepEqual(complete("keys", "create", "--e"), ["--env", "--expires"]);
-    assert.deepEqual(complete("completion", ""), ["bash", "zsh", "fish", "--help"]);
+    assert.deepEqual(complete("completion", ""), [
+      "bash",
+      "zsh",
+      "fish",
+      "--config",
+      "--json",
+      "--help",
+    ]);
+  });
+
+  it("is one JSON value with --json", async () => {
+    const { out } = await runVerb(["completion", "bash"]);
+    const told = await runVerb(["completion", "bash", "--json", "--config", "nowhere.yaml"]);
+    assert.deepEqual(JSON.parse(told.out), { shell: "bash", script: out });
   });
 
   it("for zsh and fish names every verb", async () => {

@@ -57,7 +57,10 @@ describe("the gateway's own words", () => {
     await using gateway = startTollgate(["start", "--config", file]);
     await gateway.line(({ msg }) => msg === "serving");
     const lifted = await runVerb(["bans", "lift", "nobody", "--config", file]);
-    assert.deepEqual([lifted.status, lifted.err], [1, "No key or account has this ID\n"]);
+    assert.deepEqual(
+      [lifted.status, lifted.err],
+      [1, 'Cannot find "nobody": no key or account has this ID\n'],
+    );
     await appendFile(file, "bogus: 1\n");
     const answer = await fetch(`http://127.0.0.1:${admin}/api/reload`, {
       method: "POST",

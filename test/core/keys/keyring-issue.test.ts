@@ -147,8 +147,8 @@ describe("Issuing keys", () => {
     ["no key at all", { count: 0 }, /issue 0 keys/],
     ["1001 keys", { count: 1_001 }, /1 to 1000/],
     ["a key and a half", { count: 1.5 }, /1\.5 keys/],
-    ["an expiry of nothing", { expiresInMs: 0 }, /this expiry/],
-    ["an expiry that is no number", { expiresInMs: Number.NaN }, /this expiry/],
+    ["an expiry of nothing", { expiresInMs: 0 }, /the expiry \S+: it must be from/],
+    ["an expiry that is no number", { expiresInMs: Number.NaN }, /the expiry \S+: it must be from/],
     ["an expiry beyond a hundred years", { expiresInMs: PERIOD_MS_MAX + 1 }, /36525d/],
   ];
   for (const [name, wanted, message] of mistakes) {

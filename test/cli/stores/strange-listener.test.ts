@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { test } from "vitest";
+import { openFolder, runVerb, writeConfig } from "../kit.ts";
+
+/** A JSON API that is no gateway; it answers everything so. */
+async function openStranger(body: string, status = 200) {
+  const server = createServer((_request, response) => {
+    response.writeHead(status, { "Content-Type": "application/json" }).end(body);
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+const VERBS = [
+  ["usage"],
+  ["usage", "acme"],
+  ["bans", "list"],
+  ["bans", "add", "acme", "--for", "1h"],
+  ["bans", "lift", "acme"],
+  ["bans", "why", "acme"],
+  ["accounts", "reset", "acme"],
+  ["explain", "acme"],
+  ["deprecations"],
+  ["status"],
+  ["reload"],
+];
+
+const NO_LISTENER =
+  /\(admin\.listen\).*: what answered is no admin listener of Tollgate\. Is it running\?$/m;
+
+test("an answer of another service is told in words by every verb that asks the gateway", async () => {
+  await using folder = await openFolder();
+  await using stranger = await openStranger('{"name":"another service"}');
+  const file = await writeConfig(folder, { admin: stranger.port });
+  for (const verb of VERBS) {
+    const said = await runVerb([...verb, "--config", file]);
+    assert.deepEqual([verb, said.status, said.out], [verb, 1, ""]);
+    assert.match(said.err, NO_LISTENER);
+  }
+});
+
+test("an answer of any form is told in words", async () => {
+  for (const [body, status, told] of [
+    ["[]", 200, NO_LISTENER],
+    ["null", 200, NO_LISTENER],
+    ["<html>", 200, NO_LISTENER],
+    ["7", 500, /^The gateway at http:\/\/127\.0\.0\.1:\d+ \(admin\.listen\) answers 500$/m],
+  ] as const) {
+    await using folder = await openFolder();
+    await using stranger = await openStranger(body, status);
+    const file = await writeConfig(folder, { admin: stranger.port });
+    const said = await runVerb(["usage", "acme", "--config", file]);
+    assert.deepEqual([body, said.status, said.out], [body, 1, ""]);
+    assert.match(said.err, told);
+  }
+});
+
+test("a gateway that has another token says so, and reload says what takes the new one over", async () => {
+  await using folder = await openFolder();
+  const refusal = '{"code":"token_invalid","message":"The admin token is not right","status":401}';
+  await using gateway = await openStranger(refusal, 401);
+  const file = await writeConfig(folder, { admin: gateway.port });
+  const { status, err } = await runVerb(["reload", "--config", file]);
+  assert.equal(status, 1);
+  const [first, second] = err.split("\n");
+  assert.match(first ?? "", /^The admin token is not right \(admin\.listen, http:/);
+  assert.match(second ?? "", /the gateway still has the old one: SIGHUP to the process, or saving/);
+});
