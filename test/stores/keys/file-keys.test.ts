@@ -51,6 +51,9 @@ async function open(watch = true): Promise<KeyStore> {
   return store;
 }
 
+/** A machine under load takes a minute to start as many processes. */
+const PATIENT = { timeout: 300_000 };
+
 describe("The file of keys on disk", () => {
   it("is one line per record, for its owner only, without leftovers", async () => {
     const store = await open(false);
@@ -264,7 +267,7 @@ describe("The file of keys on disk", () => {
     assert.equal((await open(false)).account("acme")?.plan, "pro");
   });
 
-  it("loses nothing of 24 changes by the service's user behind one by root", async () => {
+  it("loses nothing of 24 changes by the service's user behind one by root", PATIENT, async () => {
     if (process.getuid?.() !== 0) return;
     const data = join(directory, "data");
     await mkdir(data, { recursive: true });

@@ -1,71 +1,21 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import type { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { describe, it } from "vitest";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
-import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
 import { eventually } from "../../support/poll.ts";
-import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { add, record, withAccounts } from "./record.ts";
+import { HASH, redisKeysOfFile } from "./redis-keys-kit.ts";
 
-const HASH = "tg:{0}:keys";
-let server: TestRedis;
-let redis: Redis;
-let directory: string;
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await server.client();
-  directory = await mkdtemp(join(tmpdir(), "tollgate-keys-redis-"));
-});
-afterAll(async () => {
-  await server.close();
-  await rm(directory, { recursive: true, force: true });
-});
+const { server, redis, told, open, openAt, close, copyFile } = await redisKeysOfFile();
+
+/** A command's store behind a proxy. */
+function openThrough({ host, port }: TcpProxy): Promise<KeyStore> {
+  const url = `redis://${host}:${port}`;
+  return openAt({ kind: "redis", url, shown: url });
+}
 
 describe("Keys in Redis", () => {
-  const opened: KeyStore[] = [];
-  let told: string[] = [];
-  let copies = 0;
-  afterEach(async () => {
-    for (const store of opened.splice(0)) await store.close();
-    told = [];
-    await server.restart();
-    await eventually(() => redis.flushall());
-  });
-
-  async function open(copyFile?: string, watch = true): Promise<KeyStore> {
-    const report = (level: string, event: string, details?: { readonly why?: unknown }) => {
-      told.push(`${level}: ${details?.why ?? event}`);
-    };
-    const store = await openKeysRedis({
-      address: server.address,
-      prefix: "tg",
-      report,
-      watch,
-      copyFile,
-    });
-    opened.push(store);
-    return store;
-  }
-  async function close(store: KeyStore): Promise<void> {
-    opened.splice(opened.indexOf(store), 1);
-    await store.close();
-  }
-  async function openThrough({ host, port }: TcpProxy): Promise<KeyStore> {
-    const url = `redis://${host}:${port}`;
-    const address = { kind: "redis", url, shown: url } as const;
-    const store = await openKeysRedis({ address, prefix: "tg", report: () => {}, watch: false });
-    opened.push(store);
-    return store;
-  }
-  function copyFile(): string {
-    copies += 1;
-    return join(directory, `copy-${copies}`, "state.json");
-  }
-
   it("are found without a command, the unknown ones too", async () => {
     const store = await open(undefined, false);
     await add(store, record("k_1"));
