@@ -17,9 +17,9 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
   "src/gateway/tunnel": ["test/gateway/tunnel/*.test.ts"],
   "src/gateway/upstreams": ["test/gateway/upstreams/*.test.ts"],
   "src/wire": [
-    "test/wire/{head,body,response,piece-buffers}.test.ts",
+    "test/wire/{head,body,framing,field-lines,kept-bytes,piece-buffers,reasons,step}.test.ts",
     "test/wire/{answer,time,server-connection}.test.ts",
-    "test/wire/{connection,back-pressure}.test.ts",
+    "test/wire/{response,connection,back-pressure}.test.ts",
   ],
 };
 

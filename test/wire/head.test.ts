@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { HeadWrong } from "../../src/wire/head.ts";
+import type { HeadLimits, HeadWrong } from "../../src/wire/head.ts";
 import { RequestHeadReader } from "../../src/wire/request-head.ts";
 import { StatusHeadReader } from "../../src/wire/status-head.ts";
 
@@ -173,5 +173,58 @@ describe("a status head", () => {
   ])("is wrong with the last byte of %j: %s", (text, wrong) => {
     expect(wrongIn(new StatusHeadReader(LIMITS), text)).toBe(wrong);
     expect(firstWrong(new StatusHeadReader(LIMITS), text)).toBe(text.length);
+  });
+});
+
+const TCHAR = /[!#$%&'*+\-.^_`|~0-9A-Za-z]/;
+const VCHAR = /[\x21-\x7e]/;
+const VALUE = /[\t\x20-\x7e\x80-\xff]/;
+
+/** Letters that may stand behind a text, by asking for each of the 256. */
+function lettersBehind(text: string, reader: (limits: HeadLimits) => Reader): string {
+  const letters = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
+  return letters.filter((letter) => wrongIn(reader(LIMITS), text + letter) === undefined).join("");
+}
+
+function lettersOf(...sets: readonly RegExp[]): string {
+  const letters = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
+  return letters.filter((letter) => sets.some((set) => set.test(letter))).join("");
+}
+
+describe("of all bytes, exactly those of the grammar may stand", () => {
+  const line = "GET / HTTP/1.1\r\n";
+  it.each<[where: string, behind: string, sets: RegExp[]]>([
+    ["at the start", "", [TCHAR, /\r/]],
+    ["in a method", "G", [TCHAR, / /]],
+    ["first in a target", "GET ", [VCHAR]],
+    ["in a target", "GET /", [VCHAR, / /]],
+    ["first in a version", "GET / ", [/H/]],
+    ["last in a version", "GET / HTTP/1.", [/[01]/]],
+    ["behind a version", "GET / HTTP/1.0", [/\r/]],
+    ["behind a CR", "GET / HTTP/1.0\r", [/\n/]],
+    ["first in a field", line, [TCHAR, /\r/]],
+    ["in a field name", `${line}A`, [TCHAR, /:/]],
+    ["in a field value", `${line}A:`, [VALUE, /\r/]],
+    ["behind the CR of a field", `${line}A:\r`, [/\n/]],
+    ["behind the last CR", `${line}\r`, [/\n/]],
+  ])("%s of a request", (_where, behind, sets) => {
+    expect(lettersBehind(behind, (limits) => new RequestHeadReader(limits))).toBe(
+      lettersOf(...sets),
+    );
+  });
+
+  it.each<[where: string, behind: string, sets: RegExp[]]>([
+    ["at the start", "", [/H/]],
+    ["behind a version", "HTTP/1.1", [/ /]],
+    ["first in a status", "HTTP/1.1 ", [/[1-9]/]],
+    ["second in a status", "HTTP/1.1 2", [/[0-9]/]],
+    ["third in a status", "HTTP/1.1 20", [/[0-9]/]],
+    ["behind a status", "HTTP/1.1 200", [/[ \r]/]],
+    ["in a reason", "HTTP/1.1 200 ", [VALUE, /\r/]],
+    ["behind a CR", "HTTP/1.1 200 \r", [/\n/]],
+  ])("%s of a response", (_where, behind, sets) => {
+    expect(lettersBehind(behind, (limits) => new StatusHeadReader(limits))).toBe(
+      lettersOf(...sets),
+    );
   });
 });

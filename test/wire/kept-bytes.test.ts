@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { KeptBytes } from "../../src/wire/kept-bytes.ts";
+
+const textOf = ({ bytes, from, to }: KeptBytes) => bytes.toString("latin1", from, to);
+
+describe("bytes that are kept", () => {
+  it("are those that were appended, in order, whatever becomes of their buffers", () => {
+    const kept = new KeptBytes();
+    let all = "";
+    for (let i = 0; i < 300; i++) {
+      const piece = Buffer.from(`<${i}>`);
+      kept.append(piece, 1, piece.length);
+      all += `${i}>`;
+      piece.fill("x");
+      expect(kept.length).toBe(all.length);
+    }
+    expect(textOf(kept)).toBe(all);
+  });
+
+  it("stay what they are for who was given a part of them, while more come", () => {
+    const kept = new KeptBytes();
+    kept.append(Buffer.from("abc"), 0, 3);
+    kept.append(Buffer.from("de"), 0, 2);
+    const part = kept.bytes.subarray(kept.from, kept.to);
+    for (let i = 0; i < 100; i++) kept.append(Buffer.from("fgh"), 0, 3);
+    expect(part.toString()).toBe("abcde");
+  });
+
+  it("take a buffer of others as it is, and go on behind a part of it that was read", () => {
+    const kept = new KeptBytes();
+    kept.append(Buffer.from("old"), 0, 3);
+    const bytes = Buffer.from("..abcdef..");
+    kept.hold(bytes, 4, 8);
+    expect([kept.bytes, kept.length, textOf(kept)]).toEqual([bytes, 4, "cdef"]);
+    kept.append(Buffer.from("0123456789"), 0, 10);
+    expect(textOf(kept)).toBe("cdef0123456789");
+    expect(bytes.toString()).toBe("..abcdef..");
+  });
+
+  it("grow by doubling, so that byte after byte costs a few times their number", () => {
+    const kept = new KeptBytes();
+    const byte = Buffer.from("x");
+    const buffers = new Set<Buffer>();
+    for (let i = 0; i < 10_000; i++) {
+      kept.append(byte, 0, 1);
+      buffers.add(kept.bytes);
+    }
+    expect(kept.length).toBe(10_000);
+    expect(buffers.size).toBeLessThan(20);
+    expect(kept.bytes.length).toBeLessThan(40_000);
+  });
+
+  it("fill the room that is there before they grow", () => {
+    const kept = new KeptBytes();
+    kept.append(Buffer.from("a"), 0, 1);
+    kept.append(Buffer.from("b"), 0, 1);
+    const { bytes } = kept;
+    const room = bytes.length - kept.to;
+    kept.append(Buffer.alloc(room, "c"), 0, room);
+    expect(kept.bytes).toBe(bytes);
+  });
+
+  it("are forgotten, with their buffer", () => {
+    const kept = new KeptBytes();
+    kept.append(Buffer.from("abc"), 0, 3);
+    kept.clear();
+    expect([kept.length, kept.from, kept.to, kept.bytes.length]).toEqual([0, 0, 0, 0]);
+  });
+});
