@@ -209,4 +209,87 @@ describe("an answer", () => {
     answer.end();
     expect(answer.finished).toBe(true);
   });
+
+  it("may be another one as long as its head has not gone out", () => {
+    const length = ["Content-Length", "2"];
+    const others: readonly [status: number, fields: string[], sent: RegExp][] = [
+      [204, [], /^HTTP\/1\.1 204 No Content\r\nDate: [^\r]+\r\n\r\n$/],
+      [200, [], /\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n$/],
+      [200, length, /^HTTP\/1\.1 200 OK\r\nContent-Length: 2\r\nDate: [^\r]+\r\n\r\nok$/],
+    ];
+    for (const [first, firstFields] of others) {
+      for (const [status, fields, sent] of others) {
+        const { line, answer } = answerTo();
+        answer.writeHead(first, firstFields);
+        expect([answer.takeBackHead(), answer.headWritten]).toEqual([true, false]);
+        expect(answer.takeBackHead()).toBe(false);
+        answer.writeHead(status, fields);
+        answer.end("ok");
+        expect(line.sent).toMatch(sent);
+        expect([answer.finished, line.destroyed]).toEqual([true, false]);
+      }
+    }
+  });
+
+  it("stays as it is once some of it has gone out", () => {
+    const { line, answer } = answerTo();
+    expect(answer.takeBackHead()).toBe(false);
+    answer.writeHead(200, ["Content-Length", "2"]);
+    answer.flush();
+    expect([answer.takeBackHead(), answer.status]).toEqual([false, 200]);
+    answer.end("ok");
+    expect(line.sent).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nok$/s);
+  });
+
+  it("is flushed once the system has taken all that was written", async () => {
+    const { line, answer } = answerTo();
+    answer.writeHead(200, ["Content-Length", "3"]);
+    expect(answer.isFlushed).toBe(false);
+    answer.write(Buffer.from("ok"));
+    expect(answer.isFlushed).toBe(true);
+    line.stuck = true;
+    answer.write(Buffer.from("!"));
+    expect(answer.isFlushed).toBe(false);
+    line.release();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(answer.isFlushed).toBe(true);
+  });
+
+  it("knows its length and its date by their names alone, in any case", () => {
+    const { line, answer } = answerTo();
+    answer.writeHead(200, [
+      "X-Content-Leng",
+      "7",
+      "ETag",
+      "x",
+      "DATE",
+      "now",
+      "content-LENGTH",
+      "2",
+    ]);
+    answer.end("ok");
+    expect(line.sent).toBe(
+      "HTTP/1.1 200 OK\r\nX-Content-Leng: 7\r\nETag: x\r\nDATE: now\r\ncontent-LENGTH: 2\r\n\r\nok",
+    );
+    const undated = answerTo();
+    undated.answer.writeHead(200, ["ETag", "x", "Content-Length", "0"]);
+    undated.answer.end();
+    expect(undated.line.sent).toContain("\r\nDate: ");
+  });
+
+  it("writes no piece that is empty, and a head alone where there is nothing else", () => {
+    const { line, answer } = answerTo();
+    const pieces: string[] = [];
+    const write = line._write.bind(line);
+    line._write = (chunk, ...rest) => {
+      pieces.push(chunk.toString("latin1"));
+      write(chunk, ...rest);
+    };
+    answer.writeHead(200, [...DATED]);
+    answer.write(Buffer.alloc(0));
+    expect(pieces).toHaveLength(1);
+    answer.write(Buffer.from("a"));
+    answer.end();
+    expect(pieces.slice(1).join("|")).toBe("1\r\n|a|\r\n|0\r\n\r\n");
+  });
 });

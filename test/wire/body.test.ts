@@ -79,7 +79,7 @@ describe("a chunked body", () => {
   it("starts anew behind another", () => {
     const reader = new BodyReader();
     const text = Buffer.from(`1;${"a".repeat(9_000)}\r\nx\r\n0\r\nA:\r\nB:\r\n\r\n`);
-    for (let body = 0; body < 3; body++) {
+    for (let body = 0; body < 7; body++) {
       reader.startChunked(LIMITS);
       expect(reader.read(Buffer.from(text), 0, text.length)).toBe(text.length);
       expect([reader.done, reader.wrong]).toEqual([true, undefined]);
@@ -90,8 +90,10 @@ describe("a chunked body", () => {
     const reader = new BodyReader();
     reader.startChunked(LIMITS);
     reader.read(Buffer.from("z"), 0, 1);
-    expect(reader.read(Buffer.from("0\r\n\r\n"), 0, 5)).toBe(0);
-    expect([reader.done, reader.dataFrom, reader.dataTo]).toEqual([false, 0, 0]);
+    for (const more of ["0\r\n\r\n", "\r\n", ";a"]) {
+      expect(reader.read(Buffer.from(more), 0, more.length)).toBe(0);
+      expect([reader.done, reader.dataFrom, reader.dataTo]).toEqual([false, 0, 0]);
+    }
   });
 });
 
@@ -115,5 +117,63 @@ describe("a body of a length", () => {
     expect(reader.untilClose).toBe(true);
     expect(reader.read(Buffer.from("abc"), 0, 3)).toBe(3);
     expect([reader.done, reader.dataFrom, reader.dataTo]).toEqual([false, 0, 3]);
+  });
+});
+
+describe("of all bytes, exactly those of the grammar may stand", () => {
+  const TCHAR = /[!#$%&'*+\-.^_`|~0-9A-Za-z]/;
+  const VALUE = /[\t\x20-\x7e\x80-\xff]/;
+  const letters = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
+  it.each<[where: string, behind: string, sets: RegExp[]]>([
+    ["at the start", "", [/[0-9a-fA-F]/]],
+    ["in a size", "a", [/[0-9a-fA-F]/, /[;\r]/]],
+    ["behind a size", "a\r", [/\n/]],
+    ["behind data", "1\r\na", [/\r/]],
+    ["behind data and a CR", "1\r\na\r", [/\n/]],
+    ["behind a chunk", "1\r\na\r\n", [/[0-9a-fA-F]/]],
+    ["first in an extension", "1;", [TCHAR]],
+    ["in an extension", "1;a", [TCHAR, /[=;\r]/]],
+    ["first in its value", "1;a=", [TCHAR, /"/]],
+    ["in its value", "1;a=b", [TCHAR, /[;\r]/]],
+    ["in its quoted value", '1;a="', [VALUE]],
+    ["behind its backslash", '1;a="\\', [VALUE]],
+    ["behind its quoted value", '1;a="b"', [/[;\r]/]],
+    ["behind the last chunk", "0\r\n", [TCHAR, /\r/]],
+    ["in the name of a trailer", "0\r\nA", [TCHAR, /:/]],
+    ["in its value", "0\r\nA:", [VALUE, /\r/]],
+    ["behind its CR", "0\r\nA:\r", [/\n/]],
+    ["behind the last CR", "0\r\n\r", [/\n/]],
+  ])("%s of a chunked body", (_where, behind, sets) => {
+    const fine = letters.filter((letter) => {
+      const { end } = chunked(behind + letter);
+      return end === undefined || end === "done";
+    });
+    const expected = letters.filter((letter) => sets.some((set) => set.test(letter)));
+    expect(fine.join("")).toBe(expected.join(""));
+  });
+});
+
+describe("the size of a chunk", () => {
+  it("counts in all sixteen digits", () => {
+    for (let size = 1; size < 300; size++) {
+      const data = "x".repeat(size);
+      for (const digits of [size.toString(16), size.toString(16).toUpperCase().padStart(13, "0")]) {
+        expect(chunked(`${digits}\r\n${data}\r\n0\r\n\r\n`)).toMatchObject({ data, end: "done" });
+      }
+    }
+  });
+
+  it("does not move data that stands in one piece, nor bytes beside it", () => {
+    const reader = new BodyReader();
+    reader.startChunked(LIMITS);
+    const text = "3\r\nabc\r\n14\r\n0123456789abcdefghij\r\n2\r\nxy\r\n0\r\n\r\nrest";
+    const bytes = Buffer.from(`<<${text}`);
+    const end = reader.read(bytes, 2, bytes.length);
+    expect(bytes.toString("latin1", end)).toBe("rest");
+    expect(reader.dataFrom).toBe(5);
+    expect(bytes.toString("latin1", reader.dataFrom, reader.dataTo)).toBe(
+      "abc0123456789abcdefghijxy",
+    );
+    expect(bytes.toString("latin1", 0, 5)).toBe("<<3\r\n");
   });
 });

@@ -65,6 +65,16 @@ describe("time", () => {
     expect(overAt(whole, 10 * requestTimeoutMs)).toEqual([false, false]);
   });
 
+  it("breaks a request that is not whole once, also where its answer waits", () => {
+    const server = waiting(`${POST}he`);
+    let broken = 0;
+    server.onBroken = () => {
+      broken += 1;
+    };
+    for (const nowMs of [0, 1, 2, 3]) server.connection.tick(nowMs * requestTimeoutMs);
+    expect([broken, server.line.destroyed]).toEqual([1, false]);
+  });
+
   it("ends the wait behind the last answer", () => {
     const server = new Server();
     server.line.receive("x\r\n");
@@ -119,5 +129,14 @@ describe("an upgrade", () => {
     socket.resume();
     await settled();
     expect(server.line.destroyed).toBe(false);
+  });
+
+  it("hears no more of the socket: that it drained, that it ended", async () => {
+    const server = waiting(GET);
+    let drained = 0;
+    server.answers[0]!.listener = { onDrain: () => (drained += 1), onClose: () => {} };
+    const socket = server.connection.takeOver();
+    socket.emit("drain");
+    expect([drained, socket.listenerCount("data"), socket.listenerCount("end")]).toEqual([0, 0, 0]);
   });
 });
