@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { globSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { type Mutated, scoreOf, survivors } from "./score.ts";
-import { TESTS, testsOf } from "./tests-of.ts";
+import { LINES, TESTS, testsOf } from "./tests-of.ts";
 
 /**
  * npm run mutate [-- FILE …]: changes src/core, or the files that are named, one place at a time, and
@@ -21,7 +21,7 @@ const REPORT = "reports/mutation.json";
 const core = globSync("src/core/**/*.ts").sort();
 const all = Object.keys(TESTS).flatMap((room) => globSync(`${room}/**/*.ts`));
 const named = process.argv.slice(2);
-const strangers = named.filter((file) => !all.includes(file.replace(/:\d+-\d+$/, "")));
+const strangers = named.filter((file) => !all.includes(file.replace(LINES, "")));
 const say = (text: string) => process.stdout.write(`${text}\n`);
 
 if (strangers.length > 0) {

@@ -1,6 +1,7 @@
 /**
  * The rooms that can be mutated, and the test files that reach each of them, in the order in which
- * they are run: the first test that fails is the last.
+ * they are run: the first test that fails is the last. A file may have some of its own, which every
+ * mutant of the room would wait for.
  */
 export const TESTS: Readonly<Record<string, readonly string[]>> = {
   "src/core": ["test/core/**/*.test.ts"],
@@ -18,15 +19,20 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
   "src/gateway/upstreams": ["test/gateway/upstreams/*.test.ts"],
   "src/wire": [
     "test/wire/{head,body,framing,field-lines,kept-bytes,piece-buffers,reasons,step}.test.ts",
-    "test/wire/{answer,time,server-connection}.test.ts",
-    "test/wire/{response,connection,back-pressure}.test.ts",
+    "test/wire/{answer,time,pipelining,server-connection}.test.ts",
+    "test/wire/{response,connection}.test.ts",
   ],
+  "src/wire/connection.ts": ["test/wire/back-pressure.test.ts"],
+  "src/wire/socket.ts": ["test/wire/back-pressure.test.ts"],
 };
 
-/** The tests of the rooms of `files`, each pattern once. */
+/** Behind the name of a file, the lines of it that are meant. */
+export const LINES = /:\d+-\d+$/;
+
+/** The tests of `files` and of their rooms, each pattern once. */
 export function testsOf(files: readonly string[]): string[] {
   const rooms = Object.entries(TESTS).filter(([room]) =>
-    files.some((file) => file.startsWith(`${room}/`)),
+    files.some((file) => `${file.replace(LINES, "")}/`.startsWith(`${room}/`)),
   );
   return [...new Set(rooms.flatMap(([, tests]) => tests))];
 }

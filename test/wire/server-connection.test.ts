@@ -39,15 +39,6 @@ describe("a client's connection", () => {
     expect(targets(server)).toEqual(["/a", "/b", "/c"]);
   });
 
-  it("answers ten thousand pipelined requests without nesting them", () => {
-    const server = new Server();
-    server.line.receive(GET.repeat(10_000));
-    expect(server.seen).toHaveLength(10_000);
-    const late = waiting(GET.repeat(2_000));
-    for (let i = 0; i < 2_000; i++) late.answer();
-    expect(late.seen).toHaveLength(2_000);
-  });
-
   it("interprets nothing behind a request before its answer, whatever it is", () => {
     const server = waiting(`${GET}\0\0\0`);
     expect([targets(server), server.refused]).toEqual([["/a"], []]);
