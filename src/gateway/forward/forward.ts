@@ -37,8 +37,6 @@ class Forward implements Forwarding, ConnectionHandler {
   #whole: Buffer | undefined;
   /** The pieces of one read go out together. */
   #pieces: Buffer[] = [];
-  /** The client's side is settled: answered, refused, cut or gone. */
-  #settled = false;
 
   constructor(admitted: Admitted) {
     this.#admitted = admitted;
@@ -137,7 +135,8 @@ class Forward implements Forwarding, ConnectionHandler {
     this.#writePieces();
     this.#trace?.end();
     backend.upstreams.succeeded(this.#connection as BackendConnection);
-    this.#settle();
+    this.#body?.stop();
+    exchange.settle();
     this.#releaseConnection();
     endTogether(exchange.response, this.#whole);
   }
@@ -197,19 +196,13 @@ class Forward implements Forwarding, ConnectionHandler {
     this.#end(failure);
   }
 
+  /** Ends the client's side. Nobody calls this object any more once the exchange is settled. */
   #end(failure: Refusal): void {
-    if (this.#settled) return;
     this.#trace?.end(failure.code);
-    this.#settle();
+    this.#body?.stop();
     const { gateway, exchange } = this.#admitted;
     exchange.takeBackAnswer();
     failExchange(gateway, exchange, { ...failure, why: whyEnded(failure, exchange) });
-  }
-
-  #settle(): void {
-    this.#settled = true;
-    this.#admitted.exchange.settle();
-    this.#body?.stop();
   }
 
   #releaseConnection(): void {
