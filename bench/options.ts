@@ -14,7 +14,7 @@ and memory grow with accounts. All of it takes some 11 minutes on two quiet core
     .trimEnd()
     .replace(/,$/, "")}
   --parts A,B        only these of ${PARTS.join(", ")}
-  --rounds N         slices for each variant and kind of traffic, 1 to 1000 (default 8)
+  --rounds N         slices for each variant and kind of traffic, 1 to 1000 (default 6)
   --slice N          length of a slice in milliseconds, 100 to 60000 (default 500)
   --warm-up N        requests that each instance answers first, 1 to 10000000 (default 75000)
   --accounts N       the last step of growth, which begins at 1000, up to 1000000 (default 1000000)
@@ -81,7 +81,7 @@ function parseFlags(args: readonly string[]) {
     options: {
       variants: { type: "string" },
       parts: { type: "string" },
-      rounds: { type: "string", default: "8" },
+      rounds: { type: "string", default: "6" },
       slice: { type: "string", default: "500" },
       "warm-up": { type: "string", default: "75000" },
       accounts: { type: "string", default: "1000000" },

@@ -6,7 +6,7 @@ const BUSY_SHARE = 0.9;
 /** V8 needs them until its code is as fast as it gets. */
 const WARM_REQUESTS = 75_000;
 /** Copies of one variant that lie further apart tell of the machine, not of the variants. */
-const NOISE_MAX = 0.1;
+const NOISE_MAX = 0.15;
 
 /** Whether all was warm and the noise small: else the README keeps the table that it has. */
 export function isTrusted(report: Pick<Report, "noise" | "options">): boolean {

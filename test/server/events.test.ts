@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
+import { openBlackHole } from "../support/black-hole.ts";
 import { openBackend } from "../support/gateway/backend.ts";
 import { KEY, openServed, type Served } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
@@ -74,4 +75,33 @@ test("a backend that goes out and comes back, and a reload, are told once each",
   await eventually(() => {
     assert.deepEqual(kinds(), ["upstream_down", "upstream_up", "config_reloaded"]);
   });
+});
+
+test("a sink that accepts and never reads costs no answer and one connection, and holds up no end", async () => {
+  await using hole = await openBlackHole();
+  await using backend = await openBackend();
+  const config = {
+    plans: { vectors: { minute: 10, month: 1000 }, free: { minute: 60 } },
+    // Every refusal is the strike that would ban: an event each.
+    bans: { strikes: 1, grace: "1ms", within: "1m", duration: "1m", observe: true },
+    events: { url: hole.origin, secret: SECRET },
+  };
+  await using served = await openServed({ upstreams: [backend.origin], config });
+  const bans = () => events(served).filter(({ kind }) => kind === "ban");
+  await eventually(async () => {
+    await ask(served.port, { key: KEY });
+    assert.ok(hole.connections > 0 && bans().length > 0);
+  });
+  const before = bans().length;
+  for (let i = 0; i < 40; i++) {
+    const { status } = await ask(served.port, { key: KEY });
+    assert.ok(status === 200 || status === 429, `${status}`);
+  }
+  await eventually(() => assert.ok(bans().length >= before + 10, `${bans().length} bans`));
+  // One message is under way, and what came meanwhile waits behind it; each try may take ten seconds.
+  assert.ok(hole.connections <= 5, `${hole.connections} connections`);
+  const metrics = await (await fetch(`${served.adminUrl}/metrics`)).text();
+  assert.match(metrics, /^tollgate_events_dropped_total 0$/m);
+  const { code, signal } = await served.running.stop(20_000);
+  assert.deepEqual([code, signal], [0, null]);
 });
