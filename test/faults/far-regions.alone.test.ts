@@ -4,7 +4,14 @@ import { describe, it, type TestContext } from "vitest";
 import type { House } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { proxiedRedisOfFile } from "../support/redis/redis-of-file.ts";
-import { askTimed, changes, metric, openRedisHouse, percentile, type Told } from "./redis-house.ts";
+import {
+  askTimed,
+  changes,
+  metric,
+  openHouseBehind,
+  percentile,
+  type Told,
+} from "./redis-house.ts";
 
 const { proxy } = await proxiedRedisOfFile();
 
@@ -59,9 +66,9 @@ async function keysOf(houses: readonly House[]): Promise<readonly string[]> {
 describe("gateways far from their Redis", () => {
   for (const tripMs of [80, 200]) {
     it(`are exact at ${tripMs} ms, with 0.1 commands a request, and one trip of latency`, async (t: TestContext) => {
-      await using one = await openRedisHouse(proxy, { config: TERMS, environment: { api: null } });
+      await using one = await openHouseBehind(proxy, { config: TERMS, environment: { api: null } });
       const config = { ...TERMS, keys: `${one.directory}/keys.json` };
-      await using other = await openRedisHouse(proxy, { config, environment: { api: null } });
+      await using other = await openHouseBehind(proxy, { config, environment: { api: null } });
       const both = [one, other];
       const near = await askAll(both, await keysOf(both));
 
@@ -100,7 +107,7 @@ describe("gateways far from their Redis", () => {
 
   it("wait a storeTimeout for a Redis that is silent, then for nothing, and come back to it exact", async () => {
     const config = { ...TERMS, bans: "off" };
-    await using house = await openRedisHouse(proxy, { config, environment: { api: null } });
+    await using house = await openHouseBehind(proxy, { config, environment: { api: null } });
     const { key, account } = await house.issue();
     proxy.behave({ latencyMs: 100 });
     const admitted = [await askTimed(house, key, agent), await askTimed(house, key, agent)];
@@ -144,7 +151,7 @@ describe("gateways far from their Redis", () => {
 
   it("count a Redis as away that is farther than storeTimeout, and say why", async () => {
     const config = { ...TERMS, storeTimeout: "100ms" };
-    await using house = await openRedisHouse(proxy, { config, environment: { api: null } });
+    await using house = await openHouseBehind(proxy, { config, environment: { api: null } });
     const { key } = await house.issue();
     proxy.behave({ latencyMs: 100 });
     await eventually(

@@ -9,6 +9,7 @@ import {
   dayUsed,
   isReady,
   metric,
+  openHouseBehind,
   openRedisHouse,
   readyWithin,
 } from "./redis-house.ts";
@@ -23,7 +24,7 @@ describe("2.1 Down at boot", () => {
       if (how === "refused") await proxy.refuse();
       else proxy.behave({ blackHole: true });
       const startMs = performance.now();
-      await using house = await openRedisHouse(proxy);
+      await using house = await openHouseBehind(proxy);
       const listenedMs = performance.now() - startMs;
       assert.ok(listenedMs < 2_000, `${listenedMs} ms to listen`);
       assert.equal((await house.admin("/livez")).status, 200);
@@ -63,7 +64,7 @@ describe("2.1 Down at boot", () => {
 
 describe("2.1 Comes back: a share of the limit", () => {
   it("is what the headers tell and what is admitted; the rest is 429 with Retry-After", async () => {
-    await using house = await openRedisHouse(proxy, { config: { expectedGateways: 4 } });
+    await using house = await openHouseBehind(proxy, { config: { expectedGateways: 4 } });
     const { key, account } = await house.issue();
     // On a busy machine a call may be late, and that request decided here: told is of the store.
     const { remaining: left } = await eventually(async () => {
@@ -96,7 +97,7 @@ describe("2.1 Comes back: a share of the limit", () => {
 
 describe("2.1 Dies mid-traffic: a store that is away", () => {
   it("under deny is 503 with Retry-After: 1, uncharged, and never 500 or 429", async () => {
-    await using house = await openRedisHouse(proxy, { config: { onStoreFailure: "deny" } });
+    await using house = await openHouseBehind(proxy, { config: { onStoreFailure: "deny" } });
     const { key, account } = await house.issue();
     assert.equal((await askTimed(house, key)).remaining, 59);
     await proxy.refuse();
@@ -137,7 +138,7 @@ describe("2.1 Dies mid-traffic: a store that is away", () => {
   });
 
   it("under allow forwards all, counts it, tells that it does, and charges it later", async () => {
-    await using house = await openRedisHouse(proxy, {
+    await using house = await openHouseBehind(proxy, {
       config: { onStoreFailure: "allow", plans: { free: { day: 5 } } },
     });
     const { key, account } = await house.issue();
@@ -165,7 +166,7 @@ describe("2.1 Dies mid-traffic: a store that is away", () => {
 describe("2.1 Reply lost: a reply that is lost with its connection", () => {
   for (const reaches of [true, false]) {
     it(`is charged ${reaches ? "twice, and told," : "once"} when the request had ${reaches ? "" : "not "}reached Redis, and is answered`, async () => {
-      await using house = await openRedisHouse(proxy);
+      await using house = await openHouseBehind(proxy);
       const { key, account } = await house.issue();
       await askTimed(house, key);
       for (let i = 1; i <= 3; i++) {
@@ -195,7 +196,7 @@ describe("2.1 Reply lost: a reply that is lost with its connection", () => {
   }
 
   it("after half of it came is as lost as all of it: charged twice at most, and told", async () => {
-    await using house = await openRedisHouse(proxy);
+    await using house = await openHouseBehind(proxy);
     const { key, account } = await house.issue();
     await askTimed(house, key);
     proxy.behave({ cutAfterBytes: 3 });

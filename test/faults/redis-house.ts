@@ -23,6 +23,14 @@ export function openRedisHouse(
   });
 }
 
+/** One whose store goes away: it waits for it as short as the product does by default. */
+export function openHouseBehind(
+  proxy: { readonly port: number },
+  { config, ...options }: HouseOptions = {},
+): Promise<House> {
+  return openRedisHouse(proxy, { ...options, config: { storeTimeout: "50ms", ...config } });
+}
+
 export type Told = {
   readonly status: number;
   readonly code: string | undefined;

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
-import { changes, dayUsed, openRedisHouse, startLoad } from "./redis-house.ts";
+import { changes, dayUsed, openHouseBehind, startLoad } from "./redis-house.ts";
 import { assertUnharmed, PER_SECOND, underLoad } from "./redis-under-load.ts";
 
 /** 5 s on demand: TOLLGATE_STOPPED_S=5. */
@@ -82,7 +82,7 @@ describe("a gateway under load", () => {
   });
 
   it("2.1 SCRIPT FLUSH: it fails no request and charges none twice while SCRIPT FLUSH runs every 100 ms", async (t) => {
-    const house = await openRedisHouse(proxy);
+    const house = await openHouseBehind(proxy);
     t.onTestFinished(() => house[Symbol.asyncDispose]());
     const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 5_000_000 } });
     const redis = await server.client();

@@ -41,7 +41,7 @@ test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without
   const env = { NODE_OPTIONS: "--max-old-space-size=48 --max-semi-space-size=2" };
   await using served = await openServed({
     upstreams: [backend.origin],
-    config: { store: `redis://127.0.0.1:${proxy.port}` },
+    config: { store: `redis://127.0.0.1:${proxy.port}`, storeTimeout: "50ms" },
     run: { env },
   });
   const load = startLoad(`${served.url}/v1/pets`, KEY, PER_SECOND);

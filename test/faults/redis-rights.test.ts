@@ -5,7 +5,7 @@ import type { House } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
-import { askTimed, changes, dayUsed, metric, openRedisHouse, readyWithin } from "./redis-house.ts";
+import { askTimed, changes, dayUsed, metric, openHouseBehind, readyWithin } from "./redis-house.ts";
 
 /** Takes the store away for as long as it needs to be noticed, with something owed to it. */
 async function away(
@@ -40,7 +40,7 @@ it("a user with the rights that docs/operations.md lists can do all that a gatew
     );
     await admin.call("ACL", "SETUSER", "default", "resetpass", ">other");
     await admin.config("SET", "maxmemory-policy", "allkeys-lru");
-    await using house = await openRedisHouse(proxy, {
+    await using house = await openHouseBehind(proxy, {
       config: {
         store: `redis://tollgate:s3cret@127.0.0.1:${proxy.port}`,
         keys: "redis",

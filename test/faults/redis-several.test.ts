@@ -4,7 +4,14 @@ import type { House } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { proxiedRedisOfFile } from "../support/redis/redis-of-file.ts";
-import { askTimed, dayUsed, isReady, openRedisHouse, readyWithin } from "./redis-house.ts";
+import {
+  askTimed,
+  dayUsed,
+  isReady,
+  openHouseBehind,
+  openRedisHouse,
+  readyWithin,
+} from "./redis-house.ts";
 
 const LIMIT = 60;
 const GATEWAYS = 3;
@@ -15,7 +22,7 @@ const { server, redis, proxy } = await proxiedRedisOfFile();
 async function openThree() {
   const houses: House[] = [];
   for (let i = 0; i < GATEWAYS; i++) {
-    houses.push(await openRedisHouse(proxy, { keys: { [KEY]: { id: "shared" } } }));
+    houses.push(await openHouseBehind(proxy, { keys: { [KEY]: { id: "shared" } } }));
   }
   const there = () => redis.zcard("tg:{0}:gateways");
   await eventually(async () => assert.equal(await there(), GATEWAYS));

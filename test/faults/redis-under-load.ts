@@ -10,7 +10,7 @@ import {
   dayUsed,
   isReady,
   type Load,
-  openRedisHouse,
+  openHouseBehind,
   percentile,
   startLoad,
   type Told,
@@ -55,7 +55,7 @@ export async function underLoad(
   proxy: TcpProxy,
   { away, back, awayMs }: { away: () => unknown; back: () => unknown; awayMs: number },
 ): Promise<Run> {
-  await using house = await openRedisHouse(proxy);
+  await using house = await openHouseBehind(proxy);
   const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 5_000_000 } });
   const load = await bearableLoad(house, key);
   const { perSecond } = load;

@@ -30,6 +30,7 @@ export type Change = {
   readonly drain?: string;
   readonly listen?: string;
   readonly onStoreFailure?: "local" | "deny";
+  readonly storeTimeout?: string;
   readonly telemetry?: { readonly otlp: string; readonly sample: number };
 };
 
@@ -51,8 +52,10 @@ export async function openFolder(redis: TestRedis, upstream: string): Promise<Fo
 
 function configText({ url }: TestRedis, upstream: string, change: Change): string {
   const { workers = 2, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
-  const { onStoreFailure = "local", telemetry } = change;
+  // A machine of tests stalls for longer than the 50 ms that a store has by default.
+  const { onStoreFailure = "local", storeTimeout = "1s", telemetry } = change;
   return `store: ${url}
+storeTimeout: ${storeTimeout}
 onStoreFailure: ${onStoreFailure}
 keys: redis
 stateFile: ./state.json

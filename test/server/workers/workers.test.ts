@@ -12,7 +12,7 @@ let redis: TestRedis;
 let keys: string[];
 beforeAll(async () => {
   redis = await startRedis();
-  keys = await issueKeys(redis, 30);
+  keys = await issueKeys(redis, 120);
 });
 afterAll(() => redis.close());
 

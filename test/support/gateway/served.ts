@@ -7,6 +7,7 @@ import { digestKey } from "../../../src/core/keys/key.ts";
 import { keysText } from "../../../src/stores/keys/file-format.ts";
 import type { RequestLine } from "../../../src/telemetry/log.ts";
 import { recordsFrom } from "../records.ts";
+import { withPatience } from "./house.ts";
 import { type Running, type RunOptions, startProgram } from "./processes.ts";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
@@ -72,7 +73,7 @@ export async function openServed(options: ServedOptions): Promise<Served> {
   const given = options.directory;
   const directory = given ?? (await mkdtemp(join(tmpdir(), "tollgate-served-")));
   const file = join(directory, "tollgate.yaml");
-  const config = configOfServed(options);
+  const config = withPatience(configOfServed(options));
   await writeFile(file, stringify(config));
   await writeFile(join(directory, "keys.json"), keysOfServed());
   const command = [process.execPath, `${ROOT}src/main.ts`, "start", "--config", file];
