@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 
 let opened: QuotaStore[] = [];
@@ -17,9 +19,9 @@ const VERSION = "tg:{0}:version";
 const name = account("a");
 
 /** A store that listens, and has polled the version, and knows of the account. */
-async function knowing(): Promise<QuotaStore> {
+async function knowing(address: RedisAddress = server.address): Promise<QuotaStore> {
   const polls = await server.calls("get");
-  const { store } = await open(server.address);
+  const { store } = await open(address);
   opened.push(store);
   await eventually(async () => assert.equal((await redis.pubsub("NUMSUB", CHANNEL))[1], 1));
   // At the start, and once it listens.
@@ -69,6 +71,21 @@ describe("what is known of an account", () => {
     await redis.publish(CHANNEL, "1 other production:b");
     await new Promise((resolve) => setTimeout(resolve, 1_300));
     assert.deepEqual(await subscribers(), before);
+  });
+});
+
+describe("a store that is closed while it waits for an answer", () => {
+  it("asks nothing more", async () => {
+    await using proxy = await openTcpProxy(server);
+    const url = `redis://127.0.0.1:${proxy.port}`;
+    const store = await knowing({ kind: "redis", url, shown: url });
+    proxy.behave({ blackHole: true });
+    const before = store.commands?.() ?? 0;
+    await eventually(() => (store.commands?.() ?? 0) > before, { withinMs: 60_000 });
+    await store.close();
+    const last = store.commands?.();
+    await new Promise((resolve) => setTimeout(resolve, 1_300));
+    assert.equal(store.commands?.(), last);
   });
 });
 
