@@ -223,7 +223,7 @@ local function decider()
     local earned, earned_how, earned_by = nil, 0, nil
     if left > 0 and not banned and last then
       if refused[last] == 0 then
-        refused[last], changed[last], left = now, true, left - 1
+        refused[last], changed[last] = now, true
       end
       while bans and left > 0 and now >= due_at(refused[last], strikes) do
         if strikes == NO_STRIKES then strikes = {} end
