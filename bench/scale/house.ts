@@ -22,10 +22,13 @@ export function makeKeys(given: readonly GivenPlan[]) {
       key: formKey("pets", "live", randomInt),
     })),
   );
-  const records = made.map(({ key, ...rest }) => ({ ...rest, digest: digestKey(key) }));
+  const records = recordsFrom(
+    made.map(({ key, ...rest }) => ({ ...rest, digest: digestKey(key) })),
+  );
   return {
     of: (plan: string) => made.filter((each) => each.plan === plan).map(({ key }) => key),
-    text: [...keysText(recordsFrom(records))].join(""),
+    records,
+    text: [...keysText(records)].join(""),
   };
 }
 
@@ -38,7 +41,8 @@ export type Gateway = AsyncDisposable & {
 
 export type GatewayOptions = {
   readonly upstream: string;
-  readonly keysText: string;
+  /** The key file; without it the configuration says where keys are. */
+  readonly keysText?: string;
   readonly config: Readonly<Record<string, unknown>>;
   /** Arguments of Node ahead of the program. */
   readonly node?: readonly string[];
@@ -47,7 +51,7 @@ export type GatewayOptions = {
 /** A gateway as a process of its own, in a folder of its own. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-scale-"));
-  await writeFile(join(folder, "keys.json"), options.keysText);
+  if (options.keysText !== undefined) await writeFile(join(folder, "keys.json"), options.keysText);
   const production = { listen: "127.0.0.1:0", basePath: "/v1", keyTag: "live" };
   const config = {
     keys: "./keys.json",

@@ -1,3 +1,4 @@
+import { placeOf } from "../../core/keys/record-index.ts";
 import { type Answer, json, problem, type Read } from "../http/answer.ts";
 
 /** Where a list is, and how it was asked for. */
@@ -35,8 +36,7 @@ export function takePage<T extends { readonly id: string }>(
     return { ok: false, answer: problem("bad_request", "order must be newest") };
   }
   const listed = order === null ? all : all.toReversed();
-  const after = query.get("after");
-  const start = after === null ? 0 : listed.findIndex(({ id }) => id === after) + 1;
+  const start = startOf(all, { after: query.get("after"), isReversed: order !== null });
   const page = listed.slice(start, start + limit.value);
   const last = page.at(-1);
   const answer = (told: unknown) => {
@@ -46,6 +46,14 @@ export function takePage<T extends { readonly id: string }>(
     return nextPage(counted, { path, query }, last.id);
   };
   return { ok: true, value: { page, answer } };
+}
+
+function startOf<T extends { readonly id: string }>(
+  all: readonly T[],
+  { after, isReversed }: { readonly after: string | null; readonly isReversed: boolean },
+): number {
+  const place = after === null ? -1 : placeOf(all, after);
+  return place === -1 || !isReversed ? place + 1 : all.length - place;
 }
 
 /** The entries of one page. */

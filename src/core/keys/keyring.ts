@@ -161,25 +161,38 @@ export function revokeKeys(
   id: string,
   nowMs: number,
 ): Edited<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
+  const one = byId(records.keys, id);
+  // The other keys of its account are searched for among all that there are, so only where it matters.
+  if (one !== undefined && isWorking(one, nowMs))
+    return ended(records, [one], { nowMs, one: true });
   const found = findKeys(records, id);
   if (!found.ok) return found;
   const working = found.keys.filter((key) => isWorking(key, nowMs));
-  const names = working.map((key) => key.id).join(", ");
-  if (found.key !== undefined && !isWorking(found.key, nowMs)) {
-    const state = keyState(found.key, nowMs);
-    if (working.length > 0) {
-      return refused(
-        `Key ${id} is ${state} already. Of its account ${found.account.id} these still work: ${names}`,
-      );
+  if (one === undefined) {
+    if (working.length === 0) {
+      return refused(`No key of account ${id} works: none is left to revoke`);
     }
-    if (state === "revoked") return { ok: true, records, revoked: [found.key], one: true };
-    return refused(`Key ${id} is expired already, and no key of its account works`);
+    return ended(records, working, { nowMs, one: false });
   }
-  const ending = found.key === undefined ? working : [found.key];
-  if (ending.length === 0) return refused(`No key of account ${id} works: none is left to revoke`);
+  const state = keyState(one, nowMs);
+  if (working.length > 0) {
+    const names = working.map((key) => key.id).join(", ");
+    return refused(
+      `Key ${id} is ${state} already. Of its account ${found.account.id} these still work: ${names}`,
+    );
+  }
+  if (state === "revoked") return { ok: true, records, revoked: [one], one: true };
+  return refused(`Key ${id} is expired already, and no key of its account works`);
+}
+
+function ended(
+  records: Records,
+  ending: readonly KeyRecord[],
+  { nowMs, one }: { readonly nowMs: number; readonly one: boolean },
+): Edited<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
   const revoked = ending.map((key): KeyRecord => ({ ...key, revokedMs: nowMs }));
   const keys = replaced(records.keys, revoked);
-  return { ok: true, records: { ...records, keys }, revoked, one: found.key !== undefined };
+  return { ok: true, records: { ...records, keys }, revoked, one };
 }
 
 /** `undefined` leaves a member as it is; `from: []` lets the key work from anywhere again. */

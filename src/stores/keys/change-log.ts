@@ -8,8 +8,8 @@ export type Changes = string;
 
 type Change = readonly [from: string, to: string, names: readonly string[]];
 
-/** Longer than this the oldest changes go. */
-const LENGTH_MAX = 32_768;
+/** Longer than this the oldest changes go: a thousand new keys with their accounts are 36,000. */
+const LENGTH_MAX = 40_960;
 
 /** The log with one change more; `names` undefined: everything changed, so the log begins anew. */
 export function withChange(

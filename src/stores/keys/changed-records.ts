@@ -1,52 +1,92 @@
+import { setImmediate as breathe } from "node:timers/promises";
 import { byId } from "../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 import type { Reading } from "./reading.ts";
 
 type Named = { readonly id: string };
 
-/** The records of one list that an edit has made, and those that it has taken away. */
-export type ChangedRecords<T> = { readonly made: readonly T[]; readonly gone: readonly T[] };
+/** How one list became another. */
+type ListChanges<T> = {
+  /** Records that are not there any more as they were. */
+  readonly old: readonly T[];
+  /** Records that were not there before. */
+  readonly made: readonly T[];
+  /** Records whose id none has any more. */
+  readonly gone: readonly T[];
+};
+
+export type Changes = {
+  readonly keys: ListChanges<KeyRecord>;
+  readonly accounts: ListChanges<AccountRecord>;
+};
+
+/** Places compared before the event loop has its turn: a millisecond at most. */
+const AT_ONCE = 10_000;
 
 /**
- * Compares two lists by the records themselves: an edit leaves those alone that it does not change,
- * and nearly always their places too, so that 100,000 of them are compared in a millisecond.
+ * Compares records by what they are and not by what is in them: an edit leaves those alone that it
+ * does not change, and nearly always their places too. Undefined where they differ in more than
+ * `max` places.
  */
-export function changedRecords<T extends Named>(
+export async function changesOf(before: Records, after: Records): Promise<Changes>;
+export async function changesOf(
+  before: Records,
+  after: Records,
+  max: number,
+): Promise<Changes | undefined>;
+export async function changesOf(
+  before: Records,
+  after: Records,
+  max = Number.POSITIVE_INFINITY,
+): Promise<Changes | undefined> {
+  const keys = await listChanges(before.keys, after.keys, max);
+  const accounts = await listChanges(before.accounts, after.accounts, max);
+  return keys === undefined || accounts === undefined ? undefined : { keys, accounts };
+}
+
+async function listChanges<T extends Named>(
   before: readonly T[],
   after: readonly T[],
-): ChangedRecords<T> {
-  const made: T[] = [];
-  const old: T[] = [];
-  for (let i = 0; i < Math.max(before.length, after.length); i++) {
+  max: number,
+): Promise<ListChanges<T> | undefined> {
+  const [made, old]: [T[], T[]] = [[], []];
+  const length = before === after ? 0 : Math.max(before.length, after.length);
+  for (let i = 0; i < length; i++) {
+    if (i % AT_ONCE === AT_ONCE - 1) await breathe();
     const [was, is] = [before[i], after[i]];
     if (was === is) continue;
     if (was !== undefined) old.push(was);
     if (is !== undefined) made.push(is);
+    if (made.length > max || old.length > max) return undefined;
   }
-  if (old.length === 0) return { made, gone: [] };
-  const known = new Set(old);
+  if (old.length === 0) return { old, made, gone: old };
+  const [known, stays] = [new Set(old), new Set(made)];
   const left = new Set(made.map(({ id }) => id));
   return {
+    old: old.filter((record) => !stays.has(record)),
     made: made.filter((record) => !known.has(record)),
     gone: old.filter(({ id }) => !left.has(id)),
   };
 }
 
-/** An editor's own mistake, never that of a person: ids and digests are unique, accounts are there. */
-export function refuseBroken(
+/**
+ * The changes of an edit. Throws where that breaks the records, which is an editor's own mistake and
+ * never that of a person: ids and digests are unique, accounts are there.
+ */
+export async function soundChanges(
   before: Records,
   after: Records,
   findDigest: (digest: string) => KeyRecord | undefined,
-): void {
-  const keys = changedRecords(before.keys, after.keys);
-  const accounts = changedRecords(before.accounts, after.accounts);
+): Promise<Changes> {
+  const changes = await changesOf(before, after);
+  const { keys, accounts } = changes;
   const isWhole =
     accounts.gone.length > 0
       ? isSound(after)
-      : isSoundBeside(before, keys, accounts, findDigest) &&
+      : isSoundBeside(before, changes, findDigest) &&
         hasNoTwins(before.keys, keys, after.keys) &&
         hasNoTwins(before.accounts, accounts, after.accounts);
-  if (isWhole) return;
+  if (isWhole) return changes;
   throw new RangeError(
     "Cannot keep these records: an id or a digest comes twice, or an account is missing",
   );
@@ -71,8 +111,7 @@ export function refuseOverDamaged(
 /** Looks at the new records alone: those before were sound, and `findDigest` knows them. */
 function isSoundBeside(
   before: Records,
-  keys: ChangedRecords<KeyRecord>,
-  accounts: ChangedRecords<AccountRecord>,
+  { keys, accounts }: Changes,
   findDigest: (digest: string) => KeyRecord | undefined,
 ): boolean {
   const fresh = new Set(accounts.made.map(({ id }) => id));
@@ -95,7 +134,7 @@ function isSoundBeside(
 /** Each new record with the id of one before has taken its place. */
 function hasNoTwins<T extends Named>(
   before: readonly T[],
-  { made, gone }: ChangedRecords<T>,
+  { made, gone }: ListChanges<T>,
   after: readonly T[],
 ): boolean {
   const added = made.filter(({ id }) => byId(before, id) === undefined);

@@ -4,8 +4,10 @@ import { damaged, MemberReader, parseFile } from "../files/damaged.ts";
 import { type DamagedRecord, type Reading, RecordCollector } from "./reading.ts";
 import { accountText, keyText, RECORD_VERSION } from "./record-format.ts";
 
-/** Records read or written before the event loop has its turn: about two milliseconds. */
+/** Records read before the event loop has its turn: about two milliseconds. */
 const AT_ONCE = 500;
+/** Records written together: their text stays among the garbage that is cheap to collect. */
+const WRITTEN_AT_ONCE = 200;
 const HEAD = `{"version":${RECORD_VERSION},"keys":[`;
 const MIDDLE = `],"accounts":[`;
 const TAIL = "]}";
@@ -45,8 +47,8 @@ function* listText<T>(
   raw: readonly string[],
 ): Generator<string> {
   let first = true;
-  for (let from = 0; from < list.length; from += AT_ONCE) {
-    const piece = list.slice(from, from + AT_ONCE).map(textOf);
+  for (let from = 0; from < list.length; from += WRITTEN_AT_ONCE) {
+    const piece = list.slice(from, from + WRITTEN_AT_ONCE).map(textOf);
     const lines = piece.filter((line) => line !== undefined);
     if (lines.length === 0) continue;
     yield (first ? "" : ",\n") + lines.join(",\n");

@@ -4,7 +4,7 @@ import { DamagedFileError, damaged } from "../files/damaged.ts";
 import { takeLock } from "../files/file-lock.ts";
 import { fileTrouble, replaceFile } from "../files/replace-file.ts";
 import type { Edit, KeyStore } from "../interface/key-store.ts";
-import { refuseBroken } from "./changed-records.ts";
+import { soundChanges } from "./changed-records.ts";
 import { keysText, readKeys } from "./file-format.ts";
 import { HeldKeys } from "./held-keys.ts";
 import type { Reading } from "./reading.ts";
@@ -102,7 +102,7 @@ class KeysFile extends HeldKeys implements KeyStore {
       const before = this.held.records;
       const { records, result } = edit(before);
       if (records === before) return result;
-      refuseBroken(before, records, (digest) => this.held.find(digest));
+      const changes = await soundChanges(before, records, (digest) => this.held.find(digest));
       const text = keysText(records, this.#reading.damaged);
       await replaceFile(path, text).catch((cause: unknown) => {
         throw new Error(`Cannot write the keys file ${path}: ${fileTrouble(cause)}`, { cause });
@@ -111,7 +111,7 @@ class KeysFile extends HeldKeys implements KeyStore {
       if (this.#reading.damaged.length > 0) await this.#read();
       else {
         this.#seen = await look(path);
-        await this.held.replace(records);
+        await this.held.replace(records, changes);
       }
       return result;
     } finally {

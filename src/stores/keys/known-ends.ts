@@ -1,28 +1,43 @@
-import { type KeyRecord, soonestEnd } from "../../core/keys/records.ts";
+import { setImmediate as breathe } from "node:timers/promises";
+import { type KeyRecord, type Records, soonestEnd } from "../../core/keys/records.ts";
+
+/** Records compared before the event loop has its turn: a millisecond or two. */
+const AT_ONCE = 2_000;
 
 /** Keys with the ends that are known here, and how many of them had none, or a later one. */
 export type WithKnownEnds = { readonly keys: readonly KeyRecord[]; readonly changed: number };
 
+type Known = {
+  readonly records: Pick<Records, "keys">;
+  /** By the digest. */
+  find(digest: string): KeyRecord | undefined;
+};
+
 /**
  * Keys that were taken away here stay away, though the store has forgotten that (a failover, a backup
- * that was restored). `knownOf` gives a key as it is known here by its digest; `isOlder`: what was
- * found is older than what is known.
+ * that was restored). `known` has the keys as they are known here; `isOlder`: what was found is older
+ * than what is known. Keys that are found as they are known cost next to nothing.
  */
-export function withKnownEnds(
+export async function withKnownEnds(
   found: readonly KeyRecord[],
-  knownOf: (digest: string) => KeyRecord | undefined,
+  known: Known,
   isOlder: boolean,
-): WithKnownEnds {
-  let changed = 0;
-  const keys = found.map((key) => {
-    const own = knownOf(key.digest);
-    if (own === undefined || own === key || own.id !== key.id) return key;
+): Promise<WithKnownEnds> {
+  const keys = [...found];
+  let [changed, looked] = [0, 0];
+  for (let i = 0; i < keys.length; i++) {
+    const key = keys[i] as KeyRecord;
+    if (key === known.records.keys[i]) continue;
+    if (++looked % AT_ONCE === 0) await breathe();
+    const own = known.find(key.digest);
+    if (own === undefined || own === key || own.id !== key.id) continue;
     // An expiry may be put off, a revocation never: in the order of changes the later one holds.
-    if (!isOlder && (own.revokedMs === undefined || key.revokedMs !== undefined)) return key;
+    if (!isOlder && (own.revokedMs === undefined || key.revokedMs !== undefined)) continue;
     const { expiresMs: _, ...endless } = own;
     const ended = soonestEnd(key, isOlder ? own : endless);
-    if (ended !== key) changed += 1;
-    return ended;
-  });
+    if (ended === key) continue;
+    keys[i] = ended;
+    changed += 1;
+  }
   return { keys, changed };
 }

@@ -1,3 +1,4 @@
+import { setImmediate as breathe } from "node:timers/promises";
 import {
   type AccountRecord,
   isWorking,
@@ -7,6 +8,9 @@ import {
 import type { MemberMistake } from "../files/damaged.ts";
 import type { JsonPath } from "../files/json-place.ts";
 import { type LegacyTerms, RecordReader } from "./record-format.ts";
+
+/** Records looked at before the event loop has its turn: a millisecond or two. */
+const LOOK_AT_ONCE = 2_000;
 
 /** A record that cannot be used. Its value stays as it was found, for whoever repairs it. */
 export type DamagedRecord = {
@@ -79,13 +83,15 @@ export class RecordCollector {
    * All that was read. In place of what is damaged stands what `known` had, if it had it. An account
    * that version 1 did not write is made from its newest working key, at `nowMs`.
    */
-  end(known: Records, nowMs: number): Reading {
+  async end(known: Records, nowMs: number): Promise<Reading> {
     const older = this.#legacy.size > 0;
     this.#keepKnown(known);
     for (const [id, keys] of this.#legacy) {
       if (!this.#accounts.has(id)) this.#accounts.set(id, accountFrom(id, keys, nowMs));
     }
+    let looked = 0;
     for (const [id, { path, value }] of this.#orphans) {
+      if (++looked % LOOK_AT_ONCE === 0) await breathe();
       const key = this.#keys.get(id) as KeyRecord;
       if (this.#hasAccount(key)) continue;
       const why = "there is no record of this account";

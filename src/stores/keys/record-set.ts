@@ -1,4 +1,3 @@
-import { setImmediate as breathe } from "node:timers/promises";
 import { indexList } from "../../core/keys/record-index.ts";
 import {
   type AccountRecord,
@@ -6,15 +5,18 @@ import {
   NO_RECORDS,
   type Records,
 } from "../../core/keys/records.ts";
+import { type Changes, changesOf } from "./changed-records.ts";
+import { LayeredIndex } from "./layered-index.ts";
 
-/** Records indexed before the event loop has its turn: a few milliseconds. */
-const AT_ONCE = 5_000;
+/** With more changes than these since the whole was indexed, it is indexed anew. */
+const CHANGES_MAX = 4_000;
 
 /** All records that a process knows, found by digest and by id; every key store serves from one. */
 export class RecordSet {
   #records: Records = NO_RECORDS;
-  #byDigest: ReadonlyMap<string, KeyRecord> = new Map();
-  #byAccount: ReadonlyMap<string, AccountRecord> = new Map();
+  #byDigest = LayeredIndex.empty<KeyRecord>(({ digest }) => digest);
+  #byId = LayeredIndex.empty<KeyRecord>(({ id }) => id);
+  #byAccount = LayeredIndex.empty<AccountRecord>(({ id }) => id);
   readonly #listeners: (() => void)[] = [];
 
   get records(): Records {
@@ -29,13 +31,20 @@ export class RecordSet {
     return this.#byAccount.get(id);
   }
 
-  /** Swaps all of them at once, when they are indexed, and tells the listeners. */
-  async replace(records: Records): Promise<void> {
-    const byDigest = await indexed(records.keys, ({ digest }) => digest);
-    const byAccount = await indexed(records.accounts, ({ id }) => id);
-    indexList(records.keys, await indexed(records.keys, ({ id }) => id));
+  /**
+   * Swaps all of them at once, when they are indexed, and tells the listeners. `changes` are those
+   * from the records before, where they are known.
+   */
+  async replace(records: Records, changes?: Changes): Promise<void> {
+    const { keys, accounts } =
+      changes ?? (await changesOf(this.#records, records, CHANGES_MAX)) ?? {};
+    const byDigest = await indexed(this.#byDigest, records.keys, keys);
+    const byId = await indexed(this.#byId, records.keys, keys);
+    const byAccount = await indexed(this.#byAccount, records.accounts, accounts);
+    indexList(records.keys, byId);
     indexList(records.accounts, byAccount);
     this.#byDigest = byDigest;
+    this.#byId = byId;
     this.#byAccount = byAccount;
     this.#records = records;
     for (const listener of this.#listeners) listener();
@@ -46,11 +55,13 @@ export class RecordSet {
   }
 }
 
-async function indexed<T>(list: readonly T[], nameOf: (record: T) => string) {
-  const index = new Map<string, T>();
-  for (const [at, record] of list.entries()) {
-    index.set(nameOf(record), record);
-    if (at % AT_ONCE === AT_ONCE - 1) await breathe();
-  }
-  return index;
+/** The index of the list: that of the list before with what changed, or another where that is much. */
+async function indexed<T>(
+  index: LayeredIndex<T>,
+  list: readonly T[],
+  changes: { readonly old: readonly T[]; readonly made: readonly T[] } | undefined,
+): Promise<LayeredIndex<T>> {
+  if (changes === undefined) return index.of(list);
+  const size = index.overSize + changes.old.length + changes.made.length;
+  return size > CHANGES_MAX ? index.of(list) : index.with(changes);
 }

@@ -6,13 +6,15 @@ import type { Edit, KeyStore } from "../interface/key-store.ts";
 import type { Link } from "../redis/link.ts";
 import { translate } from "../redis/reply-errors.ts";
 import { connectRedis, type RedisAddress } from "../redis/single-link.ts";
-import { refuseBroken, refuseOverDamaged } from "./changed-records.ts";
+import { type Changes, changesOf, refuseOverDamaged, soundChanges } from "./changed-records.ts";
 import { type KeysCopy, openKeysCopy } from "./disk-copy.ts";
 import { HeldKeys } from "./held-keys.ts";
 import { withKnownEnds } from "./known-ends.ts";
 import type { DamagedRecord } from "./reading.ts";
+import type { Mark } from "./record-hash.ts";
 import { numberOfVersion, versionAfter } from "./record-version.ts";
-import { createRemoteKeys, type Mark, type RemoteKeys, type Snapshot } from "./redis-records.ts";
+import { createRemoteKeys, type RemoteKeys } from "./redis-records.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 export type KeysRedisOptions = {
   readonly address: RedisAddress;
@@ -141,11 +143,13 @@ class KeysRedis extends HeldKeys implements KeyStore {
       const before = this.#seen as Snapshot;
       const { records, result } = edit(before.records);
       if (records === before.records) return result;
-      refuseBroken(before.records, records, (digest) => this.held.find(digest));
+      const find = (digest: string) => this.held.find(digest);
+      const changes = await soundChanges(before.records, records, find);
       refuseOverDamaged(before, records);
-      const after = await this.#remote.put(before, records, versionAfter(before.version));
+      const to = versionAfter(before.version);
+      const after = await this.#remote.put(before, { records, changes, to });
       if (after !== undefined) {
-        await this.#adopt(after);
+        await this.#adopt(after, changes);
         return result;
       }
       await pause(Math.min(PAUSE_MAX_MS, 4 * tried) * Math.random());
@@ -173,7 +177,8 @@ class KeysRedis extends HeldKeys implements KeyStore {
   async #read(before: Snapshot | undefined, mark: Mark): Promise<Snapshot> {
     const isNext = before !== undefined && before.version !== mark.version;
     const followed = isNext ? await this.#remote.since(before) : undefined;
-    const found = followed ?? (await this.#remote.all(this.held.records));
+    const pieces = this.#ready ? "small" : "large";
+    const found = followed ?? (await this.#remote.all(this.held.records, pieces));
     // Nothing in Redis but a copy here: it lost them while no gateway ran.
     if (found.version === "" && before === undefined && this.held.records.keys.length > 0) {
       throw new LostRecordsError(
@@ -189,14 +194,14 @@ class KeysRedis extends HeldKeys implements KeyStore {
    * meanwhile.
    */
   async #withEnds(found: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
-    const knownOf = (digest: string) => this.held.find(digest);
-    const { keys, changed } = withKnownEnds(found.records.keys, knownOf, isOlder);
+    const { keys, changed } = await withKnownEnds(found.records.keys, this.held, isOlder);
     if (changed === 0) return found;
     const records = { ...found.records, keys };
     const to = versionAfter(found.version);
     const message = "Redis had forgotten that keys were revoked or expire: their ends hold";
     try {
-      const after = await this.#remote.put(found, records, to);
+      const changes = await changesOf(found.records, records);
+      const after = await this.#remote.put(found, { records, changes, to });
       if (after !== undefined) this.#report("error", "keys_ended", { keys: changed, why: message });
       return after;
     } catch (cause) {
@@ -217,13 +222,13 @@ class KeysRedis extends HeldKeys implements KeyStore {
     this.#report("error", "keys_older", { ...counts, why });
   }
 
-  async #adopt(found: Snapshot): Promise<void> {
+  async #adopt(found: Snapshot, changes?: Changes): Promise<void> {
     const damage = linesOf(this.#remote.key, found.damaged);
     const { records } = found;
     this.#seen = found;
     this.#ready = true;
     if (records !== this.held.records) {
-      await this.held.replace(records);
+      await this.held.replace(records, changes);
       this.#copy?.write(records);
     }
     if (damage.join() !== this.damageLines.join()) {

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { KeyRecord, Records } from "../../../src/core/keys/records.ts";
-import { refuseBroken } from "../../../src/stores/keys/changed-records.ts";
+import { soundChanges } from "../../../src/stores/keys/changed-records.ts";
 import { exportLines, importRecords, prepareImport } from "../../../src/stores/keys/transfer.ts";
 import { accountFor, record, withAccounts } from "./record.ts";
 
 const [first, second, third] = [record("k_1"), record("k_2"), record("k_3")] as const;
 const before = withAccounts(first, second);
 
-function isRefused(after: Records): boolean {
+async function isRefused(after: Records): Promise<boolean> {
   const find = (digest: string) => before.keys.find((key) => key.digest === digest);
   try {
-    refuseBroken(before, after, find);
+    await soundChanges(before, after, find);
     return false;
   } catch (error) {
     assert.match(String(error), /an id or a digest comes twice, or an account is missing/);
@@ -22,34 +22,37 @@ function isRefused(after: Records): boolean {
 const keys = (...all: KeyRecord[]): Records => ({ ...before, keys: all });
 
 describe("records that an edit has made", () => {
-  it("are kept where each is new or takes the place of its own", () => {
-    assert.equal(isRefused(withAccounts(first, second, third)), false);
-    assert.equal(isRefused(keys({ ...first, revokedMs: 5 }, second)), false);
-    assert.equal(isRefused(keys({ ...first, digest: third.digest }, second)), false);
-    assert.equal(isRefused(keys(second)), false, "gone");
-    assert.equal(isRefused(keys({ ...first, id: "k_9" }, second)), false, "renamed");
-    assert.equal(isRefused(withAccounts(second)), false, "its account as well");
+  it("are kept where each is new or takes the place of its own", async () => {
+    assert.equal(await isRefused(withAccounts(first, second, third)), false);
+    assert.equal(await isRefused(keys({ ...first, revokedMs: 5 }, second)), false);
+    assert.equal(await isRefused(keys({ ...first, digest: third.digest }, second)), false);
+    assert.equal(await isRefused(keys(second)), false, "gone");
+    assert.equal(await isRefused(keys({ ...first, id: "k_9" }, second)), false, "renamed");
+    assert.equal(await isRefused(withAccounts(second)), false, "its account as well");
   });
 
-  it("are refused where an id comes twice", () => {
-    assert.equal(isRefused(keys(first, second, { ...third, id: "k_1", account: "k_1" })), true);
+  it("are refused where an id comes twice", async () => {
+    assert.equal(
+      await isRefused(keys(first, second, { ...third, id: "k_1", account: "k_1" })),
+      true,
+    );
     const twins = [third, { ...third, digest: "d" }];
-    assert.equal(isRefused(withAccounts(first, second, ...twins)), true);
+    assert.equal(await isRefused(withAccounts(first, second, ...twins)), true);
     const accounts = [...before.accounts, accountFor(first)];
-    assert.equal(isRefused({ ...before, accounts }), true);
+    assert.equal(await isRefused({ ...before, accounts }), true);
   });
 
-  it("are refused where a digest comes twice", () => {
-    assert.equal(isRefused(keys(first, second, { ...first, id: "k_9" })), true);
-    assert.equal(isRefused(keys({ ...first, digest: second.digest }, second)), true);
+  it("are refused where a digest comes twice", async () => {
+    assert.equal(await isRefused(keys(first, second, { ...first, id: "k_9" })), true);
+    assert.equal(await isRefused(keys({ ...first, digest: second.digest }, second)), true);
     const twins = [third, { ...third, id: "k_4", account: "k_3" }];
     const accounts = [...before.accounts, accountFor(third)];
-    assert.equal(isRefused({ keys: [first, second, ...twins], accounts }), true);
+    assert.equal(await isRefused({ keys: [first, second, ...twins], accounts }), true);
   });
 
-  it("are refused where their account is not there", () => {
-    assert.equal(isRefused(keys(first, second, third)), true);
-    assert.equal(isRefused({ ...before, accounts: before.accounts.slice(1) }), true);
+  it("are refused where their account is not there", async () => {
+    assert.equal(await isRefused(keys(first, second, third)), true);
+    assert.equal(await isRefused({ ...before, accounts: before.accounts.slice(1) }), true);
   });
 });
 

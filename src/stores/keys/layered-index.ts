@@ -1,0 +1,58 @@
+import { setImmediate as breathe } from "node:timers/promises";
+
+/** Records indexed before the event loop has its turn: a few milliseconds. */
+const AT_ONCE = 2_000;
+
+/**
+ * Records by a name that is unique: a map of all of them, which takes many turns of the event loop to
+ * build, and over it those that changed since, so that the next change takes one.
+ */
+export class LayeredIndex<T> {
+  readonly #base: ReadonlyMap<string, T>;
+  /** Null where the record of the base is not there any more. */
+  readonly #over: ReadonlyMap<string, T | null>;
+  readonly #nameOf: (record: T) => string;
+
+  private constructor(
+    base: ReadonlyMap<string, T>,
+    over: ReadonlyMap<string, T | null>,
+    nameOf: (record: T) => string,
+  ) {
+    this.#base = base;
+    this.#over = over;
+    this.#nameOf = nameOf;
+  }
+
+  static empty<T>(nameOf: (record: T) => string): LayeredIndex<T> {
+    return new LayeredIndex(new Map(), new Map(), nameOf);
+  }
+
+  /** How many records the next change copies. */
+  get overSize(): number {
+    return this.#over.size;
+  }
+
+  get(name: string): T | undefined {
+    const over = this.#over.get(name);
+    return over === undefined ? this.#base.get(name) : (over ?? undefined);
+  }
+
+  /** The same without the records of `old`, and with those of `made`. */
+  with({ old, made }: { readonly old: readonly T[]; readonly made: readonly T[] }) {
+    const over = new Map(this.#over);
+    for (const record of old) over.set(this.#nameOf(record), null);
+    for (const record of made) over.set(this.#nameOf(record), record);
+    return new LayeredIndex(this.#base, over, this.#nameOf);
+  }
+
+  /** An index of all these records, built in pieces. */
+  async of(list: readonly T[]): Promise<LayeredIndex<T>> {
+    const index = new Map<string, T>();
+    for (let i = 0; i < list.length; i++) {
+      const record = list[i] as T;
+      index.set(this.#nameOf(record), record);
+      if (i % AT_ONCE === AT_ONCE - 1) await breathe();
+    }
+    return new LayeredIndex(index, new Map(), this.#nameOf);
+  }
+}
