@@ -97,6 +97,38 @@ describe("a chunked body", () => {
   });
 });
 
+describe("a chunked body that comes in pieces", () => {
+  const text =
+    '3;a="b\\";";c=d\r\nabc\r\n14\r\n0123456789abcdefghij\r\n1\r\nx\r\n000;e\r\nA: b\r\n\r\n';
+  const data = "abc0123456789abcdefghijx";
+
+  it("is the same wherever it was cut", () => {
+    for (let cut = 0; cut <= text.length; cut++) {
+      const reader = new BodyReader();
+      reader.startChunked(LIMITS);
+      let read = "";
+      for (const piece of [text.slice(0, cut), text.slice(cut)]) {
+        const bytes = Buffer.from(`<${piece}>`, "latin1");
+        expect(reader.read(bytes, 1, 1 + piece.length)).toBe(1 + piece.length);
+        read += bytes.toString("latin1", reader.dataFrom, reader.dataTo);
+      }
+      expect([read, reader.done, reader.wrong]).toEqual([data, true, undefined]);
+    }
+  });
+
+  it("ends with its last byte, and no earlier", () => {
+    const reader = new BodyReader();
+    reader.startChunked(LIMITS);
+    let read = "";
+    for (const letter of text) {
+      expect([reader.done, reader.untilClose]).toEqual([false, false]);
+      reader.read(Buffer.from(letter, "latin1"), 0, 1);
+      if (reader.dataTo > reader.dataFrom) read += letter;
+    }
+    expect([read, reader.done]).toEqual([data, true]);
+  });
+});
+
 describe("a body of a length", () => {
   it("ends with its last byte", () => {
     const reader = new BodyReader();

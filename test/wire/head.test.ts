@@ -228,3 +228,84 @@ describe("of all bytes, exactly those of the grammar may stand", () => {
     );
   });
 });
+
+describe("a head that comes in pieces", () => {
+  const REQUEST =
+    "\r\nGET /a?b HTTP/1.0\r\nHost: \t a \t\r\nx-Y:\r\nTransfer-Encoding: \tchunked\r\n\r\n";
+  const RESPONSE = "HTTP/1.0 503 Not now\r\nA: b\r\nC:  d\r\n\r\n";
+  type HeadOf = { readonly head: unknown; readonly method?: string };
+  const cases: readonly (readonly [string, string, () => Reader])[] = [
+    ["request", REQUEST, () => new RequestHeadReader(LIMITS)],
+    ["response", RESPONSE, () => new StatusHeadReader(LIMITS)],
+  ];
+  for (const [what, text, open] of cases) {
+    it(`is the same ${what}, wherever it was cut, and so is the next one`, () => {
+      const whole = open();
+      whole.read(bytesOf(text), 0, text.length);
+      const expected = whole.head;
+      expect(expected).toBeDefined();
+      for (let cut = 0; cut <= text.length; cut++) {
+        const reader = open();
+        for (let head = 0; head < 3; head++) {
+          // Its bytes stand in the middle of others, which are none of it.
+          const first = bytesOf(`..${text.slice(0, cut)}..`);
+          const rest = bytesOf(`....${text.slice(cut)}GET /`);
+          expect(reader.read(first, 2, 2 + cut)).toBe(2 + cut);
+          expect(reader.read(rest, 4, rest.length)).toBe(cut === text.length ? 4 : rest.length - 5);
+          expect((reader as HeadOf).head).toEqual(expected);
+          reader.next();
+          expect(reader.head).toBeUndefined();
+        }
+      }
+    });
+
+    it(`is the same ${what} byte by byte, in a buffer that is used for each`, () => {
+      const reader = open();
+      const byte = Buffer.alloc(1);
+      for (const letter of bytesOf(text)) {
+        expect(reader.head).toBeUndefined();
+        byte[0] = letter;
+        expect(reader.read(byte, 0, 1)).toBe(1);
+      }
+      const whole = open();
+      whole.read(bytesOf(text), 0, text.length);
+      expect(reader.head).toEqual(whole.head);
+    });
+  }
+
+  it("tells its method once a space has ended it, and forgets it with the head", () => {
+    const reader = new RequestHeadReader(LIMITS);
+    const methods = [..."PUT / HTTP/1.1\r\n\r\n"].map((letter) => {
+      reader.read(bytesOf(letter), 0, 1);
+      return reader.method;
+    });
+    expect(methods).toEqual(["", "", "", ...Array(15).fill("PUT")]);
+    reader.next();
+    expect(reader.method).toBe("");
+    reader.read(bytesOf("DELETE /"), 0, 8);
+    expect(reader.method).toBe("DELETE");
+    reader.next();
+    reader.read(bytesOf("GE"), 0, 2);
+    expect(reader.method).toBe("");
+  });
+
+  it("keeps to its limits, which begin anew with each head", () => {
+    const line = `GET /${"a".repeat(84)} HTTP/1.1\r\n`;
+    const text = `${line}A:${"b".repeat(194)}\r\n\r\n`;
+    expect([line.length, text.length]).toEqual([100, 300]);
+    for (const size of [1, 7, 99, 100, 101, 299]) {
+      const reader = new RequestHeadReader(LIMITS);
+      for (let head = 0; head < 2; head++) {
+        for (let at = 0; at < text.length; at += size) {
+          const piece = bytesOf(text.slice(at, at + size));
+          expect(reader.read(piece, 0, piece.length)).toBe(piece.length);
+        }
+        expect([reader.wrong, reader.head?.rawHeaders]).toEqual([
+          undefined,
+          ["A", "b".repeat(194)],
+        ]);
+        reader.next();
+      }
+    }
+  });
+});

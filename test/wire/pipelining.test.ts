@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ReceivedRequest } from "../../src/wire/request.ts";
-import { Server, settled } from "./client-bytes.ts";
+import { Server, serve, serveLate, settled } from "./client-bytes.ts";
 
 const GET = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST = "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n";
@@ -74,6 +74,34 @@ describe("a request", () => {
     expect([server.seen[0]!.body, server.connection.bytesAhead]).toEqual(["h", 4]);
     requests[0]!.resume();
     expect([server.seen[0]!.body, server.connection.bytesAhead]).toEqual(["hello", 0]);
+  });
+});
+
+describe("requests in pieces", () => {
+  const CHUNKED =
+    "PUT /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x\r\nde\r\n0\r\n\r\n";
+  const text = `${GET}${POST}hello\r\n${CHUNKED}${GET}`;
+  const pieces = (size: number) =>
+    Array.from({ length: Math.ceil(text.length / size) }, (_, i) =>
+      Buffer.from(text.slice(i * size, (i + 1) * size)),
+    );
+
+  it("are the same requests as in one, answered at once or late", () => {
+    const whole = serve([Buffer.from(text)]);
+    expect(whole).toMatchObject({
+      seen: [
+        { head: ["GET", "/a", "1.1", "Host", "a"], framing: 0, body: "", complete: true },
+        { framing: 5, body: "hello", complete: true },
+        { framing: "chunked", body: "abcde", complete: true },
+        { framing: 0, complete: true },
+      ],
+      refused: [],
+      destroyed: false,
+    });
+    for (const size of [1, 2, 3, 7, 50, text.length]) {
+      expect(serve(pieces(size))).toEqual(whole);
+      expect(serveLate(pieces(size))).toEqual(whole);
+    }
   });
 });
 
