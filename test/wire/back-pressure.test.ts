@@ -78,6 +78,8 @@ describe("the body of a request", () => {
     await send(connection, { method: "PUT", body: 1_024 * 65_536 }, told);
     expect(told.events.at(-1)).toBe("end");
     expect(waits).toBeGreaterThan(2);
+    const { events } = told;
+    expect(events.lastIndexOf("drain")).toBeLessThan(events.indexOf("sent"));
     connection.close();
   });
 });

@@ -114,6 +114,12 @@ describe("a connection to a backend", () => {
     ],
     ["its idle time", OK, 3_999, 4_000],
     [
+      "its idle time, though the backend says more",
+      OK.replace("\r\n\r\n", "\r\nKeep-Alive: timeout=60\r\n\r\n"),
+      3_999,
+      4_000,
+    ],
+    [
       "what the backend says, less a second",
       OK.replace("\r\n\r\n", "\r\nKeep-Alive: max=3, timeout=3\r\n\r\n"),
       1_999,
@@ -157,6 +163,16 @@ describe("a connection to a backend", () => {
       expect(told.events).toEqual(WHOLE.slice(0, WHOLE.indexOf(event) + 1));
       connection.close();
     }
+  });
+
+  it("takes no notice of a caller who goes on where there is none", () => {
+    const connection = connectionTo(1);
+    connection.pause();
+    connection.resume();
+    connection.end();
+    expect(connection.write(Buffer.from("late"))).toBe(true);
+    for (const end of ["abort", "renew", "close"] as const) connection[end]();
+    expect([connection.open, connection.reused]).toEqual([false, false]);
   });
 
   it("can be aborted before it is there", async () => {
