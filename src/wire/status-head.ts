@@ -1,5 +1,5 @@
 import { CR, isDigit, runEnd, SP, VALUE } from "./bytes.ts";
-import { HeadReader, LINE_LF, START, VERSION, VERSION_END, type Version } from "./head.ts";
+import { HeadReader, LINE_LF, START, VERSION_END, type Version } from "./head.ts";
 
 export type StatusHead = {
   readonly status: number;
@@ -20,9 +20,6 @@ export class StatusHeadReader extends HeadReader<StatusHead> {
     const byte = bytes[at] as number;
     switch (this.state) {
       case START:
-        this.state = VERSION;
-        return this.versionPart(bytes, at, to);
-      case VERSION:
         return this.versionPart(bytes, at, to);
       case VERSION_END:
         return this.versionEnd(byte, at, SP, STATUS);

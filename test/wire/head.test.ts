@@ -79,6 +79,13 @@ describe("a request head", () => {
     expect(reader.head?.rawHeaders.filter((_, i) => i % 2 === 1)).toEqual(["chunked\t", "\tx"]);
   });
 
+  it("takes a TAB from any other value, also where the name is as long", () => {
+    const reader = new RequestHeadReader(LIMITS);
+    const text = "GET / HTTP/1.1\r\nX-Forwarded-Proto:\t https \t\r\n\r\n";
+    reader.read(bytesOf(text), 0, text.length);
+    expect(reader.head?.rawHeaders).toEqual(["X-Forwarded-Proto", "https"]);
+  });
+
   it.each<[text: string, wrong: HeadWrong]>([
     ["\n", "line"],
     ["\r\r", "line"],
@@ -92,6 +99,8 @@ describe("a request head", () => {
     ["GET /\t", "line"],
     ["GET /\xe9", "line"],
     ["GET / h", "line"],
+    ["GET / 1", "line"],
+    ["GET / HTTP1", "line"],
     ["GET / HTTPS", "line"],
     ["GET / R", "line"],
     ["GET / HTTP/x", "line"],
@@ -121,7 +130,7 @@ describe("a request head", () => {
     expect(wrongRequest(text)).toEqual([wrong, text.length]);
     expect(wrongRequest(text.slice(0, -1))).toEqual([undefined, -1]);
     const reader = new RequestHeadReader(LIMITS);
-    reader.read(bytesOf(text), 0, text.length);
+    expect(reader.read(bytesOf(`${text}more`), 0, text.length + 4)).toBe(text.length - 1);
     expect(reader.read(bytesOf("GET / HTTP/1.1\r\n\r\n"), 0, 18)).toBe(0);
   });
 
@@ -155,6 +164,7 @@ describe("a status head", () => {
     ["\r", "line"],
     [" ", "line"],
     ["h", "line"],
+    ["1", "line"],
     ["HTTP/2", "version"],
     ["HTTP/1.2", "version"],
     ["HTTP/1.11", "version"],
@@ -287,6 +297,17 @@ describe("a head that comes in pieces", () => {
     reader.next();
     reader.read(bytesOf("GE"), 0, 2);
     expect(reader.method).toBe("");
+    reader.read(bytesOf("T /a HTTP/1.1\r\n\r\n"), 0, 17);
+    expect(reader.head).toMatchObject({ method: "GET", target: "/a" });
+  });
+
+  it("is wrong with the byte that makes its method too long, whatever comes with it", () => {
+    for (const first of [1, 12, 24]) {
+      const reader = new RequestHeadReader(LIMITS);
+      expect(reader.read(bytesOf("A".repeat(first)), 0, first)).toBe(first);
+      expect(reader.read(bytesOf("A".repeat(60)), 0, 60)).toBe(24 - first);
+      expect(reader.wrong).toBe("method");
+    }
   });
 
   it("keeps to its limits, which begin anew with each head", () => {
@@ -297,8 +318,8 @@ describe("a head that comes in pieces", () => {
       const reader = new RequestHeadReader(LIMITS);
       for (let head = 0; head < 2; head++) {
         for (let at = 0; at < text.length; at += size) {
-          const piece = bytesOf(text.slice(at, at + size));
-          expect(reader.read(piece, 0, piece.length)).toBe(piece.length);
+          const piece = bytesOf("x".repeat(60) + text.slice(at, at + size));
+          expect(reader.read(piece, 60, piece.length)).toBe(piece.length);
         }
         expect([reader.wrong, reader.head?.rawHeaders]).toEqual([
           undefined,
