@@ -73,7 +73,7 @@ describe("the package", () => {
       cwd: folder,
       env: { PATH: env.PATH ?? "", ...more },
     });
-    await running.line(({ msg }) => msg === "serving", 30_000);
+    await running.line(({ msg }) => msg === "serving");
     return running;
   }
 

@@ -75,7 +75,7 @@ class Reader {
     const running = this.#start(`exec ${text.replace(/^((?:\w+=\S+ )+)/, "env $1")}`);
     // npm hands SIGTERM on to its program, and could not do so with SIGKILL.
     this.#lasting.defer(async () => void (await running.stop()));
-    if (ready !== undefined) await running.says(ready, 60_000);
+    if (ready !== undefined) await running.says(ready);
     return "";
   }
 

@@ -56,7 +56,7 @@ class Desk {
 
   async start(): Promise<void> {
     this.#gateway = startTollgate(["start", "--config", this.file]);
-    await this.#gateway.line(({ msg }) => msg === "serving", 30_000);
+    await this.#gateway.line(({ msg }) => msg === "serving");
   }
 
   stop(): Promise<unknown> {

@@ -51,7 +51,7 @@ admin: { listen: "127.0.0.1:0", token: "\${file:${secret.folder}/admin-token}" }
     await secret.swap({ "admin-token": token("a") });
     await config.swap({ "tollgate.yaml": text("first") });
     await using gateway = startTollgate(["start", "--config", `${config.folder}/tollgate.yaml`]);
-    const { admin } = await gateway.line(({ msg }) => msg === "serving", 30_000);
+    const { admin } = await gateway.line(({ msg }) => msg === "serving");
     const plans = async (letter: string) => {
       const headers = { Authorization: `Bearer ${token(letter)}` };
       const response = await fetch(`${admin}/api/config`, { headers });
@@ -65,7 +65,7 @@ admin: { listen: "127.0.0.1:0", token: "\${file:${secret.folder}/admin-token}" }
       });
     }
     await config.swap({ "tollgate.yaml": "plans: [" });
-    await gateway.line(({ kind }) => kind === "config_refused", 20_000);
+    await gateway.line(({ kind }) => kind === "config_refused");
     assert.match(String(await plans("a")), /third/);
     await config.swap({ "tollgate.yaml": text("fourth") });
     await eventually(async () => assert.match(String(await plans("a")), /fourth/), {

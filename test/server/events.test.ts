@@ -102,6 +102,6 @@ test("a sink that accepts and never reads costs no answer and one connection, an
   assert.ok(hole.connections <= 5, `${hole.connections} connections`);
   const metrics = await (await fetch(`${served.adminUrl}/metrics`)).text();
   assert.match(metrics, /^tollgate_events_dropped_total 0$/m);
-  const { code, signal } = await served.running.stop(20_000);
+  const { code, signal } = await served.running.stop();
   assert.deepEqual([code, signal], [0, null]);
 });

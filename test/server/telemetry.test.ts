@@ -299,7 +299,7 @@ it("a sampled trace of a client is continued, and durations are told, where noth
 it("a backend that uses the SDK with its default sampler records with telemetry and without it", async () => {
   await using collector = await openCollector();
   await using backend = startNode([BACKEND, collector.origin]);
-  const { origin } = await backend.line(({ origin }) => origin !== undefined, 30_000);
+  const { origin } = await backend.line(({ origin }) => origin !== undefined);
   for (const on of [true, false]) {
     const config = on ? telemetryTo(collector) : {};
     await using served = await openServed({ upstreams: [String(origin)], config });
@@ -366,7 +366,7 @@ it("a collector that refuses and then never answers costs no answer, and no more
   collector.mood = "hang";
   for (let i = 0; i < 20; i++) assert.equal(await ask(served), 200);
   await eventually(() => assert.ok(collector.underWay() > 0), WAIT);
-  const finished = await served.running.stop(20_000);
+  const finished = await served.running.stop();
   assert.deepEqual([finished.code, finished.signal], [0, null]);
   const stopped = served.said.find(({ msg }) => msg === "stopped");
   // Three seconds are for the collector; without an end to that it would be the whole drain and more.

@@ -90,7 +90,7 @@ function begin(sources: string, keys: string): Running {
 }
 
 async function urlOf(running: Running): Promise<string> {
-  const { urls } = await running.line(({ msg }) => msg === "serving", 30_000);
+  const { urls } = await running.line(({ msg }) => msg === "serving");
   return `${(urls as Record<string, string>).production}/v1/pets`;
 }
 

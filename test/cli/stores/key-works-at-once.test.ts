@@ -14,7 +14,7 @@ async function answersAtOnce(settings: Settings): Promise<readonly number[]> {
   const ports = { production, admin, productionUpstream: upstream };
   const file = await writeConfig(folder, { ...settings, ...ports });
   await using gateway = startTollgate(["start", "--config", file]);
-  await gateway.line(({ msg }) => msg === "serving", 20_000);
+  await gateway.line(({ msg }) => msg === "serving");
   const keys = (...args: string[]) => runVerb(["keys", ...args, "--json", "--config", file]);
   const ask = async (key: string) => {
     const headers = { Authorization: `Bearer ${key}`, Connection: "close" };

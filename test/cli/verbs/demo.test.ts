@@ -24,7 +24,7 @@ async function demoConfig(folder: Folder) {
 
 async function startDemo(file: string): Promise<Running> {
   const demo = startTollgate(["demo", "--config", file]);
-  await demo.line(({ msg }) => msg === "serving", 20_000);
+  await demo.line(({ msg }) => msg === "serving");
   return demo;
 }
 
@@ -167,7 +167,7 @@ describe("npm start", () => {
     const file = await writeConfig(folder, { store, productionUpstream, stagingUpstream });
     const env = { REDIS_URL: `redis://127.0.0.1:${port}` };
     await using demo = startTollgate(["demo", "--config", file], { env });
-    await demo.line(({ msg }) => msg === "serving", 20_000);
+    await demo.line(({ msg }) => msg === "serving");
     assert.equal((await demo.stop()).stderr, "");
   });
 });

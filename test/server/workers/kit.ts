@@ -89,7 +89,7 @@ export async function openCrew(
   const folder = await openFolder(redis, backend.origin);
   await folder.write(change);
   const gateway = startTollgate(["start", "--config", folder.file]);
-  const line = await gateway.line(({ msg }) => msg === "serving", 20_000);
+  const line = await gateway.line(({ msg }) => msg === "serving");
   const { urls, admin } = line as { urls: Record<string, string>; admin: string };
   return {
     gateway,

@@ -82,7 +82,7 @@ export async function openServed(options: ServedOptions): Promise<Served> {
   const lines: RequestLine[] = [];
   const said: Record<string, unknown>[] = [];
   sortLines(running, lines, said);
-  const { urls, admin } = await running.line(({ msg }) => msg === "serving", 20_000);
+  const { urls, admin } = await running.line(({ msg }) => msg === "serving");
   const url = (urls as Record<string, string>).production ?? "";
   const adminUrl = String(admin);
   return {

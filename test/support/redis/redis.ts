@@ -131,7 +131,7 @@ async function launch(options: TestRedisOptions, port: number, dir: string): Pro
   });
   running.add(child);
   child.once("exit", () => running.delete(child));
-  const deadlineMs = Date.now() + 10_000;
+  const deadlineMs = Date.now() + 60_000;
   while (!(await answers(port, options.tls !== undefined))) {
     if (child.exitCode !== null || Date.now() > deadlineMs) {
       child.kill("SIGKILL");
@@ -150,7 +150,7 @@ function answers(port: number, tls: boolean): Promise<boolean> {
       socket.destroy();
       resolve(up);
     };
-    socket.setTimeout(1_000, () => end(false));
+    socket.setTimeout(5_000, () => end(false));
     socket.once("error", () => end(false));
     socket.once("connect", () => (tls ? end(true) : socket.write("PING\r\n")));
     socket.once("data", (text) => end(!String(text).startsWith("-LOADING")));

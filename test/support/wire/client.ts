@@ -82,7 +82,7 @@ class Connected implements Client {
     this.socket.write(typeof data === "string" ? Buffer.from(data, "latin1") : data);
   }
 
-  async responses(methods: readonly string[], withinMs = 10_000): Promise<readonly RawResponse[]> {
+  async responses(methods: readonly string[], withinMs = 60_000): Promise<readonly RawResponse[]> {
     const endMs = performance.now() + withinMs;
     for (;;) {
       const parsed = parseResponses(this.#bytes, { methods, closed: this.#closed });
