@@ -35,7 +35,7 @@ export function openPets(file: string | undefined, seed: readonly NewPet[]): Pet
   try {
     // Absolute, for SQLite reads "file:…" and ":memory:" as something else than paths.
     const path = resolve(file);
-    mkdirSync(dirname(path), { recursive: true });
+    makeFolder(dirname(path));
     if (existsSync(path)) inspect(path);
     return storeOver(prepare(new DatabaseSync(path), seed));
   } catch (cause) {
@@ -45,6 +45,14 @@ export function openPets(file: string | undefined, seed: readonly NewPet[]): Pet
       { cause },
     );
   }
+}
+
+/** One by one: Node's recursive mkdir never ends where /proc says ENOENT of a folder in it. */
+function makeFolder(path: string): void {
+  const parent = dirname(path);
+  if (existsSync(path)) return;
+  if (parent !== path) makeFolder(parent);
+  mkdirSync(path);
 }
 
 /** Looks without touching: a connection that may write would change a file it then refuses. */

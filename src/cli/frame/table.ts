@@ -31,3 +31,8 @@ export function table(
 export function instant(seconds: number): string {
   return new Date(seconds * 1000).toISOString().replace("T", " ").replace(".000", "");
 }
+
+/** "1 key", "2 keys". */
+export function counted(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}

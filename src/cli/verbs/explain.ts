@@ -180,7 +180,7 @@ async function bansInLogs(files: readonly string[], id: string): Promise<Account
   }
   const { account, environment } = owner;
   const told = earned.filter((line) => line.account === account) as unknown as BanLine[];
-  for (const { decidedAt, window, offences, until, observed } of told) {
+  for (const { time, decidedAt = time, window, offences, until, observed } of told) {
     const ban = { account, environment, window, offences, until };
     recall.banned(observed === true ? { ...ban, observed } : ban, decidedAt);
   }
@@ -190,7 +190,9 @@ async function bansInLogs(files: readonly string[], id: string): Promise<Account
 
 /** The members of the line of a ban that are needed here. */
 type BanLine = {
-  readonly decidedAt: number;
+  /** A ban that people imposed has none. */
+  readonly decidedAt?: number;
+  readonly time: number;
   readonly window: string;
   readonly offences: number;
   readonly until: number;
@@ -204,8 +206,9 @@ function whyText(told: WhyBanned, terminal: Terminal): string {
   if (bans.length === 0) return `${head}No ban of it is remembered\n`;
   const rows = bans.flatMap(({ at, until, window, offences, observed, strikes: counted }) => {
     const ends = observed === true ? "only observed" : `until ${instant(until)}`;
+    const by = `by the ${window} limit, offence ${offences}`;
     return [
-      ["ban", instant(at), `${ends}, by the ${window} limit, offence ${offences}`],
+      ["ban", instant(at), `${ends}, ${offences === 0 ? "imposed by hand" : by}`],
       ...counted.map((strike) => ["strike", instant(strike.at), `request ${strike.id}`]),
     ];
   });

@@ -1,5 +1,6 @@
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { makeFolder } from "../../config/file/make-folder.ts";
 import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { configFileOf, DEFAULT_FILE } from "../frame/config-file.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
@@ -55,7 +56,7 @@ async function upstreamOf(call: Call, terminal: Terminal): Promise<string | unde
 /** Why nothing was written; a file that is there already is never replaced. */
 async function writeNew(file: string, text: string): Promise<string | undefined> {
   try {
-    await mkdir(dirname(file), { recursive: true });
+    await makeFolder(dirname(file));
     await writeFile(file, text, { flag: "wx" });
     return undefined;
   } catch (error) {

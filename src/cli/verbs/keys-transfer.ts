@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { whyUnread } from "../../config/file/text-file.ts";
 import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
 import { editKeys, ringOf } from "../../stores/interface/edit-keys.ts";
+import { counted } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import { failRefused, listStatus, withKeys } from "../stores/with-keys.ts";
@@ -65,10 +66,6 @@ const keysImport: Verb = {
     });
   },
 };
-
-function counted(count: number, thing: string): string {
-  return `${count} ${thing}${count === 1 ? "" : "s"}`;
-}
 
 async function readText(file: string, terminal: Terminal): Promise<string | undefined> {
   if (file === "-") return terminal.readIn();

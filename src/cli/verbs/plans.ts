@@ -4,7 +4,7 @@ import type { Limit } from "../../core/quota/windows.ts";
 import { DONE, fail, WRONG_CONFIGURATION, WRONG_USAGE } from "../../server/process/process-door.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { openProgress } from "../frame/progress.ts";
-import { instant, table } from "../frame/table.ts";
+import { counted, instant, table } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { type Call, CONFIG, JSON_FLAG, LOG, logFilesOf, type Verb } from "../frame/verb.ts";
 import { Missing } from "../logs/missing.ts";
@@ -123,7 +123,7 @@ function say({ call, terminal, tried, lacking, traffic, span }: Outcome): number
     ...["BANNED", "BANS", "SINCE", "EASED"],
   ];
   const when = span === undefined ? "" : `, ${since(span.fromMs)} to ${since(span.toMs)}`;
-  terminal.out(`${requests} requests of ${accounts} accounts${when}\n`);
+  terminal.out(`${counted(requests, "request")} of ${counted(accounts, "account")}${when}\n`);
   terminal.out(
     tried.length === 0
       ? "Each would be decided as it was: nobody is newly limited or banned\n"

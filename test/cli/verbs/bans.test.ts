@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, it } from "vitest";
 import { openHouse } from "../../support/gateway/house.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
@@ -87,5 +89,45 @@ describe("bans list", () => {
     const listed = await runVerb(["bans", "list", "--config", house.file, "--json"]);
     const accounts = jsonOf<{ account: string }[]>(listed).map(({ account }) => account);
     assert.deepEqual(accounts.toSorted(), made.map(({ account }) => account).toSorted());
+  });
+});
+
+describe("bans why", () => {
+  it("tells a ban that people imposed from its line in a log, which has no strikes", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const log = join(folder.path, "gateway.log");
+    const own = { account: "acme", env: "production" };
+    const lines = [
+      {
+        ...{
+          level: "info",
+          time: Date.UTC(2026, 10, 22, 1),
+          id: "r",
+          ...own,
+          key: "k",
+          plan: "free",
+        },
+        ...{ method: "GET", route: "/v1/pets", path: "/v1/pets", status: 200, source: "backend" },
+        ...{ decision: "admitted", charged: 1, forwards: 1, durationMs: 1, client: "127.0.0.1" },
+        ...{ decidedAt: Date.UTC(2026, 10, 22, 1), cost: 1, strikes: 0, msg: "request" },
+      },
+      {
+        ...{ level: "warn", time: Date.UTC(2026, 10, 22, 2), kind: "ban", ...own, plan: "free" },
+        ...{ window: "day", until: Date.UTC(2026, 10, 22, 3) / 1_000, offences: 0, msg: "event" },
+      },
+    ];
+    await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const { status, out, err } = await runVerb([
+      "bans",
+      "why",
+      "acme",
+      "--log",
+      log,
+      "--config",
+      file,
+    ]);
+    assert.deepEqual([status, err], [0, ""]);
+    assert.match(out, /^ban +2026-11-22 02:00:00Z +until 2026-11-22 03:00:00Z, imposed by hand$/m);
   });
 });

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
-import { makeFolder } from "../../../src/stores/files/make-folder.ts";
+import { makeFolder } from "../../../src/config/file/make-folder.ts";
 
 async function emptyFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-folders-"));
@@ -54,3 +54,21 @@ it.runIf(process.platform === "linux")(
     assert.match(ended.stderr, /Cannot make the directory of .*takes no folders \(ENOENT\)/);
   },
 );
+
+it.runIf(process.platform === "linux").each([
+  [
+    ["init", "--yes", "--config", "/proc/tollgate/a.yaml"],
+    /^Cannot write \/proc\/tollgate\/a\.yaml/,
+  ],
+  [
+    ["pets", "--listen", "127.0.0.1:0", "--data", "/proc/tollgate/a.db"],
+    /Cannot keep pets in \/proc\/tollgate\/a\.db: ENOENT/,
+  ],
+] as const)("%s ends with a word on a folder that cannot be made", async (args, told) => {
+  // A process that spins hears of no signal but the last one.
+  const options = { timeout: 30_000, killSignal: "SIGKILL" } as const;
+  const running = promisify(execFile)("node_modules/.bin/node", ["src/main.ts", ...args], options);
+  const ended = await running.catch((error: { code: unknown; stderr: string }) => error);
+  assert.equal("code" in ended && ended.code, 1);
+  assert.match(ended.stderr, told);
+});
