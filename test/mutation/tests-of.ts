@@ -19,8 +19,8 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
   "src/gateway/upstreams": ["test/gateway/upstreams/*.test.ts"],
   "src/wire": [
     "test/wire/{head,body,framing,field-lines,kept-bytes,piece-buffers,reasons,step}.test.ts",
-    "test/wire/{answer,time,pipelining,server-connection}.test.ts",
-    "test/wire/{response,connection}.test.ts",
+    "test/wire/{answer,chunks,time,pipelining,server-connection}.test.ts",
+    "test/wire/{response,connection,socket}.test.ts",
   ],
   "src/wire/connection.ts": ["test/wire/back-pressure.test.ts"],
   "src/wire/socket.ts": ["test/wire/back-pressure.test.ts"],

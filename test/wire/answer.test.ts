@@ -72,6 +72,7 @@ describe("an answer", () => {
       const { line, answer } = answerTo(request);
       answer.writeHead(status, status === 204 ? [] : ["Content-Length", "5"]);
       answer.write(Buffer.from("hello"));
+      expect(line.sent).toMatch(/\r\n\r\n$/);
       answer.end("hello");
       expect(line.sent).toMatch(/\r\n\r\n$/);
       expect(line.sent).not.toMatch(/hello|chunked/);

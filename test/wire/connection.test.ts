@@ -1,9 +1,6 @@
 import { once } from "node:events";
 import { createServer, Socket } from "node:net";
-import { createServer as createTlsServer } from "node:tls";
-import { describe, expect, it } from "vitest";
-import { openSocket } from "../../src/wire/socket.ts";
-import { openAuthority } from "../support/wire/certificates.ts";
+import { describe, expect, it, vi } from "vitest";
 import {
   answering,
   connectionTo,
@@ -66,6 +63,26 @@ describe("a connection to a backend", () => {
     expect((await send(connection)).reused).toBe(false);
     connection.close();
     expect(backend.sockets).toHaveLength(2);
+    await until(() => backend.sockets.every((socket) => socket.destroyed));
+    expect(backend.sockets.map(({ destroyed }) => destroyed)).toEqual([true, true]);
+  });
+
+  it("has its time to connect for connecting alone", async () => {
+    await using backend = await startBackend(answering(OK));
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      const connection = connectionTo(backend.port);
+      const told = new Told();
+      connection.send({ method: "GET", target: "/", host: "a", fields: [], body: undefined }, told);
+      expect(vi.getTimerCount()).toBe(1);
+      connection.abort();
+      expect(vi.getTimerCount()).toBe(0);
+      expect((await send(connection)).body).toBe("ok");
+      expect([vi.getTimerCount(), connection.open]).toEqual([0, true]);
+      connection.close();
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it.each([
@@ -277,59 +294,5 @@ describe("a socket", () => {
     };
     expect((await send(connection, {}, told)).events).toEqual(WHOLE);
     connection.close();
-  });
-
-  it("says why it closed, by a code where there is one", async () => {
-    await using backend = await startBackend(() => undefined);
-    const closed = (error?: Error) =>
-      new Promise<string>((resolve) => {
-        const ignore = () => undefined;
-        openSocket(
-          { host: "127.0.0.1", port: backend.port, tls: undefined },
-          {
-            onConnect: (socket) => socket.destroy(error),
-            onRead: ignore,
-            onDrain: ignore,
-            onEnd: ignore,
-            onClose: (_socket, why) => resolve(why),
-          },
-        );
-      });
-    expect(await closed()).toBe("closed");
-    expect(await closed(new RangeError("odd"))).toBe("RangeError");
-    expect(await closed(Object.assign(new Error("odd"), { code: "EODD" }))).toBe("EODD");
-  });
-});
-
-describe("over TLS", () => {
-  it("reads what was sent, and holds it back, as over a plain connection", async () => {
-    using authority = openAuthority();
-    const { ca } = authority;
-    const server = createTlsServer(authority.issue(["DNS:backend.test"]), (socket) => {
-      socket.on("data", () => {
-        socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n");
-        socket.write(Buffer.alloc(1_048_576));
-      });
-    });
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as { port: number };
-    const connection = connectionTo(0, {
-      destination: { host: "127.0.0.1", port, tls: { ca, servername: "backend.test" } },
-    });
-    const told = new Told();
-    told.onEvent = (event, one) => {
-      if (event !== "data") return;
-      one.pause();
-      setTimeout(() => one.resume(), 1);
-    };
-    expect((await send(connection, {}, told)).bytes).toBe(1_048_576);
-    expect((await send(connection)).reused).toBe(true);
-    connection.close();
-    const stranger = connectionTo(0, { destination: { host: "127.0.0.1", port, tls: {} } });
-    const { loss } = await send(stranger);
-    expect([loss?.kind, loss?.sent]).toEqual(["unreached", false]);
-    expect(loss?.why).toMatch(/SELF_SIGNED|UNABLE_TO|CERT/);
-    server.close();
   });
 });

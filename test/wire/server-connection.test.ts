@@ -169,6 +169,7 @@ describe("bytes that wait", () => {
     server.answer();
     expect([server.line.isPaused(), server.line.writableEnded]).toEqual([false, true]);
     expect(server.seen).toHaveLength(1);
+    expect(server.connection.bytesAhead).toBe(0);
   });
 
   it("stay where they are until the body is taken, and hold the client back", () => {

@@ -1,0 +1,47 @@
+import type { Socket } from "node:net";
+import { Writable } from "node:stream";
+import { expect, it } from "vitest";
+import { chunkOf, LAST_CHUNK, writePiece } from "../../src/wire/chunks.ts";
+
+/** A socket that notes what each call to the system would have got. */
+function noting() {
+  const batches: string[][] = [];
+  const textOf = (chunk: Buffer) => chunk.toString("latin1");
+  const writable = new Writable({
+    highWaterMark: 20,
+    write: (chunk, _encoding, done) => {
+      batches.push([textOf(chunk)]);
+      done();
+    },
+    writev: (chunks, done) => {
+      batches.push(chunks.map(({ chunk }) => textOf(chunk)));
+      done();
+    },
+  });
+  return { socket: writable as unknown as Socket, batches };
+}
+
+it("a piece goes out together with the head that was held back for it, as a chunk or as it is", () => {
+  for (const [head, chunked, parts] of [
+    ["", false, ["0123456789a"]],
+    ["HEAD", false, ["HEAD", "0123456789a"]],
+    ["", true, ["b\r\n", "0123456789a", "\r\n"]],
+    ["H\xe9", true, ["H\xe9b\r\n", "0123456789a", "\r\n"]],
+  ] as const) {
+    const { socket, batches } = noting();
+    expect(writePiece(socket, head, Buffer.from("0123456789a"), chunked)).toBe(true);
+    expect(batches).toEqual([parts]);
+  }
+});
+
+it("a socket that is full says so, by the last of what it was given", () => {
+  for (const chunked of [false, true]) {
+    expect(writePiece(noting().socket, "", Buffer.alloc(20), chunked)).toBe(false);
+    expect(writePiece(noting().socket, "", Buffer.alloc(10), chunked)).toBe(true);
+  }
+  expect(writePiece(noting().socket, "", Buffer.alloc(16), true)).toBe(false);
+});
+
+it("text is a chunk of its length, and the last one is empty", () => {
+  expect(chunkOf("x".repeat(26)) + LAST_CHUNK).toBe(`1a\r\n${"x".repeat(26)}\r\n0\r\n\r\n`);
+});
