@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type Call, gatherMs, learnTrip, newQueue } from "../../../src/stores/batch/call-queue.ts";
+import type { BanPolicy } from "../../../src/core/quota/decide.ts";
+import {
+  type Call,
+  gatherMs,
+  learnTrip,
+  type MergedAsk,
+  newQueue,
+  take,
+} from "../../../src/stores/batch/call-queue.ts";
+import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
+import { account } from "../redis/redis-kit.ts";
 
 const CALL: Call = { asks: [], isOver: false, answered: Promise.resolve() };
 
@@ -30,5 +40,36 @@ describe("asks gather before the second call", () => {
     const far = queueAt(200, 1);
     learnTrip(far, 1);
     assert.equal(gatherMs(far), 0);
+  });
+});
+
+describe("the next call", () => {
+  const asked = (id: string, bans: BanPolicy | undefined): MergedAsk => {
+    const ask = { limits: [{ window: "day", limit: 1 }], bans, units: 1 } as const;
+    return { id, name: account(id), ask, known: undefined, waiting: [] };
+  };
+
+  it("takes 256 asks; the accounts of those that are left go on gathering requests", () => {
+    const queue = newQueue(0);
+    for (let i = 0; i < 300; i++) {
+      const merged = asked(`a${i}`, DEFAULT_BANS);
+      queue.asks.push(merged);
+      queue.open.set(merged.id, merged);
+    }
+    assert.equal(take(queue).length, 256);
+    assert.deepEqual([...queue.open.values()], queue.asks);
+    assert.equal(queue.asks[0]?.id, "a256");
+    assert.equal(take(queue).length, 44);
+    assert.deepEqual([queue.asks, queue.open.size], [[], 0]);
+  });
+
+  it("has one ban policy: asks with another wait, and strikes ride along behind the asks", () => {
+    const queue = newQueue(0);
+    const other = { ...DEFAULT_BANS, strikes: DEFAULT_BANS.strikes + 1 };
+    queue.asks.push(asked("a", DEFAULT_BANS), asked("b", other));
+    queue.strikes.push(asked("s", { ...DEFAULT_BANS }), asked("t", other));
+    const ids = () => take(queue).map(({ id }) => id);
+    assert.deepEqual(ids(), ["a", "s"]);
+    assert.deepEqual(ids(), ["b", "t"]);
   });
 });

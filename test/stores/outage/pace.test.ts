@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
+import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
 import type { SharedStore } from "../../../src/stores/redis/decider.ts";
 import { eventually } from "../../support/poll.ts";
 import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
 import { openFallback, policyOf } from "./fallback-kit.ts";
 
-const { proxy } = await proxiedRedisOfFile();
+const { redis, proxy } = await proxiedRedisOfFile();
 
 /** Notes when each heartbeat goes out, on performance.now(). */
 function watched(sentMs: number[]) {
@@ -43,5 +45,32 @@ describe("the heartbeat", () => {
     assert.ok(Math.min(...away) > 490, `${away} ms: one at a time`);
     // As patient as a request, and no more. The quickest of three: the machine may hold up the others.
     assert.ok(Math.min(...away) < 900, `${away} ms`);
+  });
+
+  it("comes at once after a failure, since another gateway may wait for what this one owes", async () => {
+    const sentMs: number[] = [];
+    const policy = { storeTimeoutMs: 10_000 };
+    await using house = await openFallback(proxy, { policy, through: watched(sentMs) });
+    await using _other = await openFallback(proxy, { policy });
+    await eventually(async () => assert.equal(await redis.zcard("tg:{0}:gateways"), 2));
+    const nextBeat = () => {
+      const beats = sentMs.length;
+      return eventually(() => sentMs.length > beats);
+    };
+    await nextBeat();
+    const pauses: number[] = [];
+    // The quickest of three: the machine may hold up the others.
+    while (pauses.length < 3 && Math.min(...pauses) >= 500) {
+      do await nextBeat();
+      while ((pausesIn(sentMs).at(-1) ?? 0) < 990);
+      await sleep(200);
+      const failedMs = performance.now();
+      house.gate.called(0, new StoreFailure("late", "too late", "unknown"));
+      await nextBeat();
+      pauses.push((sentMs.at(-1) ?? 0) - failedMs);
+      house.gate.called(0, undefined);
+    }
+    // Not with the next beat of each second, 800 ms later.
+    assert.ok(Math.min(...pauses) < 500, `${pauses} ms`);
   });
 });
