@@ -37,7 +37,7 @@ const CONNECTIONS = 64;
 /** Connections are open and caches warm again before anything is counted. */
 const LEAD_MS = 150;
 /** Other programs may have the machine for seconds. */
-const SILENCE_MS_MAX = 5_000;
+const SILENCE_MS_MAX = 10_000;
 
 /** Rejects when an answer has another status than is expected, or when nothing is answered. */
 export async function measureSlice(options: SliceOptions, sliceMs: number): Promise<Slice> {
@@ -53,6 +53,7 @@ export async function measureSlice(options: SliceOptions, sliceMs: number): Prom
     lead = traffic.take();
     const before = usedNow(options);
     await sleep(sliceMs);
+    await answered(traffic);
     taken = traffic.take();
     used = since(before, usedNow(options));
   } finally {
@@ -90,6 +91,12 @@ export async function warmUp(options: SliceOptions, requests: number): Promise<v
   } finally {
     await traffic.close();
   }
+}
+
+/** Resolves when there are more answers than `before`, or when it has waited long enough. */
+async function answered(traffic: Traffic, before = 0): Promise<void> {
+  const endMs = performance.now() + SILENCE_MS_MAX;
+  while (traffic.answers <= before && performance.now() < endMs) await sleep(20);
 }
 
 type Used = { readonly gatewayUs: number; readonly storeUs: number; readonly generatorUs: number };

@@ -82,7 +82,7 @@ function refusalRows(report: Report): string[][] {
   const admitted = report.refusals.find(({ name }) => name === "admitted")?.slice;
   const rows = report.refusals.map(({ title, slice }) => [
     ...[title, slice.gatewayUs.toFixed(1), slice.sumUs.toFixed(1)],
-    times(slice.sumUs, admitted?.sumUs),
+    admitted === undefined ? "" : (slice.sumUs / admitted.sumUs).toFixed(2),
     ...[slice.p50Ms.toFixed(2), slice.p99Ms.toFixed(2), count(slice.requestsPerSecond)],
     slice.commandsPerSecond.toFixed(1),
   ]);
