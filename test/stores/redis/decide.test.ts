@@ -1,10 +1,12 @@
+import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { DECIDE } from "../../../src/stores/redis/decide-call.ts";
+import { DECIDE, decideArguments, readVerdicts } from "../../../src/stores/redis/decide-call.ts";
+import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { play } from "./decide-play.ts";
-import { sequence } from "./decide-sequences.ts";
+import { DAY, sequence } from "./decide-sequences.ts";
 
 const SEQUENCES = Number(process.env.TOLLGATE_SEQUENCES ?? 1_000);
 
@@ -23,5 +25,42 @@ describe("decide.lua", () => {
       fc.asyncProperty(sequence, (run) => play(redis, run)),
       { numRuns: SEQUENCES },
     );
+  });
+
+  it("knows the month of each day as the calendar does, around leap years and a century without one", async () => {
+    const limits = [{ window: "month", limit: 1 }] as const;
+    // The second one is refused, and so the script tells when the month ends.
+    const asks = [{ key: "t:{0}:e:month", ask: { limits, bans: DEFAULT_BANS, units: 2 } }];
+    const days: Date[] = [];
+    for (const [from, to] of [
+      [2027, 2029],
+      [2099, 2101],
+      [2399, 2401],
+    ] as const) {
+      for (let atMs = Date.UTC(from, 0); atMs < Date.UTC(to, 0); atMs += DAY) {
+        days.push(new Date(atMs));
+      }
+    }
+    const pipeline = redis.pipeline();
+    for (const day of days) {
+      const argv = decideArguments(asks, day.getTime());
+      pipeline
+        .call("evalsha", DECIDE.sha, ...argv)
+        .hget("t:{0}:e:month", "M")
+        .del("t:{0}:e:month");
+    }
+    const replies = (await pipeline.exec()) ?? [];
+    for (const [i, day] of days.entries()) {
+      const [error, reply] = replies[3 * i] ?? [];
+      assert.ifError(error ?? null);
+      const [year, month] = [day.getUTCFullYear(), day.getUTCMonth()];
+      const startMs = Number(String(replies[3 * i + 1]?.[1]).split(" ")[0]);
+      const resetMs = readVerdicts(asks, reply)[0]?.windows[0]?.resetMs;
+      assert.deepEqual(
+        [startMs, resetMs],
+        [Date.UTC(year, month), Date.UTC(year, month + 1)],
+        `${day}`,
+      );
+    }
   });
 });

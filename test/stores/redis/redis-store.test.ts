@@ -89,6 +89,20 @@ describe("an account in Redis", () => {
     assert.ok((await redis.pttl(accountKey("tg", account("struck")))) > 9 * 86_400_000);
   });
 
+  it("lives until its ban is forgotten, where that is longer than its windows", async () => {
+    const clock = clockAt(NOON);
+    const { store } = await openHere({ now: clock.now });
+    const limits = [{ window: "minute", limit: 1 }] as const;
+    const bans = { ...DEFAULT_BANS, strikes: 1, forgetAfterMs: 10 * 86_400_000 };
+    for (let i = 0; i < 3; i++) {
+      await spend(store, account("banned"), { limits, bans, units: 1 });
+      clock.by(1_001);
+    }
+    const key = accountKey("tg", account("banned"));
+    assert.equal((await store.peek(account("banned"), { limits, bans })).ban?.offences, 1);
+    assert.ok((await redis.pttl(key)) > 10 * 86_400_000);
+  });
+
   it("loses the windows of operations that are over with the next write", async () => {
     const clock = clockAt(NOON);
     const { store } = await openHere({ now: clock.now });
