@@ -117,6 +117,17 @@ describe("a connection", () => {
     expect([last.line.writableEnded, last.connection.idle]).toEqual([true, false]);
   });
 
+  it("has nobody to tell that the client takes more where no request is under way", () => {
+    const { server, line } = keeping();
+    line.emit("drain");
+    line.receive(GET);
+    server.answer();
+    line.emit("drain");
+    line.receive(GET);
+    server.answer();
+    expect(server.seen).toHaveLength(2);
+  });
+
   it("tells its answer once that it closed, and its server", async () => {
     const { server, line } = keeping();
     line.receive(GET);
