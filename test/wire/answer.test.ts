@@ -143,6 +143,15 @@ describe("an answer", () => {
     expect(cut(OLD, ["Content-Length", "5"])).toBe(false);
     expect(cut(undefined, [])).toBe(false);
     expect(cut(undefined, ["Content-Length", "5"])).toBe(false);
+    expect(cut("HEAD / HTTP/1.0\r\n\r\n", [])).toBe(false);
+    const none = answerTo(OLD);
+    none.answer.cut();
+    expect([none.line.destroyed, none.line.reset]).toEqual([true, true]);
+    const takenBack = answerTo(OLD);
+    takenBack.answer.writeHead(204, []);
+    takenBack.answer.takeBackHead();
+    takenBack.answer.cut();
+    expect([takenBack.line.destroyed, takenBack.line.reset]).toEqual([true, true]);
     const { line, answer } = answerTo(OLD);
     Object.assign(line, { encrypted: true });
     answer.writeHead(200, []);
