@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
@@ -104,5 +104,32 @@ describe("days of the memory store", () => {
     const next = await open();
     await assert.rejects(rows(next), /2026-10-30\.jsonl:2 is damaged/);
     await next.close();
+  });
+
+  it("stop the start where their file cannot be read, and keep it", async () => {
+    const file = join(folder, "state.history", "2026-10-30.jsonl");
+    await mkdir(file, { recursive: true });
+    await assert.rejects(open(), (error: Error) => {
+      return error.message.startsWith(`Cannot read the history ${file}: `);
+    });
+    assert.deepEqual(await files(), ["2026-10-30.jsonl"]);
+  });
+
+  it("take no line whose names or counts are none", async () => {
+    const file = join(folder, "state.history", "2026-10-30.jsonl");
+    await mkdir(join(folder, "state.history"));
+    const good = { environment: "production", account: "a", admitted: 1, units: 2, refused: 0 };
+    const texts = ["{", "null", "7", JSON.stringify({ ...good, admitted: undefined })];
+    for (const wrong of [{ units: -1 }, { refused: 0.5 }, { admitted: "1" }, { account: 7 }]) {
+      texts.push(JSON.stringify({ ...good, ...wrong }));
+    }
+    for (const text of [...texts, JSON.stringify({ ...good, environment: undefined })]) {
+      await writeFile(file, `${JSON.stringify(good)}\n${text}\n`);
+      await assert.rejects(open(), /2026-10-30\.jsonl:2 is damaged/, text);
+    }
+    await writeFile(file, `${JSON.stringify(good)}\n\n`);
+    const store = await open();
+    assert.deepEqual(await rows(store), [["2026-10-30", 2]]);
+    await store.close();
   });
 });

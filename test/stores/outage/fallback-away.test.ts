@@ -99,7 +99,7 @@ describe("the store that stays away", () => {
 });
 
 describe("a store that is away when the gateway starts", () => {
-  it("is told with its reason, in words that come once", async () => {
+  it("is told with its reason, in words that come once, and found when it comes", async () => {
     await proxy.refuse();
     await using house = await openFallback(proxy);
     await eventually(() => assert.deepEqual(house.changes(), ["store_away"]));
@@ -107,6 +107,9 @@ describe("a store that is away when the gateway starts", () => {
     assert.match(why, /^Redis cannot be reached: /);
     assert.equal(why.split("Redis").length - 1, 1, why);
     assert.equal(house.gate.health().why, why);
+    await proxy.listen();
+    await eventually(() => assert.deepEqual(house.changes(), ["store_away", "store_back"]));
+    assert.deepEqual(house.gate.health(), { ok: true });
   });
 });
 

@@ -55,6 +55,7 @@ describe("what was admitted here", () => {
     assert.equal(await admit(house.store, 1), 1);
     await eventually(async () => assert.equal((await counted(redis)).d, 5));
     assert.deepEqual(house.changes(), [], "three failures are no absence");
+    assert.deepEqual(house.told, [], "nothing is uncertain");
   });
 
   it("counts twice at most where a call ran and its answer was lost, and is told", async () => {
