@@ -24,7 +24,7 @@ function verdict(nowMs: number, used: readonly [number, number], more: Partial<V
   return { nowMs, windows, ...rest, ...more };
 }
 
-/** What is known since noon: 7 in the minute and 40 in the day, unless said otherwise. */
+/** An account known since noon: 7 in the minute and 40 in the day, unless said otherwise. */
 function knownOf(more: Partial<Verdict> = {}) {
   const trip = { sentMs: 1, receivedMs: 2, nowMs: NOON };
   return remember(ask(), verdict(NOON, [7, 40], more), trip);
