@@ -84,11 +84,17 @@ function readLine(line: string, place: string): CountedAccount {
   } catch {
     // Told below, with the place.
   }
-  const { environment, account, admitted, units, refused } = value ?? {};
+  const { environment, account, admitted, units, refused, ...others } = value ?? {};
   const counts = [admitted, units, refused];
   const isNamed = typeof environment === "string" && typeof account === "string";
   if (!isNamed || !counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0)) {
     throw new Error(`Cannot read the history: ${place} is damaged. Repair the line, or remove it`);
+  }
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) {
+    throw new Error(
+      `Cannot read the history: ${place} has ${JSON.stringify(unknown.slice(0, 40))}, which this version does not know. Run the version that wrote it, or a later one`,
+    );
   }
   return { environment, account, admitted, units, refused } as CountedAccount;
 }
