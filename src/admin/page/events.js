@@ -1,7 +1,7 @@
 import { badge, el, fill, heading, table } from "./elements.js";
 import { count, time } from "./format.js";
 
-const BAD = new Set(["ban", "upstream_down", "store_away", "config_refused"]);
+const BAD = new Set(["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused"]);
 const GOOD = new Set(["ban_lifted", "upstream_up", "store_back", "config_reloaded"]);
 /** Members that have a place of their own, or say nothing to people. */
 const PLACED = [

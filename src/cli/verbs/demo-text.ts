@@ -24,7 +24,7 @@ export function demoText(shown: Shown, terminal: Terminal): string {
     return [name, `${started.urls[name]}${routes.basePath}`, `in front of ${upstreams.join(", ")}`];
   });
   if (started.adminUrl !== undefined) {
-    places.push(["admin", started.adminUrl, "/readyz, /metrics, /api"]);
+    places.push(["admin", started.adminUrl, "/ is a page to watch it; /readyz, /metrics, /api"]);
   }
   places.push(["data", dataFolder, "keys (digests only), counters, bans, animals"]);
   const widths = [0, 1].map((i) => Math.max(...places.map((row) => row[i]?.length ?? 0)));

@@ -1,4 +1,4 @@
-import { rm, writeFile } from "node:fs/promises";
+import { open, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { makeFolder } from "../../config/file/make-folder.ts";
 import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
@@ -57,7 +57,14 @@ async function upstreamOf(call: Call, terminal: Terminal): Promise<string | unde
 async function writeNew(file: string, text: string): Promise<string | undefined> {
   try {
     await makeFolder(dirname(file));
-    await writeFile(file, text, { flag: "wx" });
+    await using created = await open(file, "wx");
+    try {
+      await created.writeFile(text);
+    } catch (error) {
+      // Half a file, or an empty one on a full disk, would stand in the way of the next try.
+      await rm(file, { force: true });
+      throw error;
+    }
     return undefined;
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : undefined;

@@ -18,6 +18,15 @@ import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway, Served } from "../exchange/served.ts";
 import type { Caller } from "./identify.ts";
 
+/** Has the answer say by which windows the caller is limited, where the configuration asks for it. */
+export function announcePolicy(
+  { rateLimitFields }: Pick<Served, "rateLimitFields">,
+  exchange: Exchange,
+  { limits }: Pick<Caller, "limits">,
+): void {
+  if (rateLimitFields === "policy") exchange.announce(policyField(limits));
+}
+
 /**
  * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). The
  * exchange learns the decision and the charge, and where the account stands.
@@ -28,7 +37,7 @@ export function spend(
   consumer: Caller,
   exchange: Exchange,
 ): Judged<Standing> | Promise<Judged<Standing>> {
-  if (served.rateLimitFields === "policy") exchange.announce(policyField(consumer.limits));
+  announcePolicy(served, exchange, consumer);
   if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.plan}`);
   const bounds = served.planBounds.get(consumer.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;

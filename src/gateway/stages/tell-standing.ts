@@ -9,6 +9,7 @@ import type { Exchange } from "../exchange/exchange.ts";
 import type { Gateway, Served } from "../exchange/served.ts";
 import type { Caller } from "./identify.ts";
 import { sendRefusal } from "./reply.ts";
+import { announcePolicy } from "./spend.ts";
 
 const READS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
@@ -28,6 +29,7 @@ export async function tellStanding(
   caller: Caller,
 ): Promise<void> {
   const { limits, owner, account, plan, environment } = caller;
+  announcePolicy(served, exchange, caller);
   if (limits.length === 0) {
     return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
   }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -67,4 +68,20 @@ describe("init", () => {
       assert.ok(!existsSync(other), upstream);
     }
   });
+
+  it.runIf(process.platform === "linux")(
+    "leaves no half of a file where it cannot be written whole",
+    async () => {
+      await using folder = await openFolder();
+      const file = join(folder.path, "tollgate.yaml");
+      const node = join(import.meta.dirname, "../../../node_modules/.bin/node");
+      const main = join(import.meta.dirname, "../../../src/main.ts");
+      // Under this limit a file can be made, and nothing be written to it, as on a full disk.
+      const script = `trap "" XFSZ; ulimit -f 0; exec "${node}" "${main}" init --yes --config "${file}"`;
+      const { status, stderr } = spawnSync("bash", ["-c", script], { encoding: "utf8" });
+      assert.equal(status, 1, stderr);
+      assert.match(stderr, /^Cannot write .*tollgate\.yaml: the system says EFBIG$/m);
+      assert.equal(existsSync(file), false);
+    },
+  );
 });

@@ -27,6 +27,16 @@ describe("standing", () => {
     await house.law();
   });
 
+  it("names the windows in RateLimit-Policy, as an answer of the backend does", async () => {
+    const config = { rateLimitFields: "policy", plans: { free: { minute: 60 } } };
+    await using house = await openHouse({ ...OPTIONS, config });
+    const { key } = await house.issue();
+    for (const path of ["/v1/pets", PATH]) {
+      const answer = await ask(house.port, { key, path });
+      assert.equal(onlyValue(answer, "RateLimit-Policy"), '"minute";q=60;w=60');
+    }
+  });
+
   it("answers an account that is limited, and one that is banned", async () => {
     const bans = { strikes: 1, grace: "0s" };
     let nowMs = NOON;
