@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
 import { askedLimits } from "../../../src/core/quota/windows.ts";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { DECIDE } from "../../../src/stores/redis/decide-call.ts";
+import { DECIDE, decideArguments } from "../../../src/stores/redis/decide-call.ts";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
@@ -155,6 +155,18 @@ describe("an account in Redis", () => {
       told.map(({ level, message }) => [level, message]),
       [["warn", "counter_repaired"]],
     );
+  });
+
+  it("that a user of Redis may not read is left as it is", async () => {
+    const { store } = await openHere();
+    const key = accountKey("tg", account("unread"));
+    await spend(store, account("unread"), perDay(1));
+    const stored = await redis.hgetall(key);
+    await redis.call("ACL", "SETUSER", "blind", "on", ">secret", "allkeys", "+@all", "-hgetall");
+    const blind = await server.client({ username: "blind", password: "secret" });
+    const ask = decideArguments([{ key, ask: perDay(1) }], -1);
+    await assert.rejects(blind.call("eval", DECIDE.text, ...ask), /permission|can't run|NOPERM/);
+    assert.deepEqual(await redis.hgetall(key), stored);
   });
 
   it("is not spent twice when the clock of the store goes back", async () => {
