@@ -4,7 +4,7 @@ import { it } from "vitest";
 import { openBackend } from "../../support/gateway/backend.ts";
 import { openHouse } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openClient } from "../../support/wire/client.ts";
+import { openClient, requestBytes } from "../../support/wire/client.ts";
 
 const REQUESTS = 2_000;
 const STOPPED = "the client stopped reading";
@@ -60,4 +60,30 @@ it("forty clients that stop reading eject no backend, leave /readyz at 200 and a
   for (const client of clients) client.socket.destroy();
   const seen = backends.reduce((sum, backend) => sum + backend.seen.length, 0);
   assert.equal(seen, 40);
+});
+
+it("bytes that wait for a slow reader are its own when others are answered meanwhile", async () => {
+  await using house = await openHouse();
+  const bytes = 8 * 1024 ** 2;
+  house.backend.answer(({ target }, response) => {
+    response.end(Buffer.alloc(bytes, target.endsWith("slow") ? "s" : "o"));
+  });
+  const { key } = await house.issue({ plan: "business" });
+  await using slow = await openClient(house.port);
+  slow.socket.pause();
+  slow.write(requestBytes({ key, path: "/v1/pets?slow" }));
+  await eventually(() => house.backend.seen.length === 1);
+  for (let i = 0; i < 3; i++) {
+    const other = await (await house.ask(key, "/v1/pets?other")).text();
+    assert.ok(other === "o".repeat(bytes), "another one's bytes");
+  }
+  slow.socket.resume();
+  const [answer] = await slow.responses(["GET"], 60_000);
+  assert.equal(answer?.body.length, bytes);
+  assert.equal(
+    answer?.body.findIndex((byte) => byte !== 0x73),
+    -1,
+    "a byte of another answer",
+  );
+  await house.law();
 });
