@@ -150,6 +150,8 @@ test("more connections than limits.connections are closed unanswered, and one th
   await using third = await openClient(house.port);
   await third.ended;
   assert.equal(third.waiting().length, 0);
+  const told = house.said.some(({ msg }) => msg === "connections_limited");
+  assert.equal(told, false, "the open files suffice");
   first.socket.destroy();
   await eventually(async () => assert.equal((await ask(house.port, { key })).status, 200));
   assert.equal((await second.ask({ key })).status, 200);

@@ -169,6 +169,17 @@ describe("an account in Redis", () => {
     assert.deepEqual(await redis.hgetall(key), stored);
   });
 
+  it("is decided by the clock of Redis, to the millisecond", async () => {
+    const { store } = await openHere();
+    const timeMs = async () => {
+      const [seconds, micros] = (await redis.time()).map(Number) as [number, number];
+      return seconds * 1_000 + Math.floor(micros / 1_000);
+    };
+    const beforeMs = await timeMs();
+    const { nowMs } = (await spend(store, account("now"), perDay(5))).verdict;
+    assert.ok(beforeMs <= nowMs && nowMs <= (await timeMs()), `${beforeMs}, decided at ${nowMs}`);
+  });
+
   it("is not spent twice when the clock of the store goes back", async () => {
     const clock = clockAt(NOON + 60_000);
     const { store } = await openHere({ now: clock.now });
