@@ -19,6 +19,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
   "src/gateway/upstreams": ["test/gateway/upstreams/*.test.ts"],
   "src/wire": [
     "test/wire/{head,body,framing,field-lines,kept-bytes,piece-buffers,reasons,step}.test.ts",
+    "test/wire/outgoing-request.test.ts",
     "test/wire/{answer,chunks,time,pipelining,server-connection}.test.ts",
     "test/wire/{response,connection,socket}.test.ts",
   ],

@@ -60,6 +60,12 @@ describe("bytes that are kept", () => {
     expect(kept.bytes).toBe(bytes);
   });
 
+  it("take room for themselves alone, wherever they stood", () => {
+    const kept = new KeptBytes();
+    kept.append(Buffer.alloc(2_000), 1_000, 1_001);
+    expect(kept.bytes.length).toBeLessThan(10);
+  });
+
   it("are forgotten, with their buffer", () => {
     const kept = new KeptBytes();
     kept.append(Buffer.from("abc"), 0, 3);

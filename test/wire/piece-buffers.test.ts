@@ -29,6 +29,12 @@ it("a large piece that was taken back is the next one's, and no other", () => {
   assert.ok(next.every((byte) => byte === 0x63) && held.every((byte) => byte === 0x62));
 });
 
+it("pieces from 32 to 64 KiB are taken back", () => {
+  for (const size of [32_768, KIB_64]) {
+    assert.ok(takeBack(copyOf(filled(size, "a"), 0, size)), `${size} bytes`);
+  }
+});
+
 it("pieces that are small, too large, or of others are not taken back", () => {
   for (const size of [1, 32_767, KIB_64 + 1]) {
     assert.equal(takeBack(copyOf(filled(size, "a"), 0, size)), false, `${size} bytes`);
