@@ -107,7 +107,7 @@ export class ServerConnection {
   /** Time has passed. To be called a few times a second, with a clock that never goes back. */
   tick(nowMs: number): void {
     if (this.#mode !== LINGERING && !this.#reads) return;
-    if (this.#mode === READING && this.#request === undefined) this.#noticeHead();
+    this.#noticeHead();
     if (this.#sinceMs === -1) this.#sinceMs = nowMs;
     const waitedMs = nowMs - this.#sinceMs;
     const { limits } = this.#handler;
@@ -131,8 +131,6 @@ export class ServerConnection {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    // Behind what is wrong nothing is kept; the answer to it is on its way.
-    if (this.#request?.wrong !== undefined && this.#mode === READING) return;
     if (this.#mode === LINGERING) {
       this.#bytesDiscarded += chunk.length;
       if (this.#bytesDiscarded > this.#handler.limits.lingerBytesMax) this.socket.destroy();

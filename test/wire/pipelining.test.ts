@@ -117,6 +117,13 @@ describe("a connection", () => {
     expect([last.line.writableEnded, last.connection.idle]).toEqual([true, false]);
   });
 
+  it("sends what answers bytes that are no request as latin1", () => {
+    const { server, line } = keeping();
+    server.answerTo = () => "HTTP/1.1 400 \xe9\r\n\r\n";
+    line.receive("\0");
+    expect(line.sent).toBe("HTTP/1.1 400 \xe9\r\n\r\n");
+  });
+
   it("has nobody to tell that the client takes more where no request is under way", () => {
     const { server, line } = keeping();
     line.emit("drain");

@@ -131,6 +131,31 @@ describe("a client that is gone", () => {
     });
   }
 
+  it("is noticed at once where it takes no more of its answer", async () => {
+    const server = waiting(GET);
+    server.line.stuck = true;
+    server.answers[0]!.writeHead(200, []);
+    server.answers[0]!.write(Buffer.from("some"));
+    server.line.push(null);
+    server.line.resume();
+    await settled();
+    expect([server.line.destroyed, server.closed]).toEqual([true, 1]);
+  });
+
+  it("that has said all gets an answer that was all written before", async () => {
+    const server = waiting(GET);
+    server.line.stuck = true;
+    server.answer();
+    server.line.push(null);
+    server.line.resume();
+    await settled();
+    expect(server.line.destroyed).toBe(false);
+    server.line.release();
+    await settled();
+    expect([server.line.writableEnded, server.closed]).toEqual([true, 1]);
+    expect(server.line.sent).toMatch(OK);
+  });
+
   it("is noticed in the middle of its body", async () => {
     const server = waiting(`${POST}he`);
     server.line.destroy(new Error("ECONNRESET"));
@@ -223,7 +248,7 @@ describe("a body", () => {
     server.line.receive(`${POST}he`);
     expect(server.line.sent).toMatch(OK);
     server.line.receive(`llo${GET}`);
-    expect(targets(server)).toEqual(["/a"]);
+    expect(server.seen.map(({ head }) => head.slice(0, 2))).toEqual([["GET", "/a"]]);
   });
 
   it("that turns out wrong is told once, with the data ahead of it, and answered", () => {
@@ -247,6 +272,7 @@ describe("a body", () => {
     expect(server.line.writableEnded).toBe(false);
     server.line.receive(`zz\r\n${GET}`);
     expect(server.line.writableEnded).toBe(true);
+    expect(server.line.sent).toMatch(OK);
     expect(server.answers).toHaveLength(1);
   });
 

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { LIMITS, Server, settled, waiting } from "./client-bytes.ts";
 
@@ -75,6 +76,19 @@ describe("time", () => {
     expect([broken, server.line.destroyed]).toEqual([1, false]);
   });
 
+  it("lets go of the bytes that waited in a body that was not taken in time", () => {
+    const server = new Server({ limits: { aheadBytesMax: 2 } });
+    let broken = 0;
+    server.onRequest = () => {};
+    server.onBroken = () => {
+      broken += 1;
+    };
+    server.line.receive(`${POST}he`);
+    expect([server.line.isPaused(), server.connection.bytesAhead]).toEqual([true, 2]);
+    for (const nowMs of [0, requestTimeoutMs]) server.connection.tick(nowMs);
+    expect([broken, server.line.isPaused(), server.connection.bytesAhead]).toEqual([1, false, 0]);
+  });
+
   it("ends the wait behind the last answer", () => {
     const server = new Server();
     server.line.receive("x\r\n");
@@ -120,6 +134,17 @@ describe("an upgrade", () => {
       expect([server.line.destroyed, server.line.writableEnded]).toEqual([false, false]);
     });
   }
+
+  it("gives it away paused, also where it waited behind another request", () => {
+    const server = waiting(`${GET}${GET}frames`);
+    let socket: Socket | undefined;
+    server.onRequest = () => {
+      socket = server.connection.takeOver();
+    };
+    server.answer();
+    expect([socket?.isPaused(), server.connection.bytesAhead]).toEqual([true, 0]);
+    expect(String(socket?.read())).toBe("frames");
+  });
 
   it("gives it away where nothing waits", async () => {
     const server = waiting(GET);
