@@ -41,7 +41,8 @@ local out, n = { now }, 1
 -- Builds what decides any account: only where a batch has one that charge.lua leaves.
 local function decider()
   local bans = ARGV[2] ~= ''
-  local need, within, grace, forget_after, keep, observe = 0, 0, 0, 0, 0, false
+  local need, within, grace, observe
+  local forget_after, keep = 0, 0
   if bans then
     local a, b, c, d, e = match(ARGV[2], '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
     need, within, grace, forget_after = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
@@ -220,7 +221,7 @@ local function decider()
     -- strike().
     local last = last_exhausted(fields, limits, count, cost)
     local left = units - granted
-    local earned, earned_how, earned_by = nil, 0, nil
+    local earned, earned_how, earned_by
     if left > 0 and not banned and last then
       if refused[last] == 0 then
         refused[last], changed[last] = now, true
