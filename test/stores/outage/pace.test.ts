@@ -1,19 +1,22 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, it } from "vitest";
+import { afterAll, describe, it } from "vitest";
 import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
 import type { SharedStore } from "../../../src/stores/redis/decider.ts";
 import { eventually } from "../../support/poll.ts";
-import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { openFallback, policyOf } from "./fallback-kit.ts";
 
-const { redis, proxy } = await proxiedRedisOfFile();
+const server = await startRedis();
+const redis = await server.client();
+afterAll(() => server.close());
 
-/** Notes when each heartbeat goes out, on performance.now(). */
-function watched(sentMs: number[]) {
+/** Notes when each heartbeat of a gateway goes out, on performance.now(). */
+function watched(sentMs: number[], prefix: string) {
   return ({ link, ...shared }: SharedStore): SharedStore => {
     const send: typeof link.send = (key, name, args) => {
-      if (key === "tg:{0}:gateways" && name === "evalsha") sentMs.push(performance.now());
+      if (key === `${prefix}:{0}:gateways` && name === "evalsha") sentMs.push(performance.now());
       return link.send(key, name, args);
     };
     const watching = { ...link, clustered: link.clustered, tried: link.tried, send };
@@ -26,12 +29,19 @@ const pausesIn = (sentMs: readonly number[]) => {
   return sentMs.slice(1).map((ms, i) => ms - (sentMs[i] as number));
 };
 
-describe("the heartbeat", () => {
+// Each with a prefix and a way to Redis of its own: they wait for the clock, all at once.
+describe.concurrent("the heartbeat", () => {
   it("is each second while the store is well, and each half a second while it does not answer", async () => {
     const sentMs: number[] = [];
+    const prefix = "pace";
+    await using proxy = await openTcpProxy(server);
     const policy = { storeTimeoutMs: 10_000 };
-    await using house = await openFallback(proxy, { policy, through: watched(sentMs) });
-    await eventually(() => sentMs.length >= 3, { withinMs: 20_000 });
+    await using house = await openFallback(proxy, {
+      policy,
+      prefix,
+      through: watched(sentMs, prefix),
+    });
+    await eventually(() => sentMs.length >= 2, { withinMs: 20_000 });
     const well = pausesIn(sentMs);
     // A timer is never early but for the millisecond that Node rounds.
     assert.ok(Math.min(...well) > 990, `${well} ms`);
@@ -47,12 +57,35 @@ describe("the heartbeat", () => {
     assert.ok(Math.min(...away) < 900, `${away} ms`);
   });
 
+  it("is waited for as long as a request is, where that is longer than half a second", async () => {
+    const sentMs: number[] = [];
+    const prefix = "patient";
+    await using proxy = await openTcpProxy(server);
+    const policy = { storeTimeoutMs: 30_000 };
+    await using house = await openFallback(proxy, {
+      policy,
+      prefix,
+      through: watched(sentMs, prefix),
+    });
+    proxy.behave({ answerLatencyMs: 700 });
+    sentMs.length = 0;
+    // The answers to two of them have been waited for by then.
+    await eventually(() => sentMs.length >= 3, { withinMs: 60_000 });
+    assert.deepEqual([house.changes(), house.gate.health()], [[], { ok: true }]);
+  });
+
   it("comes at once after a failure, since another gateway may wait for what this one owes", async () => {
     const sentMs: number[] = [];
+    const prefix = "soon";
+    await using proxy = await openTcpProxy(server);
     const policy = { storeTimeoutMs: 10_000 };
-    await using house = await openFallback(proxy, { policy, through: watched(sentMs) });
-    await using _other = await openFallback(proxy, { policy });
-    await eventually(async () => assert.equal(await redis.zcard("tg:{0}:gateways"), 2));
+    await using house = await openFallback(proxy, {
+      policy,
+      prefix,
+      through: watched(sentMs, prefix),
+    });
+    await using _other = await openFallback(proxy, { policy, prefix });
+    await eventually(async () => assert.equal(await redis.zcard(`${prefix}:{0}:gateways`), 2));
     const nextBeat = () => {
       const beats = sentMs.length;
       return eventually(() => sentMs.length > beats);
