@@ -28,6 +28,11 @@ async function refusal(text: string): Promise<string[]> {
 
 const GOOD = `{"id":"k_1","digest":"${"a".repeat(64)}","name":"","plan":"free","environment":"production","account":"k_1","scopes":[],"limits":{},"created":"2026-01-01T00:00:00.000Z"}`;
 
+/** The same in version 2, whose account has a record of its own. */
+const LONE = GOOD.replace('"plan":"free",', "")
+  .replace(',"limits":{}', "")
+  .replace("{", '{"version":2,');
+
 describe("A damaged file of keys", () => {
   it("is refused at the start, with each mistake at its place, and left as it was", async () => {
     const head = `{"version":1,"keys":[\n`;
@@ -36,6 +41,10 @@ describe("A damaged file of keys", () => {
       [`${head}${GOOD}`, /^2:\d+: .*ends too soon/],
       [`${head}${GOOD.slice(0, 40)}`, /^2:\d+: /],
       [`${head}${GOOD},\n]}\n`, /^3:1: .*a value was expected/],
+      [
+        `{"version":2,"keys":[\n${LONE}\n],"accounts":[\n]}\n`,
+        /^2:\d+: Cannot use keys\[0\]\.account: there is no record of this account: k_1/,
+      ],
       ["[]", /^1:1: Cannot use the file: it must be an object/],
       [
         `{"version":3,"keys":[]}`,
