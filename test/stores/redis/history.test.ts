@@ -39,6 +39,21 @@ describe("usage by day in Redis", () => {
     assert.deepEqual(await redis.hgetall(october), { 87: "51" });
   });
 
+  it("gives back refused requests that the store would not take, for another time", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    const refused = [{ name, day: TODAY, requests: 3 }];
+    await redis.script("FLUSH");
+    await redis.call("ACL", "SETUSER", "default", "-eval");
+    const left = await store.notes.addRefused(refused);
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    assert.deepEqual(left, refused);
+    assert.deepEqual(await store.notes.addRefused(left), []);
+    assert.deepEqual(await store.history([name], { from: TODAY, to: TODAY }), [
+      [{ day: TODAY, admitted: 0, units: 0, refused: 3 }],
+    ]);
+    await store.close();
+  });
+
   it("leaves with the time of the history after the end of its month", async () => {
     const store = await openAt(() => OCTOBER_30);
     await spend(store, name, perDay(10));
