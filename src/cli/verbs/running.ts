@@ -54,6 +54,12 @@ function statusText({ told, checks, hash, config }: Shown, terminal: Terminal): 
   return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${same}\n`;
 }
 
+/** Another way to reload, where the gateway could not be asked; one that refuses has said why. */
+function insteadOf(status: number | undefined): string {
+  if (status === 401) return `\n${OTHER_TOKEN}`;
+  return status === undefined || status === 403 ? `\n${INSTEAD}` : "";
+}
+
 type Reloading = { readonly hash: string };
 
 const INSTEAD = "Saving the file reloads it too, and so does SIGHUP to the process";
@@ -77,8 +83,7 @@ export const reload: Verb = {
       members: ["hash"],
     });
     if (!reloaded.ok) {
-      const instead = reloaded.status === 401 ? OTHER_TOKEN : INSTEAD;
-      return fail(terminal, FAILED, `${reloaded.message}\n${instead}`);
+      return fail(terminal, FAILED, `${reloaded.message}${insteadOf(reloaded.status)}`);
     }
     const { hash } = reloaded.value;
     if (call.flag("json")) return printJson(terminal, { hash });

@@ -65,6 +65,16 @@ test("an answer of any form is told in words", async () => {
   }
 });
 
+test("a gateway that refuses a reload says why, and no other way to do it is offered", async () => {
+  await using folder = await openFolder();
+  const message = "The old configuration stays in force: restart the gateway to change it";
+  const refusal = JSON.stringify({ code: "reload_refused", message, status: 409 });
+  await using gateway = await openStranger(refusal, 409);
+  const file = await writeConfig(folder, { admin: gateway.port });
+  const { status, err } = await runVerb(["reload", "--config", file]);
+  assert.deepEqual([status, err], [1, `${message}\n`]);
+});
+
 test("a gateway that has another token says so, and reload says what takes the new one over", async () => {
   await using folder = await openFolder();
   const refusal = '{"code":"token_invalid","message":"The admin token is not right","status":401}';
