@@ -99,6 +99,15 @@ describe("an answer", () => {
     expect(answer.headWritten).toBe(false);
   });
 
+  it("sends its fields and its last piece as latin1", () => {
+    const { line, answer } = answerTo();
+    answer.writeInterim(103, ["A", "\xe9"]);
+    answer.writeHead(200, ["A", "\xe8", "Content-Length", "1", ...DATED]);
+    answer.flush();
+    answer.end("\xea");
+    expect(line.sent.match(/[\x80-\xff]/g)).toEqual(["\xe9", "\xe8", "\xea"]);
+  });
+
   it("refuses a field that would end its line, and sends nothing of it", () => {
     const { line, answer } = answerTo();
     expect(() => answer.writeHead(200, ["X-A", "b\nX-B: c"])).toThrow(/cannot be sent/);
@@ -128,6 +137,7 @@ describe("an answer", () => {
     expect(answer.write(Buffer.from("more"))).toBe(true);
     answer.end("more");
     expect(line.sent).toBe(sent);
+    expect([line.destroyed, answer.isFlushed]).toEqual([false, true]);
   });
 
   it("is cut by a reset only where the end of the connection would end its body", () => {
@@ -268,18 +278,18 @@ describe("an answer", () => {
   it("knows its length and its date by their names alone, in any case", () => {
     const { line, answer } = answerTo();
     answer.writeHead(200, [
-      "X-Content-Leng",
-      "7",
-      "ETag",
-      "x",
-      "DATE",
-      "now",
       "content-LENGTH",
       "2",
+      "X-Content-Leng",
+      "7",
+      "X-A",
+      "1",
+      "DATE",
+      "now",
     ]);
     answer.end("ok");
     expect(line.sent).toBe(
-      "HTTP/1.1 200 OK\r\nX-Content-Leng: 7\r\nETag: x\r\nDATE: now\r\ncontent-LENGTH: 2\r\n\r\nok",
+      "HTTP/1.1 200 OK\r\ncontent-LENGTH: 2\r\nX-Content-Leng: 7\r\nX-A: 1\r\nDATE: now\r\n\r\nok",
     );
     const undated = answerTo();
     undated.answer.writeHead(200, ["ETag", "x", "Content-Length", "0"]);
