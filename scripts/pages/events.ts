@@ -10,7 +10,7 @@ ${madeFrom("src/telemetry/events.ts and log-events.ts")}
 
 ## Kinds
 
-An event is a line of the [log](log.md) with \`"msg":"event"\` and its \`kind\`. \`quota\` and \`ban\` are told by the
+An event is a line of the [log](log.md) with \`"msg":"event"\`, its \`kind\` and the \`gateway\` that tells it. \`quota\` and \`ban\` are told by the
 gateway whose request crossed the line, so once over all gateways, without a command to the store. \`key_…\`,
 \`account_changed\` and \`sunset\` are told by the gateway that is the first to set a marker in the store, so once over
 all that share one, whether a command, the admin API or somebody else made the change; changes from before the

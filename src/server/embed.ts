@@ -1,6 +1,7 @@
 import { mistakeLine } from "../config/file/place.ts";
 import { loadConfig } from "../config/load.ts";
 import { createLog } from "../telemetry/log.ts";
+import { GATEWAY } from "./process/gateway-name.ts";
 import type { Started } from "./process/started.ts";
 import { start as startGateway } from "./start.ts";
 
@@ -33,7 +34,7 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
         "Set workers: 1, or run `tollgate start`.",
     );
   }
-  const log = createLog({ write }, config.log.level);
+  const log = createLog({ write }, config.log.level, GATEWAY);
   for (const { message: why, ...place } of loaded.warnings) {
     log.warn("config_warning", { ...place, why });
   }

@@ -5,6 +5,7 @@ import { loadConfig } from "../config/load.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log.ts";
 import { type EndCause, EndSignals } from "./process/end-signals.ts";
+import { GATEWAY } from "./process/gateway-name.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import {
   DONE,
@@ -52,7 +53,7 @@ export async function serve(serving: Serving, surroundings: ProcessSurroundings)
     return fail(surroundings, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));
   }
   const pipe = formatted(openLogPipe(1), serving.format);
-  const log = createLog(pipe, loaded.config.log.level);
+  const log = createLog(pipe, loaded.config.log.level, GATEWAY);
   for (const { message: why, ...place } of loaded.warnings) {
     log.warn("config_warning", { ...place, why });
   }

@@ -137,8 +137,8 @@ export type Log = {
 
 export type EventListener = (kind: EventKind, details: Readonly<Record<string, unknown>>) => void;
 
-/** Writes JSON lines to `destination`; main.ts opens the one on stdout. */
-export function createLog(destination: DestinationStream, level: LogLevel): Log {
+/** Writes JSON lines to `destination`; main.ts opens the one on stdout. Events name the `gateway`. */
+export function createLog(destination: DestinationStream, level: LogLevel, gateway?: string): Log {
   const logger = pino(
     { level, base: null, formatters: { level: (label) => ({ level: label }) } },
     destination,
@@ -148,7 +148,7 @@ export function createLog(destination: DestinationStream, level: LogLevel): Log 
     (grade: Exclude<LogLevel, "silent">): Tell =>
     (event: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
       if (!isEvent(event)) return logger[grade](details, event as string);
-      logger[grade]({ kind: event, ...details }, "event");
+      logger[grade]({ kind: event, gateway, ...details }, "event");
       heard(event, details);
     };
   return {

@@ -3,6 +3,7 @@ import type { Config, Loaded } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import { createLog, type Log, type LogEvent } from "../../telemetry/log.ts";
 import type { Recall } from "../../telemetry/recall.ts";
+import { GATEWAY } from "../process/gateway-name.ts";
 import { startProcess, type WorkerGateway } from "../process/gateway-process.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
 import {
@@ -82,7 +83,7 @@ class Service {
   }
 
   async #start(config: Config): Promise<void> {
-    const log = numbered(createLog(this.#pipe, config.log.level), this.#channel);
+    const log = numbered(createLog(this.#pipe, config.log.level, GATEWAY), this.#channel);
     this.#log = log;
     this.#config = config;
     const load = async (): Promise<Loaded> => {
