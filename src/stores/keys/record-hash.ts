@@ -41,8 +41,13 @@ export class RecordHash {
   }
 
   async mark(): Promise<Mark> {
-    const [version, fields] = await Promise.all([this.version(), this.#ask("hlen", [])]);
-    return { version, fields: Number(fields) };
+    for (let tried = 1; ; tried++) {
+      const length = () => this.#ask("hlen", []);
+      const asked = Promise.all([this.version(), length(), this.version()]);
+      const [version, fields, after] = await asked;
+      // A change between the two would look like a record that somebody deleted by hand.
+      if (version === after || tried === TRIES_MAX) return { version, fields: Number(fields) };
+    }
   }
 
   async some(names: readonly string[]): Promise<readonly (string | null)[]> {
