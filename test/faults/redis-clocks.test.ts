@@ -9,6 +9,7 @@ import {
   changes,
   dayUsed,
   metric,
+  openHouseBehind,
   openRedisHouse,
   readyWithin,
   startLoad,
@@ -99,7 +100,7 @@ describe("2.1 CLIENT PAUSE / BUSY script", () => {
   ];
   for (const { how, hold, uncharged } of holds) {
     it(`(${how}) is an absence like any other: answers go on, and none is charged twice`, async (t) => {
-      await using house = await openRedisHouse(server);
+      await using house = await openHouseBehind(server);
       const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 100_000 } });
       const load = startLoad(house, [key], 200);
       await eventually(() => load.told.length > 50);
@@ -122,7 +123,7 @@ describe("2.1 CLIENT PAUSE / BUSY script", () => {
 
 describe("2.4 Event-loop stall: one that Redis has no part in", () => {
   it("raises no alarm: every answer is the store's", async () => {
-    await using house = await openRedisHouse(server);
+    await using house = await openHouseBehind(server);
     const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 100_000 } });
     await askTimed(house, key);
     const held = new Int32Array(new SharedArrayBuffer(4));
