@@ -1,5 +1,6 @@
 import { findKeys, pickKey } from "./find.ts";
-import { BASE62, digestKey, formKey } from "./key.ts";
+import { FEW_RECORDS, freshId, type TakenIds, takenIds } from "./fresh-ids.ts";
+import { digestKey, formKey } from "./key.ts";
 import {
   accountIsKey,
   clashWith,
@@ -246,7 +247,7 @@ export function replaced<T extends { readonly id: string }>(
   list: readonly T[],
   by: readonly T[],
 ): readonly T[] {
-  if (by.length <= FEW && isIndexed(list)) {
+  if (by.length <= FEW_RECORDS && isIndexed(list)) {
     const changed = [...list];
     for (const record of by) {
       const old = byId(list, record.id);
@@ -258,28 +259,6 @@ export function replaced<T extends { readonly id: string }>(
   return list.map((record) => fresh.get(record.id) ?? record);
 }
 
-/** Ids that a new one must not be: it is told of those that come, too. */
-export type TakenIds = { has(id: string): boolean; add(id: string): void };
-
-/** So many records are looked for one by one; more of them are put into a set. */
-const FEW = 8;
-
-/** Ids of keys and accounts: a new id is none of them, so an ID means one thing. */
-function takenIds({ keys, accounts }: Records, count: number): TakenIds {
-  const taken = new Set<string>();
-  if (count > FEW && !(isIndexed(keys) && isIndexed(accounts))) {
-    for (const { id } of keys) taken.add(id);
-    for (const { id } of accounts) taken.add(id);
-    return taken;
-  }
-  return {
-    has: (id) => {
-      return taken.has(id) || byId(keys, id) !== undefined || byId(accounts, id) !== undefined;
-    },
-    add: (id) => taken.add(id),
-  };
-}
-
 function make(
   template: Omit<KeyRecord, "id" | "digest">,
   tag: string,
@@ -289,19 +268,4 @@ function make(
   const id = freshId("k_", ring, taken);
   const key = formKey(ring.keyPrefix, tag, ring.random);
   return { key, record: { id, digest: digestKey(key), ...template } };
-}
-
-/** 12 base62 characters: 71 random bits, so ids tell nothing and do not meet. */
-export function freshId(
-  start: "k_" | "a_",
-  { random }: Pick<Keyring, "random">,
-  taken: TakenIds,
-): string {
-  let id: string;
-  do {
-    id = start;
-    for (let i = 0; i < 12; i++) id += BASE62[random(BASE62.length)];
-  } while (taken.has(id));
-  taken.add(id);
-  return id;
 }

@@ -1,6 +1,6 @@
 import { setImmediate as breathe } from "node:timers/promises";
+import { freshId, type TakenIds } from "../../core/keys/fresh-ids.ts";
 import { digestKey, type ForeignShape, judgeToken } from "../../core/keys/key.ts";
-import { freshId, type TakenIds } from "../../core/keys/keyring.ts";
 import {
   type Edited,
   type Keyring,
