@@ -58,11 +58,12 @@ export class Connection implements SocketEvents {
   #connectTimer: NodeJS.Timeout | undefined;
   #request: OutgoingRequest | undefined;
   #handler: ConnectionHandler | undefined;
-  /** Counts requests, and ends of them: tells a callback's caller that it is not the same any more. */
-  #turn = 0;
   /** The head, until its first byte goes out: with the body's first piece, where there is a body. */
-  #heldHead = "";
-  /** Bytes of the body that are still to come; Infinity for a chunked one, -1 for none. */
+  #heldHead: string | undefined;
+  /**
+   * Bytes of the body that are still to come; Infinity for a chunked one. -1 for none: so it is
+   * wherever there is no connection.
+   */
   #bodyLeft = -1;
   #receiving = false;
   #answered = 0;
@@ -90,46 +91,43 @@ export class Connection implements SocketEvents {
    */
   send(request: OutgoingRequest, handler: ConnectionHandler): void {
     this.#heldHead = headOf(request);
-    this.#turn += 1;
     this.#request = request;
     this.#handler = handler;
     this.#receiving = false;
-    if (this.#socket !== undefined && this.#options.elapsed() >= this.#idleUntilMs) this.#leave();
+    if (this.#options.elapsed() >= this.#idleUntilMs) this.#drop();
     if (this.#socket === undefined) this.#connect();
     else this.#start();
   }
 
   /** A piece of the body, from `onStart` on. False where no more should come before `onDrain`. */
   write(piece: Buffer): boolean {
-    const socket = this.#socket;
-    if (socket === undefined || this.#bodyLeft === -1 || piece.length === 0) return true;
+    if (this.#bodyLeft === -1 || piece.length === 0) return true;
     if (piece.length > this.#bodyLeft) {
       this.#lose("misframed", "the body is longer than its Content-Length");
       return true;
     }
     this.#bodyLeft -= piece.length;
-    const chunked = this.#request?.body === "chunked";
-    const takesMore = writePiece(socket, this.#heldHead, piece, chunked);
+    const chunked = this.#bodyLeft === Number.POSITIVE_INFINITY;
+    const takesMore = writePiece(this.#socket as Socket, this.#heldHead ?? "", piece, chunked);
     this.#sending();
     return takesMore;
   }
 
   /** The body is whole. */
   end(): void {
-    const socket = this.#socket;
-    if (socket === undefined || this.#bodyLeft === -1) return;
+    if (this.#bodyLeft === -1) return;
+    const socket = this.#socket as Socket;
     if (this.#bodyLeft === Number.POSITIVE_INFINITY) {
-      socket.write(this.#heldHead + LAST_CHUNK, "latin1");
+      socket.write((this.#heldHead ?? "") + LAST_CHUNK, "latin1");
     } else if (this.#bodyLeft > 0) {
       this.#lose("misframed", "the body is shorter than its Content-Length");
       return;
-    } else if (this.#heldHead !== "") {
+    } else if (this.#heldHead !== undefined) {
       socket.write(this.#heldHead, "latin1");
     }
-    const turn = this.#turn;
     this.#bodyLeft = -1;
     this.#sending();
-    if (turn === this.#turn) this.#handler?.onSent();
+    if (socket === this.#socket) this.#handler?.onSent();
   }
 
   /** Reads no more of the response until `resume`; the rest of one read may still come. */
@@ -174,14 +172,14 @@ export class Connection implements SocketEvents {
       this.#drop();
       return;
     }
-    const turn = this.#turn;
     if (!this.#receiving) {
       this.#receiving = true;
       handler.onReceiving();
     }
     const reader = this.#reader;
     let at = 0;
-    while (turn === this.#turn) {
+    // A callback may have ended this connection, and begun the next.
+    while (socket === this.#socket) {
       const step = reader.step(bytes, at, size);
       at = reader.at;
       switch (step) {
@@ -198,7 +196,7 @@ export class Connection implements SocketEvents {
           handler.onReadEnd();
           return;
         case "end":
-          this.#finish(handler, at < size);
+          this.#finish(size - at);
           return;
         case "wrong":
           this.#lose("invalid", reader.wrong as ResponseWrong);
@@ -213,8 +211,7 @@ export class Connection implements SocketEvents {
 
   onEnd(socket: Socket): void {
     if (socket !== this.#socket) return;
-    const handler = this.#handler;
-    if (handler !== undefined && this.#reader.untilClose) this.#finish(handler, true);
+    if (this.#reader.untilClose) this.#finish(0);
     else this.#ended("closed");
   }
 
@@ -233,27 +230,26 @@ export class Connection implements SocketEvents {
     const { method, body } = this.#request as OutgoingRequest;
     this.#bodyLeft = body === "chunked" ? Number.POSITIVE_INFINITY : (body ?? 0);
     this.#reader.start(method);
-    const turn = this.#turn;
     this.#handler?.onStart(this);
-    if (turn === this.#turn && this.#bodyLeft === 0) this.end();
+    if (this.#bodyLeft === 0) this.end();
   }
 
   #sending(): void {
-    if (this.#heldHead === "") return;
-    this.#heldHead = "";
+    if (this.#heldHead === undefined) return;
+    this.#heldHead = undefined;
     this.#handler?.onSending();
   }
 
-  /** `isLast`: nothing may follow on this connection. */
-  #finish(handler: ConnectionHandler, isLast: boolean): void {
+  /** `bytesLeft`: so many came behind the end of the response. */
+  #finish(bytesLeft: number): void {
+    const handler = this.#handler as ConnectionHandler;
     const { keepsAlive, keepAliveS } = this.#reader.head as ResponseHead;
     const isUploading = this.#bodyLeft !== -1;
-    this.#turn += 1;
     this.#handler = undefined;
     this.#request = undefined;
     this.#answered += 1;
     // Where the response came before the request was whole, the rest of it must go nowhere.
-    if (isLast || this.#closes || !keepsAlive || isUploading) this.#drop();
+    if (bytesLeft > 0 || this.#closes || !keepsAlive || isUploading) this.#drop();
     else this.#rest(keepAliveS);
     handler.onEnd();
   }
@@ -264,7 +260,7 @@ export class Connection implements SocketEvents {
     const saidMs = keepAliveS === undefined ? idleMsMax : keepAliveS * 1_000 - 1_000;
     this.#idleUntilMs = elapsed() + Math.min(idleMsMax, saidMs);
     // Its end is seen only where it is read.
-    if (this.#socket?.isPaused()) this.#socket.resume();
+    this.resume();
   }
 
   #ended(why: string): void {
@@ -275,20 +271,14 @@ export class Connection implements SocketEvents {
   #lose(kind: Loss["kind"], why: string): void {
     const handler = this.#handler;
     const { reused } = this;
-    const sent = this.#heldHead === "";
+    const sent = this.#heldHead === undefined;
     this.#handler = undefined;
     this.#drop();
     handler?.onLost({ kind, why, sent, reused });
   }
 
-  #drop(): void {
-    this.#turn += 1;
-    this.#heldHead = "";
-    this.#leave();
-  }
-
   /** Ends the connection; a request that was not sent yet may go over the next one. */
-  #leave(): void {
+  #drop(): void {
     const socket = this.#socket;
     this.#socket = undefined;
     this.#connected = false;
