@@ -3,7 +3,7 @@ import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, it } from "vitest";
 import { openSocket } from "../../src/wire/socket.ts";
 import { openAuthority } from "../support/wire/certificates.ts";
-import { connectionTo, send, startBackend, Told } from "./scripted-backend.ts";
+import { connectionTo, OK, send, startBackend, Told } from "./scripted-backend.ts";
 
 describe("a socket", () => {
   it("says why it closed, by a code where there is one", async () => {
@@ -25,6 +25,37 @@ describe("a socket", () => {
     expect(await closed()).toBe("closed");
     expect(await closed(new RangeError("odd"))).toBe("RangeError");
     expect(await closed(Object.assign(new Error("odd"), { code: "EODD" }))).toBe("EODD");
+  });
+
+  it("sends a small piece at once, whether or not the one before it was acknowledged", async () => {
+    const tookMs: number[] = [];
+    let firstMs: number | undefined;
+    let received = "";
+    await using backend = await startBackend((socket) => {
+      socket.on("data", (chunk: Buffer) => {
+        firstMs ??= performance.now();
+        received += chunk.toString("latin1");
+        if (!received.endsWith("0\r\n\r\n")) return;
+        tookMs.push(performance.now() - firstMs);
+        firstMs = undefined;
+        received = "";
+        socket.write(OK);
+      });
+    });
+    const connection = connectionTo(backend.port);
+    for (let i = 0; i < 10; i++) {
+      const told = new Told();
+      told.onEvent = (event, one) => {
+        if (event !== "start") return;
+        one.write(Buffer.from("abc"));
+        one.end();
+      };
+      await send(connection, { method: "PUT", body: "chunked" }, told);
+    }
+    connection.close();
+    // A system acknowledges the first bytes of a connection at once, and later ones after 40 ms or
+    // with its answer. The fastest of the others counts, since any one may be held up by something.
+    expect(Math.min(...tookMs.slice(1))).toBeLessThan(20);
   });
 });
 
