@@ -21,7 +21,7 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     "test/wire/{head,body,framing,field-lines,kept-bytes,piece-buffers,reasons,step}.test.ts",
     "test/wire/outgoing-request.test.ts",
     "test/wire/{answer,chunks,time,pipelining,server-connection}.test.ts",
-    "test/wire/{response,connection,socket}.test.ts",
+    "test/wire/{response,connection,request-body,socket}.test.ts",
   ],
   "src/wire/connection.ts": ["test/wire/back-pressure.test.ts"],
   "src/wire/socket.ts": ["test/wire/back-pressure.test.ts"],

@@ -1,53 +1,8 @@
 import type { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
-import {
-  answering,
-  connectionTo,
-  OK,
-  send,
-  startBackend,
-  Told,
-  until,
-} from "./scripted-backend.ts";
+import { connectionTo, OK, send, startBackend, Told, until } from "./scripted-backend.ts";
 
 describe("the body of a request", () => {
-  it("goes out with its head in front, with its length or in chunks", async () => {
-    for (const body of [10, "chunked"] as const) {
-      let received = "";
-      await using backend = await startBackend((socket) => {
-        socket.on("data", (chunk: Buffer) => {
-          received += chunk.toString("latin1");
-          if (/defghij(?:\r\n0\r\n\r\n)?$/.test(received)) socket.write(OK);
-        });
-      });
-      const connection = connectionTo(backend.port);
-      const told = new Told();
-      told.onEvent = (event, one) => {
-        if (event !== "start") return;
-        expect(received).toBe("");
-        one.write(Buffer.from("abc"));
-        one.write(Buffer.alloc(0));
-        one.write(Buffer.from("defghij"));
-        one.end();
-      };
-      await send(connection, { method: "PUT", body }, told);
-      connection.close();
-      const framed = body === 10 ? "abcdefghij" : "3\r\nabc\r\n7\r\ndefghij\r\n0\r\n\r\n";
-      expect(received.slice(received.indexOf("\r\n\r\n") + 4)).toBe(framed);
-      expect(told.events.slice(0, 3)).toEqual(["start", "sending", "sent"]);
-    }
-  });
-
-  it("may be empty in chunks", async () => {
-    await using backend = await startBackend(answering(OK));
-    const connection = connectionTo(backend.port);
-    const told = new Told();
-    told.onEvent = (event, one) => event === "start" && one.end();
-    await send(connection, { method: "PUT", body: "chunked" }, told);
-    expect(told.events.slice(0, 3)).toEqual(["start", "sending", "sent"]);
-    connection.close();
-  });
-
   it("waits for a backend that does not read, and goes on when it does", async () => {
     let received = 0;
     let slow: Socket | undefined;
