@@ -7,6 +7,7 @@ import type { StoreFailure } from "../interface/store-failure.ts";
 import { createClusterLink } from "./cluster-link.ts";
 import { type Argument, atHost, type Link, type LinkOptions, listen, sendOn } from "./link.ts";
 import { translate } from "./reply-errors.ts";
+import { restoreStringMethods } from "./string-methods.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type ConnectOptions = {
@@ -21,6 +22,7 @@ export function connectRedis({ address, tls }: ConnectOptions): Link {
   if (!("value" in read)) {
     throw new Error(`Cannot use ${address.shown} as the address of the store: ${read.why}`);
   }
+  restoreStringMethods();
   const url = read.value;
   const options = safeOptions(url, tls);
   switch (url.kind) {
