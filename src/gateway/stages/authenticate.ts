@@ -85,8 +85,11 @@ export function authenticate(
 const known = new WeakMap<Served["plans"], WeakMap<KeyRecord, Consumer>>();
 
 function consumerOf({ plans }: Served, key: KeyRecord, owner: AccountRecord): Consumer {
-  const ofPlans = known.get(plans) ?? new WeakMap<KeyRecord, Consumer>();
-  known.set(plans, ofPlans);
+  let ofPlans = known.get(plans);
+  if (ofPlans === undefined) {
+    ofPlans = new WeakMap();
+    known.set(plans, ofPlans);
+  }
   let consumer = ofPlans.get(key);
   if (consumer?.owner !== owner) {
     const plan = plans.get(owner.plan);
