@@ -6,6 +6,7 @@ import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log.ts";
 import { type EndCause, EndSignals } from "./process/end-signals.ts";
 import { GATEWAY } from "./process/gateway-name.ts";
+import { keepCompiledCode } from "./process/keep-compiled-code.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import {
   DONE,
@@ -48,6 +49,7 @@ export type Serving = {
  * (docs/reference/edge.md#drain).
  */
 export async function serve(serving: Serving, surroundings: ProcessSurroundings): Promise<number> {
+  keepCompiledCode();
   const loaded = await loadConfig(serving.file, serving.env);
   if (!loaded.ok) {
     return fail(surroundings, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));

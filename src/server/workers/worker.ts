@@ -5,6 +5,7 @@ import { createLog, type Log, type LogEvent } from "../../telemetry/log.ts";
 import type { Recall } from "../../telemetry/recall.ts";
 import { GATEWAY } from "../process/gateway-name.ts";
 import { startProcess, type WorkerGateway } from "../process/gateway-process.ts";
+import { keepCompiledCode } from "../process/keep-compiled-code.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
 import {
   DONE,
@@ -27,6 +28,7 @@ const LAST_LINES_MS = 500;
 
 /** One process of several: everything but the admin listener, as the one that started it says. */
 export async function runWorker(surroundings: ProcessSurroundings): Promise<number> {
+  keepCompiledCode();
   const channel = openChannel();
   if (channel === undefined) {
     return fail(surroundings, WRONG_USAGE, "The verb worker is for the gateway itself: use start");
