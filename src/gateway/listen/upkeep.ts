@@ -1,9 +1,12 @@
 import type { Gateway, Served } from "../exchange/served.ts";
+import { giveMemoryBack } from "../node/free-buffers.ts";
 import { judgeMemory, memoryShare } from "../node/memory-pressure.ts";
 
 const PROBES_MS = 100;
 const CERTIFICATES_MS = 500;
 const MEMORY_MS = 1_000;
+/** Between two collections that a lack of memory calls for. */
+const GIVE_BACK_MS = 60_000;
 
 /** Does the work that recurs, whether requests come or not. */
 export class Upkeep {
@@ -11,6 +14,7 @@ export class Upkeep {
   readonly #served: () => readonly Served[];
   readonly #onChange: () => void;
   readonly #timers: NodeJS.Timeout[] = [];
+  #givesBackFromMs = 0;
 
   /** `onChange`: there is a new certificate, or another amount of memory left. */
   constructor(gateway: Gateway, served: () => readonly Served[], onChange: () => void) {
@@ -41,11 +45,20 @@ export class Upkeep {
     const { log, memory: before = "enough" } = this.#gateway;
     const share = memoryShare();
     const memory = judgeMemory(share);
+    if (memory !== "enough") this.#giveMemoryBack();
     if (memory === before) return;
     this.#gateway.memory = memory;
     const level = memory === "enough" ? "info" : "error";
     log[level](`memory_${memory}`, { percentOfLimit: Math.round(100 * share) });
     this.#onChange();
+  }
+
+  /** A heap keeps its size over a pause: what is not in use there must turn no connection away. */
+  #giveMemoryBack(): void {
+    const nowMs = this.#gateway.elapsed();
+    if (nowMs < this.#givesBackFromMs) return;
+    this.#givesBackFromMs = nowMs + GIVE_BACK_MS;
+    giveMemoryBack();
   }
 
   #reloadCertificates(): void {

@@ -5,7 +5,8 @@ import { runInNewContext } from "node:vm";
 const EVERY_BYTES = 4 * 1024 * 1024;
 
 setFlagsFromString("--expose-gc");
-const gc = runInNewContext("gc") as (options: { type: "minor" }) => void;
+type Collection = { readonly type: "minor" | "major"; readonly flavor?: "last-resort" };
+const gc = runInNewContext("gc") as (options: Collection) => void;
 let bytes = 0;
 
 /**
@@ -19,4 +20,12 @@ export function countPassedBytes(chunkBytes: number): void {
   if (bytes < EVERY_BYTES) return;
   bytes = 0;
   gc({ type: "minor" });
+}
+
+/**
+ * Collects all that nothing needs, and gives its memory back to the system, which a plain collection
+ * does not. The event loop stands still for it: 50 ms where 27 of 160 MB were in use.
+ */
+export function giveMemoryBack(): void {
+  gc({ type: "major", flavor: "last-resort" });
 }
