@@ -4,7 +4,7 @@ import { describe, it } from "vitest";
 
 const KEEP = new URL("../../../src/server/process/keep-compiled-code.ts", import.meta.url);
 
-/** What V8 says to the settings that a process gives it; of one that it does not know it says so. */
+/** The words of V8 on the settings that a process gives it: it names one that it does not know. */
 function complaintsAt(script: string): string {
   const { status, stderr } = spawnSync(
     process.execPath,
