@@ -139,12 +139,13 @@ describe("gateways far from their Redis", () => {
     await eventually(() => assert.deepEqual(changes(house), ["store_away", "store_back"]), {
       withinMs: 60_000,
     });
-    const { status, tookMs } = await eventually(async () => {
+    const { tookMs } = await eventually(async () => {
       const told = await askTimed(house, key, agent);
       assert.equal(told.status, 200);
       return told;
     });
-    assert.ok(status === 200 && tookMs >= 200);
+    // A timer may be early by a millisecond, either way.
+    assert.ok(tookMs >= 196, `a trip of 200 ms took ${tookMs} ms`);
     const usage = await (await house.admin(`/api/usage/${account}`)).json();
     assert.equal((usage as { windows: { used: number }[] }).windows[0]?.used, 3);
   });
