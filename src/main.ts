@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
-import { fitsEngines } from "./cli/engines.ts";
-import type { Parent, ProcessDoor } from "./server/process/process-door.ts";
+import { satisfiesEngines } from "./cli/engines.ts";
+import type { Parent, ProcessControl } from "./server/process/process-door.ts";
 
 const PARENT_POLL_MS = 250;
 
@@ -12,7 +12,7 @@ const { version, engines } = JSON.parse(
   readFileSync(new URL("../package.json", import.meta.url), "utf8"),
 ) as { version: string; engines: { node: string } };
 
-if (fitsEngines(process.version, engines.node)) {
+if (satisfiesEngines(process.version, engines.node)) {
   process.exit(await runVerb());
 } else {
   process.stderr.write(`Tollgate needs Node ${engines.node}: this is ${process.version}\n`);
@@ -71,7 +71,7 @@ function writeOut(text: string): Promise<void> {
   });
 }
 
-function door(): ProcessDoor {
+function door(): ProcessControl {
   const underNpm = process.env.npm_lifecycle_event !== undefined;
   return {
     self: [process.execPath, fileURLToPath(import.meta.url)],

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { openBackend } from "./support/gateway/backend.ts";
+import { startTestUpstream } from "./support/gateway/backend.ts";
 import { startNode } from "./support/gateway/processes.ts";
 import { eventually } from "./support/poll.ts";
 
@@ -166,7 +166,7 @@ describe("the image", () => {
   });
 
   it("serves by the README's steps, is healthy, keeps its data in the volume, ends at SIGTERM", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     const { yaml, commands } = await readmeLines();
     const cwd = join(root, "tollgate");
     const free = yaml

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { describe, it } from "vitest";
 import { GENERATED } from "../scripts/pages/generated.ts";
-import { createMetrics } from "../src/admin/prometheus.ts";
-import { createLog, LOG_FIELDS, type RequestLine } from "../src/telemetry/log.ts";
+import { createPrometheusMetrics } from "../src/admin/prometheus.ts";
+import { ACCESS_LOG_FIELDS, type AccessLogEntry, createLog } from "../src/telemetry/log.ts";
 import { LOG_EVENTS } from "../src/telemetry/log-events.ts";
 import { METRICS, type MetricRow } from "../src/telemetry/metrics.ts";
 
@@ -17,7 +17,7 @@ describe("a file that is made from the code is committed as the code makes it", 
 });
 
 describe("the rows", () => {
-  const LINE: RequestLine = {
+  const LINE: AccessLogEntry = {
     id: "r1",
     env: "production",
     account: "acme",
@@ -48,25 +48,27 @@ describe("the rows", () => {
     ban: 3,
     why: "used up",
   };
-  const written = (line: RequestLine): Record<string, unknown> => {
+  const written = (line: AccessLogEntry): Record<string, unknown> => {
     let text = "";
     createLog({ write: (more: string) => (text += more) }, "info").request(line);
     return JSON.parse(text) as Record<string, unknown>;
   };
 
   it("of the log name every member of a line, in its order", () => {
-    assert.deepEqual(Object.keys(written(LINE)), Object.keys(LOG_FIELDS));
+    assert.deepEqual(Object.keys(written(LINE)), Object.keys(ACCESS_LOG_FIELDS));
   });
 
   it("of the log say which members a line may lack, and no others", () => {
     const bare = Object.fromEntries(
       Object.entries(LINE).map(([name, value]) => {
-        const { absent } = LOG_FIELDS[name as keyof RequestLine];
+        const { absent } = ACCESS_LOG_FIELDS[name as keyof AccessLogEntry];
         return [name, absent === undefined ? value : undefined];
       }),
-    ) as RequestLine;
-    const lacking = Object.keys(LOG_FIELDS).filter((name) => !(name in written(bare)));
-    const mayLack = Object.entries(LOG_FIELDS).filter(([, { absent }]) => absent !== undefined);
+    ) as AccessLogEntry;
+    const lacking = Object.keys(ACCESS_LOG_FIELDS).filter((name) => !(name in written(bare)));
+    const mayLack = Object.entries(ACCESS_LOG_FIELDS).filter(
+      ([, { absent }]) => absent !== undefined,
+    );
     assert.deepEqual(
       lacking,
       mayLack.map(([name]) => name),
@@ -92,7 +94,7 @@ describe("the rows", () => {
   });
 
   it("of the metrics are what a scrape has, by name, type and help", async () => {
-    const metrics = createMetrics({
+    const metrics = createPrometheusMetrics({
       version: "1.2.3",
       inFlight: () => 0,
       connections: () => 0,

@@ -6,8 +6,8 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { Check } from "../scripts/release/judge.ts";
-import { type Backend, openBackend } from "./support/gateway/backend.ts";
-import { type Running, startProgram } from "./support/gateway/processes.ts";
+import { startTestUpstream, type TestUpstream } from "./support/gateway/backend.ts";
+import { type RunningProcess, startProgram } from "./support/gateway/processes.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 /** Building, packing and installing take their time on a machine that is busy. */
@@ -43,13 +43,13 @@ describe("the package", () => {
   let folder: string;
   let release: Release;
   let packed: Packed;
-  let backend: Backend;
+  let backend: TestUpstream;
 
   beforeAll(async () => {
     home = await mkdtemp(join(tmpdir(), "tollgate-package-"));
     folder = join(home, "my gateway");
     await mkdir(folder);
-    backend = await openBackend();
+    backend = await startTestUpstream();
     // A dry run packs by `npm pack`, and says what it thinks of that.
     const args = ["run", "-s", "release", "--", "--dry-run", "--json", "--out", home];
     const { stdout } = await run("npm", args, { cwd: ROOT, env, maxBuffer: 16 * 1024 * 1024 });
@@ -68,7 +68,7 @@ describe("the package", () => {
       throw error;
     });
 
-  async function serve(line: string, more: Record<string, string> = {}): Promise<Running> {
+  async function serve(line: string, more: Record<string, string> = {}): Promise<RunningProcess> {
     const running = startProgram("/bin/sh", ["-c", `exec ${line}`], {
       cwd: folder,
       env: { PATH: env.PATH ?? "", ...more },

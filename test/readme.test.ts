@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "vitest";
 import { parse } from "yaml";
 import { loadFiles, told } from "./config/folder.ts";
-import { openHouse } from "./support/gateway/house.ts";
+import { startTestGateway } from "./support/gateway/house.ts";
 import { startTollgate } from "./support/gateway/processes.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
@@ -115,7 +115,7 @@ test("the 61st request of a Free key is answered as the README shows", async () 
   const told = new Headers(fields.map((field) => field.split(": ") as [string, string]));
   const resetSeconds = Number(told.get("x-ratelimit-reset"));
   const nowMs = (resetSeconds - Number(told.get("retry-after"))) * 1_000;
-  await using house = await openHouse({ now: () => nowMs });
+  await using house = await startTestGateway({ now: () => nowMs });
   const { key } = await house.issue({ plan: "free" });
   const statuses: number[] = [];
   for (let i = 0; i < 60; i++) {

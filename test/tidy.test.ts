@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { anchorsIn, type Citation, citationsIn, linksIn } from "./support/citations.ts";
 import { codeOf, importsOf, longFunctions } from "./support/source.ts";
-import { untidy } from "./support/walls.ts";
+import { layoutViolations } from "./support/walls.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
@@ -23,7 +23,7 @@ const SOURCES = new Map(
 
 describe("the house", () => {
   it("keeps its walls, its doors and its measures", () => {
-    const found = untidy(SOURCES);
+    const found = layoutViolations(SOURCES);
     assert.deepEqual(
       found.filter((mistake) => EXCEPTIONS[mistake] === undefined),
       [],
@@ -130,7 +130,7 @@ function missing(path: string, citations: readonly Citation[]): string[] {
 /** A house of two files, one of them with the text given. */
 function judge(path: string, text: string): string[] {
   const name = path.replace(/^src\//, "");
-  return untidy(
+  return layoutViolations(
     new Map([
       ["src/main.ts", `import "./cli/a.ts";\nimport "./${name}";\n`],
       ["src/cli/a.ts", ""],
@@ -224,7 +224,7 @@ describe("the tidy test itself", () => {
       ["src/main.ts", ""],
       ["src/core/a.ts", ""],
     ]);
-    assert.deepEqual(untidy(sources), ["src/core/a.ts: is not reached from src/main.ts"]);
+    assert.deepEqual(layoutViolations(sources), ["src/core/a.ts: is not reached from src/main.ts"]);
   });
 
   it("measures functions of every kind, whatever their heads look like", () => {

@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/prom
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, it } from "vitest";
-import { type Running, startProgram } from "./support/gateway/processes.ts";
+import { type RunningProcess, startProgram } from "./support/gateway/processes.ts";
 import { freePort } from "./support/redis/redis.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -79,7 +79,7 @@ class Reader {
     return "";
   }
 
-  #start(script: string): Running {
+  #start(script: string): RunningProcess {
     return startProgram("/bin/sh", ["-c", script], { cwd: this.#folder, env: this.#env });
   }
 }

@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { openSync } from "node:fs";
 import { join } from "node:path";
 import { Exchange } from "../../src/gateway/exchange/exchange.ts";
-import { lineOf } from "../../src/gateway/exchange/request-line.ts";
+import { accessLogEntry } from "../../src/gateway/exchange/request-line.ts";
 import { openLogPipe } from "../../src/server/process/log-pipe.ts";
-import { Notebook } from "../../src/server/process/notebook.ts";
-import type { Notes } from "../../src/stores/interface/notes.ts";
-import { createCounting } from "../../src/telemetry/counting.ts";
+import { ActivityRecorder } from "../../src/server/process/notebook.ts";
+import type { ActivityStore } from "../../src/stores/interface/notes.ts";
+import { createMetricsRecorder } from "../../src/telemetry/counting.ts";
 import { createLog } from "../../src/telemetry/log.ts";
 import { RecentRefusals } from "../../src/telemetry/recall.ts";
 import type { LineFound, RunOptions } from "../report/report.ts";
@@ -41,7 +41,7 @@ export async function measureLine(stage: Stage, options: RunOptions): Promise<Li
 }
 
 /** Twice a minute, and in a few calls: none of it is the cost of a request. */
-const NOTHING: Notes = {
+const NOTHING: ActivityStore = {
   addRefused: async () => [],
   addUsed: async () => {},
   addCalls: async () => [],
@@ -55,12 +55,12 @@ type Telling = { line(exchange: Exchange): void; flush(): Promise<unknown> };
 async function openTelling(stage: Stage): Promise<Telling> {
   const pipe = openLogPipe(openSync(join(await stage.folder(), "line.log"), "a"));
   const log = createLog(pipe, "info");
-  const counting = createCounting();
+  const counting = createMetricsRecorder();
   const recall = new RecentRefusals();
-  const notebook = new Notebook({ notes: NOTHING, keepsDays: () => false, now: Date.now });
+  const notebook = new ActivityRecorder({ notes: NOTHING, keepsDays: () => false, now: Date.now });
   return {
     line: (exchange) => {
-      const line = lineOf(exchange, performance.now());
+      const line = accessLogEntry(exchange, performance.now());
       counting.request(line);
       recall.note(line);
       notebook.request(line);

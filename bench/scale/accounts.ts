@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createRedisStore } from "../../src/stores/redis/redis-store.ts";
+import { createRedisQuotaStore } from "../../src/stores/redis/redis-store.ts";
 import { startRedis } from "../../test/support/redis/redis.ts";
 import { say } from "./house.ts";
 
@@ -29,7 +29,7 @@ export async function measureAccounts(count: number): Promise<string[]> {
   const admin = await redis.client();
   const usedBytes = async () => Number(/used_memory:(\d+)/.exec(await admin.info("memory"))?.[1]);
   const { address } = redis;
-  const store = await createRedisStore({
+  const store = await createRedisQuotaStore({
     ...{ address, prefix: "tg", report: () => undefined, patienceMs: 5_000 },
   });
   closing.defer(() => store.close());

@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { digestKey, formKey } from "../../src/core/keys/key.ts";
-import { keysText } from "../../src/stores/keys/file-format.ts";
-import { type Running, startNode } from "../../test/support/gateway/processes.ts";
+import { digestKey, makeKey } from "../../src/core/keys/key.ts";
+import { encodeKeyFile } from "../../src/stores/keys/file-format.ts";
+import { type RunningProcess, startNode } from "../../test/support/gateway/processes.ts";
 import { recordsFrom } from "../../test/support/records.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
@@ -19,7 +19,7 @@ export function makeKeys(given: readonly GivenPlan[]) {
       plan,
       account: `${plan}-${i}`,
       id: `k_${plan}_${i}`,
-      key: formKey("pets", "live", randomInt),
+      key: makeKey("pets", "live", randomInt),
     })),
   );
   const records = recordsFrom(
@@ -28,12 +28,12 @@ export function makeKeys(given: readonly GivenPlan[]) {
   return {
     of: (plan: string) => made.filter((each) => each.plan === plan).map(({ key }) => key),
     records,
-    text: [...keysText(records)].join(""),
+    text: [...encodeKeyFile(records)].join(""),
   };
 }
 
 export type Gateway = AsyncDisposable & {
-  readonly running: Running;
+  readonly running: RunningProcess;
   readonly url: string;
   readonly port: number;
   readonly adminUrl: string;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Records } from "../../src/core/keys/records.ts";
-import { openKeysRedis } from "../../src/stores/keys/redis-keys.ts";
+import { openRedisKeyStore } from "../../src/stores/keys/redis-keys.ts";
 import { eventually } from "../../test/support/poll.ts";
 import { startRedis, type TestRedis } from "../../test/support/redis/redis.ts";
 import { type Gateway, makeKeys, say, startGateway } from "./house.ts";
@@ -79,7 +79,7 @@ function worksOn(gateway: Gateway, first: string): readonly Work[] {
 
 /** Puts the records into Redis, as a command does. */
 async function fill({ address }: TestRedis, records: Records): Promise<void> {
-  const store = await openKeysRedis({ address, prefix: "tg", report: () => {}, watch: false });
+  const store = await openRedisKeyStore({ address, prefix: "tg", report: () => {}, watch: false });
   for (let count = AT_ONCE; count < records.keys.length + AT_ONCE; count += AT_ONCE) {
     const [keys, accounts] = [records.keys.slice(0, count), records.accounts.slice(0, count)];
     await store.change(() => ({ records: { keys, accounts }, result: undefined }));

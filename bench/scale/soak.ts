@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { samplesOf } from "../../test/admin/scrape.ts";
-import { openServed, type Served } from "../../test/support/gateway/served.ts";
+import { type SpawnedGateway, spawnGateway } from "../../test/support/gateway/served.ts";
 import { startRedis, type TestRedis } from "../../test/support/redis/redis.ts";
 import { residentBytes } from "../stage/cpu.ts";
 import { say } from "./house.ts";
@@ -31,7 +31,7 @@ type Sample = {
   readonly timers: number;
 };
 
-async function sample(served: Served, seconds: number): Promise<Sample> {
+async function sample(served: SpawnedGateway, seconds: number): Promise<Sample> {
   const text = await (await fetch(`${served.adminUrl}/metrics`)).text();
   const metrics = new Map(samplesOf(text));
   const { pid } = served.running;
@@ -44,7 +44,7 @@ async function sample(served: Served, seconds: number): Promise<Sample> {
   };
 }
 
-async function post(served: Served, path: string, body: unknown = {}): Promise<unknown> {
+async function post(served: SpawnedGateway, path: string, body: unknown = {}): Promise<unknown> {
   const response = await fetch(served.adminUrl + path, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
@@ -54,11 +54,11 @@ async function post(served: Served, path: string, body: unknown = {}): Promise<u
 }
 
 type Issued = { readonly id: string; readonly key: string };
-const issue = (served: Served, plan: string) =>
+const issue = (served: SpawnedGateway, plan: string) =>
   post(served, "/api/keys", { environment: "production", plan }) as Promise<Issued>;
 
 /** Changes of keys and configuration, and now and then a Redis that stands still. */
-async function disturb(served: Served, redis: TestRedis, seconds: number): Promise<void> {
+async function disturb(served: SpawnedGateway, redis: TestRedis, seconds: number): Promise<void> {
   if (seconds % 20 === 0) {
     await post(served, "/api/reload");
     const { id } = await issue(served, "free");
@@ -100,7 +100,7 @@ async function soak(): Promise<number> {
   const backend = await openForgetfulBackend();
   const plans = { free: { minute: 60, month: 10 ** 9 }, big: { month: 10 ** 9 } };
   const limits = { drain: "2s" };
-  await using served = await openServed({
+  await using served = await spawnGateway({
     upstreams: [backend.origin],
     api: null,
     config: {

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { formKey } from "../../src/core/keys/key.ts";
+import { makeKey } from "../../src/core/keys/key.ts";
 import { freePort } from "../../test/support/redis/redis.ts";
 import { type Server, startServer } from "./server.ts";
 import { openStore, type Store } from "./store.ts";
@@ -65,5 +65,5 @@ export async function openStage(): Promise<Stage> {
 /** Keys that nobody has to guess: the benchmark is their only client. */
 export function newKeys(count: number): string[] {
   const dice = (max: number) => Math.floor(Math.random() * max);
-  return Array.from({ length: count }, () => formKey("pets", "live", dice));
+  return Array.from({ length: count }, () => makeKey("pets", "live", dice));
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { digestKey } from "../../src/core/keys/key.ts";
-import { keysText } from "../../src/stores/keys/file-format.ts";
+import { encodeKeyFile } from "../../src/stores/keys/file-format.ts";
 import { recordsFrom } from "../../test/support/records.ts";
 import { type Server, startServer } from "../stage/server.ts";
 import { LIMITS, type StartOptions } from "./variant.ts";
@@ -31,7 +31,7 @@ export async function startTollgate(options: TollgateOptions): Promise<Server> {
     return list.map((key, i) => ({ id: `${plan}-${i}`, plan, digest: digestKey(key) }));
   };
   const all = [...given("big", keys), ...given("spent", spentKeys)];
-  const text = root === ROOT ? keysText(recordsFrom(all)) : firstVersionText(all);
+  const text = root === ROOT ? encodeKeyFile(recordsFrom(all)) : firstVersionText(all);
   await pipeline(Readable.from(text), createWriteStream(join(directory, "keys.json")));
   const file = join(directory, "tollgate.yaml");
   await writeFile(file, configText(options));

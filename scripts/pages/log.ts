@@ -1,9 +1,9 @@
-import { LOG_FIELDS } from "../../src/telemetry/log.ts";
+import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log.ts";
 import { madeFrom, table } from "./table.ts";
 
 /** The text of docs/reference/log.md: every member of the line of a request. */
 export function logPage(): string {
-  const rows = Object.entries(LOG_FIELDS).map(([name, { meaning, absent = "" }]) => {
+  const rows = Object.entries(ACCESS_LOG_FIELDS).map(([name, { meaning, absent = "" }]) => {
     return [`\`${name}\``, meaning, absent];
   });
   return `# The log

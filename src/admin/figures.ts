@@ -1,8 +1,8 @@
 import type { QuotaStore } from "../stores/interface/quota-store.ts";
-import type { Counting } from "../telemetry/counting.ts";
-import type { Checks } from "../telemetry/health.ts";
-import type { Watched } from "../telemetry/readings.ts";
-import { type Count, DURATION_BUCKETS, type Tally } from "../telemetry/tally.ts";
+import type { MetricsRecorder } from "../telemetry/counting.ts";
+import type { ReadinessChecks } from "../telemetry/health.ts";
+import type { MetricSources } from "../telemetry/readings.ts";
+import { type CounterCell, DURATION_BUCKETS, type MetricVec } from "../telemetry/tally.ts";
 
 /** Counting goes on in the store: it is asked for bans once in so many readings. */
 const READINGS_PER_LOOK = 5;
@@ -13,7 +13,7 @@ type Numbers = Readonly<Record<string, number>>;
  * The state of the whole gateway at one instant, for the page. Counters are those of /metrics, from
  * the start on: readers make rates of them by subtraction. Instants are Unix milliseconds.
  */
-export type Figures = {
+export type DashboardStats = {
   readonly atMs: number;
   readonly version: string;
   readonly inFlight: number;
@@ -22,7 +22,7 @@ export type Figures = {
   readonly answered: Numbers;
   /** The part of `answered` that came from the gateway itself. */
   readonly ownAnswers: Numbers;
-  readonly plans: readonly PlanFigures[];
+  readonly plans: readonly PlanStats[];
   readonly charged: number;
   readonly forwards: number;
   /** `inForce` is null while the store does not tell. */
@@ -38,32 +38,32 @@ export type Figures = {
     readonly route: string;
     readonly requests: number;
   }[];
-  readonly upstreams: ReturnType<Watched["upstreams"]>;
+  readonly upstreams: ReturnType<MetricSources["upstreams"]>;
   readonly store: { readonly up: boolean; readonly commands: number };
   readonly logDropped: number;
   /** Null where one process serves alone. */
   readonly workers: { readonly serving: number; readonly restarts: number } | null;
   readonly config: { readonly hash: string; readonly configuredMs: number };
-  readonly checks: Checks;
+  readonly checks: ReadinessChecks;
 };
 
-export type PlanFigures = {
+export type PlanStats = {
   readonly environment: string;
   readonly plan: string;
   readonly admitted: number;
   readonly refused: number;
 };
 
-export type FigureSources = {
-  readonly watched: Watched;
-  readonly counting: Pick<Counting, "tallies" | "configuration">;
+export type DashboardSources = {
+  readonly watched: MetricSources;
+  readonly counting: Pick<MetricsRecorder, "tallies" | "configuration">;
   readonly quotas: Pick<QuotaStore, "bans">;
-  readonly checks: () => Checks;
+  readonly checks: () => ReadinessChecks;
   readonly now: () => number;
 };
 
 /** Gives a reader of the figures; it never rejects. */
-export function figuresReader(sources: FigureSources): () => Promise<Figures> {
+export function dashboardReader(sources: DashboardSources): () => Promise<DashboardStats> {
   let readings = 0;
   let bansInForce: number | null = null;
   return async () => {
@@ -77,7 +77,7 @@ export function figuresReader(sources: FigureSources): () => Promise<Figures> {
   };
 }
 
-function figuresNow(sources: FigureSources, bansInForce: number | null): Figures {
+function figuresNow(sources: DashboardSources, bansInForce: number | null): DashboardStats {
   const { watched, counting, checks, now } = sources;
   const { tallies } = counting;
   return {
@@ -109,7 +109,10 @@ function figuresNow(sources: FigureSources, bansInForce: number | null): Figures
 type Labels = Record<string, string | number>;
 
 /** Sums of cells by a name made of their labels; cells without one are left out. */
-function sumBy(tally: Tally<Count>, nameOf: (labels: Labels) => string | undefined): Numbers {
+function sumBy(
+  tally: MetricVec<CounterCell>,
+  nameOf: (labels: Labels) => string | undefined,
+): Numbers {
   const sums = new Map<string, number>();
   for (const [labels, { value }] of tally.entries()) {
     const name = nameOf(labels);
@@ -118,15 +121,15 @@ function sumBy(tally: Tally<Count>, nameOf: (labels: Labels) => string | undefin
   return Object.fromEntries(sums);
 }
 
-function sumOf(tally: Tally<Count>): number {
+function sumOf(tally: MetricVec<CounterCell>): number {
   let sum = 0;
   for (const [, { value }] of tally.rows()) sum += value;
   return sum;
 }
 
 /** Requests without an accepted key belong to no plan, and are left out. */
-function plansIn(decisions: Tally<Count>): PlanFigures[] {
-  const plans = new Map<string, PlanFigures>();
+function plansIn(decisions: MetricVec<CounterCell>): PlanStats[] {
+  const plans = new Map<string, PlanStats>();
   for (const [labels, { value }] of decisions.entries()) {
     const [environment, plan] = [String(labels.env), String(labels.plan)];
     if (labels.decision !== "admitted" && labels.decision !== "refused") continue;
@@ -137,7 +140,9 @@ function plansIn(decisions: Tally<Count>): PlanFigures[] {
   return [...plans.values()];
 }
 
-function durationsIn(durations: Counting["tallies"]["durations"]): Figures["durations"] {
+function durationsIn(
+  durations: MetricsRecorder["tallies"]["durations"],
+): DashboardStats["durations"] {
   const counts = new Array<number>(DURATION_BUCKETS.length + 1).fill(0);
   let sum = 0;
   for (const [, cell] of durations.rows()) {

@@ -1,32 +1,42 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Config } from "../config/config.ts";
-import { type Address, formatAddress } from "../core/http/address.ts";
+import { formatHostPort, type HostPort } from "../core/http/address.ts";
 import { lingerOnClose } from "../gateway/node/linger.ts";
-import type { Counting } from "../telemetry/counting.ts";
-import type { Checks } from "../telemetry/health.ts";
-import type { Watched } from "../telemetry/readings.ts";
-import { reasonOf } from "../telemetry/reason.ts";
+import type { MetricsRecorder } from "../telemetry/counting.ts";
+import type { ReadinessChecks } from "../telemetry/health.ts";
+import type { MetricSources } from "../telemetry/readings.ts";
+import { errorMessage } from "../telemetry/reason.ts";
 import type { ApiDeps } from "./api/call.ts";
-import { findRow } from "./api/routes.ts";
-import { figuresReader } from "./figures.ts";
-import { type Answer, json, problem, refuseMethod, securityFields } from "./http/answer.ts";
-import { isJson, LINGER_BYTES_MAX, readMembers } from "./http/body.ts";
-import { type EventSource, EventStream } from "./http/event-stream.ts";
-import { type Guarded, readHead, refuseStranger } from "./http/guard.ts";
-import { keepRoom } from "./http/keep-room.ts";
-import { answerBrokenRequests } from "./http/parser-error.ts";
+import { matchApiRoute } from "./api/routes.ts";
+import { dashboardReader } from "./figures.ts";
+import {
+  type AdminResponse,
+  jsonResponse,
+  methodNotAllowed,
+  problemResponse,
+  securityFields,
+} from "./http/answer.ts";
+import { isJson, LINGER_BYTES_MAX, readJsonBody } from "./http/body.ts";
+import { EventStream, type EventStreamOptions } from "./http/event-stream.ts";
+import { checkAccess, type GuardOptions, readGuardFields } from "./http/guard.ts";
+import { evictConnections } from "./http/keep-room.ts";
+import { handleParserErrors } from "./http/parser-error.ts";
 import { findPageFile } from "./page.ts";
-import { createMetrics, METRICS_TYPE, type Metrics } from "./prometheus.ts";
+import {
+  createPrometheusMetrics,
+  METRICS_CONTENT_TYPE,
+  type PrometheusMetrics,
+} from "./prometheus.ts";
 
 export type AdminDeps = Omit<ApiDeps, "events"> & {
   /** The checks; of one environment where it is named. */
-  readonly checks: (environment?: string) => Checks;
-  readonly metrics: Pick<Metrics, "render">;
+  readonly checks: (environment?: string) => ReadinessChecks;
+  readonly metrics: Pick<PrometheusMetrics, "render">;
   /** The figures of now, for those who watch. Never rejects. */
   readonly figures: () => Promise<object>;
   /** The token, "" where none is set, and the further names, as the configuration in force has them. */
-  readonly guard: () => Pick<Guarded, "token" | "hosts">;
+  readonly guard: () => Pick<GuardOptions, "token" | "hosts">;
 };
 
 type Deps = AdminDeps & { readonly events: EventStream };
@@ -50,7 +60,7 @@ const WATCHERS_MAX = 16;
 const FIGURES_EVERY_MS = 1_000;
 const CLOSE_MS = 1_000;
 
-export type Admin = { readonly url: string; close(): Promise<void> };
+export type AdminListener = { readonly url: string; close(): Promise<void> };
 
 /**
  * Opens the admin listener (docs/reference/admin.md) on a port of its own. Rejects with the
@@ -58,10 +68,10 @@ export type Admin = { readonly url: string; close(): Promise<void> };
  */
 export async function startAdmin(
   options: AdminDeps & {
-    readonly listen: Address;
+    readonly listen: HostPort;
     readonly limits?: Partial<AdminLimits>;
   },
-): Promise<Admin> {
+): Promise<AdminListener> {
   const { listen } = options;
   const limits = { ...LIMITS, ...options.limits };
   const events = new EventStream({
@@ -93,12 +103,16 @@ export async function startAdmin(
     },
     serve,
   );
-  keepRoom(server, limits.connections);
+  evictConnections(server, limits.connections);
   server.timeout = limits.answerTimeoutMs;
   server.on("checkExpectation", (request, response) => {
-    send(request, response, problem("expectation_failed", "Only 100-continue is supported"));
+    send(
+      request,
+      response,
+      problemResponse("expectation_failed", "Only 100-continue is supported"),
+    );
   });
-  answerBrokenRequests(server);
+  handleParserErrors(server);
   await listenOn(server, listen);
   // The system can refuse a connection (no descriptors left): that must not end the process.
   server.on("error", (error) => options.log.error("admin_listener_failed", { why: error.message }));
@@ -110,7 +124,7 @@ export async function startAdmin(
 }
 
 /** Reads what those who watch are told: the figures, and the events since they watch. */
-function newsOf({ figures, recent }: AdminDeps): Pick<EventSource, "begin" | "read"> {
+function newsOf({ figures, recent }: AdminDeps): Pick<EventStreamOptions, "begin" | "read"> {
   let { last } = recent;
   const begin = () => {
     last = recent.last;
@@ -125,31 +139,35 @@ function newsOf({ figures, recent }: AdminDeps): Pick<EventSource, "begin" | "re
 }
 
 /** Answers a request: at the open endpoints first, then at /api after the guard. */
-async function answer(deps: Deps, guarded: Guarded, request: IncomingMessage): Promise<Answer> {
+async function answer(
+  deps: Deps,
+  guarded: GuardOptions,
+  request: IncomingMessage,
+): Promise<AdminResponse> {
   const { method = "", url = "" } = request;
-  const head = readHead(request.rawHeaders);
+  const head = readGuardFields(request.rawHeaders);
   const [path = "", query] = url.split(/\?(.*)/s);
   if (head === undefined || !path.startsWith("/")) {
     const message =
       "A request needs exactly one Host, no repeated fields, and a path as its target";
-    return problem("bad_request", message);
+    return problemResponse("bad_request", message);
   }
   if (path !== "/api" && !path.startsWith("/api/")) return answerOpen(deps, method, path);
 
-  const refused = refuseStranger(head, guarded);
+  const refused = checkAccess(head, guarded);
   if (refused !== undefined) return refused;
-  const found = findRow(method, path);
+  const found = matchApiRoute(method, path);
   if (!found.ok) return found.answer;
   const asked = new URLSearchParams(query);
   const known = found.row.contract.query ?? [];
   const strange = query !== undefined && !isKnownQuery(asked, known);
-  if (strange) return problem("bad_request", queryMessage(known));
+  if (strange) return problemResponse("bad_request", queryMessage(known));
   const call = { deps, id: found.id, query: asked };
   if (found.row.method === "GET") return found.row.run({ ...call, members: {} });
   if (!isJson(head.contentType)) {
-    return problem("unsupported_media_type", "Send Content-Type: application/json");
+    return problemResponse("unsupported_media_type", "Send Content-Type: application/json");
   }
-  const members = await readMembers(request, found.row.bodyBytesMax);
+  const members = await readJsonBody(request, found.row.bodyBytesMax);
   if (!members.ok) return members.answer;
   return found.row.run({ ...call, members: members.value });
 }
@@ -169,37 +187,38 @@ function queryMessage(known: readonly string[]): string {
   return `The query may have ${known.join(", ")}, each once`;
 }
 
-async function answerOpen(deps: AdminDeps, method: string, path: string): Promise<Answer> {
-  const rows: Readonly<Record<string, () => Answer | Promise<Answer>>> = {
+async function answerOpen(deps: AdminDeps, method: string, path: string): Promise<AdminResponse> {
+  const rows: Readonly<Record<string, () => AdminResponse | Promise<AdminResponse>>> = {
     "/livez": () => text("text/plain; charset=utf-8", "ok\n"),
     "/readyz": () => readiness(deps.checks()),
-    "/metrics": async () => text(METRICS_TYPE, await deps.metrics.render()),
+    "/metrics": async () => text(METRICS_CONTENT_TYPE, await deps.metrics.render()),
   };
   const file = await findPageFile(path);
   const row = Object.hasOwn(rows, path) ? rows[path] : file ? () => file : readinessOf(deps, path);
-  if (row === undefined) return problem("not_found", "There is nothing here: see / for what is");
-  return method === "GET" || method === "HEAD" ? row() : refuseMethod(["GET", "HEAD"]);
+  if (row === undefined)
+    return problemResponse("not_found", "There is nothing here: see / for what is");
+  return method === "GET" || method === "HEAD" ? row() : methodNotAllowed(["GET", "HEAD"]);
 }
 
 /** `/readyz/ENV` for an environment that there is. */
-function readinessOf(deps: AdminDeps, path: string): (() => Answer) | undefined {
+function readinessOf(deps: AdminDeps, path: string): (() => AdminResponse) | undefined {
   const found = deps.config().environments.find(({ name }) => path === `/readyz/${name}`);
   return found && (() => readiness(deps.checks(found.name)));
 }
 
-function text(type: string, body: string): Answer {
+function text(type: string, body: string): AdminResponse {
   return { status: 200, type, body, fields: [] };
 }
 
 /** The unexpected, caught once. A client that went away is none of it. */
-function failed(deps: AdminDeps, request: IncomingMessage, error: unknown): Answer {
+function failed(deps: AdminDeps, request: IncomingMessage, error: unknown): AdminResponse {
   if (!request.destroyed || request.complete) {
-    deps.log.error("admin_request_failed", { why: reasonOf(error) });
+    deps.log.error("admin_request_failed", { why: errorMessage(error) });
   }
-  return problem("internal_error", "The admin listener failed: the log says why");
+  return problemResponse("internal_error", "The admin listener failed: the log says why");
 }
 
-function send(request: IncomingMessage, response: ServerResponse, told: Answer): void {
+function send(request: IncomingMessage, response: ServerResponse, told: AdminResponse): void {
   if (response.headersSent || request.socket.destroyed) return;
   const fields = ["Content-Type", told.type, ...securityFields(told.policy), ...told.fields];
   if (told.stream === undefined) {
@@ -220,7 +239,7 @@ function hasMore({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
-function listenOn(server: Server, { host, port }: Address): Promise<void> {
+function listenOn(server: Server, { host, port }: HostPort): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen({ host, port }, () => {
@@ -232,7 +251,7 @@ function listenOn(server: Server, { host, port }: Address): Promise<void> {
 
 function urlOf(server: Server): string {
   const { address: host, port } = server.address() as AddressInfo;
-  return `http://${formatAddress({ host, port })}`;
+  return `http://${formatHostPort({ host, port })}`;
 }
 
 /** Answers that are under way may end, for a second. */
@@ -244,17 +263,20 @@ async function close(server: Server): Promise<void> {
   clearTimeout(timer);
 }
 
-export type AdminHouse = Omit<AdminDeps, "metrics" | "figures" | "version" | "guard"> & {
-  readonly counting: Counting;
-  readonly watched: Watched;
+export type AdminOptions = Omit<AdminDeps, "metrics" | "figures" | "version" | "guard"> & {
+  readonly counting: MetricsRecorder;
+  readonly watched: MetricSources;
   /** Brings the counts up to date, ahead of each scrape. */
   readonly gather?: () => Promise<void>;
 };
 
 /** Opens the admin listener with its metrics. Rejects with the system's error. */
-export function openAdmin(admin: NonNullable<Config["admin"]>, house: AdminHouse): Promise<Admin> {
+export function openAdmin(
+  admin: NonNullable<Config["admin"]>,
+  house: AdminOptions,
+): Promise<AdminListener> {
   const { counting, watched, gather } = house;
-  const metrics = createMetrics(watched, counting);
+  const metrics = createPrometheusMetrics(watched, counting);
   const render = async () => {
     await gather?.();
     return metrics.render();
@@ -265,12 +287,12 @@ export function openAdmin(admin: NonNullable<Config["admin"]>, house: AdminHouse
     guard: () => house.config().admin ?? admin,
     version: watched.version,
     metrics: { render },
-    figures: figuresReader(house),
+    figures: dashboardReader(house),
   });
 }
 
 /** 200 while all of it is well, else 503: machines read the status, people the reasons. */
-function readiness(checks: Checks): Answer {
+function readiness(checks: ReadinessChecks): AdminResponse {
   const ready = Object.values(checks).every(({ ok }) => ok);
-  return json(ready ? 200 : 503, { status: ready ? "ready" : "not ready", checks });
+  return jsonResponse(ready ? 200 : 503, { status: ready ? "ready" : "not ready", checks });
 }

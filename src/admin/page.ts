@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { extname } from "node:path";
-import type { Answer } from "./http/answer.ts";
+import type { AdminResponse } from "./http/answer.ts";
 
 /**
  * The page at / (docs/reference/admin.md#page): hand-written modules of the folder beside this file,
@@ -29,17 +29,17 @@ const LIBRARY: readonly (readonly [name: string, specifier: string])[] = [
   ["uplot.css", "uplot/dist/uPlot.min.css"],
 ];
 
-let files: Promise<ReadonlyMap<string, Answer>> | undefined;
+let files: Promise<ReadonlyMap<string, AdminResponse>> | undefined;
 
 /** The answer for a path of the page, from memory; undefined where the page has no such file. */
-export async function findPageFile(path: string): Promise<Answer | undefined> {
+export async function findPageFile(path: string): Promise<AdminResponse | undefined> {
   if (path !== "/" && !path.startsWith("/page/")) return undefined;
   files ??= readFiles();
   return (await files).get(path);
 }
 
 /** Read at the first request, once: a gateway whose page nobody opens keeps none of it. */
-async function readFiles(): Promise<ReadonlyMap<string, Answer>> {
+async function readFiles(): Promise<ReadonlyMap<string, AdminResponse>> {
   const names = await readdir(FOLDER);
   const own = names.map((name) => [name, new URL(name, FOLDER)] as const);
   const library = LIBRARY.map(([name, specifier]) => {

@@ -3,7 +3,7 @@
  * blanks-separated `>=` and `<` with full or partial versions; nothing else of semver is needed.
  * Imports nothing: it runs before anything that an old Node could not load.
  */
-export function fitsEngines(version: string, range: string): boolean {
+export function satisfiesEngines(version: string, range: string): boolean {
   const running = numbers(version);
   return range.split("||").some((alternative) =>
     alternative

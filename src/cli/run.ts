@@ -1,11 +1,11 @@
-import { holdsKey } from "../core/keys/key.ts";
-import { DONE, FAILED, fail, WRONG_USAGE } from "../server/process/process-door.ts";
-import { WHOLE_KEY } from "./frame/config-file.ts";
+import { containsKey } from "../core/keys/key.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../server/process/process-door.ts";
+import { KEY_IN_ARGUMENT } from "./frame/config-file.ts";
 import { generalHelp, groupHelp, verbHelp } from "./frame/help.ts";
-import { parseCall } from "./frame/parse.ts";
+import { parseArguments } from "./frame/parse.ts";
 import { didYouMean } from "./frame/suggest.ts";
 import { printJson, type Terminal } from "./frame/terminal.ts";
-import { CONFIG_UNREAD, JSON_FLAG, type Verb } from "./frame/verb.ts";
+import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "./frame/verb.ts";
 import { accountsList } from "./verbs/accounts-list.ts";
 import { accountsSet } from "./verbs/accounts-set.ts";
 import { accountsState } from "./verbs/accounts-state.ts";
@@ -61,7 +61,7 @@ const VERBS: readonly Verb[] = [
     name: "version",
     usage: "[--json]",
     summary: "the version",
-    options: [CONFIG_UNREAD, JSON_FLAG],
+    options: [CONFIG_IGNORED, JSON_FLAG],
     args: [],
     example: "version --json",
     async run(call, terminal, version) {
@@ -84,11 +84,11 @@ export async function run(
   version: string,
 ): Promise<number> {
   const [first, ...rest] = argv;
-  if (first === undefined) return fail(terminal, WRONG_USAGE, generalHelp(VERBS).trimEnd());
+  if (first === undefined) return fail(terminal, EXIT_USAGE, generalHelp(VERBS).trimEnd());
   if (first === WORKER && terminal.process.parent !== undefined) {
     return (await import("../server/workers/worker.ts")).runWorker(terminal);
   }
-  if (argv.some((text) => holdsKey(text))) return fail(terminal, WRONG_USAGE, WHOLE_KEY);
+  if (argv.some((text) => containsKey(text))) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
   if (first === "--version") return await runVerb(["version", ...rest], terminal, version);
   if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);
 
@@ -102,13 +102,13 @@ async function runVerb(
 ): Promise<number> {
   const verb = findVerb(argv);
   if (verb === undefined) return unknownVerb(argv, terminal);
-  const parsed = parseCall(verb, argv.slice(verb.name.split(" ").length));
+  const parsed = parseArguments(verb, argv.slice(verb.name.split(" ").length));
   if (!parsed.ok) return wrongUsage(terminal, parsed.message, verb.name);
   if (parsed.call.flag("help")) return say(terminal, verbHelp(verb));
   try {
     return await verb.run(parsed.call, terminal, version);
   } catch (error) {
-    return fail(terminal, FAILED, error instanceof Error ? error.message : String(error));
+    return fail(terminal, EXIT_FAILURE, error instanceof Error ? error.message : String(error));
   }
 }
 
@@ -151,10 +151,10 @@ function unknownVerb([first = "", second]: readonly string[], terminal: Terminal
 
 function wrongUsage(terminal: Terminal, message: string, name = ""): number {
   const see = `tollgate help ${name}`.trimEnd();
-  return fail(terminal, WRONG_USAGE, `${message} (see: ${see})`);
+  return fail(terminal, EXIT_USAGE, `${message} (see: ${see})`);
 }
 
 function say(terminal: Terminal, text: string): number {
   terminal.out(text);
-  return DONE;
+  return EXIT_OK;
 }

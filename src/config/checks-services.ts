@@ -2,10 +2,10 @@ import { isUnder } from "../core/http/route.ts";
 import type { WindowName } from "../core/quota/windows.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { Findings } from "./file/findings.ts";
-import type { Path } from "./file/place.ts";
+import type { ConfigPath } from "./file/place.ts";
 
 /** Finds the mistakes of what lies behind an environment, and of who may call without a key. */
-export function checkServices(draft: Draft, findings: Findings): void {
+export function validateServices(draft: Draft, findings: Findings): void {
   for (const [name, environment] of draft.environments) {
     const path = ["environments", name];
     checkUpstreams(environment, path, findings);
@@ -21,7 +21,11 @@ function isCovered({ basePath, backends = [] }: EnvironmentDraft): boolean {
   return basePath !== undefined && backends.some(({ path }) => path === basePath);
 }
 
-function checkUpstreams(environment: EnvironmentDraft, start: Path, findings: Findings): void {
+function checkUpstreams(
+  environment: EnvironmentDraft,
+  start: ConfigPath,
+  findings: Findings,
+): void {
   const path = [...start, "upstreams"];
   if (environment.upstreams !== undefined || environment.backends === undefined) return;
   if (findings.isGiven(path) || findings.tree.isBroken(path) || isCovered(environment)) return;
@@ -29,7 +33,7 @@ function checkUpstreams(environment: EnvironmentDraft, start: Path, findings: Fi
 }
 
 /** Paths that would hide each other, or that a client could never reach. */
-function checkBackends(environment: EnvironmentDraft, start: Path, findings: Findings): void {
+function checkBackends(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { basePath, backends = [] } = environment;
   const seen = new Map<string, number>();
   backends.forEach(({ path, stripPrefix, upstreams }, i) => {
@@ -69,7 +73,7 @@ const PUBLIC_WINDOWS: readonly string[] = ["second", "minute", "hour"] satisfies
 function checkPublicPlan(
   plans: Draft["plans"],
   name: string | undefined,
-  path: Path,
+  path: ConfigPath,
   findings: Findings,
 ): void {
   if (plans === undefined || name === undefined) return;
@@ -95,7 +99,7 @@ function checkPublicPlan(
 }
 
 /** Where all is described, the descriptions say what a request costs and who may call. */
-function checkRoutes(environment: EnvironmentDraft, start: Path, findings: Findings): void {
+function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { api, backends = [], basePath, costs = [], publicRoutes = [] } = environment;
   const isDescribed = api !== undefined && backends.every((backend) => backend.api !== undefined);
   const instead = { costs: "x-cost", publicRoutes: "security: []" };
@@ -125,7 +129,7 @@ function checkRoutes(environment: EnvironmentDraft, start: Path, findings: Findi
   }
 }
 
-function checkStanding(environment: EnvironmentDraft, start: Path, findings: Findings): void {
+function checkStanding(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { standing, basePath } = environment;
   if (standing === undefined || basePath === undefined || isUnder(basePath, standing)) return;
   findings.mistake(

@@ -1,9 +1,9 @@
 import { normalize } from "node:path";
-import type { Address } from "../core/http/address.ts";
-import { formatAddress, isLoopback } from "../core/http/address.ts";
+import type { HostPort } from "../core/http/address.ts";
+import { formatHostPort, isLoopback } from "../core/http/address.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { Findings } from "./file/findings.ts";
-import type { Path } from "./file/place.ts";
+import type { ConfigPath } from "./file/place.ts";
 
 const ADMIN_TOKEN_MIN = 32;
 
@@ -11,7 +11,7 @@ const ADMIN_TOKEN_MIN = 32;
  * Finds the mistakes that no single key shows (docs/configuration.md#across-keys). Keys that could
  * not be read are skipped.
  */
-export function checkAcross(draft: Draft, findings: Findings): void {
+export function validateDraft(draft: Draft, findings: Findings): void {
   checkStore(draft, findings);
   checkAdmin(draft, findings);
   checkKeys(draft, findings);
@@ -78,18 +78,18 @@ function checkAdmin({ admin }: Draft, findings: Findings): void {
   const has = admin.token === "" ? "there is none" : "it is shorter";
   findings.mistake(
     ["admin", "listen"],
-    `Cannot open the admin listener off loopback, on ${formatAddress(admin.listen)}, without a token of at least ${ADMIN_TOKEN_MIN} characters: ${has}; set admin.token, or listen on 127.0.0.1`,
+    `Cannot open the admin listener off loopback, on ${formatHostPort(admin.listen)}, without a token of at least ${ADMIN_TOKEN_MIN} characters: ${has}; set admin.token, or listen on 127.0.0.1`,
   );
 }
 
-type Listening = {
+type ListenerUse = {
   readonly name: string;
-  readonly listen: Address;
+  readonly listen: HostPort;
   readonly hosts: readonly string[] | undefined;
 };
 
 function checkListeners({ environments, admin }: Draft, findings: Findings): void {
-  const seen: Listening[] = [];
+  const seen: ListenerUse[] = [];
   for (const [name, { listen, hosts }] of environments) {
     if (listen === undefined) continue;
     const path = ["environments", name, "listen"];
@@ -107,16 +107,16 @@ function checkListeners({ environments, admin }: Draft, findings: Findings): voi
   const given = findings.isGiven(["admin", "listen"]);
   findings.mistake(
     given ? ["admin", "listen"] : ["environments", taken.name, "listen"],
-    `Cannot open the admin listener on ${formatAddress(admin.listen)}: environment ${taken.name} listens on ${formatAddress(taken.listen)}; choose another port`,
+    `Cannot open the admin listener on ${formatHostPort(admin.listen)}: environment ${taken.name} listens on ${formatHostPort(taken.listen)}; choose another port`,
   );
 }
 
 /** Why two environments cannot both listen: one address needs hosts that tell them apart. */
-function clash(one: Listening, earlier: Listening): string | undefined {
-  const where = formatAddress(one.listen);
+function clash(one: ListenerUse, earlier: ListenerUse): string | undefined {
+  const where = formatHostPort(one.listen);
   if (!isSame(one.listen, earlier.listen)) {
     if (!collide(one.listen, earlier.listen)) return undefined;
-    const other = formatAddress(earlier.listen);
+    const other = formatHostPort(earlier.listen);
     return `Cannot open ${where} for ${one.name} beside ${other} for ${earlier.name}: one includes the other; write both alike, or choose another port`;
   }
   if (one.hosts === undefined || earlier.hosts === undefined) return undefined;
@@ -129,13 +129,13 @@ function clash(one: Listening, earlier: Listening): string | undefined {
 }
 
 /** Port 0 is any free port, so it is never shared. */
-function isSame(one: Address, other: Address): boolean {
+function isSame(one: HostPort, other: HostPort): boolean {
   return one.port !== 0 && one.port === other.port && one.host === other.host;
 }
 
 /** An address that stands for all of a machine's takes the port of each. */
-function collide(one: Address, other: Address): boolean {
-  const isAny = ({ host }: Address) => host === "0.0.0.0" || host === "::";
+function collide(one: HostPort, other: HostPort): boolean {
+  const isAny = ({ host }: HostPort) => host === "0.0.0.0" || host === "::";
   return one.port !== 0 && one.port === other.port && (isAny(one) || isAny(other));
 }
 
@@ -157,7 +157,11 @@ function checkKeyTags(
   }
 }
 
-function checkRepeats(list: readonly string[] | undefined, path: Path, findings: Findings): void {
+function checkRepeats(
+  list: readonly string[] | undefined,
+  path: ConfigPath,
+  findings: Findings,
+): void {
   list?.forEach((value, i) => {
     if (list.indexOf(value) < i) {
       const place = String(path.at(-1));
@@ -188,7 +192,7 @@ function checkTls({ environments }: Draft, findings: Findings): void {
     if (listen === undefined || listen.port === 0) continue;
     const path = ["environments", name, "tls"];
     if (findings.isGiven(path) && tls === undefined) continue;
-    const where = formatAddress(listen);
+    const where = formatHostPort(listen);
     const isTls = tls !== undefined;
     const first = firsts.get(where);
     if (first === undefined) firsts.set(where, { name, isTls });

@@ -3,27 +3,27 @@ import type { CorsPolicy } from "../core/http/cors.ts";
 import type { EdgeLimits } from "../core/http/edge-limits.ts";
 import type { Operation, RouteRule, RouteTable } from "../core/http/route.ts";
 import type { BanPolicy } from "../core/quota/decide.ts";
-import type { PlanBounds } from "../core/quota/plan.ts";
+import type { PlanOptions } from "../core/quota/plan.ts";
 import type { Limit } from "../core/quota/windows.ts";
-import type { Backend, CertificateFiles, Config, Environment } from "./config.ts";
+import type { CertificateFiles, Config, EnvironmentConfig, PathServiceConfig } from "./config.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
-import type { Authorities } from "./pem.ts";
+import type { CertificateAuthorities } from "./pem.ts";
 import type { LimitOverrides } from "./schema/limits.ts";
-import { inOrder } from "./schema/plans.ts";
+import { limitsByLength } from "./schema/plans.ts";
 import { type BackendDraft, serviceKey } from "./services.ts";
 
-type Rest = {
+type BuildInputs = {
   /** Absolute. */
   readonly file: string;
   readonly hash: string;
   /** By the key of the service; none for those without a description. */
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
-  readonly authorities: ReadonlyMap<string, Authorities>;
+  readonly authorities: ReadonlyMap<string, CertificateAuthorities>;
   readonly telemetry: Config["telemetry"];
 };
 
 /** A draft without mistakes as the configuration: units in names, paths absolute, all filled in. */
-export function complete(draft: Draft, rest: Rest): Config {
+export function buildConfig(draft: Draft, rest: BuildInputs): Config {
   const { file, hash } = rest;
   const folder = dirname(file);
   const keys = sound(draft.keys);
@@ -32,7 +32,7 @@ export function complete(draft: Draft, rest: Rest): Config {
     const keyHeaders = sound(draft.keyHeaders);
     return environmentOf(environment, { name, limits: limits as Limits, rest, folder, keyHeaders });
   });
-  const [unauthenticated] = inOrder(sound(draft.unauthenticated));
+  const [unauthenticated] = limitsByLength(sound(draft.unauthenticated));
   return {
     file,
     hash,
@@ -45,7 +45,7 @@ export function complete(draft: Draft, rest: Rest): Config {
     stateFile: resolve(folder, sound(draft.stateFile)),
     workers: sound(draft.workers),
     environments,
-    ...completePlans(draft),
+    ...buildPlans(draft),
     unauthenticated: sound(unauthenticated),
     keyPrefix: sound(draft.keyPrefix),
     rateLimitFields: draft.rateLimitFields ?? "off",
@@ -61,9 +61,9 @@ export function complete(draft: Draft, rest: Rest): Config {
 }
 
 /** The parts of the configuration by which an account is decided. */
-export type Plans = Pick<Config, "plans" | "planBounds" | "bans">;
+export type PlanSettings = Pick<Config, "plans" | "planBounds" | "bans">;
 
-export function completePlans(draft: Pick<Draft, "plans" | "bans">): Plans {
+export function buildPlans(draft: Pick<Draft, "plans" | "bans">): PlanSettings {
   const plans = Object.entries(sound(draft.plans));
   return {
     plans: new Map(plans.map(([name, plan]) => [name, windowsOf(plan)])),
@@ -74,15 +74,15 @@ export function completePlans(draft: Pick<Draft, "plans" | "bans">): Plans {
 
 type Limits = Required<LimitOverrides>;
 
-type Around = {
+type BuildContext = {
   readonly name: string;
   readonly limits: Limits;
-  readonly rest: Rest;
+  readonly rest: BuildInputs;
   readonly folder: string;
   readonly keyHeaders: readonly string[];
 };
 
-function environmentOf(draft: EnvironmentDraft, around: Around): Environment {
+function environmentOf(draft: EnvironmentDraft, around: BuildContext): EnvironmentConfig {
   const { name, rest, limits } = around;
   const key = serviceKey(name);
   const maintenance = draft.maintenance;
@@ -117,8 +117,8 @@ function backendOf(
   environment: EnvironmentDraft,
   backend: BackendDraft,
   index: number,
-  { name, limits, rest }: Around,
-): Backend {
+  { name, limits, rest }: BuildContext,
+): PathServiceConfig {
   const key = serviceKey(name, index);
   return {
     path: backend.path,
@@ -152,7 +152,7 @@ function ruleOf({ method, template }: { method: string; template: string }): Rou
   return { method, segments };
 }
 
-function healthCheckOf(check: EnvironmentDraft["healthCheck"]): Environment["healthCheck"] {
+function healthCheckOf(check: EnvironmentDraft["healthCheck"]): EnvironmentConfig["healthCheck"] {
   return check === undefined ? undefined : { path: check.path, everyMs: check.every };
 }
 
@@ -212,12 +212,12 @@ function banPolicyOf(bans: Draft["bans"]): BanPolicy | undefined {
 type PlanDraft = NonNullable<Draft["plans"]>[string];
 
 function windowsOf(plan: PlanDraft): readonly Limit[] | "custom" {
-  return plan === "custom" || plan.custom === true ? "custom" : inOrder(plan);
+  return plan === "custom" || plan.custom === true ? "custom" : limitsByLength(plan);
 }
 
-function boundsOf(plan: PlanDraft): PlanBounds {
+function boundsOf(plan: PlanDraft): PlanOptions {
   if (plan === "custom") return { concurrent: undefined, observe: [] };
-  return { concurrent: plan.concurrent, observe: inOrder(plan.observe) };
+  return { concurrent: plan.concurrent, observe: limitsByLength(plan.observe) };
 }
 
 function sound<T>(value: T | undefined): T {

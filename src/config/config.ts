@@ -1,9 +1,9 @@
-import type { Address } from "../core/http/address.ts";
+import type { HostPort } from "../core/http/address.ts";
 import type { CorsPolicy } from "../core/http/cors.ts";
 import type { EdgeLimits } from "../core/http/edge-limits.ts";
 import type { RouteTable } from "../core/http/route.ts";
 import type { BanPolicy } from "../core/quota/decide.ts";
-import type { PlanBounds } from "../core/quota/plan.ts";
+import type { PlanOptions } from "../core/quota/plan.ts";
 import type { Limit, WindowName } from "../core/quota/windows.ts";
 import type { Mistake } from "./file/place.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
@@ -23,17 +23,17 @@ export type Config = {
   readonly keys: { readonly in: "file"; readonly path: string } | { readonly in: "redis" };
   readonly stateFile: string;
   readonly workers: number | "auto";
-  readonly environments: readonly Environment[];
+  readonly environments: readonly EnvironmentConfig[];
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
   /** By plan: all those of `plans`. */
-  readonly planBounds: ReadonlyMap<string, PlanBounds>;
+  readonly planBounds: ReadonlyMap<string, PlanOptions>;
   readonly bans: BanPolicy | undefined;
   readonly unauthenticated: { readonly window: WindowName; readonly limit: number };
   readonly keyPrefix: string;
   readonly rateLimitFields: "off" | "policy";
   readonly trustedProxies: readonly string[];
   readonly admin:
-    | { readonly listen: Address; readonly token: string; readonly hosts: readonly string[] }
+    | { readonly listen: HostPort; readonly token: string; readonly hosts: readonly string[] }
     | undefined;
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error" | "silent";
@@ -55,7 +55,7 @@ export type Config = {
 };
 
 /** The upstreams that have the requests of some paths, and how they are reached. */
-export type Service = {
+export type ServiceConfig = {
   readonly routes: RouteTable;
   /** Origins, no path: "http://127.0.0.1:9001". */
   readonly upstreams: readonly string[];
@@ -70,7 +70,7 @@ export type Service = {
 };
 
 /** A service under a path of its own; the paths of its routes are the client's. */
-export type Backend = Service & {
+export type PathServiceConfig = ServiceConfig & {
   /** "/v1/orders": it has this path and those below it, where no longer one fits. */
   readonly path: string;
   /** The start of a client's path that is taken away, and what takes its place; "" for nothing. */
@@ -79,14 +79,14 @@ export type Backend = Service & {
 };
 
 /** `routes` and `upstreams` are of what no backend has; there may be no upstreams. */
-export type Environment = Service & {
+export type EnvironmentConfig = ServiceConfig & {
   readonly name: string;
-  readonly listen: Address;
+  readonly listen: HostPort;
   /** Lower-case names without port; empty serves any. */
   readonly hosts: readonly string[];
   readonly keyTag: string;
   /** The longest path first. */
-  readonly backends: readonly Backend[];
+  readonly backends: readonly PathServiceConfig[];
   readonly upstreamHost: "upstream" | "client";
   /**
    * Absolute paths of PEM files; undefined when the listener is plain. The files are read where
@@ -107,7 +107,7 @@ export type Environment = Service & {
 
 export type CertificateFiles = { readonly cert: string; readonly key: string };
 
-export type Loaded =
+export type LoadResult =
   | {
       readonly ok: true;
       readonly config: Config;

@@ -1,9 +1,9 @@
 import { operationWindows } from "../core/http/route.ts";
 import { windowLabel } from "../core/quota/standing.ts";
-import { counterOf, type Limit, WINDOWS } from "../core/quota/windows.ts";
+import { counterName, type Limit, WINDOW_NAMES } from "../core/quota/windows.ts";
 import type { Config } from "./config.ts";
 
-export type Counters =
+export type CounterNames =
   | { readonly ok: true; readonly counters: readonly string[] }
   | { readonly ok: false; readonly message: string };
 
@@ -11,14 +11,14 @@ export type Counters =
  * The counters that windows are kept under, as people name them: `day`, or `createPet.minute` for a
  * window of an operation of that environment.
  */
-export function countersOf(
+export function resolveCounters(
   { environments }: Pick<Config, "environments">,
   environment: string,
   windows: readonly string[],
-): Counters {
-  const own = operationLimits(environments, environment);
-  const counters = new Map<string, string>(WINDOWS.map((window) => [window, window]));
-  for (const limit of own) counters.set(windowLabel(limit), counterOf(limit));
+): CounterNames {
+  const own = environmentOperationLimits(environments, environment);
+  const counters = new Map<string, string>(WINDOW_NAMES.map((window) => [window, window]));
+  for (const limit of own) counters.set(windowLabel(limit), counterName(limit));
   const unknown = windows.find((window) => !counters.has(window));
   if (unknown === undefined) {
     return { ok: true, counters: windows.map((window) => counters.get(window) as string) };
@@ -29,13 +29,13 @@ export function countersOf(
 }
 
 /** A counter as people name it; as it is where no operation of the environment has it. */
-export function windowName(
+export function counterLabel(
   { environments }: Pick<Config, "environments">,
   environment: string,
   counter: string,
 ): string {
-  const limit = operationLimits(environments, environment).find(
-    (own) => counterOf(own) === counter,
+  const limit = environmentOperationLimits(environments, environment).find(
+    (own) => counterName(own) === counter,
   );
   return limit === undefined ? counter : windowLabel(limit);
 }
@@ -43,7 +43,7 @@ export function windowName(
 const known = new WeakMap<Config["environments"], Map<string, readonly Limit[]>>();
 
 /** The windows of all operations of an environment. */
-export function operationLimits(
+export function environmentOperationLimits(
   environments: Config["environments"],
   environment: string,
 ): readonly Limit[] {

@@ -18,7 +18,7 @@ export type Deprecation = {
   readonly accounts: readonly DeprecationCaller[];
 };
 
-type Call = Pick<Deprecation, "environment" | "method" | "route"> & DeprecationCaller;
+type CallCount = Pick<Deprecation, "environment" | "method" | "route"> & DeprecationCaller;
 
 const DAY_MS = 86_400_000;
 
@@ -26,9 +26,9 @@ const DAY_MS = 86_400_000;
  * The deprecated operations of all descriptions, those that go away first first, each with the
  * accounts that called it, the latest first. Calls of one account are added up.
  */
-export function deprecations(
+export function deprecationReport(
   { environments }: Config,
-  calls: readonly Call[],
+  calls: readonly CallCount[],
   nowMs: number,
 ): readonly Deprecation[] {
   const found = environments.flatMap(({ name, routes, backends }) =>
@@ -56,7 +56,7 @@ export function deprecatedOperations({
 function deprecationOf(
   environment: string,
   { method, template: route, lifecycle }: Operation,
-  calls: readonly Call[],
+  calls: readonly CallCount[],
   nowMs: number,
 ): Deprecation {
   const { sunsetMs, successor = null } = lifecycle;

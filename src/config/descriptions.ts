@@ -1,17 +1,17 @@
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { findRoute, isUnder, type Operation } from "../core/http/route.ts";
-import { WINDOWS } from "../core/quota/windows.ts";
+import { WINDOW_NAMES } from "../core/quota/windows.ts";
 import type { OperationNames } from "./description/charge.ts";
 import { readDescription } from "./description/openapi.ts";
 import type { Draft } from "./draft.ts";
 import type { Findings } from "./file/findings.ts";
-import { dotted, type Mistake } from "./file/place.ts";
-import { type ReadText, readTextFile } from "./file/text-file.ts";
-import { type ServiceDraft, servicesOf } from "./services.ts";
+import { formatPath, type Mistake } from "./file/place.ts";
+import { readTextFile, type TextFileResult } from "./file/text-file.ts";
+import { listServices, type ServiceDraft } from "./services.ts";
 
 const DESCRIPTION_BYTES_MAX = 8 * 1024 ** 2;
 
-export type Described = {
+export type Descriptions = {
   /** By the key of the service; none for those without a description. */
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
   readonly texts: readonly string[];
@@ -21,14 +21,14 @@ export type Described = {
 };
 
 /** Reads the descriptions of all services; a file that several share is read once. */
-export async function readDescriptions(draft: Draft, findings: Findings): Promise<Described> {
+export async function readDescriptions(draft: Draft, findings: Findings): Promise<Descriptions> {
   const operations = new Map<string, readonly Operation[]>();
-  const sources = new Map<string, ReadText>();
+  const sources = new Map<string, TextFileResult>();
   const mistakes: Mistake[] = [];
   const warnings: Mistake[] = [];
   const names = new Map<string, OperationNames>();
   const leastLimits = leastLimitsOf(draft.plans);
-  for (const service of servicesOf(draft.environments)) {
+  for (const service of listServices(draft.environments)) {
     const { api, environment, start } = service;
     if (api === undefined) continue;
     const file = isAbsolute(api) ? api : join(dirname(findings.file), api);
@@ -68,7 +68,7 @@ function noteUnread(
 ): void {
   const at = [...path, "api"];
   const shown = findings.tree.isSubstituted(at) ? "" : file;
-  const owner = backend === undefined ? environment : dotted(path);
+  const owner = backend === undefined ? environment : formatPath(path);
   findings.mistake(at, `Cannot read the API description ${shown}for ${owner}: ${why}`);
 }
 
@@ -102,7 +102,9 @@ function judgeTogether(
 function leastLimitsOf(plans: Draft["plans"]): ReadonlyMap<string, number> {
   const least = Object.entries(plans ?? {}).flatMap(([name, plan]): [string, number][] => {
     if (plan === "custom") return [];
-    const limits = WINDOWS.map((window) => plan[window]).filter((limit) => limit !== undefined);
+    const limits = WINDOW_NAMES.map((window) => plan[window]).filter(
+      (limit) => limit !== undefined,
+    );
     return limits.length === 0 ? [] : [[name, Math.min(...limits)]];
   });
   return new Map(least);

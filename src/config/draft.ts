@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type Findings, noteIssues } from "./file/findings.ts";
-import { type Fields, isMap, type Path } from "./file/place.ts";
+import { type ConfigPath, isYamlMap, type YamlMap } from "./file/place.ts";
 import { environmentShape } from "./schema/environment.ts";
 import { NAME, name } from "./schema/kinds.ts";
 import { shape } from "./schema/shape.ts";
@@ -25,13 +25,13 @@ export type Draft = Omit<DraftOf<typeof shape.shape>, "environments"> & {
 export function readDraft(findings: Findings): Draft {
   const root = findings.tree.value;
   const { environments: _, ...fields } = shape.shape;
-  if (!isMap(root)) findings.misread([], "a map of settings");
-  const found = isMap(root) ? root : {};
+  if (!isYamlMap(root)) findings.misread([], "a map of settings");
+  const found = isYamlMap(root) ? root : {};
   for (const key of Object.keys(found)) {
     if (!Object.hasOwn(shape.shape, key)) findings.unknownKey([key], Object.keys(shape.shape));
   }
-  const read = isMap(root) ? readFields(fields, { found, findings, start: [] }) : undefined;
-  const environments = isMap(root) ? readEnvironments(found.environments, findings) : new Map();
+  const read = isYamlMap(root) ? readFields(fields, { found, findings, start: [] }) : undefined;
+  const environments = isYamlMap(root) ? readEnvironments(found.environments, findings) : new Map();
   const nothing = Object.fromEntries(Object.keys(fields).map((key) => [key, undefined]));
   return { ...((read ?? nothing) as DraftOf<typeof fields>), environments };
 }
@@ -39,7 +39,7 @@ export function readDraft(findings: Findings): Draft {
 /** Reads a file that has plans, and bans beside them where it likes, and nothing else. */
 export function readPlansDraft(findings: Findings): Pick<Draft, "plans" | "bans"> {
   const { plans, bans } = shape.shape;
-  const found = findings.tree.value as Fields;
+  const found = findings.tree.value as YamlMap;
   for (const key of Object.keys(found)) {
     if (key !== "plans" && key !== "bans") findings.unknownKey([key], ["plans", "bans"]);
   }
@@ -51,9 +51,9 @@ function readEnvironments(
   findings: Findings,
 ): ReadonlyMap<string, EnvironmentDraft> {
   const environments = new Map<string, EnvironmentDraft>();
-  const start: Path = ["environments"];
+  const start: ConfigPath = ["environments"];
   if (findings.tree.isBroken(start) && found === undefined) return environments;
-  if (!isMap(found)) {
+  if (!isYamlMap(found)) {
     findings.misread(start, "a map of environments by name");
     return environments;
   }
@@ -70,7 +70,7 @@ function readEnvironments(
         `Cannot use ${JSON.stringify(key.slice(0, 100))} as a name in environments: it must be ${wanted}`,
       );
     }
-    if (!isMap(value)) {
+    if (!isYamlMap(value)) {
       if (!findings.tree.isBroken(path))
         findings.misread(path, "a map that describes an environment");
       continue;
@@ -87,9 +87,9 @@ function readEnvironments(
 }
 
 type From = {
-  readonly found: Fields;
+  readonly found: YamlMap;
   readonly findings: Findings;
-  readonly start: Path;
+  readonly start: ConfigPath;
 };
 
 function readFields<S extends Shapes>(fields: S, { found, findings, start }: From): DraftOf<S> {
@@ -97,7 +97,7 @@ function readFields<S extends Shapes>(fields: S, { found, findings, start }: Fro
   for (const [key, field] of Object.entries(fields)) {
     const path = [...start, key];
     const result = field.safeParse(found[key]);
-    const knownAt = (at: Path) => keysOf(field, at.slice(path.length));
+    const knownAt = (at: ConfigPath) => keysOf(field, at.slice(path.length));
     if (!result.success) noteIssues(findings, result.error.issues, path, knownAt);
     read[key] = result.success && !findings.tree.isBroken(path) ? result.data : undefined;
   }
@@ -105,7 +105,7 @@ function readFields<S extends Shapes>(fields: S, { found, findings, start }: Fro
 }
 
 /** The keys that a map at this place may have, for "did you mean". */
-function keysOf(schema: z.core.$ZodType, path: Path): readonly string[] {
+function keysOf(schema: z.core.$ZodType, path: ConfigPath): readonly string[] {
   if (schema instanceof z.ZodUnion) return schema.options.flatMap((one) => keysOf(one, path));
   if (schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional) {
     return keysOf(schema.unwrap(), path);

@@ -1,23 +1,23 @@
-import { completePlans, type Plans } from "./complete.ts";
+import { buildPlans, type PlanSettings } from "./complete.ts";
 import type { Config } from "./config.ts";
 import { readPlansDraft } from "./draft.ts";
 import { Findings } from "./file/findings.ts";
-import { isMap, type Mistake } from "./file/place.ts";
+import { isYamlMap, type Mistake } from "./file/place.ts";
 import type { Variables } from "./file/substitute.ts";
 import { readTextFile } from "./file/text-file.ts";
-import { readTree } from "./file/tree.ts";
+import { parseTree } from "./file/tree.ts";
 import { loadConfig } from "./load.ts";
 
 const BYTES_MAX = 1024 ** 2;
 const VALUES_MAX = 100_000;
 
 /** `config` is set where the file is a whole configuration; else the bans are those it names. */
-export type LoadedPlans =
+export type LoadPlansResult =
   | { readonly ok: true; readonly config: Config }
   | {
       readonly ok: true;
       readonly config?: undefined;
-      readonly plans: Plans;
+      readonly plans: PlanSettings;
       readonly hasBans: boolean;
     }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
@@ -26,21 +26,21 @@ export type LoadedPlans =
  * Reads plans that are to be tried: a whole configuration, or a file with `plans` alone, and `bans`
  * beside them where they are to change too.
  */
-export async function loadPlans(file: string, env: Variables): Promise<LoadedPlans> {
+export async function loadPlans(file: string, env: Variables): Promise<LoadPlansResult> {
   const source = await readTextFile(file, BYTES_MAX);
   if (!source.ok) {
     const message = `Cannot read the plans: ${source.why}`;
     return { ok: false, mistakes: [{ file, line: source.line, column: 1, message }] };
   }
   const options = { file, variables: env, valuesMax: VALUES_MAX };
-  const { tree, mistakes } = readTree(source.text, options);
+  const { tree, mistakes } = parseTree(source.text, options);
   const root = tree?.value;
-  if (tree === undefined || !isMap(root) || "environments" in root || !("plans" in root)) {
+  if (tree === undefined || !isYamlMap(root) || "environments" in root || !("plans" in root)) {
     return loadConfig(file, env);
   }
   const findings = new Findings(file, tree);
   const draft = readPlansDraft(findings);
   const all = [...mistakes, ...findings.mistakes];
   if (all.length > 0) return { ok: false, mistakes: all };
-  return { ok: true, plans: completePlans(draft), hasBans: "bans" in root };
+  return { ok: true, plans: buildPlans(draft), hasBans: "bans" in root };
 }

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { dirname, resolve } from "node:path";
-import { checkAcross } from "./checks.ts";
-import { checkServices } from "./checks-services.ts";
-import { complete } from "./complete.ts";
-import type { Loaded } from "./config.ts";
+import { validateDraft } from "./checks.ts";
+import { validateServices } from "./checks-services.ts";
+import { buildConfig } from "./complete.ts";
+import type { LoadResult } from "./config.ts";
 import { readDescriptions } from "./descriptions.ts";
 import { type Draft, readDraft } from "./draft.ts";
 import { Findings } from "./file/findings.ts";
@@ -11,9 +11,9 @@ import type { Mistake } from "./file/place.ts";
 import { readReferencedFiles } from "./file/referenced-files.ts";
 import type { Variables } from "./file/substitute.ts";
 import { readTextFile } from "./file/text-file.ts";
-import { readTree } from "./file/tree.ts";
-import { readPems } from "./pem.ts";
-import { telemetryOf } from "./telemetry-variables.ts";
+import { parseTree } from "./file/tree.ts";
+import { readPemFiles } from "./pem.ts";
+import { resolveTelemetry } from "./telemetry-variables.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
 const CONFIG_VALUES_MAX = 100_000;
@@ -23,7 +23,7 @@ const CONFIG_VALUES_MAX = 100_000;
  * rejects for what is in the files: every mistake of all of them comes back at once, in order of
  * place. Nothing is opened, bound or written.
  */
-export async function loadConfig(file: string, env: Variables): Promise<Loaded> {
+export async function loadConfig(file: string, env: Variables): Promise<LoadResult> {
   const source = await readTextFile(file, CONFIG_BYTES_MAX);
   if (!source.ok) {
     const message = `Cannot read the configuration: ${source.why}`;
@@ -32,21 +32,21 @@ export async function loadConfig(file: string, env: Variables): Promise<Loaded> 
   const named = await readReferencedFiles(source.text, dirname(resolve(file)));
   const valuesMax = CONFIG_VALUES_MAX;
   const options = { file, variables: env, files: named.contents, valuesMax };
-  const { tree, mistakes } = readTree(source.text, options);
+  const { tree, mistakes } = parseTree(source.text, options);
   if (tree === undefined) return { ok: false, mistakes };
 
   const findings = new Findings(file, tree);
   const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
-  checkAcross(draft, findings);
-  checkServices(draft, findings);
-  const telemetry = telemetryOf(draft, findings, env);
+  validateDraft(draft, findings);
+  validateServices(draft, findings);
+  const telemetry = resolveTelemetry(draft, findings, env);
   const described = await readDescriptions(draft, findings);
-  const authorities = await readPems(draft, findings, dirname(resolve(file)));
+  const authorities = await readPemFiles(draft, findings, dirname(resolve(file)));
 
   const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
   if (all.length > 0) return { ok: false, mistakes: inOrder(all, file) };
   const pems = [...authorities.values()];
-  const config = complete(draft, {
+  const config = buildConfig(draft, {
     file: resolve(file),
     hash: hashOf(source.text, [...described.texts, ...pems.map(({ text }) => text)]),
     operations: described.operations,

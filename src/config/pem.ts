@@ -2,26 +2,26 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
 import type { Draft } from "./draft.ts";
 import type { Findings } from "./file/findings.ts";
-import { dotted, type Path } from "./file/place.ts";
-import { type ReadText, readTextFile } from "./file/text-file.ts";
-import { servicesOf } from "./services.ts";
+import { type ConfigPath, formatPath } from "./file/place.ts";
+import { readTextFile, type TextFileResult } from "./file/text-file.ts";
+import { listServices } from "./services.ts";
 
 const BYTES_MAX = 1024 ** 2;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-export type Authorities = { readonly path: string; readonly text: string };
+export type CertificateAuthorities = { readonly path: string; readonly text: string };
 
 /**
  * Reads the PEM files that the configuration names: every one must be there and be what it is for.
  * Gives the authorities of upstreams by service; a private key is looked at and let go, and
  * nothing of it is told.
  */
-export async function readPems(
+export async function readPemFiles(
   { environments }: Draft,
   findings: Findings,
   folder: string,
-): Promise<ReadonlyMap<string, Authorities>> {
-  const authorities = new Map<string, Authorities>();
+): Promise<ReadonlyMap<string, CertificateAuthorities>> {
+  const authorities = new Map<string, CertificateAuthorities>();
   for (const [name, { tls }] of environments) {
     const start = ["environments", name, "tls"];
     if (tls === undefined) continue;
@@ -29,7 +29,7 @@ export async function readPems(
     const key = await readPem([...start, "key"], resolve(folder, tls.key), findings);
     checkPair(cert, key, start, findings);
   }
-  for (const { key, path: start, upstreamTls } of servicesOf(environments)) {
+  for (const { key, path: start, upstreamTls } of listServices(environments)) {
     if (upstreamTls?.ca === undefined) continue;
     const at = [...start, "upstreamTls", "ca"];
     const path = resolve(folder, upstreamTls.ca);
@@ -41,18 +41,22 @@ export async function readPems(
   return authorities;
 }
 
-async function readPem(path: Path, file: string, findings: Findings): Promise<string | undefined> {
-  const read: ReadText = await readTextFile(file, BYTES_MAX);
+async function readPem(
+  path: ConfigPath,
+  file: string,
+  findings: Findings,
+): Promise<string | undefined> {
+  const read: TextFileResult = await readTextFile(file, BYTES_MAX);
   if (read.ok) return read.text;
   const shown = findings.tree.isSubstituted(path) ? "" : ` ${file}`;
-  findings.mistake(path, `Cannot read the file${shown} of ${dotted(path)}: ${read.why}`);
+  findings.mistake(path, `Cannot read the file${shown} of ${formatPath(path)}: ${read.why}`);
   return undefined;
 }
 
 function checkPair(
   cert: string | undefined,
   key: string | undefined,
-  path: Path,
+  path: ConfigPath,
   findings: Findings,
 ): void {
   const isSound = cert !== undefined && holdsCertificates(cert, [...path, "cert"], findings);
@@ -61,18 +65,18 @@ function checkPair(
   if (privateKey === undefined) {
     findings.mistake(
       [...path, "key"],
-      `Cannot use the file of ${dotted([...path, "key"])}: it holds no private key as PEM without a passphrase`,
+      `Cannot use the file of ${formatPath([...path, "key"])}: it holds no private key as PEM without a passphrase`,
     );
     return;
   }
   if (!isSound || new X509Certificate(cert).checkPrivateKey(privateKey)) return;
   findings.mistake(
     [...path, "key"],
-    `Cannot use ${dotted([...path, "key"])}: the key does not belong to the certificate in tls.cert; name a pair`,
+    `Cannot use ${formatPath([...path, "key"])}: the key does not belong to the certificate in tls.cert; name a pair`,
   );
 }
 
-function holdsCertificates(text: string, path: Path, findings: Findings): boolean {
+function holdsCertificates(text: string, path: ConfigPath, findings: Findings): boolean {
   const blocks = text.match(CERTIFICATE) ?? [];
   const bad = blocks.findIndex((one) => attempt(() => new X509Certificate(one)) === undefined);
   if (blocks.length > 0 && bad === -1) return true;
@@ -80,7 +84,7 @@ function holdsCertificates(text: string, path: Path, findings: Findings): boolea
     blocks.length === 0
       ? "it holds no certificate as PEM"
       : `its certificate ${bad + 1} is damaged`;
-  findings.mistake(path, `Cannot use the file of ${dotted(path)}: ${why}`);
+  findings.mistake(path, `Cannot use the file of ${formatPath(path)}: ${why}`);
   return false;
 }
 

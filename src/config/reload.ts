@@ -1,11 +1,16 @@
-import { type Address, formatAddress } from "../core/http/address.ts";
-import { type AccountRecord, isWorking, limitsOf, type Records } from "../core/keys/records.ts";
-import type { Config, Loaded } from "./config.ts";
-import { type Mistake, mistakeLine } from "./file/place.ts";
+import { formatHostPort, type HostPort } from "../core/http/address.ts";
+import {
+  type AccountRecord,
+  effectiveLimits,
+  isWorking,
+  type Records,
+} from "../core/keys/records.ts";
+import type { Config, LoadResult } from "./config.ts";
+import { formatMistake, type Mistake } from "./file/place.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
 
 /** The running configuration and the one that would take its place. */
-export type Change = { readonly from: Config; readonly to: Config };
+export type ConfigChange = { readonly from: Config; readonly to: Config };
 
 /**
  * The reasons to refuse a reload, one sentence each; empty when it may go on
@@ -13,7 +18,11 @@ export type Change = { readonly from: Config; readonly to: Config };
  * restart; a plan that working keys have cannot go. `records` are all key records, `nowMs` is Unix
  * milliseconds.
  */
-export function refuseReload({ from, to }: Change, records: Records, nowMs: number): string[] {
+export function reloadBlockers(
+  { from, to }: ConfigChange,
+  records: Records,
+  nowMs: number,
+): string[] {
   const settings = [
     changed("store", storeOf(from.store), storeOf(to.store)),
     sameButSecret(from.store, to.store),
@@ -54,8 +63,8 @@ function keysOf({ keys }: Config): string {
   return keys.in === "redis" ? "redis" : keys.path;
 }
 
-function listenOf(owner: { readonly listen: Address } | undefined): string {
-  return owner === undefined ? "off" : formatAddress(owner.listen);
+function listenOf(owner: { readonly listen: HostPort } | undefined): string {
+  return owner === undefined ? "off" : formatHostPort(owner.listen);
 }
 
 /** Environments may come and go by host names, but only on listeners that are open already. */
@@ -65,19 +74,19 @@ function listenerChanges(from: Config, to: Config): string[] {
     const before = from.environments.find((environment) => environment.name === name);
     if (before === undefined) {
       if (isOpen(listen, from)) continue;
-      const where = formatAddress(listen);
+      const where = formatHostPort(listen);
       reasons.push(
         `Cannot add environments.${name} by a reload: nothing listens on ${where} yet; restart the gateway`,
       );
       continue;
     }
-    const reason = changed(`environments.${name}.listen`, listenOf(before), formatAddress(listen));
+    const reason = changed(`environments.${name}.listen`, listenOf(before), formatHostPort(listen));
     if (reason !== undefined) reasons.push(reason);
   }
   for (const { name, listen } of from.environments) {
     if (to.environments.some((environment) => environment.name === name)) continue;
     if (isOpen(listen, to)) continue;
-    const where = formatAddress(listen);
+    const where = formatHostPort(listen);
     reasons.push(
       `Cannot drop environments.${name} by a reload: its listener ${where} would stay open; restart the gateway`,
     );
@@ -90,7 +99,7 @@ function tlsChanges(from: Config, to: Config): string[] {
   return to.environments.flatMap(({ name, listen, tls }) => {
     const before =
       from.environments.find((one) => one.name === name) ??
-      from.environments.find((one) => formatAddress(one.listen) === formatAddress(listen));
+      from.environments.find((one) => formatHostPort(one.listen) === formatHostPort(listen));
     if (before === undefined || (before.tls === undefined) === (tls === undefined)) return [];
     const what = tls === undefined ? "take tls from" : "give tls to";
     return [`Cannot ${what} environments.${name} by a reload: restart the gateway to change it`];
@@ -98,19 +107,21 @@ function tlsChanges(from: Config, to: Config): string[] {
 }
 
 /** Port 0 is another free port each time. */
-function isOpen(listen: Address, { environments }: Config): boolean {
-  const where = formatAddress(listen);
-  return listen.port !== 0 && environments.some((one) => formatAddress(one.listen) === where);
+function isOpen(listen: HostPort, { environments }: Config): boolean {
+  const where = formatHostPort(listen);
+  return listen.port !== 0 && environments.some((one) => formatHostPort(one.listen) === where);
 }
 
 /** Accounts that the plans of a configuration would leave without limits. */
 function stranded({ plans }: Config, accounts: readonly AccountRecord[]) {
   /** Whether the plan limits each account by itself: 100,000 accounts have a few plans. */
-  const limiting = new Map([...plans].map(([name, plan]) => [name, limitsOf(plan, []).length > 0]));
+  const limiting = new Map(
+    [...plans].map(([name, plan]) => [name, effectiveLimits(plan, []).length > 0]),
+  );
   return accounts.filter(({ plan, limits: own }) => {
     if (limiting.get(plan)) return false;
     const limits = plans.get(plan);
-    return limits === undefined || limitsOf(limits, own).length === 0;
+    return limits === undefined || effectiveLimits(limits, own).length === 0;
   });
 }
 
@@ -141,7 +152,7 @@ function named(accounts: readonly AccountRecord[]): string {
 }
 
 /** The configuration that takes the place of the one in force, or why there is none. */
-export type Next =
+export type ReloadDecision =
   | { readonly ok: true; readonly config: Config }
   | {
       readonly ok: false;
@@ -149,7 +160,7 @@ export type Next =
       readonly reasons: readonly string[];
     };
 
-export type InForce = {
+export type ReloadContext = {
   readonly from: Config;
   readonly records: Records;
   /** Unix milliseconds. */
@@ -157,23 +168,29 @@ export type InForce = {
 };
 
 /** Judges what was read aside: mistakes of its own first, then what a reload cannot do. */
-export function judgeReload(loaded: Loaded, { from, records, nowMs }: InForce): Next {
+export function decideReload(
+  loaded: LoadResult,
+  { from, records, nowMs }: ReloadContext,
+): ReloadDecision {
   if (!loaded.ok) return { ok: false, mistakes: loaded.mistakes, reasons: [] };
   const { config } = loaded;
-  const reasons = refuseReload({ from, to: config }, records, nowMs);
+  const reasons = reloadBlockers({ from, to: config }, records, nowMs);
   return reasons.length === 0 ? { ok: true, config } : { ok: false, mistakes: [], reasons };
 }
 
 /** For people: `FILE:LINE:COL: message`, or the reason. */
-export function whyNot({ mistakes, reasons }: Extract<Next, { ok: false }>): readonly string[] {
-  return [...mistakes.map(mistakeLine), ...reasons];
+export function reloadErrors({
+  mistakes,
+  reasons,
+}: Extract<ReloadDecision, { ok: false }>): readonly string[] {
+  return [...mistakes.map(formatMistake), ...reasons];
 }
 
 /**
  * The outcome of a reload. `reasons` say why a configuration without mistakes was refused: it
  * changes something that needs a restart, or drops a plan in use (docs/configuration.md#reload).
  */
-export type Reloaded =
+export type ReloadResult =
   | { readonly ok: true; readonly hash: string }
   | {
       readonly ok: false;

@@ -1,6 +1,6 @@
 import type { Operation } from "../core/http/route.ts";
 import { isWorking, type KeyRecord } from "../core/keys/records.ts";
-import type { Environment } from "./config.ts";
+import type { EnvironmentConfig } from "./config.ts";
 
 export type MissingScope = {
   readonly environment: string;
@@ -14,7 +14,7 @@ export type MissingScope = {
  * what needs them (docs/reference/plans.md#scopes). `nowMs` is Unix milliseconds.
  */
 export function missingScopes(
-  environments: readonly Environment[],
+  environments: readonly EnvironmentConfig[],
   keys: readonly KeyRecord[],
   nowMs: number,
 ): MissingScope[] {
@@ -30,7 +30,7 @@ export function missingScopes(
 }
 
 /** Each scope with the first operation that asks for it. */
-function scopesAskedIn({ routes, backends }: Environment): ReadonlyMap<string, string> {
+function scopesAskedIn({ routes, backends }: EnvironmentConfig): ReadonlyMap<string, string> {
   const asked = new Map<string, string>();
   for (const { operations = [] } of [routes, ...backends.map((backend) => backend.routes)]) {
     for (const operation of operations) {

@@ -1,5 +1,5 @@
 import type { Draft, EnvironmentDraft } from "./draft.ts";
-import { type Path, pathKey } from "./file/place.ts";
+import { type ConfigPath, pathKey } from "./file/place.ts";
 
 export type BackendDraft = NonNullable<EnvironmentDraft["backends"]>[number];
 
@@ -9,7 +9,7 @@ export type ServiceDraft = {
   readonly key: string;
   readonly environment: string;
   /** Where it stands in the file. */
-  readonly path: Path;
+  readonly path: ConfigPath;
   readonly api: string | undefined;
   readonly upstreamTls: EnvironmentDraft["upstreamTls"];
   /** The start of a client's path ahead of a template; undefined where it could not be read. */
@@ -22,13 +22,13 @@ export function serviceKey(environment: string, backend?: number): string {
   return pathKey(placeOfService(environment, backend));
 }
 
-function placeOfService(environment: string, backend?: number): Path {
+function placeOfService(environment: string, backend?: number): ConfigPath {
   const start = ["environments", environment];
   return backend === undefined ? start : [...start, "backends", backend];
 }
 
 /** All services, each environment ahead of its backends. */
-export function servicesOf(environments: Draft["environments"]): ServiceDraft[] {
+export function listServices(environments: Draft["environments"]): ServiceDraft[] {
   return [...environments].flatMap(([environment, draft]) => {
     const { api, upstreamTls, basePath, backends = [] } = draft;
     const own: ServiceDraft = {

@@ -1,13 +1,13 @@
-import { formatAddress } from "../core/http/address.ts";
+import { formatHostPort } from "../core/http/address.ts";
 import type { RouteRule } from "../core/http/route.ts";
 import type { Limit } from "../core/quota/windows.ts";
-import type { Config, Environment, Service } from "./config.ts";
+import type { Config, EnvironmentConfig, ServiceConfig } from "./config.ts";
 
 /**
  * The configuration in force as plain JSON for the admin's GET /api/config, in the contract's own
  * keys but with times in milliseconds. Passwords and tokens are ***.
  */
-export function shownConfig(config: Config): unknown {
+export function maskedConfig(config: Config): unknown {
   const { store, keys, environments, plans, bans, unauthenticated, admin } = config;
   return {
     ...config,
@@ -23,7 +23,7 @@ export function shownConfig(config: Config): unknown {
         ? "off"
         : {
             ...admin,
-            listen: formatAddress(admin.listen),
+            listen: formatHostPort(admin.listen),
             token: admin.token === "" ? "" : "***",
           },
     history: config.historyMs ?? "off",
@@ -54,10 +54,10 @@ function shownLimits(limits: readonly Limit[]): object {
   return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
 }
 
-function shownEnvironment({ name: _, listen, ...rest }: Environment): unknown {
+function shownEnvironment({ name: _, listen, ...rest }: EnvironmentConfig): unknown {
   const { tls, cors, maintenance, publicPlan, standing, backends, ...others } = rest;
   return {
-    listen: formatAddress(listen),
+    listen: formatHostPort(listen),
     ...others,
     ...shownService(rest),
     backends: backends.map(({ path, ...backend }) => ({
@@ -74,7 +74,7 @@ function shownEnvironment({ name: _, listen, ...rest }: Environment): unknown {
   };
 }
 
-function shownService({ routes, upstreamTls, healthCheck }: Service): object {
+function shownService({ routes, upstreamTls, healthCheck }: ServiceConfig): object {
   const { basePath, operations, costs = [], publicRoutes = [] } = routes;
   return {
     routes: undefined,

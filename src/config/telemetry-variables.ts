@@ -2,7 +2,7 @@ import type { Config } from "./config.ts";
 import type { Draft } from "./draft.ts";
 import type { Findings } from "./file/findings.ts";
 import type { Variables } from "./file/substitute.ts";
-import { readCollector } from "./schema/addresses.ts";
+import { parseCollector } from "./schema/addresses.ts";
 
 const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
@@ -10,7 +10,11 @@ const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
  * Telemetry as the file says; where it says nothing, by the standard variables of OpenTelemetry
  * (docs/reference/telemetry.md#variables). Undefined for off.
  */
-export function telemetryOf(draft: Draft, findings: Findings, env: Variables): Config["telemetry"] {
+export function resolveTelemetry(
+  draft: Draft,
+  findings: Findings,
+  env: Variables,
+): Config["telemetry"] {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
   const serviceName = env.OTEL_SERVICE_NAME ?? "";
   if (findings.isGiven(["telemetry"])) {
@@ -18,7 +22,7 @@ export function telemetryOf(draft: Draft, findings: Findings, env: Variables): C
   }
   const endpoint = env[ENDPOINT] ?? "";
   if (endpoint === "") return undefined;
-  const read = readCollector(endpoint);
+  const read = parseCollector(endpoint);
   if ("value" in read) return { otlp: read.value, sample: sampleOf(env), serviceName };
   findings.mistake(
     [],

@@ -1,10 +1,10 @@
 import { BlockList, isIP } from "node:net";
 
 /** Whether an address lies in one of a set of networks. */
-export type Networks = (address: string) => boolean;
+export type AddressMatcher = (address: string) => boolean;
 
 /** Reads CIDRs that were checked with `isNetwork`; a bare address is a network of one. */
-export function readNetworks(cidrs: readonly string[]): Networks {
+export function addressMatcher(cidrs: readonly string[]): AddressMatcher {
   if (cidrs.length === 0) return () => false;
   const list = new BlockList();
   for (const cidr of cidrs) {
@@ -19,7 +19,7 @@ export function readNetworks(cidrs: readonly string[]): Networks {
 }
 
 /** An address, or one with the number of bits that count: 10.0.0.0/8, 2001:db8::/32. */
-export function isNetwork(text: string): boolean {
+export function isCidr(text: string): boolean {
   const [, address = "", bits] = /^([0-9A-Fa-f:.]+)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
   const version = isIP(address);
   return version !== 0 && Number(bits ?? 0) <= (version === 6 ? 128 : 32);

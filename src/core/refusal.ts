@@ -16,11 +16,11 @@ export type Refusal = {
 };
 
 /** The result of every judge in core/: a value to go on with, or one refusal to answer with. */
-export type Judged<T> =
+export type Result<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly refusal: Refusal };
 
-export function accept<T>(value: T): Judged<T> {
+export function accept<T>(value: T): Result<T> {
   return { ok: true, value };
 }
 
@@ -28,7 +28,7 @@ export function refuse(
   code: RefusalCode,
   why?: string,
   told: Pick<Refusal, "message" | "retryAfterSeconds" | "scope"> = {},
-): Judged<never> {
+): Result<never> {
   return { ok: false, refusal: why === undefined ? { code, ...told } : { code, why, ...told } };
 }
 
@@ -42,7 +42,7 @@ export function closesAfter(code: RefusalCode): boolean {
 }
 
 /** The names of the fields that this refusal may add; whether one has a value depends on the request. */
-export function fieldsOf(code: RefusalCode): readonly RefusalField[] {
+export function refusalFieldNames(code: RefusalCode): readonly RefusalField[] {
   return REFUSALS[code].fields;
 }
 

@@ -1,15 +1,15 @@
 import { isPreflight } from "../core/http/cors.ts";
-import { judgeRoute } from "../core/http/route.ts";
-import { forwardedTarget } from "../core/http/target.ts";
+import { checkRoute } from "../core/http/route.ts";
+import { upstreamTarget } from "../core/http/target.ts";
 import type { Exchange } from "./exchange/exchange.ts";
-import type { Backend, Gateway, Served } from "./exchange/served.ts";
+import type { Environment, GatewayContext, Service } from "./exchange/served.ts";
 import { forward } from "./forward/forward.ts";
-import { judgeAddress, judgeMaintenance } from "./stages/admit.ts";
+import { checkAddress, checkMaintenance } from "./stages/admit.ts";
 import { identify } from "./stages/identify.ts";
 import { receive } from "./stages/receive.ts";
 import { sendPreflight, sendRefusal, sendServerOptions } from "./stages/reply.ts";
-import { spend } from "./stages/spend.ts";
-import { asksForStanding, tellStanding } from "./stages/tell-standing.ts";
+import { chargeQuota } from "./stages/spend.ts";
+import { isStandingRequest, sendStandingReport } from "./stages/tell-standing.ts";
 import { openTunnel } from "./tunnel/tunnel.ts";
 
 /**
@@ -19,42 +19,42 @@ import { openTunnel } from "./tunnel/tunnel.ts";
  * (docs/reference/http.md#charging).
  */
 export async function handle(
-  gateway: Gateway,
-  serves: readonly Served[],
+  gateway: GatewayContext,
+  serves: readonly Environment[],
   exchange: Exchange,
 ): Promise<void> {
   const received = receive(gateway, serves, exchange);
   if (!received.ok) return sendRefusal(gateway, exchange, received.refusal);
   const { served, head, target, found, backend } = received.value;
-  const address = judgeAddress(served, exchange);
+  const address = checkAddress(served, exchange);
   if (!address.ok) return sendRefusal(gateway, exchange, address.refusal);
   if (target.whole === "*") return sendServerOptions(gateway, exchange);
   if (served.cors !== undefined && isPreflight(head)) return sendPreflight(gateway, exchange);
-  const open = judgeMaintenance(served);
+  const open = checkMaintenance(served);
   if (!open.ok) return sendRefusal(gateway, exchange, open.refusal);
 
   const caller = identify(gateway, received.value, exchange);
   if (!caller.ok) return sendRefusal(gateway, exchange, caller.refusal);
   exchange.identify(caller.value);
-  if (asksForStanding(served, exchange)) {
-    return tellStanding(gateway, exchange, served, caller.value);
+  if (isStandingRequest(served, exchange)) {
+    return sendStandingReport(gateway, exchange, served, caller.value);
   }
 
-  const spending = spend(gateway, served, caller.value, exchange);
+  const spending = chargeQuota(gateway, served, caller.value, exchange);
   const standing = spending instanceof Promise ? await spending : spending;
   // The client left meanwhile: the charge is in its line, and there is no one to answer.
   if (exchange.over) return;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
 
   const { scopes } = caller.value;
-  const route = judgeRoute(found, { method: head.method, scopes, nowMs: gateway.now() });
+  const route = checkRoute(found, { method: head.method, scopes, nowMs: gateway.now() });
   if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
 
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
   const told = { standing: standing.value, caller: caller.value };
   // A route was found, so a service has it.
-  const at = backend as Backend;
-  const sent = { backend: at, target: forwardedTarget(target.whole, at) };
+  const at = backend as Service;
+  const sent = { backend: at, target: upstreamTarget(target.whole, at) };
   const admitted = { gateway, exchange, served, head, ...sent, ...told };
   const { upgrade } = exchange.arrival;
   if (upgrade === undefined) return forward(admitted);

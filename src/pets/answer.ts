@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply } from "fastify";
-import { type Problem, problemBody, statusOf } from "./problem.ts";
+import { type Problem, problemBody, problemStatus } from "./problem.ts";
 
-export function say(reply: FastifyReply, problem: Problem): FastifyReply {
-  return sendJson(reply, statusOf(problem), problemBody(problem));
+export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+  return sendJson(reply, problemStatus(problem), problemBody(problem));
 }
 
 export function sendJson(reply: FastifyReply, status: number, body: string): FastifyReply {
@@ -12,17 +12,17 @@ export function sendJson(reply: FastifyReply, status: number, body: string): Fas
 }
 
 /** Node asks what to do with an Expect other than 100-continue: there is nothing else to expect. */
-export function sayWrongExpectation(_request: IncomingMessage, response: ServerResponse): void {
+export function sendExpectationFailed(_request: IncomingMessage, response: ServerResponse): void {
   const problem: Problem = { code: "expectation_failed", message: "Only 100-continue can be met" };
   const type = "application/json; charset=utf-8";
-  response.writeHead(statusOf(problem), { "Content-Type": type, Connection: "close" });
+  response.writeHead(problemStatus(problem), { "Content-Type": type, Connection: "close" });
   response.end(problemBody(problem));
 }
 
 /**
  * Bytes that the HTTP parser refuses have no request to reply to: the answer is written by hand.
  */
-export function sayToSocket(error: NodeJS.ErrnoException, socket: Socket): void {
+export function writeProblemToSocket(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
     return;
@@ -30,7 +30,7 @@ export function sayToSocket(error: NodeJS.ErrnoException, socket: Socket): void 
   const [problem, reason] = parserProblem(error.code);
   const body = problemBody(problem);
   socket.end(
-    `HTTP/1.1 ${statusOf(problem)} ${reason}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+    `HTTP/1.1 ${problemStatus(problem)} ${reason}\r\nContent-Type: application/json; charset=utf-8\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
 }

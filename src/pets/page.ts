@@ -1,5 +1,5 @@
-import { isPetStatus, type Pet, type PetStatus, petText, readInt64, STATUSES } from "./pet.ts";
-import { accept, type Judged, quoted, refuse } from "./problem.ts";
+import { encodePet, isPetStatus, type Pet, type PetStatus, parseInt64, STATUSES } from "./pet.ts";
+import { invalid, type PetResult, quoted, valid } from "./problem.ts";
 
 /** Which animals a list asks for: those with an id above `after`, in the order of ids. */
 export type Page = {
@@ -16,10 +16,10 @@ const DESCRIBED = ["limit", "status", "after"];
  * not described are ignored, as clients expect of a list; a described one must not be repeated
  * (config/pets.openapi.yaml).
  */
-export function readPage(query: Readonly<Record<string, unknown>>): Judged<Page> {
+export function parsePageQuery(query: Readonly<Record<string, unknown>>): PetResult<Page> {
   for (const name of DESCRIBED) {
     if (!Array.isArray(query[name])) continue;
-    return refuse("invalid_parameter", `${quoted(name)} must not be repeated`);
+    return invalid("invalid_parameter", `${quoted(name)} must not be repeated`);
   }
   const { limit = String(LIMIT_DEFAULT), status, after } = query as Record<string, string>;
   if (!/^(?:[1-9][0-9]?|100)$/.test(limit)) {
@@ -31,13 +31,13 @@ export function readPage(query: Readonly<Record<string, unknown>>): Judged<Page>
   const start = after === undefined ? 0n : readCursor(after);
   if (start === undefined) return wrong("after", "taken from a Link field, as it is", `${after}`);
   const page = { limit: Number(limit), after: start };
-  return accept(status === undefined ? page : { ...page, status });
+  return valid(status === undefined ? page : { ...page, status });
 }
 
 /** A page as JSON text, and the Link value that leads on where there is more. */
-export function pageText(page: Page, found: readonly Pet[]): { body: string; link?: string } {
+export function encodePage(page: Page, found: readonly Pet[]): { body: string; link?: string } {
   const shown = found.slice(0, page.limit);
-  const body = `[${shown.map(petText).join(",")}]`;
+  const body = `[${shown.map(encodePet).join(",")}]`;
   const last = shown.at(-1);
   if (found.length <= page.limit || last === undefined) return { body };
   const status = page.status === undefined ? "" : `&status=${page.status}`;
@@ -51,10 +51,10 @@ function writeCursor(id: bigint): string {
 }
 
 function readCursor(cursor: string): bigint | undefined {
-  const id = readInt64(Buffer.from(cursor, "base64url").toString("latin1"));
+  const id = parseInt64(Buffer.from(cursor, "base64url").toString("latin1"));
   return id !== undefined && writeCursor(id) === cursor ? id : undefined;
 }
 
-function wrong(name: string, wanted: string, found: string): Judged<never> {
-  return refuse("invalid_parameter", `${name} must be ${wanted}: found ${quoted(found)}`);
+function wrong(name: string, wanted: string, found: string): PetResult<never> {
+  return invalid("invalid_parameter", `${name} must be ${wanted}: found ${quoted(found)}`);
 }

@@ -1,4 +1,4 @@
-import { accept, type Judged, quoted, refuse } from "./problem.ts";
+import { invalid, type PetResult, quoted, valid } from "./problem.ts";
 
 export const STATUSES = ["available", "pending", "sold"] as const;
 export type PetStatus = (typeof STATUSES)[number];
@@ -20,13 +20,13 @@ const NESTING_MAX = 32;
 const CANONICAL_INTEGER = /^(?:0|-?[1-9][0-9]{0,18})$/;
 
 /** A Pet as JSON, with its integers exact. */
-export function petText({ id, name, categoryId, status }: Pet): string {
+export function encodePet({ id, name, categoryId, status }: Pet): string {
   const end = status === undefined ? "" : `,"status":"${status}"`;
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${end}}`;
 }
 
 /** An int64 as it is written back: no sign but a leading "-", no leading zeros, no "-0". */
-export function readInt64(text: string): bigint | undefined {
+export function parseInt64(text: string): bigint | undefined {
   if (!CANONICAL_INTEGER.test(text)) return undefined;
   const value = BigInt(text);
   return BigInt.asIntN(64, value) === value ? value : undefined;
@@ -41,13 +41,13 @@ export function isPetStatus(value: unknown): value is PetStatus {
  * Unknown fields are ignored, `id` among them. A duplicate key is refused, since readers differ in
  * which of the two they believe (RFC 8259 4).
  */
-export function readNewPet(body: Uint8Array): Judged<NewPet> {
-  if (body.length === 0) return refuse("invalid_body", "The body is empty: send a NewPet as JSON");
+export function parseNewPet(body: Uint8Array): PetResult<NewPet> {
+  if (body.length === 0) return invalid("invalid_body", "The body is empty: send a NewPet as JSON");
   const json = parseExact(body);
   if (!json.ok) return json;
   const { value } = json;
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    return refuse("invalid_body", "The body must be a JSON object");
+    return invalid("invalid_body", "The body must be a JSON object");
   }
   return judgeNewPet(value as Record<string, unknown>);
 }
@@ -55,7 +55,7 @@ export function readNewPet(body: Uint8Array): Judged<NewPet> {
 const NAME_WANTED = `a string of 1 to ${NAME_CHARACTERS_MAX} Unicode characters`;
 const CATEGORY_WANTED = "an int64, written as an integer";
 
-function judgeNewPet({ name, categoryId, status }: Record<string, unknown>): Judged<NewPet> {
+function judgeNewPet({ name, categoryId, status }: Record<string, unknown>): PetResult<NewPet> {
   const problems: string[] = [];
   const goodName = isName(name);
   if (!goodName) problems.push(wanted("name", NAME_WANTED, name));
@@ -64,9 +64,9 @@ function judgeNewPet({ name, categoryId, status }: Record<string, unknown>): Jud
   const goodStatus = status === undefined || isPetStatus(status);
   if (!goodStatus) problems.push(`status must be one of ${STATUSES.join(", ")}, or left out`);
   if (!goodName || !goodCategory || !goodStatus) {
-    return refuse("invalid_body", problems.join("; "));
+    return invalid("invalid_body", problems.join("; "));
   }
-  return accept(status === undefined ? { name, categoryId } : { name, categoryId, status });
+  return valid(status === undefined ? { name, categoryId } : { name, categoryId, status });
 }
 
 /** A field that is not there is told apart from one of the wrong type or size. */
@@ -95,21 +95,21 @@ type Reviver = (key: string, value: unknown, context: { readonly source?: string
 const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknown;
 
 /** JSON with every number that is an int64 written as an integer as a bigint, others as numbers. */
-function parseExact(body: Uint8Array): Judged<unknown> {
+function parseExact(body: Uint8Array): PetResult<unknown> {
   try {
     // A byte order mark is not JSON (RFC 8259 8.1), hence it is not skipped.
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
     // Without a reviver the parser neither recurses nor looks back, whatever the text.
     JSON.parse(text);
     const flaw = structuralFlaw(text);
-    if (flaw !== undefined) return refuse("invalid_body", flaw);
-    return accept(
+    if (flaw !== undefined) return invalid("invalid_body", flaw);
+    return valid(
       parseWithSource(text, (_key, value, { source = "" }) =>
-        typeof value === "number" ? (readInt64(source) ?? value) : value,
+        typeof value === "number" ? (parseInt64(source) ?? value) : value,
       ),
     );
   } catch {
-    return refuse("invalid_body", "The body is not JSON in UTF-8");
+    return invalid("invalid_body", "The body is not JSON in UTF-8");
   }
 }
 

@@ -1,5 +1,5 @@
 /** Every way the pets API says no: one row per code. The words are given where it is said. */
-export const PROBLEMS = {
+export const PET_PROBLEMS = {
   invalid_request: 400,
   invalid_parameter: 400,
   invalid_body: 400,
@@ -13,28 +13,28 @@ export const PROBLEMS = {
   internal_error: 500,
 } as const satisfies Record<string, number>;
 
-export type Problem = { readonly code: keyof typeof PROBLEMS; readonly message: string };
+export type Problem = { readonly code: keyof typeof PET_PROBLEMS; readonly message: string };
 
 /** The result of every judge of this API: a value to go on with, or a problem to answer with. */
-export type Judged<T> =
+export type PetResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: Problem };
 
-export function accept<T>(value: T): Judged<T> {
+export function valid<T>(value: T): PetResult<T> {
   return { ok: true, value };
 }
 
-export function refuse(code: Problem["code"], message: string): Judged<never> {
+export function invalid(code: Problem["code"], message: string): PetResult<never> {
   return { ok: false, problem: { code, message } };
 }
 
-export function statusOf(problem: Problem): number {
-  return PROBLEMS[problem.code];
+export function problemStatus(problem: Problem): number {
+  return PET_PROBLEMS[problem.code];
 }
 
 /** The Error of config/pets.openapi.yaml; `status` repeats the HTTP status. */
 export function problemBody({ code, message }: Problem): string {
-  return JSON.stringify({ code, message, status: PROBLEMS[code] });
+  return JSON.stringify({ code, message, status: PET_PROBLEMS[code] });
 }
 
 /** A client's value as a message quotes it: as JSON, so that nothing in it can pose as ours. */

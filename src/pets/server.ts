@@ -2,9 +2,9 @@ import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { MIMEType } from "node:util";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { say, sayToSocket, sayWrongExpectation, sendJson } from "./answer.ts";
-import { pageText, readPage } from "./page.ts";
-import { type NewPet, petText, readInt64, readNewPet } from "./pet.ts";
+import { sendExpectationFailed, sendJson, sendProblem, writeProblemToSocket } from "./answer.ts";
+import { encodePage, parsePageQuery } from "./page.ts";
+import { encodePet, type NewPet, parseInt64, parseNewPet } from "./pet.ts";
 import { type Problem, quoted } from "./problem.ts";
 import { openPets, type PetStore } from "./store.ts";
 
@@ -89,21 +89,24 @@ function serverOver(store: PetStore, onError: (error: unknown) => void): Fastify
     return503OnClosing: false,
     routerOptions: { maxParamLength: BODY_BYTES_MAX },
     frameworkErrors: (_error, _request, reply) => {
-      say(reply, { code: "invalid_request", message: "The path is not a well-formed URL path" });
+      sendProblem(reply, {
+        code: "invalid_request",
+        message: "The path is not a well-formed URL path",
+      });
     },
-    clientErrorHandler: sayToSocket,
+    clientErrorHandler: writeProblemToSocket,
   });
 
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", async (_request: unknown, body: IncomingMessage) =>
     readBody(body),
   );
-  app.server.on("checkExpectation", sayWrongExpectation);
+  app.server.on("checkExpectation", sendExpectationFailed);
   app.addHook("onRequest", (request, reply, done) => {
     const { headers, httpVersion } = request.raw;
     if (headers.host === undefined && httpVersion === "1.1") {
       reply.header("connection", "close");
-      say(reply, { code: "invalid_request", message: "A request needs a Host field" });
+      sendProblem(reply, { code: "invalid_request", message: "A request needs a Host field" });
     } else if (request.is404) sayWhyNot(request, reply);
     else done();
   });
@@ -116,10 +119,10 @@ function serverOver(store: PetStore, onError: (error: unknown) => void): Fastify
   });
   app.addHook("onClose", async () => store.close());
   app.setErrorHandler((error: { code?: string }, _request, reply) => {
-    if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return say(reply, NOT_JSON);
+    if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return sendProblem(reply, NOT_JSON);
     // A client that left in the middle of its body is no failure of ours.
     if (error.code !== "ECONNRESET") onError(error);
-    return say(reply, { code: "internal_error", message: "Something went wrong here" });
+    return sendProblem(reply, { code: "internal_error", message: "Something went wrong here" });
   });
   addRoutes(app, store);
   return app;
@@ -129,9 +132,9 @@ function addRoutes(app: FastifyInstance, store: PetStore): void {
   app.get("/healthz", (_request, reply) => sendJson(reply, 200, '{"status":"ok"}'));
 
   app.get<{ Querystring: Record<string, unknown> }>("/v1/pets", (request, reply) => {
-    const page = readPage(request.query);
-    if (!page.ok) return say(reply, page.problem);
-    const { body, link } = pageText(page.value, store.find(page.value));
+    const page = parsePageQuery(request.query);
+    if (!page.ok) return sendProblem(reply, page.problem);
+    const { body, link } = encodePage(page.value, store.find(page.value));
     if (link !== undefined) reply.header("link", link);
     return sendJson(reply, 200, body);
   });
@@ -140,28 +143,31 @@ function addRoutes(app: FastifyInstance, store: PetStore): void {
     const body = request.body as Buffer | "too long" | undefined;
     if (body === "too long") {
       if (!request.raw.complete) reply.header("connection", "close");
-      return say(reply, TOO_LONG);
+      return sendProblem(reply, TOO_LONG);
     }
-    const wanted = readNewPet(body ?? Buffer.alloc(0));
-    if (!wanted.ok) return say(reply, wanted.problem);
+    const wanted = parseNewPet(body ?? Buffer.alloc(0));
+    if (!wanted.ok) return sendProblem(reply, wanted.problem);
     const pet = store.add(wanted.value);
     reply.header("location", `/v1/pets/${pet.id}`);
-    return sendJson(reply, 201, petText(pet));
+    return sendJson(reply, 201, encodePet(pet));
   });
 
   app.get<{ Params: { petId: string } }>("/v1/pets/:petId", (request, reply) => {
     const { petId } = request.params;
-    if (petId === "") return say(reply, NOT_FOUND);
-    const id = readInt64(petId);
+    if (petId === "") return sendProblem(reply, NOT_FOUND);
+    const id = parseInt64(petId);
     if (id === undefined) {
       const message = `petId must be an int64 in plain decimal: found ${quoted(petId)}`;
-      return say(reply, { code: "invalid_parameter", message });
+      return sendProblem(reply, { code: "invalid_parameter", message });
     }
     const pet = store.get(id);
     if (pet === undefined) {
-      return say(reply, { code: "not_found", message: `There is no animal with the id ${id}` });
+      return sendProblem(reply, {
+        code: "not_found",
+        message: `There is no animal with the id ${id}`,
+      });
     }
-    return sendJson(reply, 200, petText(pet));
+    return sendJson(reply, 200, encodePet(pet));
   });
 }
 
@@ -179,7 +185,7 @@ const TOO_LONG: Problem = {
 function refuseOtherMedia(request: FastifyRequest, reply: FastifyReply, done: () => void): void {
   const { "content-type": type, "content-encoding": coding = "identity" } = request.headers;
   if (coding.toLowerCase() === "identity" && (type === undefined || isJson(type))) done();
-  else say(reply, NOT_JSON);
+  else sendProblem(reply, NOT_JSON);
 }
 
 function isJson(type: string): boolean {
@@ -209,11 +215,11 @@ function sayWhyNot(request: FastifyRequest, reply: FastifyReply): void {
   const path = request.url.split("?", 1)[0] ?? "";
   const allow = allowOf(path);
   if (allow === undefined) {
-    say(reply, NOT_FOUND);
+    sendProblem(reply, NOT_FOUND);
     return;
   }
   reply.header("allow", allow);
-  say(reply, { code: "method_not_allowed", message: `Only ${allow} are allowed here` });
+  sendProblem(reply, { code: "method_not_allowed", message: `Only ${allow} are allowed here` });
 }
 
 function allowOf(path: string): string | undefined {

@@ -1,9 +1,9 @@
-import { mistakeLine } from "../config/file/place.ts";
+import { formatMistake } from "../config/file/place.ts";
 import { loadConfig } from "../config/load.ts";
 import { createLog } from "../telemetry/log.ts";
-import { GATEWAY } from "./process/gateway-name.ts";
-import type { Started } from "./process/started.ts";
-import { start as startGateway } from "./start.ts";
+import { GATEWAY_ID } from "./process/gateway-name.ts";
+import type { GatewayHandle } from "./process/started.ts";
+import { startGateway } from "./start.ts";
 
 export type EmbedOptions = {
   /** Path of the configuration file; paths inside it are relative to it. */
@@ -14,7 +14,7 @@ export type EmbedOptions = {
   readonly log?: (line: string) => void;
 };
 
-export type EmbeddedGateway = Started;
+export type EmbeddedGateway = GatewayHandle;
 
 /**
  * Starts a gateway inside the process that calls this, and resolves when it listens. The process
@@ -26,7 +26,7 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
   const { configFile, env = {}, log: write = () => {} } = options;
   const load = () => loadConfig(configFile, env);
   const loaded = await load();
-  if (!loaded.ok) throw new Error(loaded.mistakes.map(mistakeLine).join("\n"));
+  if (!loaded.ok) throw new Error(loaded.mistakes.map(formatMistake).join("\n"));
   const { config } = loaded;
   if (config.workers !== 1) {
     throw new Error(
@@ -34,7 +34,7 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
         "Set workers: 1, or run `tollgate start`.",
     );
   }
-  const log = createLog({ write }, config.log.level, GATEWAY);
+  const log = createLog({ write }, config.log.level, GATEWAY_ID);
   for (const { message: why, ...place } of loaded.warnings) {
     log.warn("config_warning", { ...place, why });
   }

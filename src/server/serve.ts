@@ -1,22 +1,22 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Config, Loaded } from "../config/config.ts";
-import { mistakeLine } from "../config/file/place.ts";
+import type { Config, LoadResult } from "../config/config.ts";
+import { formatMistake } from "../config/file/place.ts";
 import { loadConfig } from "../config/load.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log.ts";
-import { type EndCause, EndSignals } from "./process/end-signals.ts";
-import { GATEWAY } from "./process/gateway-name.ts";
+import { type ShutdownCause, ShutdownSignals } from "./process/end-signals.ts";
+import { GATEWAY_ID } from "./process/gateway-name.ts";
 import { keepCompiledCode } from "./process/keep-compiled-code.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import {
-  DONE,
-  FAILED,
+  EXIT_CONFIG,
+  EXIT_FAILURE,
+  EXIT_OK,
   fail,
-  type ProcessSurroundings,
-  WRONG_CONFIGURATION,
+  type ProcessContext,
 } from "./process/process-door.ts";
-import type { Started } from "./process/started.ts";
-import { start } from "./start.ts";
+import type { GatewayHandle } from "./process/started.ts";
+import { startGateway } from "./start.ts";
 import { watchFiles } from "./watch-files.ts";
 
 /** Exit status by the signal that came a second time: 128 and its number, as shells have it. */
@@ -32,15 +32,15 @@ const LAST_LINES_AT_ONCE_MS = 100;
 /** Enough to write the lines and to save the charges of requests that are cut. */
 const STOP_AT_ONCE_MS = 500;
 
-export type Serving = {
+export type ServeOptions = {
   readonly file: string;
-  readonly env: ProcessSurroundings["env"];
+  readonly env: ProcessContext["env"];
   /** How log lines are written to a reader of stdout; JSON without it. */
   readonly format?: ((lines: string) => string) | undefined;
   /** Before the gateway starts. Keep what it returns: it is called when the start fails. */
   readonly before?: (config: Config) => Promise<() => Promise<void>>;
   /** When it serves; `print` writes to stdout, ahead of the request lines. */
-  readonly ready?: (started: Started, config: Config, print: (text: string) => void) => void;
+  readonly ready?: (started: GatewayHandle, config: Config, print: (text: string) => void) => void;
 };
 
 /**
@@ -48,14 +48,14 @@ export type Serving = {
  * its files reloads; SIGTERM and SIGINT drain; a second one ends at once
  * (docs/reference/edge.md#drain).
  */
-export async function serve(serving: Serving, surroundings: ProcessSurroundings): Promise<number> {
+export async function serve(serving: ServeOptions, surroundings: ProcessContext): Promise<number> {
   keepCompiledCode();
   const loaded = await loadConfig(serving.file, serving.env);
   if (!loaded.ok) {
-    return fail(surroundings, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));
+    return fail(surroundings, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
   }
   const pipe = formatted(openLogPipe(1), serving.format);
-  const log = createLog(pipe, loaded.config.log.level, GATEWAY);
+  const log = createLog(pipe, loaded.config.log.level, GATEWAY_ID);
   for (const { message: why, ...place } of loaded.warnings) {
     log.warn("config_warning", { ...place, why });
   }
@@ -69,7 +69,7 @@ export async function serve(serving: Serving, surroundings: ProcessSurroundings)
   }
 }
 
-function formatted(pipe: LogPipe, format: Serving["format"]): LogPipe {
+function formatted(pipe: LogPipe, format: ServeOptions["format"]): LogPipe {
   if (format === undefined) return pipe;
   return {
     write: (lines) => pipe.write(format(lines)),
@@ -82,30 +82,30 @@ function formatted(pipe: LogPipe, format: Serving["format"]): LogPipe {
 type Opened = {
   readonly pipe: LogPipe;
   readonly log: Log;
-  readonly loaded: Extract<Loaded, { ok: true }>;
+  readonly loaded: Extract<LoadResult, { ok: true }>;
 };
 
 class Service {
-  readonly #serving: Serving;
-  readonly #surroundings: ProcessSurroundings;
+  readonly #serving: ServeOptions;
+  readonly #surroundings: ProcessContext;
   readonly #pipe: LogPipe;
   readonly #log: Log;
   readonly #watch = watchFiles(() => this.#reload("file saved"));
   readonly #first: Opened["loaded"];
   #last: Opened["loaded"];
-  #started: Started | undefined;
+  #started: GatewayHandle | undefined;
   #ending = false;
   #cutShort = false;
-  readonly #signals: EndSignals;
+  readonly #signals: ShutdownSignals;
   #signalled = false;
   #endingMs = 0;
   #stopped = false;
   #ended: (status: number) => void = () => {};
 
-  constructor(serving: Serving, surroundings: ProcessSurroundings, { pipe, log, loaded }: Opened) {
+  constructor(serving: ServeOptions, surroundings: ProcessContext, { pipe, log, loaded }: Opened) {
     this.#serving = serving;
     this.#surroundings = surroundings;
-    this.#signals = new EndSignals(surroundings.process.underNpm);
+    this.#signals = new ShutdownSignals(surroundings.process.underNpm);
     this.#pipe = pipe;
     this.#log = log;
     this.#first = loaded;
@@ -129,7 +129,7 @@ class Service {
     };
     try {
       await this.#watch.follow(this.#first.files);
-      this.#started = await start(this.#first.config, options);
+      this.#started = await startGateway(this.#first.config, options);
     } catch (error) {
       this.#watch.close();
       throw error;
@@ -137,11 +137,11 @@ class Service {
     this.#serving.ready?.(this.#started, this.#first.config, (text) => this.#pipe.write(text));
     const { urls, adminUrl } = this.#started;
     log.info("serving", { urls, admin: adminUrl, config: this.#first.config.hash });
-    if (this.#signalled) this.#end(DONE, this.#drainMs());
+    if (this.#signalled) this.#end(EXIT_OK, this.#drainMs());
     return ended;
   }
 
-  async #load(): Promise<Loaded> {
+  async #load(): Promise<LoadResult> {
     const loaded = await loadConfig(this.#serving.file, this.#serving.env);
     if (loaded.ok) {
       this.#last = loaded;
@@ -156,20 +156,20 @@ class Service {
     this.#started.reload().catch((error) => this.#onCrash(error));
   }
 
-  #onEnd(cause: EndCause): void {
+  #onEnd(cause: ShutdownCause): void {
     const judgement = this.#signals.judge(cause, performance.now());
     if (judgement === "end") void this.#exit(CUT_SHORT[cause]);
     if (judgement !== "drain") return;
     this.#signalled = true;
     this.#log.info("draining", { signal: cause });
-    if (this.#started !== undefined && !this.#ending) this.#end(DONE, this.#drainMs());
+    if (this.#started !== undefined && !this.#ending) this.#end(EXIT_OK, this.#drainMs());
   }
 
   /** Nothing that a client or a backend sends may come here: it is a mistake of ours. */
   #onCrash(error: unknown): void {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
     this.#log.error("unexpected_failure", { name, why: message, stack });
-    if (!this.#ending) this.#end(FAILED, CRASH_DRAIN_MS);
+    if (!this.#ending) this.#end(EXIT_FAILURE, CRASH_DRAIN_MS);
   }
 
   #end(status: number, drainMs: number): void {

@@ -1,13 +1,13 @@
 import { availableParallelism } from "node:os";
 import type { Config } from "../config/config.ts";
 import { startProcess } from "./process/gateway-process.ts";
-import type { Started, StartOptions } from "./process/started.ts";
+import type { GatewayHandle, StartOptions } from "./process/started.ts";
 
 /**
  * Builds a gateway from a configuration; main.ts and the tests use this same door. Rejects with an
  * error in words, naming the setting, when an address or a file cannot be used.
  */
-export async function start(config: Config, options: StartOptions): Promise<Started> {
+export async function startGateway(config: Config, options: StartOptions): Promise<GatewayHandle> {
   const count = config.workers === "auto" ? availableParallelism() : config.workers;
   if (count === 1) return startProcess(config, options);
   const { startWorkers } = await import("./workers/supervisor.ts");

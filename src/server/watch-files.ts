@@ -8,7 +8,7 @@ const SETTLE_MS = 100;
 /** File systems that tell nothing (network, some containers) are asked. */
 const POLL_MS = 500;
 
-export type Watch = {
+export type FileWatcher = {
   /** Replaces the files that are watched. */
   follow(files: readonly string[]): Promise<void>;
   close(): void;
@@ -19,7 +19,7 @@ export type Watch = {
  * and configuration mounts do. So their folders are watched: a renamed file is another file. A file
  * that is away for a moment does not count until it is back.
  */
-export function watchFiles(onSave: () => void): Watch {
+export function watchFiles(onSave: () => void): FileWatcher {
   let files: readonly string[] = [];
   let seen: Prints = new Map();
   let watchers: FSWatcher[] = [];

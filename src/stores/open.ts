@@ -1,15 +1,15 @@
 import type { Config } from "../config/config.ts";
 import type { StoreAddress } from "../config/schema/addresses.ts";
-import type { Report } from "../telemetry/log.ts";
+import type { Reporter } from "../telemetry/log.ts";
 import type { KeyStore } from "./interface/key-store.ts";
-import type { QuotaStore, ToldReset } from "./interface/quota-store.ts";
-import { openKeysFile } from "./keys/file-keys.ts";
-import { createMemoryStore } from "./memory/memory-store.ts";
+import type { QuotaStore, ResetEvent } from "./interface/quota-store.ts";
+import { openFileKeyStore } from "./keys/file-keys.ts";
+import { createMemoryQuotaStore } from "./memory/memory-store.ts";
 
 export type OpenOptions = {
   /** Unix milliseconds: the clock of the memory store. */
   readonly now: () => number;
-  readonly report: Report;
+  readonly report: Reporter;
 };
 
 /**
@@ -21,27 +21,27 @@ export async function openKeyStore(
   { keys, store, storePrefix, stateFile }: Config,
   { report, watch }: OpenOptions & { readonly watch: boolean },
 ): Promise<KeyStore> {
-  if (keys.in === "file") return openKeysFile({ path: keys.path, report, watch });
-  const { openKeysRedis } = await import("./keys/redis-keys.ts");
+  if (keys.in === "file") return openFileKeyStore({ path: keys.path, report, watch });
+  const { openRedisKeyStore } = await import("./keys/redis-keys.ts");
   // The configuration was checked: there are none in Redis with `store: memory`.
   const address = store as Exclude<StoreAddress, { kind: "memory" }>;
-  return openKeysRedis({ address, prefix: storePrefix, copyFile: stateFile, report, watch });
+  return openRedisKeyStore({ address, prefix: storePrefix, copyFile: stateFile, report, watch });
 }
 
 export type QuotaOptions = OpenOptions & {
   readonly serves?: boolean;
   /** Told of resets by commands, each by one gateway of those that share the store. */
-  readonly onReset?: (reset: ToldReset) => void;
+  readonly onReset?: (reset: ResetEvent) => void;
 };
 
 /** The last day on which each key was used, for a command. Rejects when the store is away. */
-export async function readLastUsed(
+export async function lastUsedOf(
   config: Config,
   keys: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
   if (config.store.kind === "memory") {
     if (config.stateFile === undefined) return new Map();
-    const { readLastUsed: readFile } = await import("./memory/memory-notes.ts");
+    const { readLastUsedFile: readFile } = await import("./memory/memory-notes.ts");
     return readFile(config.stateFile, keys);
   }
   const quotas = await openQuotaStore(config, { now: Date.now, report: () => {} });
@@ -57,12 +57,13 @@ export async function openQuotaStore(
   { now, report, serves = false, onReset }: QuotaOptions,
 ): Promise<QuotaStore> {
   const { store: address, storePrefix: prefix, stateFile, historyMs } = config;
-  if (address.kind === "memory") return createMemoryStore({ stateFile, now, report, historyMs });
-  const { createRedisStore } = await import("./redis/redis-store.ts");
+  if (address.kind === "memory")
+    return createMemoryQuotaStore({ stateFile, now, report, historyMs });
+  const { createRedisQuotaStore } = await import("./redis/redis-store.ts");
   const common = { address, prefix, report, historyMs, onReset };
-  if (!serves) return createRedisStore(common);
+  if (!serves) return createRedisQuotaStore(common);
   const { createFallback } = await import("./outage/fallback.ts");
-  return createRedisStore({
+  return createRedisQuotaStore({
     ...common,
     outage: (store) => createFallback(store, { policy: config, prefix, report }),
   });

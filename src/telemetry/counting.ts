@@ -1,22 +1,22 @@
 import type { Config } from "../config/config.ts";
 import {
-  add,
+  addToCell,
   type Cell,
-  count,
-  type Deprecated,
-  deprecatedIn,
-  newTallies,
-  pour,
-  type Tallies,
-  takeFrom,
+  countRequest,
+  type DeprecatedRoutes,
+  deprecatedRoutes,
+  drainCell,
+  increment,
+  type MetricTables,
+  newMetricTables,
 } from "./counts.ts";
-import type { RequestLine } from "./log.ts";
+import type { AccessLogEntry } from "./log.ts";
 import type { LabelValue } from "./tally.ts";
 
 /** Counts. Labels hold names from the configuration and words of ours: no tokens, no raw paths. */
-export type Counting = {
+export type MetricsRecorder = {
   /** Once for each request line. Costs about a tenth of a microsecond. */
-  request(line: RequestLine): void;
+  request(line: AccessLogEntry): void;
   /** A ban was imposed on an account of this environment. */
   banned(environment: string): void;
   /** A request was decided without the store (docs/reference/store.md#away). */
@@ -24,7 +24,7 @@ export type Counting = {
   /** This configuration is in force from now on: at the start, and after each reload that worked. */
   configured(config: Pick<Config, "hash" | "environments">, nowMs: number): void;
   reloaded(result: "success" | "failure"): void;
-  readonly tallies: Tallies;
+  readonly tallies: MetricTables;
   /** The configuration in force, and since when in Unix milliseconds. */
   configuration(): { readonly hash: string; readonly configuredMs: number };
 };
@@ -33,24 +33,24 @@ export type Counting = {
  * Counts as plain data: by metric, the labels of each cell and its numbers. Labels are undefined
  * for the cell that holds all that came after a table was full.
  */
-export type Counted = Readonly<Partial<Record<keyof Tallies, readonly CountedCell[]>>>;
+export type CountsDelta = Readonly<Partial<Record<keyof MetricTables, readonly CountedCell[]>>>;
 type CountedCell = readonly [labels: readonly LabelValue[] | undefined, numbers: readonly number[]];
 
-export function createCounting(): Counting {
-  const tallies = newTallies();
-  let deprecated: Deprecated = new Map();
+export function createMetricsRecorder(): MetricsRecorder {
+  const tallies = newMetricTables();
+  let deprecated: DeprecatedRoutes = new Map();
   let configuration = { hash: "", configuredMs: 0 };
   return {
-    request: (line) => count(tallies, deprecated, line),
-    banned: (environment) => add(tallies.bans.cell(environment)),
-    decidedWithoutStore: (mode) => add(tallies.withoutStore.cell(mode)),
+    request: (line) => countRequest(tallies, deprecated, line),
+    banned: (environment) => increment(tallies.bans.cell(environment)),
+    decidedWithoutStore: (mode) => increment(tallies.withoutStore.cell(mode)),
     configured: (config, nowMs) => {
       configuration = { hash: config.hash, configuredMs: nowMs };
-      deprecated = deprecatedIn(config);
+      deprecated = deprecatedRoutes(config);
       // A counter that appears with its first ban would hide it.
       for (const { name } of config.environments) tallies.bans.cell(name);
     },
-    reloaded: (result) => add(tallies.reloads.cell(result)),
+    reloaded: (result) => increment(tallies.reloads.cell(result)),
     tallies,
     configuration: () => configuration,
   };
@@ -60,13 +60,13 @@ export function createCounting(): Counting {
  * Takes out what was counted since the last time, for another process to add to its own. Reloads
  * stay: one that reaches many processes is one, and counted where it was ordered.
  */
-export function takeCounted({ tallies }: Pick<Counting, "tallies">): Counted {
-  const counted: Partial<Record<keyof Tallies, CountedCell[]>> = {};
-  for (const name of Object.keys(tallies) as (keyof Tallies)[]) {
+export function takeCounts({ tallies }: Pick<MetricsRecorder, "tallies">): CountsDelta {
+  const counted: Partial<Record<keyof MetricTables, CountedCell[]>> = {};
+  for (const name of Object.keys(tallies) as (keyof MetricTables)[]) {
     if (name === "reloads") continue;
     const cells: CountedCell[] = [];
     for (const [labels, cell] of tallies[name].rows()) {
-      const numbers = takeFrom(cell);
+      const numbers = drainCell(cell);
       if (numbers !== undefined) cells.push([labels, numbers]);
     }
     if (cells.length > 0) counted[name] = cells;
@@ -75,12 +75,15 @@ export function takeCounted({ tallies }: Pick<Counting, "tallies">): Counted {
 }
 
 /** Adds what another process has taken out: sums only grow, whatever becomes of that process. */
-export function addCounted({ tallies }: Pick<Counting, "tallies">, counted: Counted): void {
-  for (const [name, cells] of Object.entries(counted) as [keyof Tallies, CountedCell[]][]) {
+export function addCounts(
+  { tallies }: Pick<MetricsRecorder, "tallies">,
+  counted: CountsDelta,
+): void {
+  for (const [name, cells] of Object.entries(counted) as [keyof MetricTables, CountedCell[]][]) {
     const tally = tallies[name];
     for (const [labels, numbers] of cells) {
       const cell: Cell = labels === undefined ? tally.overflow() : tally.cell(...labels);
-      pour(cell, numbers);
+      addToCell(cell, numbers);
     }
   }
 }

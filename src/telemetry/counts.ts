@@ -1,15 +1,15 @@
 import type { Config } from "../config/config.ts";
 import { METHODS } from "../core/http/methods.ts";
-import type { RequestLine } from "./log.ts";
+import type { AccessLogEntry } from "./log.ts";
 import { METRICS, type MetricName } from "./metrics.ts";
 import {
-  type Count,
+  type CounterCell,
   DURATION_BUCKETS,
-  type Durations,
-  newCount,
-  newDurations,
-  observe,
-  Tally,
+  type HistogramCell,
+  MetricVec,
+  newCounterCell,
+  newHistogramCell,
+  observeDuration,
 } from "./tally.ts";
 
 /** At most this many series a metric, the overflow included: clients must not fill a scrape. */
@@ -25,17 +25,17 @@ export function isLabelled(method: string): boolean {
   return LABELS.has(method);
 }
 
-export type Tallies = ReturnType<typeof newTallies>;
+export type MetricTables = ReturnType<typeof newMetricTables>;
 
 /** One table for each metric that is counted here. */
-export function newTallies() {
+export function newMetricTables() {
   const counts = (name: MetricName) => {
-    return new Tally<Count>(METRICS[name].labels, SERIES_MAX, newCount);
+    return new MetricVec<CounterCell>(METRICS[name].labels, SERIES_MAX, newCounterCell);
   };
   const durationLabels = METRICS.http_request_duration_seconds.labels;
   const tallies = {
     requests: counts("http_requests_total"),
-    durations: new Tally<Durations>(durationLabels, HISTOGRAMS_MAX, newDurations),
+    durations: new MetricVec<HistogramCell>(durationLabels, HISTOGRAMS_MAX, newHistogramCell),
     decisions: counts("decisions_total"),
     charged: counts("charged_total"),
     forwards: counts("forwards_total"),
@@ -54,30 +54,34 @@ export function newTallies() {
 }
 
 /** Counts one request; the hot path. */
-export function count(tallies: Tallies, deprecated: Deprecated, line: RequestLine): void {
+export function countRequest(
+  tallies: MetricTables,
+  deprecated: DeprecatedRoutes,
+  line: AccessLogEntry,
+): void {
   const { env = "none", route = "none", plan = "none", status, source, decision } = line;
   const method = isLabelled(line.method) ? line.method : "OTHER";
-  add(tallies.requests.cell(env, route, method, status, source));
-  observe(tallies.durations.cell(env, source), line.durationMs / 1000);
-  add(tallies.decisions.cell(env, plan, decision));
+  increment(tallies.requests.cell(env, route, method, status, source));
+  observeDuration(tallies.durations.cell(env, source), line.durationMs / 1000);
+  increment(tallies.decisions.cell(env, plan, decision));
   tallies.charged.cell(env).value += line.charged;
   tallies.forwards.cell(env).value += line.forwards;
-  for (const window of line.observed ?? []) add(tallies.observed.cell(env, plan, window));
-  if (line.code !== undefined) add(tallies.refusals.cell(env, line.code));
+  for (const window of line.observed ?? []) increment(tallies.observed.cell(env, plan, window));
+  if (line.code !== undefined) increment(tallies.refusals.cell(env, line.code));
   if (line.code === "key_missing" || line.code === "key_invalid") {
-    add(tallies.failures.cell(env, line.code));
+    increment(tallies.failures.cell(env, line.code));
   }
-  if (deprecated.get(env)?.get(route)?.has(method)) add(tallies.deprecated.cell(env, route));
+  if (deprecated.get(env)?.get(route)?.has(method)) increment(tallies.deprecated.cell(env, route));
 }
 
-export function add(cell: Count): void {
+export function increment(cell: CounterCell): void {
   cell.value += 1;
 }
 
-export type Cell = Count | Durations;
+export type Cell = CounterCell | HistogramCell;
 
 /** Empties a cell and gives what was in it, in the order that `pour` takes; undefined for nothing. */
-export function takeFrom(cell: Cell): readonly number[] | undefined {
+export function drainCell(cell: Cell): readonly number[] | undefined {
   if ("value" in cell) {
     const { value } = cell;
     cell.value = 0;
@@ -89,7 +93,7 @@ export function takeFrom(cell: Cell): readonly number[] | undefined {
   return numbers.every((number) => number === 0) ? undefined : numbers;
 }
 
-export function pour(cell: Cell, [first = 0, ...counts]: readonly number[]): void {
+export function addToCell(cell: Cell, [first = 0, ...counts]: readonly number[]): void {
   if ("value" in cell) {
     cell.value += first;
     return;
@@ -101,9 +105,9 @@ export function pour(cell: Cell, [first = 0, ...counts]: readonly number[]): voi
 }
 
 /** Environment -> template -> methods of the operations that are going away. */
-export type Deprecated = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
+export type DeprecatedRoutes = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
 
-export function deprecatedIn({ environments }: Pick<Config, "environments">): Deprecated {
+export function deprecatedRoutes({ environments }: Pick<Config, "environments">): DeprecatedRoutes {
   return new Map(
     environments.map(({ name, routes }) => {
       const templates = new Map<string, Set<string>>();

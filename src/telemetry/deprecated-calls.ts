@@ -12,13 +12,13 @@ export type DeprecatedCall = {
   readonly last: number;
 };
 
-export type CalledOperation = Pick<DeprecatedCall, "environment" | "method" | "route">;
+export type DeprecatedOperation = Pick<DeprecatedCall, "environment" | "method" | "route">;
 
 /** Remembers which accounts call operations that go away. */
 export class DeprecatedCalls {
   readonly #operations = new Map<string, Map<string, DeprecatedCall>>();
 
-  note({ environment, method, route }: CalledOperation, account: string, nowMs: number): void {
+  note({ environment, method, route }: DeprecatedOperation, account: string, nowMs: number): void {
     const last = Math.floor(nowMs / 1_000);
     this.add({ environment, method, route, account, requests: 1, last });
   }
@@ -60,7 +60,7 @@ export class DeprecatedCalls {
     return all;
   }
 
-  #of({ environment, method, route }: CalledOperation): Map<string, DeprecatedCall> {
+  #of({ environment, method, route }: DeprecatedOperation): Map<string, DeprecatedCall> {
     const name = `${environment} ${method} ${route}`;
     let accounts = this.#operations.get(name);
     if (accounts === undefined) {

@@ -1,21 +1,21 @@
 /** `why` is read by anybody who can reach the listener: it names settings, never secrets. */
-export type Check = { readonly ok: boolean; readonly why?: string };
-export type Checks = Readonly<
-  Record<"config" | "store" | "keys" | "upstreams" | "draining", Check>
+export type ReadinessCheck = { readonly ok: boolean; readonly why?: string };
+export type ReadinessChecks = Readonly<
+  Record<"config" | "store" | "keys" | "upstreams" | "draining", ReadinessCheck>
 > & {
   /** Only where several processes serve. */
-  readonly workers?: Check;
+  readonly workers?: ReadinessCheck;
 };
 
-export type Observed = {
+export type ReadinessInputs = {
   /** Where the last reload failed, without a word of the file; undefined after one that worked. */
   readonly reloadFailed: string | undefined;
-  readonly store: Check;
+  readonly store: ReadinessCheck;
   /** `why` is not told: it may quote a record. */
-  readonly keys: Check;
+  readonly keys: ReadinessCheck;
   readonly upstreams: Iterable<Upstream>;
   readonly draining: boolean;
-  readonly workers?: Check;
+  readonly workers?: ReadinessCheck;
 };
 
 type Upstream = {
@@ -31,7 +31,7 @@ type Upstream = {
  * (docs/reference/admin.md#health). A configuration that was not reloaded is told, and no reason to
  * send requests elsewhere.
  */
-export function checksOf(observed: Observed, environment?: string): Checks {
+export function readinessChecks(observed: ReadinessInputs, environment?: string): ReadinessChecks {
   const { reloadFailed, store, keys, draining, workers } = observed;
   const upstreams = [...observed.upstreams];
   return {
@@ -47,16 +47,19 @@ export function checksOf(observed: Observed, environment?: string): Checks {
   };
 }
 
-const OK: Check = { ok: true };
-const UNREADABLE_KEYS: Check = { ok: false, why: "no usable key records: the log says why" };
+const OK: ReadinessCheck = { ok: true };
+const UNREADABLE_KEYS: ReadinessCheck = {
+  ok: false,
+  why: "no usable key records: the log says why",
+};
 
 /** Well while any environment has an upstream left; those that are down are told all the same. */
-function ofAll(upstreams: readonly Upstream[]): Check {
+function ofAll(upstreams: readonly Upstream[]): ReadinessCheck {
   return judged(upstreams, upstreams.length === 0 || upstreams.some(({ up }) => up));
 }
 
 /** Well while each backend of the environment has an upstream left. */
-function ofOne(all: readonly Upstream[], environment: string): Check {
+function ofOne(all: readonly Upstream[], environment: string): ReadinessCheck {
   const upstreams = all.filter((one) => one.environment === environment);
   const backends = Map.groupBy(upstreams, ({ backend }) => backend);
   return judged(
@@ -66,7 +69,7 @@ function ofOne(all: readonly Upstream[], environment: string): Check {
 }
 
 /** `why` names what is down by its environment: "down: production http://127.0.0.1:9001". */
-function judged(upstreams: readonly Upstream[], ok: boolean): Check {
+function judged(upstreams: readonly Upstream[], ok: boolean): ReadinessCheck {
   const down = upstreams.filter(({ up }) => !up);
   if (down.length === 0) return OK;
   const named = down.map(({ environment, backend, origin }) => {

@@ -2,7 +2,7 @@
  * The latest `max` of many. A Map from which the oldest leaves at each step is rebuilt over and over:
  * it took a quarter of the CPU of a refusal.
  */
-export class Latest<T> {
+export class RingBuffer<T> {
   readonly #max: number;
   readonly #kept: T[] = [];
   /** The place of the next one, and of the oldest once all places are taken. */

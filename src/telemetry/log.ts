@@ -6,7 +6,7 @@ import type { LOG_EVENTS } from "./log-events.ts";
  * One line for each request (docs/reference/http.md#request-line). Absent members are unknown: no
  * key was accepted, no route found.
  */
-export type RequestLine = {
+export type AccessLogEntry = {
   readonly id: string;
   readonly env: string | undefined;
   readonly account: string | undefined;
@@ -47,61 +47,62 @@ export type RequestLine = {
  * Every member of the line in the order in which it is written, and its meaning:
  * docs/reference/log.md is made from these rows.
  */
-export const LOG_FIELDS: Readonly<Record<keyof RequestLine | "level" | "time" | "msg", LogField>> =
-  {
-    level: { meaning: "`info`" },
-    time: { meaning: "Unix milliseconds at which the line was written" },
-    id: { meaning: "The id of the request, as in `X-Request-Id`" },
-    env: { meaning: "The environment", absent: "its host was not known to a listener of several" },
-    account: { meaning: "The account that was charged or refused", absent: "no key was accepted" },
-    key: { meaning: "The id of the key, never the key", absent: "no key was accepted" },
-    plan: { meaning: "The plan of the account", absent: "no key was accepted" },
-    meta: {
-      meaning: "The metadata of the account that `log.meta` names",
-      absent: "`log.meta` names none that the account has",
-    },
-    method: { meaning: "The method as it was sent" },
-    route: {
-      meaning: "The template of the operation, `basePath` included",
-      absent: "none was found",
-    },
-    path: { meaning: "The path without its query, keys masked, up to 2,048 characters" },
-    status: {
-      meaning: "The status that was sent; 499 where the client left first, 101 for a tunnel",
-    },
-    code: { meaning: "The [code](refusals.md) of the refusal", absent: "the backend answered" },
-    source: { meaning: "`gateway` or `backend`: who answered" },
-    decision: { meaning: "`admitted`, `refused`, or `none` where nothing was decided" },
-    charged: { meaning: "Units charged" },
-    forwards: { meaning: "How often the request was sent to a backend: 0, 1, or 2 with a retry" },
-    durationMs: { meaning: "From the first byte of the head to the end of the answer" },
-    client: { meaning: "The address of the client, after `trustedProxies`" },
-    upstream: { meaning: "The origin that was asked last", absent: "none was" },
-    backend: { meaning: "The path of the backend in the configuration", absent: "it has none" },
-    traceId: { meaning: "The id of the client's trace", absent: "it sent no valid traceparent" },
-    decidedAt: {
-      meaning: "Unix milliseconds of the store's clock at the decision",
-      absent: "nothing was decided",
-    },
-    cost: { meaning: "Units that the request costs", absent: "nothing was decided" },
-    strikes: { meaning: "Strikes of the account after it", absent: "nothing was decided" },
-    config: { meaning: "The first 8 digits of the configuration's hash", absent: "as `env`" },
-    observed: {
-      meaning: "Windows whose observed limits it crossed",
-      absent: "it crossed none",
-    },
-    windows: {
-      meaning: "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds",
-      absent: "no window and no ban refused it",
-    },
-    by: {
-      meaning: "`memory`, `local` or `store`: where the refusal was decided",
-      absent: "as `windows`",
-    },
-    ban: { meaning: "The end of the ban that ran, in Unix seconds", absent: "none ran" },
-    why: { meaning: "The reason, for people; never shown to the client", absent: "there is none" },
-    msg: { meaning: "`request`" },
-  };
+export const ACCESS_LOG_FIELDS: Readonly<
+  Record<keyof AccessLogEntry | "level" | "time" | "msg", LogField>
+> = {
+  level: { meaning: "`info`" },
+  time: { meaning: "Unix milliseconds at which the line was written" },
+  id: { meaning: "The id of the request, as in `X-Request-Id`" },
+  env: { meaning: "The environment", absent: "its host was not known to a listener of several" },
+  account: { meaning: "The account that was charged or refused", absent: "no key was accepted" },
+  key: { meaning: "The id of the key, never the key", absent: "no key was accepted" },
+  plan: { meaning: "The plan of the account", absent: "no key was accepted" },
+  meta: {
+    meaning: "The metadata of the account that `log.meta` names",
+    absent: "`log.meta` names none that the account has",
+  },
+  method: { meaning: "The method as it was sent" },
+  route: {
+    meaning: "The template of the operation, `basePath` included",
+    absent: "none was found",
+  },
+  path: { meaning: "The path without its query, keys masked, up to 2,048 characters" },
+  status: {
+    meaning: "The status that was sent; 499 where the client left first, 101 for a tunnel",
+  },
+  code: { meaning: "The [code](refusals.md) of the refusal", absent: "the backend answered" },
+  source: { meaning: "`gateway` or `backend`: who answered" },
+  decision: { meaning: "`admitted`, `refused`, or `none` where nothing was decided" },
+  charged: { meaning: "Units charged" },
+  forwards: { meaning: "How often the request was sent to a backend: 0, 1, or 2 with a retry" },
+  durationMs: { meaning: "From the first byte of the head to the end of the answer" },
+  client: { meaning: "The address of the client, after `trustedProxies`" },
+  upstream: { meaning: "The origin that was asked last", absent: "none was" },
+  backend: { meaning: "The path of the backend in the configuration", absent: "it has none" },
+  traceId: { meaning: "The id of the client's trace", absent: "it sent no valid traceparent" },
+  decidedAt: {
+    meaning: "Unix milliseconds of the store's clock at the decision",
+    absent: "nothing was decided",
+  },
+  cost: { meaning: "Units that the request costs", absent: "nothing was decided" },
+  strikes: { meaning: "Strikes of the account after it", absent: "nothing was decided" },
+  config: { meaning: "The first 8 digits of the configuration's hash", absent: "as `env`" },
+  observed: {
+    meaning: "Windows whose observed limits it crossed",
+    absent: "it crossed none",
+  },
+  windows: {
+    meaning: "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds",
+    absent: "no window and no ban refused it",
+  },
+  by: {
+    meaning: "`memory`, `local` or `store`: where the refusal was decided",
+    absent: "as `windows`",
+  },
+  ban: { meaning: "The end of the ban that ran, in Unix seconds", absent: "none ran" },
+  why: { meaning: "The reason, for people; never shown to the client", absent: "there is none" },
+  msg: { meaning: "`request`" },
+};
 
 /** A window as it was decided: name, units used, limit, and its end in Unix seconds. */
 type WindowMember = readonly [name: string, used: number, limit: number, reset: number];
@@ -121,15 +122,15 @@ type LogLine<E extends LogEvent> = {
  * Writes one line by its row in log-events.ts, with the members that the row names; for a row of
  * events.ts it is the line of an event, and whoever listens hears of it.
  */
-type Tell = <E extends LogEvent>(event: E, details?: LogLine<E>) => void;
+type LogFn = <E extends LogEvent>(event: E, details?: LogLine<E>) => void;
 
 /** The one logger. Details never hold a key, a token or a password: callers pass facts, not objects of libraries. */
 export type Log = {
-  readonly debug: Tell;
-  readonly info: Tell;
-  readonly warn: Tell;
-  readonly error: Tell;
-  request(line: RequestLine): void;
+  readonly debug: LogFn;
+  readonly info: LogFn;
+  readonly warn: LogFn;
+  readonly error: LogFn;
+  request(line: AccessLogEntry): void;
   setLevel(level: LogLevel): void;
   /** Hears of each event, whatever the level; one listener at most. */
   onEvent(listener: EventListener): void;
@@ -145,7 +146,7 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
   );
   let heard: EventListener = () => {};
   const tell =
-    (grade: Exclude<LogLevel, "silent">): Tell =>
+    (grade: Exclude<LogLevel, "silent">): LogFn =>
     (event: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
       if (!isEvent(event)) return logger[grade](details, event as string);
       logger[grade]({ kind: event, gateway, ...details }, "event");
@@ -173,7 +174,7 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
  * costs a fifth of what a logger for any object takes (0.4 µs instead of 2). Ids, codes and the
  * words of ours need no escaping; the rest is JSON's business.
  */
-function requestText(line: RequestLine): string {
+function requestText(line: AccessLogEntry): string {
   const { id, env, account, key, plan, method, route, path, code, why } = line;
   let text = `{"level":"info","time":${Date.now()},"id":"${id}"`;
   if (env !== undefined) text += `,"env":"${env}"`;
@@ -207,7 +208,7 @@ function requestText(line: RequestLine): string {
 /**
  * A message of a store to the people who run it; the caller logs it. Details never hold secrets.
  */
-export type Report = <E extends LogEvent>(
+export type Reporter = <E extends LogEvent>(
   level: "debug" | "info" | "warn" | "error",
   event: E,
   details?: LogLine<E>,

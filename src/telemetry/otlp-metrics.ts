@@ -1,15 +1,19 @@
 import type { Meter, Observable } from "@opentelemetry/api";
 import { METRICS } from "./metrics.ts";
-import type { PlainName, Readings } from "./readings.ts";
+import type { MetricReaders, ScalarMetricName } from "./readings.ts";
 
 /**
  * Tells the gateway's own metrics as /metrics does, under names that a collector turns into the same
  * ones again: `tollgate.decisions` for `tollgate_decisions_total`. They are read when they are sent,
  * and cost nothing on the way of a request.
  */
-export function observeOwn(meter: Meter, readings: Readings, gather = async () => {}): void {
-  const told = new Map<Observable, NonNullable<Readings[PlainName]>>();
-  for (const name of Object.keys(readings) as PlainName[]) {
+export function exportGatewayMetrics(
+  meter: Meter,
+  readings: MetricReaders,
+  gather = async () => {},
+): void {
+  const told = new Map<Observable, NonNullable<MetricReaders[ScalarMetricName]>>();
+  for (const name of Object.keys(readings) as ScalarMetricName[]) {
     const read = readings[name];
     if (read !== undefined) told.set(instrumentFor(meter, name), read);
   }
@@ -24,7 +28,7 @@ export function observeOwn(meter: Meter, readings: Readings, gather = async () =
   );
 }
 
-function instrumentFor(meter: Meter, name: PlainName): Observable {
+function instrumentFor(meter: Meter, name: ScalarMetricName): Observable {
   const { type, help: description } = METRICS[name];
   const own = `tollgate.${name.replace(/_total$|_seconds$/, "")}`;
   const options = { description, ...(name.endsWith("_seconds") && { unit: "s" }) };

@@ -12,7 +12,7 @@ const BATCH_MAX = 512;
 const GATHER_MS = 1_000;
 
 /** Hears how each batch fared; `why` is set where the collector did not take it. */
-export type OnSent = (why: string | undefined) => void;
+export type ExportCallback = (why: string | undefined) => void;
 
 /**
  * Holds spans until the collector has taken them, in bounded memory, and counts those that are
@@ -23,7 +23,7 @@ export class SpanQueue implements SpanProcessor {
   #held = 0;
   #dropped = 0;
 
-  constructor(exporter: SpanExporter, onSent: OnSent) {
+  constructor(exporter: SpanExporter, onSent: ExportCallback) {
     this.#batches = new BatchSpanProcessor({
       exporter: this.#counting(exporter, onSent),
       maxQueueSize: HELD_MAX,
@@ -63,7 +63,7 @@ export class SpanQueue implements SpanProcessor {
     this.#held = 0;
   }
 
-  #counting(exporter: SpanExporter, onSent: OnSent): SpanExporter {
+  #counting(exporter: SpanExporter, onSent: ExportCallback): SpanExporter {
     return {
       export: (spans, done) => {
         exporter.export(spans, (result) => {

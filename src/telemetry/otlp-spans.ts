@@ -28,18 +28,23 @@ import {
   METRIC_HTTP_CLIENT_REQUEST_DURATION,
   METRIC_HTTP_SERVER_REQUEST_DURATION,
 } from "@opentelemetry/semantic-conventions";
-import { continuedTrace, receivedTrace, type Trace, type TraceFields } from "../core/http/trace.ts";
+import {
+  childTraceFields,
+  readTraceContext,
+  type TraceContext,
+  type TraceFields,
+} from "../core/http/trace.ts";
 import { maskKeys } from "../core/keys/key.ts";
 import { isLabelled } from "./counts.ts";
-import type { RequestLine } from "./log.ts";
+import type { AccessLogEntry } from "./log.ts";
 import { DURATION_BUCKETS } from "./tally.ts";
 import type {
-  EdgeFacts,
+  AttemptFailure,
   ForwardedRequest,
-  ForwardTrace,
-  RequestTrace,
+  RequestFacts,
+  RequestSpan,
   Tracing,
-  TryFailure,
+  UpstreamSpan,
 } from "./tracing.ts";
 
 /** The client left, or took no more: no status describes that. */
@@ -73,19 +78,19 @@ export function createTracing(tracer: Tracer, meter: Meter): Tracing {
       advice,
     }),
   };
-  return { begin: (rawHeaders) => new ServerSpan(instruments, receivedTrace(rawHeaders)) };
+  return { begin: (rawHeaders) => new ServerSpan(instruments, readTraceContext(rawHeaders)) };
 }
 
-class ServerSpan implements RequestTrace {
+class ServerSpan implements RequestSpan {
   readonly traceId: string;
   readonly #instruments: Instruments;
-  readonly #received: Trace | undefined;
+  readonly #received: TraceContext | undefined;
   readonly #span: Span;
   readonly #context: Context;
   #forwards = 0;
   #last: ClientSpan | undefined;
 
-  constructor(instruments: Instruments, received: Trace | undefined) {
+  constructor(instruments: Instruments, received: TraceContext | undefined) {
     this.#instruments = instruments;
     this.#received = received;
     const { tracer } = instruments;
@@ -94,14 +99,14 @@ class ServerSpan implements RequestTrace {
     this.traceId = this.#span.spanContext().traceId;
   }
 
-  forward(request: ForwardedRequest): ForwardTrace {
+  forward(request: ForwardedRequest): UpstreamSpan {
     const within = { context: this.#context, received: this.#received, tries: this.#forwards };
     this.#forwards += 1;
     this.#last = new ClientSpan(this.#instruments, within, request);
     return this.#last;
   }
 
-  end(line: RequestLine, facts: EdgeFacts): void {
+  end(line: AccessLogEntry, facts: RequestFacts): void {
     const error = errorOf(line, this.#last?.failure);
     const attributes = servedAttributes(line, facts, error);
     this.#instruments.served.record(line.durationMs / 1_000, attributes);
@@ -116,7 +121,7 @@ class ServerSpan implements RequestTrace {
   }
 }
 
-function parentOf(received: Trace | undefined): Context {
+function parentOf(received: TraceContext | undefined): Context {
   if (received === undefined) return ROOT_CONTEXT;
   const { traceId, parentId, flags, tracestate } = received;
   return trace.setSpanContext(ROOT_CONTEXT, {
@@ -130,8 +135,8 @@ function parentOf(received: Trace | undefined): Context {
 
 /** The attributes of both span and metric: each has few values. */
 function servedAttributes(
-  line: RequestLine,
-  { scheme, version }: EdgeFacts,
+  line: AccessLogEntry,
+  { scheme, version }: RequestFacts,
   error: string | undefined,
 ): Attributes {
   const { env, route, status } = line;
@@ -147,7 +152,7 @@ function servedAttributes(
 }
 
 /** The attributes of the span alone. */
-function requestAttributes(line: RequestLine, { scheme, host }: EdgeFacts): Attributes {
+function requestAttributes(line: AccessLogEntry, { scheme, host }: RequestFacts): Attributes {
   const { account, plan, code, method } = line;
   return {
     [ATTR_URL_PATH]: line.path,
@@ -167,7 +172,7 @@ function requestAttributes(line: RequestLine, { scheme, host }: EdgeFacts): Attr
 }
 
 /** `failure` is that of the last try at a backend: after a head of its own it broke off the answer. */
-function errorOf({ status, code }: RequestLine, failure: TryFailure | undefined) {
+function errorOf({ status, code }: AccessLogEntry, failure: AttemptFailure | undefined) {
   if (status === GONE) return GONE_ERROR;
   if (status >= 500) return code ?? String(status);
   if (failure === undefined || status >= 400) return undefined;
@@ -176,14 +181,14 @@ function errorOf({ status, code }: RequestLine, failure: TryFailure | undefined)
 
 type Within = {
   readonly context: Context;
-  readonly received: Trace | undefined;
+  readonly received: TraceContext | undefined;
   /** Tries before this one. */
   readonly tries: number;
 };
 
-class ClientSpan implements ForwardTrace {
+class ClientSpan implements UpstreamSpan {
   readonly fields: TraceFields;
-  failure: TryFailure | undefined;
+  failure: AttemptFailure | undefined;
   readonly #instruments: Instruments;
   readonly #span: Span;
   readonly #attributes: Attributes;
@@ -204,7 +209,7 @@ class ClientSpan implements ForwardTrace {
     this.#span = span;
     const { traceId, spanId, traceFlags } = span.spanContext();
     const sampled = (traceFlags & 1) === 1;
-    this.fields = continuedTrace({ traceId, spanId, sampled }, received);
+    this.fields = childTraceFields({ traceId, spanId, sampled }, received);
     if (!span.isRecording()) return;
     span.setAttributes(this.#attributes);
     span.setAttribute(ATTR_URL_FULL, urlOf(request));
@@ -215,7 +220,7 @@ class ClientSpan implements ForwardTrace {
     this.#status = status;
   }
 
-  end(failure?: TryFailure): void {
+  end(failure?: AttemptFailure): void {
     if (this.#ended) return;
     this.#ended = true;
     this.failure = failure;

@@ -21,10 +21,10 @@ import {
   ATTR_SERVICE_NAME,
   ATTR_SERVICE_VERSION,
 } from "@opentelemetry/semantic-conventions";
-import { observeOwn } from "./otlp-metrics.ts";
-import { type OnSent, SpanQueue } from "./otlp-queue.ts";
+import { exportGatewayMetrics } from "./otlp-metrics.ts";
+import { type ExportCallback, SpanQueue } from "./otlp-queue.ts";
 import { createTracing } from "./otlp-spans.ts";
-import type { Readings } from "./readings.ts";
+import type { MetricReaders } from "./readings.ts";
 import type { Tracing } from "./tracing.ts";
 
 export type TelemetrySettings = {
@@ -36,19 +36,19 @@ export type TelemetrySettings = {
 };
 
 /** The process that tells. */
-export type Teller = {
+export type TelemetrySource = {
   readonly version: string;
   /** A name of its own for each process that ever runs. */
   readonly instance: string;
   /** The number of one process of several. */
   readonly worker?: number | undefined;
   /** The gateway's own metrics; undefined where another process tells them for all. */
-  readonly readings?: Readings | undefined;
+  readonly readings?: MetricReaders | undefined;
   /** Brings those up to date. */
   readonly gather?: (() => Promise<void>) | undefined;
 };
 
-export type Exporting = {
+export type OtlpExporter = {
   readonly tracing: Tracing;
   /** Spans that were thrown away. */
   readonly dropped: () => number;
@@ -66,11 +66,11 @@ const SOCKETS_MAX = 4;
  * collector, away from the way of any request. Nothing is registered for the whole process: a program
  * that embeds a gateway may have telemetry of its own.
  */
-export function openExporting(
+export function openOtlpExporter(
   settings: TelemetrySettings,
-  teller: Teller,
-  onSent: OnSent,
-): Exporting {
+  teller: TelemetrySource,
+  onSent: ExportCallback,
+): OtlpExporter {
   const resource = resourceOf(settings, teller);
   const agent = agentFor(settings);
   const sending = { httpAgentOptions: () => agent, timeoutMillis: ANSWER_MS_MAX };
@@ -88,7 +88,7 @@ export function openExporting(
   });
   const meters = new MeterProvider({ resource, readers: [reader] });
   const meter = meters.getMeter("tollgate", teller.version);
-  if (teller.readings !== undefined) observeOwn(meter, teller.readings, teller.gather);
+  if (teller.readings !== undefined) exportGatewayMetrics(meter, teller.readings, teller.gather);
   return {
     tracing: createTracing(tracers.getTracer("tollgate", teller.version), meter),
     dropped: () => queue.dropped,
@@ -106,7 +106,7 @@ function rootSampler({ sample }: TelemetrySettings) {
 }
 
 /** OTEL_RESOURCE_ATTRIBUTES adds to what is known here, and names the service unless that is named. */
-function resourceOf({ serviceName }: TelemetrySettings, teller: Teller): Resource {
+function resourceOf({ serviceName }: TelemetrySettings, teller: TelemetrySource): Resource {
   const { version, instance, worker } = teller;
   const own = resourceFromAttributes({
     [ATTR_SERVICE_NAME]: "tollgate",

@@ -1,23 +1,23 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { type Readable, Transform } from "node:stream";
 import { createGunzip } from "node:zlib";
-import type { RequestLine } from "./log.ts";
+import type { AccessLogEntry } from "./log.ts";
 
 /** A request as a line of the log tells it; `time` is when it ended, in Unix milliseconds. */
-export type PastRequest = RequestLine & { readonly time: number };
+export type LoggedRequest = AccessLogEntry & { readonly time: number };
 
 /** Any other line: an event, or a line about the process. */
-export type PastEvent = Readonly<Record<string, unknown>> & { readonly msg: string };
+export type LoggedEvent = Readonly<Record<string, unknown>> & { readonly msg: string };
 
 export type LogListener = {
-  readonly request: (line: PastRequest) => void;
-  readonly event?: ((line: PastEvent) => void) | undefined;
+  readonly request: (line: LoggedRequest) => void;
+  readonly event?: ((line: LoggedEvent) => void) | undefined;
   /** Bytes of the files read so far, and of all of them. */
   readonly progress?: ((bytes: number, bytesAll: number) => void) | undefined;
 };
 
 /** The lines of the files, counted. `damaged` lines were left out; `firstDamage` is `FILE:LINE`. */
-export type LogTally = {
+export type LogSummary = {
   readonly lines: number;
   readonly requests: number;
   readonly damaged: number;
@@ -31,7 +31,10 @@ const LINE_CHARACTERS_MAX = 1024 ** 2;
  * Reads logs from first to last, compressed by gzip or not, line by line: no more than a piece of one
  * file is held at a time. Rejects where a file cannot be read, before it has told anything of any.
  */
-export async function readLogs(files: readonly string[], listener: LogListener): Promise<LogTally> {
+export async function readLogs(
+  files: readonly string[],
+  listener: LogListener,
+): Promise<LogSummary> {
   const handles: FileHandle[] = [];
   try {
     let bytesAll = 0;
@@ -69,7 +72,7 @@ async function opened(file: string): Promise<FileHandle> {
   throw new Error(`Cannot read the log ${file}: it is a folder; name its files`);
 }
 
-type Tally = { -readonly [Member in keyof LogTally]: LogTally[Member] };
+type Tally = { -readonly [Member in keyof LogSummary]: LogSummary[Member] };
 
 type Reading = {
   readonly listener: LogListener;
@@ -150,7 +153,7 @@ function tell(text: string, { request, event }: LogListener): "request" | "event
   if (typeof line !== "object" || line === null || !("msg" in line)) return "damaged";
   if (line.msg !== "request") {
     if (typeof line.msg !== "string") return "damaged";
-    event?.(line as PastEvent);
+    event?.(line as LoggedEvent);
     return "event";
   }
   if (!isRequest(line)) return "damaged";
@@ -159,8 +162,8 @@ function tell(text: string, { request, event }: LogListener): "request" | "event
 }
 
 /** The members that are counted with; a gateway writes them in every line. */
-function isRequest(line: object): line is PastRequest {
-  const { id, time, decision, charged, decidedAt, cost, windows } = line as Partial<PastRequest>;
+function isRequest(line: object): line is LoggedRequest {
+  const { id, time, decision, charged, decidedAt, cost, windows } = line as Partial<LoggedRequest>;
   return (
     typeof id === "string" &&
     Number.isSafeInteger(time) &&

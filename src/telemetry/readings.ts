@@ -1,10 +1,10 @@
-import type { Counting } from "./counting.ts";
+import type { MetricsRecorder } from "./counting.ts";
 import { SERIES_MAX } from "./counts.ts";
 import type { MetricName } from "./metrics.ts";
-import type { Count, LabelValue, Tally } from "./tally.ts";
+import type { CounterCell, LabelValue, MetricVec } from "./tally.ts";
 
 /** Facts that others know, asked at each scrape. None of them may throw, block or do I/O. */
-export type Watched = {
+export type MetricSources = {
   readonly version: string;
   readonly inFlight: () => number;
   /** Connections of clients. */
@@ -35,16 +35,16 @@ export type Watched = {
 };
 
 type Sample = readonly [labels: Record<string, LabelValue>, value: number];
-export type Read = () => Iterable<Sample>;
-export type PlainName = Exclude<MetricName, "http_request_duration_seconds">;
+export type MetricReader = () => Iterable<Sample>;
+export type ScalarMetricName = Exclude<MetricName, "http_request_duration_seconds">;
 
-export type Readings = Readonly<Record<PlainName, Read | undefined>>;
+export type MetricReaders = Readonly<Record<ScalarMetricName, MetricReader | undefined>>;
 
 /** The source of each metric's values; undefined for a metric that this process does not have. */
-export function readingsOf(
-  watched: Watched,
-  counting: Pick<Counting, "tallies" | "configuration">,
-): Readings {
+export function metricReaders(
+  watched: MetricSources,
+  counting: Pick<MetricsRecorder, "tallies" | "configuration">,
+): MetricReaders {
   const { tallies, configuration } = counting;
   const { workers } = watched;
   return {
@@ -79,17 +79,17 @@ export function readingsOf(
   };
 }
 
-function one(value: () => number): Read {
+function one(value: () => number): MetricReader {
   return () => [[{}, value()]];
 }
 
-function counted(tally: Tally<Count>): Read {
+function counted(tally: MetricVec<CounterCell>): MetricReader {
   return function* () {
     for (const [labels, { value }] of tally.entries()) yield [labels, value];
   };
 }
 
-function* upstreamsUp({ upstreams }: Watched): Generator<Sample> {
+function* upstreamsUp({ upstreams }: MetricSources): Generator<Sample> {
   let left = SERIES_MAX;
   for (const { environment, origin, up } of upstreams()) {
     if (left-- === 0) return;

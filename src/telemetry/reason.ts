@@ -1,4 +1,4 @@
 /** The message alone: errors of libraries carry commands, addresses and passwords as members. */
-export function reasonOf(error: unknown): string {
+export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
 }

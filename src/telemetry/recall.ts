@@ -1,7 +1,7 @@
-import { type Strike, strikesAmong } from "../core/quota/explain.ts";
+import { findStrikes, type Strike } from "../core/quota/explain.ts";
 import { type DeprecatedCall, DeprecatedCalls } from "./deprecated-calls.ts";
-import { Latest } from "./latest.ts";
-import type { RequestLine } from "./log.ts";
+import { RingBuffer } from "./latest.ts";
+import type { AccessLogEntry } from "./log.ts";
 
 /** Refusals that are kept of accounts, of all others, and bans: the oldest leave first. */
 const REFUSALS_MAX = 10_000;
@@ -9,7 +9,7 @@ const OTHERS_MAX = 1_000;
 const BANS_MAX = 1_000;
 
 /** A ban as it was earned. Instants are Unix seconds. */
-export type EarnedBan = {
+export type BanRecord = {
   readonly account: string;
   readonly environment: string;
   readonly window: string;
@@ -22,7 +22,7 @@ export type EarnedBan = {
   readonly strikes: readonly Strike[];
 };
 
-type Named = Pick<EarnedBan, "account" | "environment">;
+type Named = Pick<BanRecord, "account" | "environment">;
 
 /**
  * Units that were charged for a request which is still under way, so that no line of the log tells of
@@ -31,11 +31,11 @@ type Named = Pick<EarnedBan, "account" | "environment">;
 export type OpenCharge = Named & { readonly units: number; readonly decidedAt: number };
 
 /** The memory of a gateway of its own refusals and bans, to say why. */
-export type Recall = {
+export type Diagnostics = {
   /** The line of a refused request, by its id. */
-  refusal(id: string): Promise<RequestLine | undefined>;
+  refusal(id: string): Promise<AccessLogEntry | undefined>;
   /** The bans of an account, oldest first. */
-  bansOf(account: Named): Promise<readonly EarnedBan[]>;
+  bansOf(account: Named): Promise<readonly BanRecord[]>;
   /** The charges of requests that are under way. */
   open(): Promise<readonly OpenCharge[]>;
   /** The accounts that called deprecated operations, since the gateway started. */
@@ -52,10 +52,10 @@ type Process = {
 };
 
 /** The refusals and bans of this process. */
-export class RecentRefusals implements Recall {
-  readonly #ofAccounts = new Latest<RequestLine>(REFUSALS_MAX);
-  readonly #others = new Latest<RequestLine>(OTHERS_MAX);
-  #bans: EarnedBan[] = [];
+export class RecentRefusals implements Diagnostics {
+  readonly #ofAccounts = new RingBuffer<AccessLogEntry>(REFUSALS_MAX);
+  readonly #others = new RingBuffer<AccessLogEntry>(OTHERS_MAX);
+  #bans: BanRecord[] = [];
   readonly calls = new DeprecatedCalls();
   readonly #process: Process;
 
@@ -64,7 +64,7 @@ export class RecentRefusals implements Recall {
   }
 
   /** Once for each request line; the lines of requests that were not refused are let go. */
-  note(line: RequestLine): void {
+  note(line: AccessLogEntry): void {
     if (line.code === undefined) return;
     // Requests without a key must not push out the refusals of those with one.
     const known = line.account === undefined ? this.#others : this.#ofAccounts;
@@ -72,8 +72,8 @@ export class RecentRefusals implements Recall {
   }
 
   /** A ban was earned at this instant, in Unix milliseconds. */
-  banned(ban: Omit<EarnedBan, "at" | "strikes">, nowMs: number): void {
-    const strikes = strikesAmong(this.#linesOf(ban), nowMs);
+  banned(ban: Omit<BanRecord, "at" | "strikes">, nowMs: number): void {
+    const strikes = findStrikes(this.#linesOf(ban), nowMs);
     this.#bans.push({ ...ban, at: nowMs / 1_000, strikes });
     if (this.#bans.length > BANS_MAX) this.#bans.shift();
   }
@@ -90,23 +90,23 @@ export class RecentRefusals implements Recall {
     return this.#process.tellStore();
   }
 
-  async refusal(id: string): Promise<RequestLine | undefined> {
-    const isAsked = (line: RequestLine) => line.id === id;
+  async refusal(id: string): Promise<AccessLogEntry | undefined> {
+    const isAsked = (line: AccessLogEntry) => line.id === id;
     return this.#ofAccounts.all().find(isAsked) ?? this.#others.all().find(isAsked);
   }
 
   /** The line of the request that earned a ban is written after it: it is found here. */
-  async bansOf(named: Named): Promise<readonly EarnedBan[]> {
+  async bansOf(named: Named): Promise<readonly BanRecord[]> {
     const bans = this.#bans.filter((ban) => isOf(ban, named));
     if (bans.length === 0) return [];
     const lines = this.#linesOf(named);
     return bans.map((ban) => {
-      const strikes = strikesAmong(lines, Math.round(ban.at * 1_000));
+      const strikes = findStrikes(lines, Math.round(ban.at * 1_000));
       return strikes.length > ban.strikes.length ? { ...ban, strikes } : ban;
     });
   }
 
-  #linesOf(named: Named): RequestLine[] {
+  #linesOf(named: Named): AccessLogEntry[] {
     return this.#ofAccounts
       .all()
       .filter(({ account, env }) => account === named.account && env === named.environment)

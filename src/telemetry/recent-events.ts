@@ -1,10 +1,10 @@
-import type { SentEvent } from "./webhook.ts";
+import type { WebhookEvent } from "./webhook.ts";
 
 /** The last events of a gateway, for people who look; older ones are in the log. */
 const KEPT_MAX = 200;
 
 /** `number` counts up from 1, so that a reader knows which ones are new. */
-export type RecentEvent = SentEvent & { readonly number: number };
+export type RecentEvent = WebhookEvent & { readonly number: number };
 
 /** Keeps the last 200 events, the oldest first. */
 export class RecentEvents {
@@ -15,7 +15,7 @@ export class RecentEvents {
     return this.#last;
   }
 
-  add(event: SentEvent): void {
+  add(event: WebhookEvent): void {
     this.#last += 1;
     this.#events.push({ ...event, number: this.#last });
     if (this.#events.length > KEPT_MAX) this.#events.shift();
@@ -28,8 +28,8 @@ export class RecentEvents {
   }
 
   /** Takes all of them out, for another process to add to its own. */
-  take(): readonly SentEvent[] {
-    const events = this.#events.map(({ number: _, ...event }) => event as SentEvent);
+  take(): readonly WebhookEvent[] {
+    const events = this.#events.map(({ number: _, ...event }) => event as WebhookEvent);
     this.#events = [];
     return events;
   }

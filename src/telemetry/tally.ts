@@ -9,7 +9,7 @@ const OVERFLOW = "overflow";
  * joined string and no hashing of one. Holds at most `cellsMax` cells; when it is full, all further
  * combinations share one last cell, so that sums stay true and memory stays bounded.
  */
-export class Tally<Cell> {
+export class MetricVec<Cell> {
   readonly labelNames: readonly string[];
   readonly #cellsMax: number;
   readonly #make: () => Cell;
@@ -77,9 +77,9 @@ export class Tally<Cell> {
 type Branch<Cell> = Map<LabelValue, Branch<Cell> | Cell>;
 
 /** The cell of a plain counter. */
-export type Count = { value: number };
+export type CounterCell = { value: number };
 
-export function newCount(): Count {
+export function newCounterCell(): CounterCell {
   return { value: 0 };
 }
 
@@ -89,14 +89,14 @@ export const DURATION_BUCKETS: readonly number[] = [
 ];
 
 /** How many durations fell into each bucket alone, the last one being all that were longer. */
-export type Durations = { readonly counts: number[]; sum: number };
+export type HistogramCell = { readonly counts: number[]; sum: number };
 
-export function newDurations(): Durations {
+export function newHistogramCell(): HistogramCell {
   return { counts: new Array<number>(DURATION_BUCKETS.length + 1).fill(0), sum: 0 };
 }
 
 /** A boundary belongs to its bucket: `le` is "less or equal". */
-export function observe(durations: Durations, seconds: number): void {
+export function observeDuration(durations: HistogramCell, seconds: number): void {
   let i = 0;
   while (i < DURATION_BUCKETS.length && seconds > (DURATION_BUCKETS[i] as number)) i++;
   durations.counts[i] = (durations.counts[i] as number) + 1;

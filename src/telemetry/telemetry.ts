@@ -1,5 +1,5 @@
 import type { Log } from "./log.ts";
-import type { Exporting, TelemetrySettings, Teller } from "./otlp.ts";
+import type { OtlpExporter, TelemetrySettings, TelemetrySource } from "./otlp.ts";
 import type { Tracing } from "./tracing.ts";
 
 /** A turned-off exporter has so long to send the rest. */
@@ -14,7 +14,7 @@ export class Telemetry {
   tracing: Tracing | undefined;
   readonly #log: Log;
   #settings: TelemetrySettings | undefined;
-  #exporting: Exporting | undefined;
+  #exporting: OtlpExporter | undefined;
   #droppedBefore = 0;
 
   constructor(log: Log) {
@@ -27,7 +27,7 @@ export class Telemetry {
   }
 
   /** From now on as these settings say; what was held before goes where it was meant to go. */
-  async configure(settings: TelemetrySettings | undefined, teller: Teller): Promise<void> {
+  async configure(settings: TelemetrySettings | undefined, teller: TelemetrySource): Promise<void> {
     if (JSON.stringify(settings) === JSON.stringify(this.#settings)) return;
     this.#settings = settings;
     const before = this.#exporting;
@@ -46,10 +46,14 @@ export class Telemetry {
   }
 }
 
-async function open(settings: TelemetrySettings, teller: Teller, log: Log): Promise<Exporting> {
-  const { openExporting } = await import("./otlp.ts");
+async function open(
+  settings: TelemetrySettings,
+  teller: TelemetrySource,
+  log: Log,
+): Promise<OtlpExporter> {
+  const { openOtlpExporter } = await import("./otlp.ts");
   let failing = false;
-  return openExporting(settings, teller, (why) => {
+  return openOtlpExporter(settings, teller, (why) => {
     if (failing === (why !== undefined)) return;
     failing = why !== undefined;
     if (failing) log.warn("telemetry_unsent", { otlp: settings.otlp, why });

@@ -10,7 +10,7 @@ export type WebhookSettings = {
 };
 
 /** One event as it is sent. `time` is in Unix milliseconds. */
-export type SentEvent = Readonly<Record<string, unknown>> & {
+export type WebhookEvent = Readonly<Record<string, unknown>> & {
   readonly kind: EventKind;
   readonly time: number;
 };
@@ -40,7 +40,7 @@ type Message = {
 export class Webhook {
   #settings: WebhookSettings | undefined;
   readonly #now: () => number;
-  #waiting: SentEvent[] = [];
+  #waiting: WebhookEvent[] = [];
   #message: Message | undefined;
   #tries = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -66,7 +66,7 @@ export class Webhook {
     else this.#wake(GATHER_MS);
   }
 
-  take(event: SentEvent): void {
+  take(event: WebhookEvent): void {
     const { kinds = [] } = this.#settings ?? {};
     if (this.#closed || !(kinds.includes("all") || kinds.includes(event.kind))) return;
     if (this.#waiting.length + (this.#message?.events ?? 0) >= HELD_MAX) {

@@ -1,11 +1,11 @@
 import type { Socket } from "node:net";
-import { chunkOf, LAST_CHUNK, writePiece } from "./chunks.ts";
-import { fieldLines } from "./field-lines.ts";
-import { REASONS } from "./reasons.ts";
-import type { ReceivedRequest } from "./request.ts";
+import { encodeChunk, LAST_CHUNK, writeBodyData } from "./chunks.ts";
+import { encodeFields } from "./field-lines.ts";
+import { REASON_PHRASES } from "./reasons.ts";
+import type { IncomingRequest } from "./request.ts";
 
 /** Is told how one answer goes. */
-export type AnswerListener = {
+export type ResponseListener = {
   /** The client takes more again. */
   onDrain(): void;
   /** Nothing more can come of the answer. `finished`: all of it was handed to the system. */
@@ -17,17 +17,17 @@ export type AnswerListener = {
  * chunks, or the end of the connection for a client that knows no chunks. A body that does not keep
  * its Content-Length ends the connection, since the next answer would be read as part of it.
  */
-export class Answer {
+export class ResponseWriter {
   /** Whether the connection ends behind it. May be set until the head is written. */
   isLast: boolean;
-  listener: AnswerListener = NOBODY;
+  listener: ResponseListener = NOBODY;
   /** 0 until there is a head. */
   status = 0;
   /** The last byte was written; `finished` once all of them were handed to the system. */
   ended = false;
   finished = false;
   readonly #socket: Socket;
-  readonly #request: ReceivedRequest;
+  readonly #request: IncomingRequest;
   readonly #onFinish: () => void;
   /** The head, until it goes out: with the first bytes of the body, or at `flush`. */
   #heldHead = "";
@@ -37,7 +37,7 @@ export class Answer {
   #bodyLeft = Number.POSITIVE_INFINITY;
   #closed = false;
 
-  constructor(socket: Socket, request: ReceivedRequest, onFinish: () => void) {
+  constructor(socket: Socket, request: IncomingRequest, onFinish: () => void) {
     this.#socket = socket;
     this.#request = request;
     this.#onFinish = onFinish;
@@ -55,7 +55,7 @@ export class Answer {
 
   /** Only to clients of HTTP/1.1, and only ahead of the head. */
   writeInterim(status: number, fields: readonly string[]): void {
-    this.#socket.write(`${statusLine(status)}${fieldLines(fields)}\r\n`, "latin1");
+    this.#socket.write(`${statusLine(status)}${encodeFields(fields)}\r\n`, "latin1");
   }
 
   /**
@@ -63,7 +63,7 @@ export class Answer {
    * one cannot be sent as what it is. Nothing goes out before `write`, `flush` or `end`.
    */
   writeHead(status: number, fields: readonly string[]): void {
-    let head = statusLine(status) + fieldLines(fields);
+    let head = statusLine(status) + encodeFields(fields);
     const { length, dated } = ownFields(fields);
     if (!dated) head += dateLine();
     this.#hasBody = this.#request.method !== "HEAD" && status !== 204 && status !== 304;
@@ -113,7 +113,7 @@ export class Answer {
     if (!this.#counts(piece.length)) return true;
     const head = this.#heldHead;
     this.#heldHead = "";
-    return writePiece(this.#socket, head, piece, this.#chunked);
+    return writeBodyData(this.#socket, head, piece, this.#chunked);
   }
 
   /** Ends the answer, with the last piece of its body as latin1 text: one write for all of it. */
@@ -128,7 +128,7 @@ export class Answer {
         this.cut();
         return;
       }
-      text += this.#chunked && last !== "" ? chunkOf(last) : last;
+      text += this.#chunked && last !== "" ? encodeChunk(last) : last;
       if (this.#chunked) text += LAST_CHUNK;
     }
     const socket = this.#socket;
@@ -177,10 +177,10 @@ export class Answer {
   }
 }
 
-const NOBODY: AnswerListener = { onDrain: () => {}, onClose: () => {} };
+const NOBODY: ResponseListener = { onDrain: () => {}, onClose: () => {} };
 
 function statusLine(status: number): string {
-  return `HTTP/1.1 ${status} ${REASONS[status] ?? ""}\r\n`;
+  return `HTTP/1.1 ${status} ${REASON_PHRASES[status] ?? ""}\r\n`;
 }
 
 /** The length of the body by its fields, and whether they have a date already. */

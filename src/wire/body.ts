@@ -1,11 +1,11 @@
-import { COLON, CR, hexValue, LF, TOKEN, VALUE } from "./bytes.ts";
+import { COLON, CR, FIELD_VALUE_BYTES, hexValue, LF, TOKEN_BYTES } from "./bytes.ts";
 
 /**
  * Why bytes are no body. `chunk`: not the chunked coding; `extension_overflow`: more chunk
  * extensions than anybody needs; `trailer`: no field line, or one that would change the framing;
  * `trailer_overflow`: more trailers than the limits allow.
  */
-export type BodyWrong = "chunk" | "extension_overflow" | "trailer" | "trailer_overflow";
+export type BodyError = "chunk" | "extension_overflow" | "trailer" | "trailer_overflow";
 
 /** Limits of the trailers of one body: the bytes of their lines, and their number. */
 export type TrailerLimits = {
@@ -55,7 +55,7 @@ const WRONG = 21;
  * hexadecimal digits alone, lines end with CRLF alone, extensions are read past. Trailers are
  * counted and dropped.
  */
-export class BodyReader {
+export class BodyParser {
   #state = DONE;
   #bytesLeft = 0;
   #sizeDigits = 0;
@@ -65,7 +65,7 @@ export class BodyReader {
   #trailerCount = 0;
   #limits: TrailerLimits = { trailerBytesMax: 0, trailerCountMax: 0 };
   /** Final: nothing more is read. */
-  wrong: BodyWrong | undefined;
+  wrong: BodyError | undefined;
   /** Where the data that `read` found stands in the bytes that it was given. */
   dataFrom = 0;
   dataTo = 0;
@@ -192,21 +192,21 @@ export class BodyReader {
   #extensionByte(byte: number): boolean {
     switch (this.#state) {
       case NAME_FIRST:
-        return TOKEN[byte] === 1 ? this.#extension(NAME) : this.#fail("chunk");
+        return TOKEN_BYTES[byte] === 1 ? this.#extension(NAME) : this.#fail("chunk");
       case NAME:
         if (byte === EQUALS) return this.#extension(PART_FIRST);
-        return TOKEN[byte] === 1 ? this.#extension(NAME) : this.#extensionEnd(byte);
+        return TOKEN_BYTES[byte] === 1 ? this.#extension(NAME) : this.#extensionEnd(byte);
       case PART_FIRST:
         if (byte === QUOTE) return this.#extension(QUOTED);
-        return TOKEN[byte] === 1 ? this.#extension(PART) : this.#fail("chunk");
+        return TOKEN_BYTES[byte] === 1 ? this.#extension(PART) : this.#fail("chunk");
       case PART:
-        return TOKEN[byte] === 1 ? this.#extension(PART) : this.#extensionEnd(byte);
+        return TOKEN_BYTES[byte] === 1 ? this.#extension(PART) : this.#extensionEnd(byte);
       case QUOTED:
         if (byte === QUOTE) return this.#extension(QUOTED_END);
         if (byte === BACKSLASH) return this.#extension(ESCAPED);
-        return VALUE[byte] === 1 ? this.#extension(QUOTED) : this.#fail("chunk");
+        return FIELD_VALUE_BYTES[byte] === 1 ? this.#extension(QUOTED) : this.#fail("chunk");
       case ESCAPED:
-        return VALUE[byte] === 1 ? this.#extension(QUOTED) : this.#fail("chunk");
+        return FIELD_VALUE_BYTES[byte] === 1 ? this.#extension(QUOTED) : this.#fail("chunk");
       default:
         return this.#extensionEnd(byte);
     }
@@ -242,14 +242,14 @@ export class BodyReader {
         return this.#enter(TRAILER_VALUE);
       case TRAILER_VALUE:
         if (byte === CR) return this.#enter(TRAILER_LF);
-        return VALUE[byte] === 1 || this.#fail("trailer");
+        return FIELD_VALUE_BYTES[byte] === 1 || this.#fail("trailer");
       default:
         return byte === LF ? this.#enter(LINE) : this.#fail("trailer");
     }
   }
 
   #trailerNameByte(byte: number): boolean {
-    if (TOKEN[byte] !== 1) return this.#fail("trailer");
+    if (TOKEN_BYTES[byte] !== 1) return this.#fail("trailer");
     if (this.#trailerName.length < NAME_BYTES_KEPT) this.#trailerName += String.fromCharCode(byte);
     return this.#enter(TRAILER_NAME);
   }
@@ -263,7 +263,7 @@ export class BodyReader {
     return true;
   }
 
-  #fail(wrong: BodyWrong): false {
+  #fail(wrong: BodyError): false {
     this.wrong = wrong;
     this.#state = WRONG;
     return false;

@@ -6,17 +6,17 @@ export const HTAB = 0x09;
 export const COLON = 0x3a;
 
 /** 1 for each byte of a token: methods, field names, chunk extensions (RFC 9110 5.6.2). */
-export const TOKEN = new Uint8Array(256);
+export const TOKEN_BYTES = new Uint8Array(256);
 /** 1 for each byte of a field value or a reason phrase: HTAB, SP, visible, and obs-text. */
-export const VALUE = new Uint8Array(256);
+export const FIELD_VALUE_BYTES = new Uint8Array(256);
 /** 1 for each byte of a request target: visible ASCII. The rest of its grammar is not judged here. */
-export const TARGET = new Uint8Array(256);
+export const TARGET_BYTES = new Uint8Array(256);
 
-for (const letter of "!#$%&'*+-.^_`|~") TOKEN[letter.charCodeAt(0)] = 1;
+for (const letter of "!#$%&'*+-.^_`|~") TOKEN_BYTES[letter.charCodeAt(0)] = 1;
 for (let byte = 0; byte < 256; byte++) {
-  if (/[0-9A-Za-z]/.test(String.fromCharCode(byte))) TOKEN[byte] = 1;
-  if (byte === HTAB || (byte >= 0x20 && byte !== 0x7f)) VALUE[byte] = 1;
-  if (byte > 0x20 && byte < 0x7f) TARGET[byte] = 1;
+  if (/[0-9A-Za-z]/.test(String.fromCharCode(byte))) TOKEN_BYTES[byte] = 1;
+  if (byte === HTAB || (byte >= 0x20 && byte !== 0x7f)) FIELD_VALUE_BYTES[byte] = 1;
+  if (byte > 0x20 && byte < 0x7f) TARGET_BYTES[byte] = 1;
 }
 
 export function isDigit(byte: number): boolean {

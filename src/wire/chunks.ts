@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 export const LAST_CHUNK = "0\r\n\r\n";
 
 /** `text`, latin1, as a chunk. */
-export function chunkOf(text: string): string {
+export function encodeChunk(text: string): string {
   return `${chunkLine(text.length)}${text}\r\n`;
 }
 
@@ -13,7 +13,12 @@ export function chunkOf(text: string): string {
  * was held back for it: together, so that they are one packet where they fit. False where the
  * socket takes no more before it has drained.
  */
-export function writePiece(socket: Socket, head: string, piece: Buffer, chunked: boolean): boolean {
+export function writeBodyData(
+  socket: Socket,
+  head: string,
+  piece: Buffer,
+  chunked: boolean,
+): boolean {
   const lead = chunked ? head + chunkLine(piece.length) : head;
   socket.cork();
   if (lead !== "") socket.write(lead, "latin1");

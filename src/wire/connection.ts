@@ -1,17 +1,21 @@
 import type { Socket } from "node:net";
-import { LAST_CHUNK, writePiece } from "./chunks.ts";
-import { headOf, type Loss, type OutgoingRequest } from "./outgoing-request.ts";
-import { copyOf } from "./piece-buffers.ts";
+import { LAST_CHUNK, writeBodyData } from "./chunks.ts";
 import {
+  encodeRequestHead,
+  type OutgoingRequest,
+  type RequestFailure,
+} from "./outgoing-request.ts";
+import { copyToPool } from "./piece-buffers.ts";
+import {
+  type ResponseError,
   type ResponseHead,
   type ResponseLimits,
-  ResponseReader,
-  type ResponseWrong,
+  ResponseParser,
 } from "./response.ts";
 import { type Destination, openSocket, type SocketEvents } from "./socket.ts";
-import type { StatusHead } from "./status-head.ts";
+import type { ParsedResponseHead } from "./status-head.ts";
 
-export type ConnectionOptions = {
+export type ClientConnectionOptions = {
   readonly destination: Destination;
   readonly limits: ResponseLimits;
   readonly connectTimeoutMs: number;
@@ -22,9 +26,9 @@ export type ConnectionOptions = {
 };
 
 /** Is told how one request goes, in this order; `onEnd` or `onLost` is the last. */
-export type ConnectionHandler = {
+export type ResponseHandler = {
   /** There is a connection: `reused` says which, and the body may be written from here on. */
-  onStart(connection: Connection): void;
+  onStart(connection: ClientConnection): void;
   /** The first bytes of the request were handed over: from here on the backend may see it. */
   onSending(): void;
   /** The connection takes more of the body again. */
@@ -34,14 +38,14 @@ export type ConnectionHandler = {
   /** The first bytes of a response came. */
   onReceiving(): void;
   /** 102 to 199. */
-  onInterim(head: StatusHead): void;
+  onInterim(head: ParsedResponseHead): void;
   onHead(head: ResponseHead): void;
   /** A piece of the body, the handler's own: all that one read brought. */
   onData(piece: Buffer): void;
   /** All that one read brought was told, and the response goes on. */
   onReadEnd(): void;
   onEnd(): void;
-  onLost(loss: Loss): void;
+  onLost(loss: RequestFailure): void;
 };
 
 /**
@@ -49,15 +53,15 @@ export type ConnectionHandler = {
  * comes while nothing is asked, or behind the end of a response, ends it: those bytes belong to no
  * request, and the next one must not be answered by them.
  */
-export class Connection implements SocketEvents {
-  readonly #options: ConnectionOptions;
+export class ClientConnection implements SocketEvents {
+  readonly #options: ClientConnectionOptions;
   /** A new one with each connection: once something was wrong, it reads nothing more. */
-  #reader: ResponseReader;
+  #reader: ResponseParser;
   #socket: Socket | undefined;
   #connected = false;
   #connectTimer: NodeJS.Timeout | undefined;
   #request: OutgoingRequest | undefined;
-  #handler: ConnectionHandler | undefined;
+  #handler: ResponseHandler | undefined;
   /** The head, until its first byte goes out: with the body's first piece, where there is a body. */
   #heldHead: string | undefined;
   /**
@@ -70,9 +74,9 @@ export class Connection implements SocketEvents {
   #closes = false;
   #idleUntilMs = 0;
 
-  constructor(options: ConnectionOptions) {
+  constructor(options: ClientConnectionOptions) {
     this.#options = options;
-    this.#reader = new ResponseReader(options.limits);
+    this.#reader = new ResponseParser(options.limits);
   }
 
   /** The present connection has carried a response. */
@@ -89,8 +93,8 @@ export class Connection implements SocketEvents {
    * Sends a request, over a new connection where there is none. Only between requests. Throws where
    * a part of its head cannot be sent as what it is.
    */
-  send(request: OutgoingRequest, handler: ConnectionHandler): void {
-    this.#heldHead = headOf(request);
+  send(request: OutgoingRequest, handler: ResponseHandler): void {
+    this.#heldHead = encodeRequestHead(request);
     this.#request = request;
     this.#handler = handler;
     this.#receiving = false;
@@ -108,7 +112,7 @@ export class Connection implements SocketEvents {
     }
     this.#bodyLeft -= piece.length;
     const chunked = this.#bodyLeft === Number.POSITIVE_INFINITY;
-    const takesMore = writePiece(this.#socket as Socket, this.#heldHead ?? "", piece, chunked);
+    const takesMore = writeBodyData(this.#socket as Socket, this.#heldHead ?? "", piece, chunked);
     this.#sending();
     return takesMore;
   }
@@ -184,13 +188,13 @@ export class Connection implements SocketEvents {
       at = reader.at;
       switch (step) {
         case "interim":
-          handler.onInterim(reader.interim as StatusHead);
+          handler.onInterim(reader.interim as ParsedResponseHead);
           break;
         case "head":
           handler.onHead(reader.head as ResponseHead);
           break;
         case "data":
-          handler.onData(copyOf(bytes, reader.dataFrom, reader.dataTo));
+          handler.onData(copyToPool(bytes, reader.dataFrom, reader.dataTo));
           break;
         case "more":
           handler.onReadEnd();
@@ -199,7 +203,7 @@ export class Connection implements SocketEvents {
           this.#finish(size - at);
           return;
         case "wrong":
-          this.#lose("invalid", reader.wrong as ResponseWrong);
+          this.#lose("invalid", reader.wrong as ResponseError);
           return;
       }
     }
@@ -221,7 +225,7 @@ export class Connection implements SocketEvents {
 
   #connect(): void {
     const { destination, connectTimeoutMs, limits } = this.#options;
-    this.#reader = new ResponseReader(limits);
+    this.#reader = new ResponseParser(limits);
     this.#socket = openSocket(destination, this);
     this.#connectTimer = setTimeout(() => this.#ended("timeout"), connectTimeoutMs);
   }
@@ -242,7 +246,7 @@ export class Connection implements SocketEvents {
 
   /** `bytesLeft`: so many came behind the end of the response. */
   #finish(bytesLeft: number): void {
-    const handler = this.#handler as ConnectionHandler;
+    const handler = this.#handler as ResponseHandler;
     const { keepsAlive, keepAliveS } = this.#reader.head as ResponseHead;
     const isUploading = this.#bodyLeft !== -1;
     this.#handler = undefined;
@@ -268,7 +272,7 @@ export class Connection implements SocketEvents {
     else this.#lose(this.#receiving ? "cut" : "unanswered", why);
   }
 
-  #lose(kind: Loss["kind"], why: string): void {
+  #lose(kind: RequestFailure["kind"], why: string): void {
     const handler = this.#handler;
     const { reused } = this;
     const sent = this.#heldHead === undefined;

@@ -7,7 +7,7 @@ const UNFIT_PART = /[^\x21-\x7e]/;
  * line end in a value would begin a field, or a message, of its own. A letter beyond latin1 counts
  * as well, since its low byte would be sent.
  */
-export function fieldLines(fields: readonly string[]): string {
+export function encodeFields(fields: readonly string[]): string {
   let lines = "";
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
@@ -23,7 +23,7 @@ export function fieldLines(fields: readonly string[]): string {
 }
 
 /** A part of a request line, or a Host, as it is. Throws where it would end the line or the part. */
-export function linePart(part: string): string {
+export function checkLinePart(part: string): string {
   if (part === "" || UNFIT_PART.test(part)) {
     throw new Error(
       "The request cannot be sent: a part of its first line has a byte that may not stand there",

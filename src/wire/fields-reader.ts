@@ -1,4 +1,4 @@
-import { COLON, CR, HTAB, LF, runEnd, SP, TOKEN, VALUE } from "./bytes.ts";
+import { COLON, CR, FIELD_VALUE_BYTES, HTAB, LF, runEnd, SP, TOKEN_BYTES } from "./bytes.ts";
 
 const FIELD = 0;
 const NAME = 1;
@@ -12,7 +12,7 @@ const WRONG = 6;
 const marks: number[] = [];
 
 /** Reads the field lines of one head after another, up to the empty line behind them (RFC 9112 5). */
-export class FieldsReader {
+export class FieldParser {
   #state = FIELD;
   #from = 0;
   #marked = 0;
@@ -42,14 +42,14 @@ export class FieldsReader {
       const byte = bytes[i] as number;
       if (state === FIELD) {
         if (byte === CR) state = END_LF;
-        else state = TOKEN[byte] === 1 ? NAME : WRONG;
+        else state = TOKEN_BYTES[byte] === 1 ? NAME : WRONG;
       } else if (state === NAME) {
-        i = runEnd(bytes, i, to, TOKEN);
+        i = runEnd(bytes, i, to, TOKEN_BYTES);
         if (i === to) break;
         marks[this.#marked] = i;
         state = bytes[i] === COLON ? FIELD_VALUE : WRONG;
       } else if (state === FIELD_VALUE) {
-        i = runEnd(bytes, i, to, VALUE);
+        i = runEnd(bytes, i, to, FIELD_VALUE_BYTES);
         if (i === to) break;
         marks[this.#marked + 1] = i;
         this.#marked += 2;

@@ -1,10 +1,10 @@
-import type { Version } from "./head.ts";
+import type { HttpVersion } from "./head.ts";
 
 /** How the end of a body is found: it has so many bytes, or says so itself, or ends the connection. */
-export type Framing = number | "chunked" | "close";
+export type BodyFraming = number | "chunked" | "close";
 
 /** The framing that the fields of a head announce, and what becomes of the connection behind it. */
-export type FramingFields = {
+export type FramingInfo = {
   /** Undefined where neither field is there. */
   readonly framing: number | "chunked" | undefined;
   /** `Connection: close`, on any of its lines. */
@@ -22,10 +22,10 @@ const LENGTH = /^\d{1,15}$/;
  * chunked` on HTTP/1.1, or neither. Undefined where the fields say anything else: then nobody can
  * tell where the message ends.
  */
-export function readFraming(
-  version: Version,
+export function parseFraming(
+  version: HttpVersion,
   rawHeaders: readonly string[],
-): FramingFields | undefined {
+): FramingInfo | undefined {
   let framing: number | "chunked" | undefined;
   let closes = false;
   let keepAliveS: number | undefined;

@@ -1,31 +1,31 @@
 import { isDigit, LF } from "./bytes.ts";
-import { FieldsReader } from "./fields-reader.ts";
-import { KeptBytes } from "./kept-bytes.ts";
+import { FieldParser } from "./fields-reader.ts";
+import { ReadBuffer } from "./kept-bytes.ts";
 
 /**
  * Why bytes are no head. `line`: no request line or status line; `method`: longer than any method;
  * `version`: HTTP, but neither 1.0 nor 1.1; `field`: no field line; `line_overflow`,
  * `head_overflow`: more bytes than the limits allow.
  */
-export type HeadWrong = "line" | "method" | "version" | "field" | "line_overflow" | "head_overflow";
+export type HeadError = "line" | "method" | "version" | "field" | "line_overflow" | "head_overflow";
 
 /** Both count every byte from the first, line ends and empty lines ahead of a request included. */
-export type HeadLimits = {
+export type HeadSizeLimits = {
   readonly lineBytesMax: number;
   readonly headBytesMax: number;
 };
 
-export type Version = "1.0" | "1.1";
+export type HttpVersion = "1.0" | "1.1";
 
 const HTTP = Buffer.from("HTTP/1.");
 const ZERO = 0x30;
 const ONE = 0x31;
 
 /** The states of the start line that requests and responses share: each adds its own in between. */
-export const START = 0;
-export const VERSION = 8;
-export const VERSION_END = 9;
-export const LINE_LF = 10;
+export const STATE_START = 0;
+export const STATE_VERSION = 8;
+export const STATE_VERSION_END = 9;
+export const STATE_LINE_LF = 10;
 const FIELDS = 11;
 const DONE = 12;
 const WRONG = 13;
@@ -36,22 +36,22 @@ const WRONG = 13;
  * stands before a colon, and one space stands between the parts of a request line (RFC 9112 2.2, 3,
  * 5.1, 5.2). A head is wrong with the first byte after which no other could mend it.
  */
-export abstract class HeadReader<Head> {
-  readonly #limits: HeadLimits;
-  readonly #kept = new KeptBytes();
-  readonly #fields = new FieldsReader();
+export abstract class HeadParser<Head> {
+  readonly #limits: HeadSizeLimits;
+  readonly #kept = new ReadBuffer();
+  readonly #fields = new FieldParser();
   /** Bytes of this head that were read before the present piece. */
   #readBefore = 0;
   /** The head read last, until `next`. */
   head: Head | undefined;
   /** Final: nothing more is read. */
-  wrong: HeadWrong | undefined;
-  protected state = START;
+  wrong: HeadError | undefined;
+  protected state = STATE_START;
   /** Within the part of the start line that is being read. */
   protected partBytes = 0;
-  protected version: Version = "1.1";
+  protected version: HttpVersion = "1.1";
 
-  constructor(limits: HeadLimits) {
+  constructor(limits: HeadSizeLimits) {
     this.#limits = limits;
   }
 
@@ -81,7 +81,7 @@ export abstract class HeadReader<Head> {
   }
 
   protected begin(): void {
-    this.state = START;
+    this.state = STATE_START;
     this.partBytes = 0;
   }
 
@@ -94,7 +94,7 @@ export abstract class HeadReader<Head> {
   /** `text` is the head; the places that were noted are those of its bytes, `at` the first. */
   protected abstract headOf(text: string, at: number, rawHeaders: string[]): Head;
 
-  protected fail(wrong: HeadWrong, at: number): number {
+  protected fail(wrong: HeadError, at: number): number {
     this.wrong = wrong;
     this.state = WRONG;
     return at;
@@ -120,7 +120,7 @@ export abstract class HeadReader<Head> {
     const byte = bytes[i] as number;
     if (partBytes === HTTP.length && (byte === ZERO || byte === ONE)) {
       this.version = byte === ONE ? "1.1" : "1.0";
-      return this.enter(VERSION_END, i);
+      return this.enter(STATE_VERSION_END, i);
     }
     return this.fail(partBytes >= 5 && isDigit(byte) ? "version" : "line", i);
   }

@@ -5,7 +5,7 @@ const NOTHING = Buffer.alloc(0);
  * no more than a few times their number. A place in `bytes` that was filled once is never written
  * to again, so parts of it may be handed on without a copy.
  */
-export class KeptBytes {
+export class ReadBuffer {
   bytes: Buffer = NOTHING;
   /** The first byte that was not taken yet. */
   from = 0;

@@ -1,4 +1,4 @@
-import { fieldLines, linePart } from "./field-lines.ts";
+import { checkLinePart, encodeFields } from "./field-lines.ts";
 
 export type OutgoingRequest = {
   readonly method: string;
@@ -15,7 +15,7 @@ export type OutgoingRequest = {
  * connection ended before any byte of a response; `cut`: in the middle of one; `invalid`: what came
  * is no response; `misframed`: the caller wrote a body of another length than it had said.
  */
-export type Loss = {
+export type RequestFailure = {
   readonly kind: "unreached" | "unanswered" | "cut" | "invalid" | "misframed";
   /** Bytes of the request were handed to the connection: the backend may have seen it. */
   readonly sent: boolean;
@@ -29,9 +29,9 @@ export type Loss = {
  * The head of a request as its bytes go out. Throws where a part of it cannot be sent as what it is.
  * RFC 9112 3.2: Host goes first. The framing is written here, from what the body will be.
  */
-export function headOf({ method, target, host, fields, body }: OutgoingRequest): string {
-  let head = `${linePart(method)} ${linePart(target)} HTTP/1.1\r\nHost: ${linePart(host)}\r\n`;
-  head += fieldLines(fields);
+export function encodeRequestHead({ method, target, host, fields, body }: OutgoingRequest): string {
+  let head = `${checkLinePart(method)} ${checkLinePart(target)} HTTP/1.1\r\nHost: ${checkLinePart(host)}\r\n`;
+  head += encodeFields(fields);
   if (body === "chunked") head += "Transfer-Encoding: chunked\r\n";
   else if (body !== undefined) head += `Content-Length: ${body}\r\n`;
   return `${head}\r\n`;

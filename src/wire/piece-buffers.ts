@@ -10,7 +10,7 @@ const free: Buffer[] = [];
  * A copy of bytes that a reader has only for a moment. A new buffer for each large piece would cost
  * its pages each time, and a collection to be rid of it.
  */
-export function copyOf(bytes: Buffer, from: number, to: number): Buffer {
+export function copyToPool(bytes: Buffer, from: number, to: number): Buffer {
   const size = to - from;
   const isPooled = size >= POOLED_BYTES_MIN && size <= BUFFER_BYTES;
   const buffer = isPooled
@@ -24,7 +24,7 @@ export function copyOf(bytes: Buffer, from: number, to: number): Buffer {
  * Takes a piece back for the next one: true where it came from here. Only for the one that had it
  * last, once nothing will read it any more: its bytes become those of somebody else.
  */
-export function takeBack({ buffer, byteOffset }: Buffer): boolean {
+export function recycleBuffer({ buffer, byteOffset }: Buffer): boolean {
   if (buffer.byteLength !== BUFFER_BYTES || byteOffset !== 0) return false;
   if (free.length < FREE_MAX) free.push(Buffer.from(buffer));
   return true;

@@ -2,7 +2,7 @@
  * The phrases behind status codes, for people who read along: no program goes by them. One that a
  * backend sends is never passed on, since any bytes may stand there (RFC 9112 4).
  */
-export const REASONS: Readonly<Record<number, string>> = {
+export const REASON_PHRASES: Readonly<Record<number, string>> = {
   100: "Continue",
   101: "Switching Protocols",
   102: "Processing",

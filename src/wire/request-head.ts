@@ -1,10 +1,17 @@
-import { CR, LF, runEnd, SP, TARGET, TOKEN } from "./bytes.ts";
-import { HeadReader, LINE_LF, START, VERSION, VERSION_END, type Version } from "./head.ts";
+import { CR, LF, runEnd, SP, TARGET_BYTES, TOKEN_BYTES } from "./bytes.ts";
+import {
+  HeadParser,
+  type HttpVersion,
+  STATE_LINE_LF,
+  STATE_START,
+  STATE_VERSION,
+  STATE_VERSION_END,
+} from "./head.ts";
 
-export type RequestHead = {
+export type ParsedRequestHead = {
   readonly method: string;
   readonly target: string;
-  readonly version: Version;
+  readonly version: HttpVersion;
   /** Names and values in turn, as they were sent; nothing merged, nothing dropped. */
   readonly rawHeaders: string[];
 };
@@ -18,7 +25,7 @@ const TARGET_FIRST = 3;
 const TARGET_REST = 4;
 
 /** Reads heads of requests: `method SP target SP version CRLF`, and fields (RFC 9112 3). */
-export class RequestHeadReader extends HeadReader<RequestHead> {
+export class RequestHeadParser extends HeadParser<ParsedRequestHead> {
   #targetFrom = 0;
   #targetEnd = 0;
   #methodText = "";
@@ -39,37 +46,42 @@ export class RequestHeadReader extends HeadReader<RequestHead> {
   protected override linePart(bytes: Buffer, at: number, to: number): number {
     const byte = bytes[at] as number;
     switch (this.state) {
-      case START:
+      case STATE_START:
         // RFC 9112 2.2: an empty line ahead of a request is an old client's mistake.
         if (byte === CR) return this.enter(START_LF, at);
         this.state = METHOD;
         return this.#methodPart(bytes, at, to);
       case START_LF:
-        return byte === LF ? this.enter(START, at) : this.fail("line", at);
+        return byte === LF ? this.enter(STATE_START, at) : this.fail("line", at);
       case METHOD:
         return this.#methodPart(bytes, at, to);
       case TARGET_FIRST:
-        if (TARGET[byte] !== 1) return this.fail("line", at);
+        if (TARGET_BYTES[byte] !== 1) return this.fail("line", at);
         this.#targetFrom = at;
         return this.enter(TARGET_REST, at);
       case TARGET_REST:
         return this.#targetRest(bytes, at, to);
-      case VERSION:
+      case STATE_VERSION:
         return this.versionPart(bytes, at, to);
-      case VERSION_END:
-        return this.versionEnd(byte, at, CR, LINE_LF);
+      case STATE_VERSION_END:
+        return this.versionEnd(byte, at, CR, STATE_LINE_LF);
       default:
         return this.lineEnd(byte, at);
     }
   }
 
-  protected override headOf(text: string, at: number, rawHeaders: string[]): RequestHead {
+  protected override headOf(text: string, at: number, rawHeaders: string[]): ParsedRequestHead {
     const target = text.slice(this.#targetFrom - at, this.#targetEnd - at);
     return { method: this.method, target, version: this.version, rawHeaders };
   }
 
   #methodPart(bytes: Buffer, at: number, to: number): number {
-    const end = runEnd(bytes, at, Math.min(to, at + METHOD_BYTES_MAX + 1 - this.partBytes), TOKEN);
+    const end = runEnd(
+      bytes,
+      at,
+      Math.min(to, at + METHOD_BYTES_MAX + 1 - this.partBytes),
+      TOKEN_BYTES,
+    );
     for (let i = at; i < end; i++) this.#methodText += String.fromCharCode(bytes[i] as number);
     this.partBytes += end - at;
     if (this.partBytes > METHOD_BYTES_MAX) return this.fail("method", end - 1);
@@ -80,10 +92,10 @@ export class RequestHeadReader extends HeadReader<RequestHead> {
   }
 
   #targetRest(bytes: Buffer, at: number, to: number): number {
-    const end = runEnd(bytes, at, to, TARGET);
+    const end = runEnd(bytes, at, to, TARGET_BYTES);
     if (end === to) return end;
     if (bytes[end] !== SP) return this.fail("line", end);
     this.#targetEnd = end;
-    return this.enter(VERSION, end);
+    return this.enter(STATE_VERSION, end);
   }
 }

@@ -1,10 +1,10 @@
-import type { BodyWrong } from "./body.ts";
-import { type Framing, readFraming } from "./framing.ts";
-import type { HeadWrong, Version } from "./head.ts";
-import type { RequestHead } from "./request-head.ts";
+import type { BodyError } from "./body.ts";
+import { type BodyFraming, parseFraming } from "./framing.ts";
+import type { HeadError, HttpVersion } from "./head.ts";
+import type { ParsedRequestHead } from "./request-head.ts";
 
 /** Why bytes are no request, or why one took too long. */
-export type RequestWrong = HeadWrong | BodyWrong | "timeout";
+export type RequestError = HeadError | BodyError | "timeout";
 
 /** Takes the body of a request. */
 export type BodySink = {
@@ -17,13 +17,13 @@ export type BodySink = {
  * Where the body of a request ends. `unclear`: its fields do not say it in the one way that nobody
  * reads otherwise; then nothing behind the head is read as HTTP.
  */
-export type RequestFraming = Exclude<Framing, "close"> | "unclear";
+export type RequestFraming = Exclude<BodyFraming, "close"> | "unclear";
 
 /** A request as it comes in: its head whole, its body as it arrives, once somebody takes it. */
-export class ReceivedRequest implements RequestHead {
+export class IncomingRequest implements ParsedRequestHead {
   readonly method: string;
   readonly target: string;
-  readonly version: Version;
+  readonly version: HttpVersion;
   readonly rawHeaders: string[];
   readonly framing: RequestFraming;
   /** Its sender, or its framing, does not let another request follow on this connection. */
@@ -33,19 +33,19 @@ export class ReceivedRequest implements RequestHead {
   /** The last byte of it was read. */
   complete = false;
   /** Why its body cannot be believed any more: nothing further of it comes. */
-  wrong: RequestWrong | undefined;
+  wrong: RequestError | undefined;
   readonly #goOn: () => void;
   #sink: BodySink = NOBODY;
   #flows = false;
 
   /** `goOn` is called when the body is wanted, at first or again. */
-  constructor({ method, target, version, rawHeaders }: RequestHead, goOn: () => void) {
+  constructor({ method, target, version, rawHeaders }: ParsedRequestHead, goOn: () => void) {
     this.method = method;
     this.target = target;
     this.version = version;
     this.rawHeaders = rawHeaders;
     this.#goOn = goOn;
-    const fields = readFraming(version, rawHeaders);
+    const fields = parseFraming(version, rawHeaders);
     this.framing = fields === undefined ? "unclear" : (fields.framing ?? 0);
     // RFC 9110 9.3.6: behind a CONNECT comes whatever the client likes.
     const isOpen = fields !== undefined && !fields.closes && method !== "CONNECT";

@@ -1,14 +1,14 @@
-import { BodyReader, type BodyWrong } from "./body.ts";
-import { type Framing, type FramingFields, readFraming } from "./framing.ts";
-import type { HeadWrong } from "./head.ts";
-import { type StatusHead, StatusHeadReader } from "./status-head.ts";
+import { type BodyError, BodyParser } from "./body.ts";
+import { type BodyFraming, type FramingInfo, parseFraming } from "./framing.ts";
+import type { HeadError } from "./head.ts";
+import { type ParsedResponseHead, ResponseHeadParser } from "./status-head.ts";
 
 /**
  * Why bytes are no response: as heads and bodies are wrong; `framing`: nobody can tell where its
  * body ends; `unasked`: a 100 or a 101, which no request of ours asks for; `interim_overflow`: more
  * interim responses than the limits allow.
  */
-export type ResponseWrong = HeadWrong | BodyWrong | "framing" | "unasked" | "interim_overflow";
+export type ResponseError = HeadError | BodyError | "framing" | "unasked" | "interim_overflow";
 
 export type ResponseLimits = {
   /** The bytes of one head, status line and line ends included; trailers may have as many again. */
@@ -17,8 +17,8 @@ export type ResponseLimits = {
   readonly interimMax: number;
 };
 
-export type ResponseHead = StatusHead & {
-  readonly framing: Framing;
+export type ResponseHead = ParsedResponseHead & {
+  readonly framing: BodyFraming;
   /** Another response may follow on this connection, as far as this one says. */
   readonly keepsAlive: boolean;
   /** Seconds that the backend says it keeps an idle connection; undefined where it does not say. */
@@ -36,23 +36,23 @@ const BODY = 1;
 const OVER = 2;
 
 /** Reads responses to one request after another, in whatever pieces they come (RFC 9112 6.3). */
-export class ResponseReader {
+export class ResponseParser {
   readonly #limits: ResponseLimits;
-  readonly #heads: StatusHeadReader;
-  readonly #body = new BodyReader();
+  readonly #heads: ResponseHeadParser;
+  readonly #body = new BodyParser();
   #phase = OVER;
   #toHead = false;
   #interims = 0;
   /** Where the last step stopped. */
   at = 0;
-  interim: StatusHead | undefined;
+  interim: ParsedResponseHead | undefined;
   head: ResponseHead | undefined;
-  wrong: ResponseWrong | undefined;
+  wrong: ResponseError | undefined;
 
   constructor(limits: ResponseLimits) {
     this.#limits = limits;
     const { headBytesMax } = limits;
-    this.#heads = new StatusHeadReader({ lineBytesMax: headBytesMax, headBytesMax });
+    this.#heads = new ResponseHeadParser({ lineBytesMax: headBytesMax, headBytesMax });
   }
 
   get dataFrom(): number {
@@ -104,7 +104,7 @@ export class ResponseReader {
     return head.status < 200 ? this.#takeInterim(head) : this.#takeFinal(head);
   }
 
-  #takeInterim(head: StatusHead): ResponseStep {
+  #takeInterim(head: ParsedResponseHead): ResponseStep {
     if (head.status < 102) return this.#fail("unasked");
     this.#interims += 1;
     if (this.#interims > this.#limits.interimMax) return this.#fail("interim_overflow");
@@ -113,8 +113,8 @@ export class ResponseReader {
     return "interim";
   }
 
-  #takeFinal({ status, version, rawHeaders }: StatusHead): ResponseStep {
-    const fields = readFraming(version, rawHeaders);
+  #takeFinal({ status, version, rawHeaders }: ParsedResponseHead): ResponseStep {
+    const fields = parseFraming(version, rawHeaders);
     if (fields === undefined) return this.#fail("framing");
     const framing = this.#framing(status, fields);
     if (framing === "close") this.#body.startUntilClose();
@@ -126,7 +126,7 @@ export class ResponseReader {
     return "head";
   }
 
-  #framing(status: number, { framing }: FramingFields): Framing {
+  #framing(status: number, { framing }: FramingInfo): BodyFraming {
     // RFC 9112 6.3: these have no body, whatever their fields say.
     if (this.#toHead || status === 204 || status === 304) return 0;
     return framing ?? "close";
@@ -137,7 +137,7 @@ export class ResponseReader {
     return { trailerBytesMax: headBytesMax, trailerCountMax: headBytesMax };
   }
 
-  #fail(wrong: ResponseWrong): "wrong" {
+  #fail(wrong: ResponseError): "wrong" {
     this.wrong = wrong;
     this.#phase = OVER;
     return "wrong";

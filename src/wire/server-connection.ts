@@ -1,23 +1,23 @@
 import type { Socket } from "node:net";
-import { Answer } from "./answer.ts";
-import { BodyReader } from "./body.ts";
-import { KeptBytes } from "./kept-bytes.ts";
-import { ReceivedRequest, type RequestWrong } from "./request.ts";
-import { RequestHeadReader } from "./request-head.ts";
+import { ResponseWriter } from "./answer.ts";
+import { BodyParser } from "./body.ts";
+import { ReadBuffer } from "./kept-bytes.ts";
+import { IncomingRequest, type RequestError } from "./request.ts";
+import { RequestHeadParser } from "./request-head.ts";
 import { type ServerLimits, trailerLimits } from "./server-limits.ts";
 
 /** Serves what comes in on connections. */
 export type ServerHandler = {
   /** May be replaced: what is asked later goes by what is there then. */
   readonly limits: ServerLimits;
-  onRequest(request: ReceivedRequest, answer: Answer, connection: ServerConnection): void;
+  onRequest(request: IncomingRequest, answer: ResponseWriter, connection: ServerConnection): void;
   /**
    * Gives the whole answer, as it is to be sent, to bytes that are no request, or came too late. The
    * connection ends with it. `method` is "" where none was read.
    */
-  answerTo(wrong: RequestWrong, method: string): string;
+  answerTo(wrong: RequestError, method: string): string;
   /** The body of the request under way is wrong or late: `request.wrong` says why. */
-  onBroken(request: ReceivedRequest, answer: Answer): void;
+  onBroken(request: IncomingRequest, answer: ResponseWriter): void;
   onClose(connection: ServerConnection): void;
 };
 
@@ -37,12 +37,12 @@ const CLOSED = 3;
 export class ServerConnection {
   readonly socket: Socket;
   readonly #handler: ServerHandler;
-  readonly #heads: RequestHeadReader;
-  readonly #body = new BodyReader();
-  readonly #ahead = new KeptBytes();
+  readonly #heads: RequestHeadParser;
+  readonly #body = new BodyParser();
+  readonly #ahead = new ReadBuffer();
   #mode = READING;
-  #request: ReceivedRequest | undefined;
-  #answer: Answer | undefined;
+  #request: IncomingRequest | undefined;
+  #answer: ResponseWriter | undefined;
   #pumping = false;
   /** The bytes that are being read came before the answer to an earlier request was out. */
   #readsAhead = false;
@@ -56,7 +56,7 @@ export class ServerConnection {
   constructor(socket: Socket, handler: ServerHandler) {
     this.socket = socket;
     this.#handler = handler;
-    this.#heads = new RequestHeadReader(handler.limits);
+    this.#heads = new RequestHeadParser(handler.limits);
     socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     socket.on("drain", this.#onDrain);
@@ -202,10 +202,10 @@ export class ServerConnection {
       this.#refuse(heads.wrong);
     } else if (head !== undefined) {
       heads.next();
-      const request = new ReceivedRequest(head, this.#goOn);
+      const request = new IncomingRequest(head, this.#goOn);
       request.pipelined = this.#readsAhead;
       this.#request = request;
-      this.#answer = new Answer(this.socket, request, this.#answered);
+      this.#answer = new ResponseWriter(this.socket, request, this.#answered);
       this.#fresh = false;
       this.#sinceMs = -1;
       this.#startBody(request);
@@ -214,7 +214,7 @@ export class ServerConnection {
     return end;
   }
 
-  #startBody(request: ReceivedRequest): void {
+  #startBody(request: IncomingRequest): void {
     const { framing, rawHeaders } = request;
     if (framing === "chunked") {
       this.#body.startChunked(trailerLimits(this.#handler.limits, rawHeaders));
@@ -224,7 +224,7 @@ export class ServerConnection {
     request.complete = this.#body.done;
   }
 
-  #readBody(request: ReceivedRequest, bytes: Buffer, at: number, to: number): number {
+  #readBody(request: IncomingRequest, bytes: Buffer, at: number, to: number): number {
     const body = this.#body;
     const end = body.read(bytes, at, to);
     if (body.dataTo > body.dataFrom) request.take(bytes.subarray(body.dataFrom, body.dataTo));
@@ -238,18 +238,18 @@ export class ServerConnection {
     return end;
   }
 
-  #break(wrong: RequestWrong): void {
-    const request = this.#request as ReceivedRequest;
+  #break(wrong: RequestError): void {
+    const request = this.#request as IncomingRequest;
     request.wrong = wrong;
     this.#ahead.clear();
     if (this.socket.isPaused()) this.socket.resume();
     if (this.#answer?.finished) this.#hangUp("");
-    else this.#handler.onBroken(request, this.#answer as Answer);
+    else this.#handler.onBroken(request, this.#answer as ResponseWriter);
   }
 
   /** The answer is out. */
   readonly #answered = (): void => {
-    const request = this.#request as ReceivedRequest;
+    const request = this.#request as IncomingRequest;
     if (this.#mode !== READING) return;
     if (this.#answer?.isLast || request.wrong !== undefined) this.#hangUp("");
     else if (!request.complete) request.discard();
@@ -264,7 +264,7 @@ export class ServerConnection {
     this.#goOn();
   }
 
-  #refuse(wrong: RequestWrong): void {
+  #refuse(wrong: RequestError): void {
     this.#hangUp(this.#handler.answerTo(wrong, this.#heads.method));
   }
 

@@ -1,7 +1,7 @@
 import type { TrailerLimits } from "./body.ts";
-import type { HeadLimits } from "./head.ts";
+import type { HeadSizeLimits } from "./head.ts";
 
-export type ServerLimits = HeadLimits & {
+export type ServerLimits = HeadSizeLimits & {
   /** Fields of a head and trailers behind it together: each counts its name, value, `: ` and CRLF. */
   readonly fieldBytesMax: number;
   readonly fieldCountMax: number;

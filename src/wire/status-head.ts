@@ -1,9 +1,15 @@
-import { CR, isDigit, runEnd, SP, VALUE } from "./bytes.ts";
-import { HeadReader, LINE_LF, START, VERSION_END, type Version } from "./head.ts";
+import { CR, FIELD_VALUE_BYTES, isDigit, runEnd, SP } from "./bytes.ts";
+import {
+  HeadParser,
+  type HttpVersion,
+  STATE_LINE_LF,
+  STATE_START,
+  STATE_VERSION_END,
+} from "./head.ts";
 
-export type StatusHead = {
+export type ParsedResponseHead = {
   readonly status: number;
-  readonly version: Version;
+  readonly version: HttpVersion;
   /** Names and values in turn, as they were sent; nothing merged, nothing dropped. */
   readonly rawHeaders: string[];
 };
@@ -13,15 +19,15 @@ const STATUS_END = 2;
 const REASON = 3;
 
 /** Reads heads of responses: `version SP status SP reason CRLF`, and fields (RFC 9112 4). */
-export class StatusHeadReader extends HeadReader<StatusHead> {
+export class ResponseHeadParser extends HeadParser<ParsedResponseHead> {
   #status = 0;
 
   protected override linePart(bytes: Buffer, at: number, to: number): number {
     const byte = bytes[at] as number;
     switch (this.state) {
-      case START:
+      case STATE_START:
         return this.versionPart(bytes, at, to);
-      case VERSION_END:
+      case STATE_VERSION_END:
         return this.versionEnd(byte, at, SP, STATUS);
       case STATUS:
         return this.#statusByte(byte, at);
@@ -30,7 +36,7 @@ export class StatusHeadReader extends HeadReader<StatusHead> {
         if (byte === SP) return this.enter(REASON, at);
         return this.#reasonEnd(byte, at);
       case REASON: {
-        const end = runEnd(bytes, at, to, VALUE);
+        const end = runEnd(bytes, at, to, FIELD_VALUE_BYTES);
         return end === to ? end : this.#reasonEnd(bytes[end] as number, end);
       }
       default:
@@ -38,7 +44,7 @@ export class StatusHeadReader extends HeadReader<StatusHead> {
     }
   }
 
-  protected override headOf(_text: string, _at: number, rawHeaders: string[]): StatusHead {
+  protected override headOf(_text: string, _at: number, rawHeaders: string[]): ParsedResponseHead {
     return { status: this.#status, version: this.version, rawHeaders };
   }
 
@@ -53,6 +59,6 @@ export class StatusHeadReader extends HeadReader<StatusHead> {
   }
 
   #reasonEnd(byte: number, at: number): number {
-    return byte === CR ? this.enter(LINE_LF, at) : this.fail("line", at);
+    return byte === CR ? this.enter(STATE_LINE_LF, at) : this.fail("line", at);
   }
 }

@@ -3,16 +3,16 @@ import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
-import { createMetrics, type Metrics } from "../../src/admin/prometheus.ts";
+import { createPrometheusMetrics, type PrometheusMetrics } from "../../src/admin/prometheus.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import type { Reloaded } from "../../src/config/reload.ts";
-import type { Address } from "../../src/core/http/address.ts";
+import type { ReloadResult } from "../../src/config/reload.ts";
+import type { HostPort } from "../../src/core/http/address.ts";
 import type { KeyStore } from "../../src/stores/interface/key-store.ts";
 import type { QuotaStore } from "../../src/stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open.ts";
-import type { Checks } from "../../src/telemetry/health.ts";
-import type { Watched } from "../../src/telemetry/readings.ts";
+import type { ReadinessChecks } from "../../src/telemetry/health.ts";
+import type { MetricSources } from "../../src/telemetry/readings.ts";
 import { RecentRefusals } from "../../src/telemetry/recall.ts";
 import { RecentEvents } from "../../src/telemetry/recent-events.ts";
 
@@ -56,22 +56,22 @@ export type AdminHouse = AsyncDisposable & {
   readonly config: Config;
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
-  readonly metrics: Metrics;
+  readonly metrics: PrometheusMetrics;
   /** Everything that was logged, one JSON text each. */
   readonly logged: string[];
   /** Moves the clock of the listener and of the store. */
   clock: { nowMs: number };
   /** The token and the names of the configuration in force. */
   guard: { token: string; hosts: readonly string[] };
-  checks: Checks;
-  checksOf: (environment?: string) => Checks;
-  reloaded: () => Promise<Reloaded>;
+  checks: ReadinessChecks;
+  checksOf: (environment?: string) => ReadinessChecks;
+  reloaded: () => Promise<ReloadResult>;
   ask(method: string, path: string, asked?: Asked): Promise<Answered>;
 };
 
 export type HouseOptions = {
   readonly token?: string;
-  readonly listen?: Address;
+  readonly listen?: HostPort;
   readonly hosts?: readonly string[];
   readonly limits?: Partial<AdminLimits>;
   /** An address of Redis; the memory store unless given. */
@@ -90,15 +90,15 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   const report = (_level: string, message: string, details?: unknown) => note(message, details);
   const keys = await openKeyStore(config, { now, report, watch: true });
   const quotas = await openQuotaStore(config, { now, report });
-  const metrics = createMetrics({ ...UNWATCHED, storeUp: () => quotas.health().ok });
+  const metrics = createPrometheusMetrics({ ...UNWATCHED, storeUp: () => quotas.health().ok });
   metrics.configured(config, now());
 
   const state = {
     guard: { token, hosts: options.hosts ?? [] },
     clock,
     checks: ALL_WELL,
-    checksOf: (_environment?: string): Checks => state.checks,
-    reloaded: async (): Promise<Reloaded> => ({ ok: true, hash: config.hash }),
+    checksOf: (_environment?: string): ReadinessChecks => state.checks,
+    reloaded: async (): Promise<ReloadResult> => ({ ok: true, hash: config.hash }),
   };
   const closeStores = async () => {
     await quotas.close();
@@ -149,7 +149,7 @@ async function readConfig(
   return { config: loaded.config, directory };
 }
 
-export const UNWATCHED: Omit<Watched, "storeUp"> = {
+export const UNWATCHED: Omit<MetricSources, "storeUp"> = {
   version: "0.0.0",
   inFlight: () => 0,
   connections: () => 0,
@@ -164,7 +164,7 @@ export const UNWATCHED: Omit<Watched, "storeUp"> = {
   telemetryDropped: () => 0,
 };
 
-export const ALL_WELL: Checks = {
+export const ALL_WELL: ReadinessChecks = {
   config: { ok: true },
   store: { ok: true },
   keys: { ok: true },

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { METRICS_TYPE } from "../../src/admin/prometheus.ts";
+import { METRICS_CONTENT_TYPE } from "../../src/admin/prometheus.ts";
 import { sendRaw } from "../support/wire/raw.ts";
 import { ALL_WELL, openAdminHouse } from "./admin-house.ts";
 
@@ -11,7 +11,7 @@ describe("the open endpoints", () => {
       "/": "text/html; charset=utf-8",
       "/livez": "text/plain; charset=utf-8",
       "/readyz": "application/json",
-      "/metrics": METRICS_TYPE,
+      "/metrics": METRICS_CONTENT_TYPE,
     };
     for (const [path, type] of Object.entries(types)) {
       const got = await house.ask("GET", path, { token: "" });

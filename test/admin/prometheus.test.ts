@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { createMetrics } from "../../src/admin/prometheus.ts";
-import type { Config, Environment } from "../../src/config/config.ts";
+import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
+import type { Config, EnvironmentConfig } from "../../src/config/config.ts";
 import type { Operation } from "../../src/core/http/route.ts";
-import type { RequestLine } from "../../src/telemetry/log.ts";
-import type { Watched } from "../../src/telemetry/readings.ts";
+import type { AccessLogEntry } from "../../src/telemetry/log.ts";
+import type { MetricSources } from "../../src/telemetry/readings.ts";
 import { DURATION_BUCKETS } from "../../src/telemetry/tally.ts";
 import { assertConventions, samplesOf, scrape } from "./scrape.ts";
 
-const WATCHED: Watched = {
+const WATCHED: MetricSources = {
   version: "1.2.3",
   inFlight: () => 7,
   connections: () => 5,
@@ -27,7 +27,7 @@ const WATCHED: Watched = {
   telemetryDropped: () => 0,
 };
 
-const LINE: RequestLine = {
+const LINE: AccessLogEntry = {
   id: "r1",
   env: "production",
   account: "acme",
@@ -49,7 +49,7 @@ const LINE: RequestLine = {
 
 describe("metrics", () => {
   it("count a request in every metric that it concerns", async () => {
-    const metrics = createMetrics(WATCHED);
+    const metrics = createPrometheusMetrics(WATCHED);
     metrics.request(LINE);
     metrics.request({ ...LINE, forwards: 2, durationMs: 5.001 });
     const samples = await scrape(metrics);
@@ -68,7 +68,7 @@ describe("metrics", () => {
   });
 
   it("put a duration on a boundary into that bucket, and count buckets cumulatively", async () => {
-    const metrics = createMetrics(WATCHED);
+    const metrics = createPrometheusMetrics(WATCHED);
     for (const durationMs of [5, 5.001, 10_000, 10_001]) metrics.request({ ...LINE, durationMs });
     const samples = await scrape(metrics);
     const of = (suffix: string, le?: string | number) => {
@@ -87,7 +87,7 @@ describe("metrics", () => {
   });
 
   it("name what is unknown none, and methods that nobody knows OTHER", async () => {
-    const metrics = createMetrics(WATCHED);
+    const metrics = createPrometheusMetrics(WATCHED);
     const unknown = { ...LINE, env: undefined, plan: undefined, route: undefined };
     metrics.request({ ...unknown, method: "BREW", status: 501, source: "gateway" });
     const samples = await scrape(metrics);
@@ -96,7 +96,7 @@ describe("metrics", () => {
   });
 
   it("count failed authentications by reason, and nothing else as one", async () => {
-    const metrics = createMetrics(WATCHED);
+    const metrics = createPrometheusMetrics(WATCHED);
     for (const code of [
       "key_missing",
       "key_invalid",
@@ -117,7 +117,7 @@ describe("metrics", () => {
   });
 
   it("count deprecated operations by the configuration in force, HEAD with GET", async () => {
-    const metrics = createMetrics(WATCHED);
+    const metrics = createPrometheusMetrics(WATCHED);
     metrics.request(LINE);
     metrics.configured(configWith("aa", true), 1_700_000_000_500);
     metrics.request(LINE);
@@ -139,7 +139,7 @@ describe("metrics", () => {
 
   it("ask others at each scrape, and show no password of an upstream", async () => {
     let commands = 1;
-    const metrics = createMetrics({ ...WATCHED, storeCommands: () => commands });
+    const metrics = createPrometheusMetrics({ ...WATCHED, storeCommands: () => commands });
     assert.equal((await scrape(metrics)).get("tollgate_store_commands_total"), 1);
     commands = 5;
     const samples = await scrape(metrics);
@@ -157,7 +157,7 @@ describe("metrics", () => {
   });
 
   it("start the counters of reloads, modes, and bans of each environment at 0", async () => {
-    const metrics = createMetrics(WATCHED);
+    const metrics = createPrometheusMetrics(WATCHED);
     metrics.configured(configWith("aa", false), 0);
     assert.equal((await scrape(metrics)).get('tollgate_bans_total{env="production"}'), 0);
     metrics.reloaded("failure");
@@ -172,7 +172,7 @@ describe("metrics", () => {
   });
 
   it("hold at most 1,000 series each whatever comes, with sums that stay true", async () => {
-    const metrics = createMetrics(WATCHED);
+    const metrics = createPrometheusMetrics(WATCHED);
     for (let i = 0; i < 3_000; i++) {
       metrics.request({ ...LINE, env: `e${i}`, plan: `p${i}`, route: `/r${i}` });
       metrics.banned(`e${i}`);
@@ -195,7 +195,7 @@ describe("metrics", () => {
   });
 
   it("follow the conventions of promtool, those of the process too", async () => {
-    const metrics = createMetrics(WATCHED);
+    const metrics = createPrometheusMetrics(WATCHED);
     metrics.request(LINE);
     metrics.configured(configWith("aa", true), 0);
     const text = await metrics.render();
@@ -206,7 +206,7 @@ describe("metrics", () => {
   });
 
   it("cost less than 5 µs a request", () => {
-    const metrics = createMetrics(WATCHED);
+    const metrics = createPrometheusMetrics(WATCHED);
     for (let i = 0; i < 20_000; i++) metrics.request({ ...LINE, status: 200 + (i % 5) });
     const startMs = performance.now();
     for (let i = 0; i < 100_000; i++) metrics.request({ ...LINE, status: 200 + (i % 5) });
@@ -230,5 +230,5 @@ function configWith(hash: string, deprecated: boolean): Pick<Config, "hash" | "e
     lifecycle: { deprecated },
   };
   const routes = { basePath: "/v1", operations: [operation] };
-  return { hash, environments: [{ name: "production", routes } as unknown as Environment] };
+  return { hash, environments: [{ name: "production", routes } as unknown as EnvironmentConfig] };
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, errorOf, openClient } from "../support/wire/client.ts";
+import { errorOf, openClient, sendRequest } from "../support/wire/client.ts";
 import { valuesOf } from "../support/wire/response.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
@@ -35,7 +35,7 @@ const REFUSED = [
 for (const path of REFUSED) {
   test(`GET ${path} is 400 and reaches nobody`, async () => {
     const before = house.backend.seen.length;
-    assert.equal(errorOf(await ask(house.port, { key: KEY, path })).code, "bad_request");
+    assert.equal(errorOf(await sendRequest(house.port, { key: KEY, path })).code, "bad_request");
     assert.equal(house.backend.seen.length, before);
   });
 }
@@ -46,7 +46,7 @@ for (const path of [
   "http://gw.test:80/v1/pets?a=b",
 ]) {
   test(`GET ${path}, of this host, is forwarded in origin-form`, async () => {
-    assert.equal((await ask(house.port, { key: KEY, path })).status, 200);
+    assert.equal((await sendRequest(house.port, { key: KEY, path })).status, 200);
     assert.equal(lastSeen(house).target, "/v1/pets?a=b");
     assert.deepEqual(fieldOf(lastSeen(house), "x-forwarded-host"), ["gw.test"]);
   });
@@ -86,7 +86,7 @@ test("CONNECT has its line, its id and the three fields as any request, behind a
 });
 
 test("TRACE is 405 with Allow, and reflects nothing", async () => {
-  const answer = await ask(house.port, { key: KEY, method: "TRACE" });
+  const answer = await sendRequest(house.port, { key: KEY, method: "TRACE" });
   assert.equal(errorOf(answer).code, "method_not_allowed");
   assert.ok((valuesOf(answer, "Allow")[0] ?? "").includes("GET"));
   assert.ok(!answer.body.toString().includes(KEY));
@@ -94,7 +94,7 @@ test("TRACE is 405 with Allow, and reflects nothing", async () => {
 
 test("OPTIONS * is answered here, without a key and at no cost", async () => {
   const before = house.backend.seen.length;
-  const answer = await ask(house.port, { method: "OPTIONS", path: "*" });
+  const answer = await sendRequest(house.port, { method: "OPTIONS", path: "*" });
   assert.equal(answer.status, 204);
   assert.equal(house.backend.seen.length, before);
 });

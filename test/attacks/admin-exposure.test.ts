@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { loadConfig } from "../../src/config/load.ts";
 import { KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 /** Both without a description, so that whatever is under /v1 passes. */
@@ -27,8 +27,8 @@ test("no path of the admin listener answers on a public one: 401 without a key, 
     for (const method of ["GET", "POST", "DELETE", "HEAD"]) {
       const wanted = { method, path, ...(method === "POST" ? { body: "{}" } : {}) };
       if (method === "HEAD") continue;
-      assert.equal((await ask(house.port, wanted)).status, 401, `${method} ${path}`);
-      const keyed = await ask(house.port, { ...wanted, key: KEY });
+      assert.equal((await sendRequest(house.port, wanted)).status, 401, `${method} ${path}`);
+      const keyed = await sendRequest(house.port, { ...wanted, key: KEY });
       assert.ok([404, 400].includes(keyed.status), `${method} ${path}: ${keyed.status}`);
       assert.ok(!/tollgate_|"checks"|digest/.test(keyed.body.toString()));
     }
@@ -37,7 +37,7 @@ test("no path of the admin listener answers on a public one: 401 without a key, 
 });
 
 test("under /v1 they are the backend's, if it has them", async () => {
-  assert.equal((await ask(house.port, { key: KEY, path: "/v1/metrics" })).status, 200);
+  assert.equal((await sendRequest(house.port, { key: KEY, path: "/v1/metrics" })).status, 200);
   assert.equal(lastSeen(house).target, "/v1/metrics");
 });
 
@@ -66,13 +66,13 @@ test("a page of another site cannot speak to it: foreign Host and Origin are ref
     "127.0.0.1.evil.test",
     "localhost.evil.test",
   ]) {
-    const answer = await ask(port, { path, host });
+    const answer = await sendRequest(port, { path, host });
     assert.ok(answer.status >= 400 && answer.status < 500, `${host}: ${answer.status}`);
   }
   const own = `127.0.0.1:${port}`;
   const fields = [["Origin", "http://evil.test"]] as const;
-  assert.equal((await ask(port, { path, host: own, fields })).status, 403);
-  assert.equal((await ask(port, { path, host: own })).status, 200);
+  assert.equal((await sendRequest(port, { path, host: own, fields })).status, 403);
+  assert.equal((await sendRequest(port, { path, host: own })).status, 200);
 });
 
 test("the law holds after all of it", () => lawHolds(house));

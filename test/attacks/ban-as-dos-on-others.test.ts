@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { formKey } from "../../src/core/keys/key.ts";
-import { openHouse } from "../support/gateway/house.ts";
-import { ask, openClient } from "../support/wire/client.ts";
+import { makeKey } from "../../src/core/keys/key.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { openClient, sendRequest } from "../support/wire/client.ts";
 
 const BANS = {
   strikes: 2,
@@ -13,7 +13,7 @@ const BANS = {
   max: "1h",
   forgetAfter: "1h",
 };
-const house = await openHouse({
+const house = await startTestGateway({
   config: {
     bans: BANS,
     plans: { free: { day: 50 }, enterprise: "custom" },
@@ -30,10 +30,10 @@ test("a flood of 401s with somebody's key id, account or half a key does nothing
     victim.account,
     near,
     victim.key.slice(0, -1),
-    formKey("pets", "live", () => 0),
+    makeKey("pets", "live", () => 0),
   ];
   for (let i = 0; i < 200; i++) {
-    const answer = await ask(house.port, {
+    const answer = await sendRequest(house.port, {
       key: (guesses[i % guesses.length] as string).padEnd(20, "a"),
     });
     assert.equal(answer.status, 401);
@@ -45,7 +45,7 @@ test("a flood of 401s with somebody's key id, account or half a key does nothing
     windows: { used: number }[];
   };
   assert.deepEqual([strikes, ban ?? undefined, windows.at(-1)?.used], [0, undefined, 0]);
-  assert.equal((await ask(house.port, { key: victim.key })).status, 200);
+  assert.equal((await sendRequest(house.port, { key: victim.key })).status, 200);
 });
 
 test("a banned neighbour on the same connection and address is refused alone", async () => {
@@ -64,7 +64,7 @@ test("a banned neighbour on the same connection and address is refused alone", a
 test("requests that cost nothing, refused before the key, are never strikes", async () => {
   const { key, account } = await house.issue();
   for (let i = 0; i < 50; i++)
-    assert.equal((await ask(house.port, { key, path: "/v1/../a" })).status, 400);
+    assert.equal((await sendRequest(house.port, { key, path: "/v1/../a" })).status, 400);
   const usage = (await (await house.admin(`/api/usage/${account}`)).json()) as { strikes: number };
   assert.equal(usage.strikes, 0);
   await house.law();

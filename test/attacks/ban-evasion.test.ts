@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, test } from "vitest";
-import { type House, openHouse } from "../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { type Client, openClient } from "../support/wire/client.ts";
 
@@ -29,8 +29,8 @@ afterEach(async () => {
 });
 afterAll(() => server.close());
 
-const open = (store: string): Promise<House> =>
-  openHouse({ config: { store, bans: BANS, plans: PLANS } });
+const open = (store: string): Promise<TestGateway> =>
+  startTestGateway({ config: { store, bans: BANS, plans: PLANS } });
 
 /** Asks over many connections at once until the first is told of the ban; gives all that was told. */
 async function race(

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { readBearer } from "../../src/core/keys/credentials.ts";
-import { digestKey, judgeShape } from "../../src/core/keys/key.ts";
+import { parseBearer } from "../../src/core/keys/credentials.ts";
+import { checkKeyFormat, digestKey } from "../../src/core/keys/key.ts";
 import { KEY } from "../support/gateway/served.ts";
-import { ask, errorOf } from "../support/wire/client.ts";
+import { errorOf, sendRequest } from "../support/wire/client.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
@@ -13,7 +13,7 @@ const GOOD = [`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER ${KEY}`, `BeArEr    ${KE
 for (const value of GOOD) {
   test(`${value.slice(0, 12)}… is a key`, async () => {
     const fields = [["Authorization", value]] as const;
-    assert.equal((await ask(house.port, { fields })).status, 200);
+    assert.equal((await sendRequest(house.port, { fields })).status, 200);
   });
 }
 
@@ -47,7 +47,7 @@ const BAD: readonly (readonly [value: string, code: string])[] = [
 for (const [value, code] of BAD) {
   test(`${JSON.stringify(value.slice(0, 70))} of ${value.length} characters is 401 ${code}`, async () => {
     const fields = [["Authorization", value]] as const;
-    const answer = await ask(house.port, { fields });
+    const answer = await sendRequest(house.port, { fields });
     assert.deepEqual([answer.status, errorOf(answer).code], [401, code]);
   });
 }
@@ -55,16 +55,19 @@ for (const [value, code] of BAD) {
 test("two Authorization fields are 400, the same or not, and neither is looked at", async () => {
   for (const second of [`Bearer ${KEY}`, "Basic YTpi", ""]) {
     const fields = [["authorization", second]] as const;
-    assert.equal((await ask(house.port, { key: KEY, fields })).status, 400);
+    assert.equal((await sendRequest(house.port, { key: KEY, fields })).status, 400);
   }
 });
 
 test("nothing longer than 512 is ever a token: there is nothing to hash or to look up", () => {
   for (const length of [513, 8_192, 15_000]) {
-    assert.ok(!readBearer(`Bearer ${"a".repeat(length)}`).ok);
+    assert.ok(!parseBearer(`Bearer ${"a".repeat(length)}`).ok);
   }
-  const longest = readBearer(`Bearer ${"a".repeat(512)}`);
-  assert.ok(longest.ok && !judgeShape(longest.value, "pets", "live").ok, "not even this is hashed");
+  const longest = parseBearer(`Bearer ${"a".repeat(512)}`);
+  assert.ok(
+    longest.ok && !checkKeyFormat(longest.value, "pets", "live").ok,
+    "not even this is hashed",
+  );
 });
 
 test("the worst of 15 KiB is judged in under a millisecond", () => {
@@ -74,7 +77,7 @@ test("the worst of 15 KiB is judged in under a millisecond", () => {
   for (const value of worst) {
     const runs = Array.from({ length: 50 }, () => {
       const startMs = performance.now();
-      readBearer(value);
+      parseBearer(value);
       return performance.now() - startMs;
     });
     assert.ok(Math.min(...runs) < 1, `${Math.min(...runs)} ms for ${value.slice(0, 20)}`);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { createFailureAllowance } from "../../src/gateway/client/failure-allowance.ts";
+import { createAuthFailureLimiter } from "../../src/gateway/client/failure-allowance.ts";
 import { AgingMap } from "../../src/stores/batch/aging-map.ts";
-import { Tally } from "../../src/telemetry/tally.ts";
+import { MetricVec } from "../../src/telemetry/tally.ts";
 
 const MEBIBYTE = 1024 ** 2;
 
@@ -23,7 +23,7 @@ test("1,000,000 accounts leave what is remembered at its bound, without a sweep"
 });
 
 test("1,000,000 labels leave a table of metrics at its bound, with a true sum", () => {
-  const tally = new Tally(["name"], 1_000, () => ({ count: 0 }));
+  const tally = new MetricVec(["name"], 1_000, () => ({ count: 0 }));
   timed(1_000_000, (i) => {
     tally.cell(`label-${i}`).count += 1;
   });
@@ -36,7 +36,7 @@ test("1,000,000 labels leave a table of metrics at its bound, with a true sum", 
 });
 
 test("80,000 addresses that fail share as many slots as there are, and no more", async () => {
-  const failures = createFailureAllowance({ window: "second", limit: 5 });
+  const failures = createAuthFailureLimiter({ window: "second", limit: 5 });
   const before = process.memoryUsage().rss;
   for (let i = 0; i < 80_000; i++) {
     await failures.failed(`10.${i & 255}.${(i >> 8) & 255}.${i >> 16}`, 0);

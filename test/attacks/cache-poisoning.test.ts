@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { valuesOf } from "../support/wire/response.ts";
 import { lawHolds, openAttacked } from "./attacked.ts";
 
@@ -16,12 +16,12 @@ test("there is no cache: each request is the backend's, whatever it says of keep
   });
   const before = house.backend.seen.length;
   for (let i = 1; i <= 3; i++) {
-    const answer = await ask(house.port, { key: KEY });
+    const answer = await sendRequest(house.port, { key: KEY });
     assert.equal(answer.body.toString(), `answer ${before + i}`);
     assert.deepEqual(valuesOf(answer, "Cache-Control"), ["public, max-age=31536000"]);
   }
   assert.equal(
-    (await ask(house.port, { path: "/v1/pets" })).status,
+    (await sendRequest(house.port, { path: "/v1/pets" })).status,
     401,
     "nor for one without a key",
   );
@@ -29,7 +29,7 @@ test("there is no cache: each request is the backend's, whatever it says of keep
 
 test("no refusal may be kept by anybody: no-store on each", async () => {
   const small = await house.issue({ limits: { minute: 1, hour: 1, day: 1 } });
-  await ask(house.port, { key: small.key });
+  await sendRequest(house.port, { key: small.key });
   const refused = [
     {},
     { key: `${KEY}x` },
@@ -44,7 +44,7 @@ test("no refusal may be kept by anybody: no-store on each", async () => {
     { key: KEY, version: "2.0" },
   ];
   for (const wanted of refused) {
-    const answer = await ask(house.port, wanted);
+    const answer = await sendRequest(house.port, wanted);
     assert.ok(answer.status >= 400, `${answer.status}`);
     assert.deepEqual(valuesOf(answer, "Cache-Control"), ["no-store"], `${answer.status}`);
   }
@@ -57,7 +57,7 @@ test("nothing that a cache in front might key by is reflected in an answer", asy
     ["X-Original-URL", "/canary"],
   ] as const;
   for (const key of [KEY, "canary"]) {
-    const answer = await ask(house.port, { key, fields, path: "/v1/none?canary" });
+    const answer = await sendRequest(house.port, { key, fields, path: "/v1/none?canary" });
     assert.ok(!/evil|canary/.test(JSON.stringify(answer.fields) + answer.body.toString()));
   }
 });

@@ -4,22 +4,22 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, test } from "vitest";
 import { runTollgate } from "../support/gateway/processes.ts";
-import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 
 const PASSWORD = "canary-of-the-store";
 const TOKEN = "canary-of-the-admin-listener-0123456789";
 const ENV = { STORE_PASSWORD: PASSWORD, TOLLGATE_ADMIN_TOKEN: TOKEN };
 
 let redis: TestRedis;
-let served: Served;
+let served: SpawnedGateway;
 beforeAll(async () => {
   redis = await startRedis({ args: ["--requirepass", PASSWORD] });
   const store = `redis://:\${STORE_PASSWORD}@127.0.0.1:${redis.port}`;
   const admin = { listen: "127.0.0.1:0", token: `\${TOLLGATE_ADMIN_TOKEN}` };
   const config = { store, admin, workers: 2 };
-  served = await openServed({ upstreams: ["http://127.0.0.1:9"], config, run: { env: ENV } });
+  served = await spawnGateway({ upstreams: ["http://127.0.0.1:9"], config, run: { env: ENV } });
 });
 afterAll(async () => {
   await served[Symbol.asyncDispose]();
@@ -44,7 +44,11 @@ function commandLines(pid: number): Map<number, string> {
 }
 
 test("secrets from the environment work, and are on no command line, of workers neither", async () => {
-  assert.equal((await ask(served.port, { key: KEY })).status, 502, "the store took the password");
+  assert.equal(
+    (await sendRequest(served.port, { key: KEY })).status,
+    502,
+    "the store took the password",
+  );
   if (!existsSync("/proc/self/cmdline")) return;
   const lines = commandLines(served.running.pid);
   assert.ok(lines.size >= 3, `${lines.size} processes`);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { ACCOUNT, KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, namesOf, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
@@ -22,7 +22,7 @@ for (const name of Object.keys(OURS)) {
   for (const value of [name, name.toUpperCase(), `close, ${name}`, `,,${name} ,`]) {
     test(`Connection: ${value} removes nothing of ours`, async () => {
       const fields = [["Connection", value]] as const;
-      assert.equal((await ask(house.port, { key: KEY, fields })).status, 200);
+      assert.equal((await sendRequest(house.port, { key: KEY, fields })).status, 200);
       for (const [each, wanted] of Object.entries(OURS)) {
         const values = fieldOf(lastSeen(house), each);
         assert.equal(values.length, 1, each);
@@ -34,15 +34,15 @@ for (const name of Object.keys(OURS)) {
 
 test("Connection: Authorization is still a key: it is judged on what came", async () => {
   const fields = [["Connection", "Authorization"]] as const;
-  assert.equal((await ask(house.port, { key: KEY, fields })).status, 200);
-  assert.equal((await ask(house.port, { fields })).status, 401);
+  assert.equal((await sendRequest(house.port, { key: KEY, fields })).status, 200);
+  assert.equal((await sendRequest(house.port, { fields })).status, 401);
 });
 
 test("Connection names Content-Length or Transfer-Encoding: the body is framed all the same", async () => {
   for (const name of ["Content-Length", "Transfer-Encoding", "Content-Type"]) {
     const fields = [["Connection", name]] as const;
     assert.equal(
-      (await ask(house.port, { key: KEY, method: "POST", body: "{}", fields })).status,
+      (await sendRequest(house.port, { key: KEY, method: "POST", body: "{}", fields })).status,
       200,
     );
     assert.equal(lastSeen(house).body.toString(), "{}");
@@ -58,7 +58,7 @@ test("what Connection names is dropped in any case and place, and Connection its
     ["x-c", "3"],
     ["X-D", "4"],
   ] as const;
-  assert.equal((await ask(house.port, { key: KEY, fields })).status, 200);
+  assert.equal((await sendRequest(house.port, { key: KEY, fields })).status, 200);
   const names = namesOf(lastSeen(house));
   for (const name of ["x-a", "x-b", "x-c"]) assert.ok(!names.includes(name), name);
   assert.ok(names.includes("x-d"));

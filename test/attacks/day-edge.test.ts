@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
-import { openClient, rateOf } from "../support/wire/client.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { openClient, rateLimitFieldsOf } from "../support/wire/client.ts";
 
 /** Midnights that clocks on walls make something of: summer time, a leap day, a leap second's day. */
 const MIDNIGHTS: Readonly<Record<string, number>> = {
@@ -19,7 +19,10 @@ for (const [name, midnightMs] of Object.entries(MIDNIGHTS)) {
   test(`${name}: at 00:00:00.000 UTC the next request is the first of its day, a millisecond before the last`, async () => {
     let nowMs = midnightMs - DAY_MS;
     const plans = { free: { day: 3 }, enterprise: "custom" };
-    await using house = await openHouse({ now: () => nowMs, config: { plans, bans: "off" } });
+    await using house = await startTestGateway({
+      now: () => nowMs,
+      config: { plans, bans: "off" },
+    });
     const { key, account } = await house.issue();
     await using client = await openClient(house.port);
     const used = async () => {
@@ -29,7 +32,7 @@ for (const [name, midnightMs] of Object.entries(MIDNIGHTS)) {
     for (const at of [nowMs, midnightMs - DAY_MS / 2, midnightMs - 1]) {
       nowMs = at;
       const answer = await client.ask({ key });
-      assert.deepEqual([answer.status, rateOf(answer).reset], [200, midnightMs / 1_000]);
+      assert.deepEqual([answer.status, rateLimitFieldsOf(answer).reset], [200, midnightMs / 1_000]);
     }
     const refused = await client.ask({ key });
     assert.equal(refused.status, 429);
@@ -37,8 +40,8 @@ for (const [name, midnightMs] of Object.entries(MIDNIGHTS)) {
     assert.equal(retry, "1", "one millisecond is a second, rounded up");
     nowMs = midnightMs;
     const first = await client.ask({ key });
-    assert.deepEqual([first.status, rateOf(first).remaining], [200, 2]);
-    assert.equal(rateOf(first).reset, (midnightMs + DAY_MS) / 1_000);
+    assert.deepEqual([first.status, rateLimitFieldsOf(first).remaining], [200, 2]);
+    assert.equal(rateLimitFieldsOf(first).reset, (midnightMs + DAY_MS) / 1_000);
     assert.equal(await used(), 1);
   });
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { deflateSync, gzipSync } from "node:zlib";
 import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { valuesOf } from "../support/wire/response.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
@@ -23,7 +23,10 @@ test("a coded body of a request goes on as it is, byte for byte, with its coding
   const before = process.memoryUsage().rss;
   for (const [coding, body] of Object.entries(bodies)) {
     const fields = [["Content-Encoding", coding]] as const;
-    assert.equal((await ask(house.port, { key: KEY, method: "POST", body, fields })).status, 200);
+    assert.equal(
+      (await sendRequest(house.port, { key: KEY, method: "POST", body, fields })).status,
+      200,
+    );
     assert.deepEqual(fieldOf(lastSeen(house), "content-encoding"), [coding]);
     assert.ok(lastSeen(house).body.equals(body));
   }
@@ -41,7 +44,10 @@ test("a coded body of a response too: neither its bytes nor its fields change", 
         .writeHead(200, { "Content-Encoding": coding, "Content-Length": body.length })
         .end(body);
     });
-    const answer = await ask(house.port, { key: KEY, fields: [["Accept-Encoding", "gzip"]] });
+    const answer = await sendRequest(house.port, {
+      key: KEY,
+      fields: [["Accept-Encoding", "gzip"]],
+    });
     assert.deepEqual(valuesOf(answer, "Content-Encoding"), [coding]);
     assert.ok(answer.body.equals(body));
     assert.deepEqual(fieldOf(lastSeen(house), "accept-encoding"), ["gzip"]);
@@ -49,7 +55,7 @@ test("a coded body of a response too: neither its bytes nor its fields change", 
 });
 
 test("without Accept-Encoding of the client, none is asked for", async () => {
-  await ask(house.port, { key: KEY });
+  await sendRequest(house.port, { key: KEY });
   assert.deepEqual(fieldOf(lastSeen(house), "accept-encoding"), []);
 });
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { openStrictBackend } from "../fuzz/strict-backend.ts";
-import { ACCOUNT, KEY, openServed } from "../support/gateway/served.ts";
+import { ACCOUNT, KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { openClient } from "../support/wire/client.ts";
 
 const backend = await openStrictBackend();
-const served = await openServed({ upstreams: [backend.origin], api: null });
+const served = await spawnGateway({ upstreams: [backend.origin], api: null });
 afterAll(async () => {
   await served[Symbol.asyncDispose]();
   await backend[Symbol.asyncDispose]();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { sendRaw } from "../support/wire/raw.ts";
 import { parseResponses } from "../support/wire/response.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
@@ -34,7 +34,7 @@ test("a client's request id goes on only as a plain token of at most 128, and is
   const plain = ["a", "A-Z_a.z:0~9", "x".repeat(128)];
   const odd = ["x".repeat(129), "a b", "\xe9", "a\tb", ""];
   for (const id of [...plain, ...odd]) {
-    const answer = await ask(house.port, { key: KEY, fields: [["X-Request-Id", id]] });
+    const answer = await sendRequest(house.port, { key: KEY, fields: [["X-Request-Id", id]] });
     const ours = answer.fields.filter(([name]) => name === "X-Request-Id");
     assert.match(
       ours.map(([, value]) => value).join(),
@@ -48,7 +48,7 @@ test("a client's request id goes on only as a plain token of at most 128, and is
     ["X-Client-Request-Id", "evil"],
     ["X-Request-Id", "good"],
   ] as const;
-  await ask(house.port, { key: KEY, fields: twice });
+  await sendRequest(house.port, { key: KEY, fields: twice });
   assert.deepEqual(fieldOf(lastSeen(house), "x-client-request-id"), ["good"]);
 });
 
@@ -60,7 +60,7 @@ test("what we write ourselves is printable ASCII, whatever the client sent", asy
     ["X-Forwarded-For", "\xe9"],
     ["X-Forwarded-Host", "\xe9"],
   ] as const;
-  const answer = await ask(house.port, { key: KEY, fields });
+  const answer = await sendRequest(house.port, { key: KEY, fields });
   for (const [name, value] of answer.fields) assert.match(value, /^[\x20-\x7e]*$/, name);
   const { rawHeaders } = lastSeen(house);
   for (const part of rawHeaders) assert.match(part, /^[\x20-\x7e]*$/);

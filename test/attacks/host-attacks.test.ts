@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
-import { ask, errorOf, openClient } from "../support/wire/client.ts";
+import { errorOf, openClient, sendRequest } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked({ environment: { hosts: ["api.test", "other.test"] } });
@@ -9,7 +9,7 @@ afterAll(() => house[Symbol.asyncDispose]());
 
 for (const host of ["api.test", "API.Test", "api.test:8080", "api.test:", "other.test:443"]) {
   test(`Host: ${host} is served, and the backend sees its own`, async () => {
-    assert.equal((await ask(house.port, { key: KEY, host })).status, 200);
+    assert.equal((await sendRequest(house.port, { key: KEY, host })).status, 200);
     assert.deepEqual(fieldOf(lastSeen(house), "host"), [`127.0.0.1:${house.backend.port}`]);
     assert.deepEqual(fieldOf(lastSeen(house), "x-forwarded-host"), [host]);
   });
@@ -30,7 +30,7 @@ const MISDIRECTED = [
 for (const host of MISDIRECTED) {
   test(`Host: ${host} is 421: hosts are compared whole`, async () => {
     const before = house.backend.seen.length;
-    assert.equal(errorOf(await ask(house.port, { key: KEY, host })).code, "misdirected");
+    assert.equal(errorOf(await sendRequest(house.port, { key: KEY, host })).code, "misdirected");
     assert.equal(house.backend.seen.length, before);
   });
 }
@@ -49,30 +49,33 @@ const MALFORMED = [
 ];
 for (const host of MALFORMED) {
   test(`Host: ${JSON.stringify(host)} is 400`, async () => {
-    assert.equal(errorOf(await ask(house.port, { key: KEY, host })).code, "bad_request");
+    assert.equal(errorOf(await sendRequest(house.port, { key: KEY, host })).code, "bad_request");
   });
 }
 
 test("no Host, or two, the same or not, next to each other or not, is 400", async () => {
   const hosts = [null, "api.test"] as const;
-  assert.equal((await ask(house.port, { key: KEY, host: null })).status, 400);
-  assert.equal((await ask(house.port, { key: KEY, host: null, version: "1.0" })).status, 400);
+  assert.equal((await sendRequest(house.port, { key: KEY, host: null })).status, 400);
+  assert.equal(
+    (await sendRequest(house.port, { key: KEY, host: null, version: "1.0" })).status,
+    400,
+  );
   for (const second of ["api.test", "evil.test", ""]) {
     for (const host of hosts.slice(1)) {
       const fields = [
         ["X-A", "b"],
         ["hOST", second],
       ] as const;
-      assert.equal((await ask(house.port, { key: KEY, host, fields })).status, 400);
+      assert.equal((await sendRequest(house.port, { key: KEY, host, fields })).status, 400);
     }
   }
 });
 
 test("an absolute target does not overrule Host: they must say the same", async () => {
   const path = "http://api.test/v1/pets";
-  assert.equal((await ask(house.port, { key: KEY, host: "api.test", path })).status, 200);
-  assert.equal((await ask(house.port, { key: KEY, host: "other.test", path })).status, 400);
-  assert.equal((await ask(house.port, { key: KEY, host: "evil.test", path })).status, 421);
+  assert.equal((await sendRequest(house.port, { key: KEY, host: "api.test", path })).status, 200);
+  assert.equal((await sendRequest(house.port, { key: KEY, host: "other.test", path })).status, 400);
+  assert.equal((await sendRequest(house.port, { key: KEY, host: "evil.test", path })).status, 421);
 });
 
 test("each request of a connection is judged by its own Host", async () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:http2";
 import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { sendRaw } from "../support/wire/raw.ts";
 import { parseResponses } from "../support/wire/response.ts";
 import { lastSeen, lawHolds, namesOf, openAttacked } from "./attacked.ts";
@@ -37,14 +37,14 @@ test("an upgrade to h2c is a plain request, and nothing of it goes on", async ()
     ["Upgrade", "h2c"],
     ["HTTP2-Settings", "AAMAAABkAAQAAP__"],
   ] as const;
-  assert.equal((await ask(house.port, { key: KEY, fields })).status, 200);
+  assert.equal((await sendRequest(house.port, { key: KEY, fields })).status, 200);
   const names = namesOf(lastSeen(house));
   assert.ok(!names.includes("upgrade") && !names.includes("http2-settings"));
 });
 
 test("other versions are 505, spelled as they may be", async () => {
   for (const version of ["2.0", "0.9", "1.2", "9.9", "3.0"]) {
-    assert.equal((await ask(house.port, { key: KEY, version })).status, 505, version);
+    assert.equal((await sendRequest(house.port, { key: KEY, version })).status, 505, version);
   }
 });
 

@@ -1,14 +1,16 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openPetsHouse } from "../support/gateway/pets.ts";
+import { startPetsGateway } from "../support/gateway/pets.ts";
 import { KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 
 const limits = [{ window: "day", limit: 10 ** 6 }] as const;
-const house = await openPetsHouse({ keys: { [KEY]: { plan: "enterprise", id: "json", limits } } });
+const house = await startPetsGateway({
+  keys: { [KEY]: { plan: "enterprise", id: "json", limits } },
+});
 afterAll(() => house[Symbol.asyncDispose]());
 
-const post = (body: string) => ask(house.port, { key: KEY, method: "POST", body });
+const post = (body: string) => sendRequest(house.port, { key: KEY, method: "POST", body });
 const wrap = (name: string) => `{"name":${name},"categoryId":1}`;
 
 const BOMBS: Readonly<Record<string, string>> = {
@@ -27,7 +29,7 @@ for (const [name, body] of Object.entries(BOMBS)) {
     const answer = await post(body);
     assert.equal(answer.status, 400, answer.body.toString());
     assert.ok(performance.now() - startMs < 2_000);
-    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
   });
 }
 

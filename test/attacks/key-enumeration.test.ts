@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
 import { afterAll, beforeAll, test } from "vitest";
-import { formKey } from "../../src/core/keys/key.ts";
-import { type House, openHouse } from "../support/gateway/house.ts";
+import { makeKey } from "../../src/core/keys/key.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { openClient, requestBytes } from "../support/wire/client.ts";
 
@@ -10,11 +10,11 @@ const GUESSES = 2_000;
 const BATCH = 100;
 
 let server: TestRedis;
-let house: House;
+let house: TestGateway;
 beforeAll(async () => {
   server = await startRedis();
   const config = { store: server.url, keys: "redis", unauthenticated: { minute: 30 } };
-  house = await openHouse({ config });
+  house = await startTestGateway({ config });
 });
 afterAll(async () => {
   await house[Symbol.asyncDispose]();
@@ -41,7 +41,7 @@ test(`${GUESSES} well-formed keys that nobody has cost Redis no command`, async 
   while (sent < GUESSES) {
     const guesses = Array.from({ length: BATCH }, async () => {
       await using client = await openClient(house.port);
-      client.write(requestBytes({ key: formKey("pets", "live", randomInt) }));
+      client.write(requestBytes({ key: makeKey("pets", "live", randomInt) }));
       const [answer] = await client.responses(["GET"]);
       assert.equal(answer?.status, 401);
     });

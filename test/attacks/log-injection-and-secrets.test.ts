@@ -3,9 +3,9 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, test } from "vitest";
 import { openStrictBackend, type StrictBackend } from "../fuzz/strict-backend.ts";
-import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { sendRaw } from "../support/wire/raw.ts";
 
 /** Canaries: each a secret that a run full of errors must not spell. */
@@ -15,11 +15,11 @@ const TOKEN = "canary-of-the-admin-listener-0123456789";
 
 let redis: TestRedis;
 let backend: StrictBackend;
-let served: Served;
+let served: SpawnedGateway;
 beforeAll(async () => {
   redis = await startRedis({ args: ["--requirepass", PASSWORD] });
   backend = await openStrictBackend();
-  served = await openServed({
+  served = await spawnGateway({
     upstreams: [backend.origin, "http://127.0.0.1:9"],
     config: {
       store: `redis://:${PASSWORD}@127.0.0.1:${redis.port}`,
@@ -51,7 +51,10 @@ test("control characters and quotes never break a line of the log", async () => 
     await sendRaw(served.port, `GET /v1/pets HTTP/1.1\r\n${head}X-A: ${text}\r\n\r\n`, {
       methods: ["GET"],
     });
-    await ask(served.port, { key: KEY, fields: [["X-Request-Id", text.replace(/[^ -~]/g, "")]] });
+    await sendRequest(served.port, {
+      key: KEY,
+      fields: [["X-Request-Id", text.replace(/[^ -~]/g, "")]],
+    });
   }
   for (const line of served.running.stdout().trimEnd().split("\n")) {
     assert.equal(typeof JSON.parse(line), "object");
@@ -62,8 +65,8 @@ test("control characters and quotes never break a line of the log", async () => 
 /** Bad requests of every kind, each with a secret somewhere; all that is said to them. */
 async function everythingWrong(): Promise<string[]> {
   const answers: string[] = [];
-  const say = async (wanted: Parameters<typeof ask>[1]) => {
-    const { fields, body } = await ask(served.port, wanted);
+  const say = async (wanted: Parameters<typeof sendRequest>[1]) => {
+    const { fields, body } = await sendRequest(served.port, wanted);
     answers.push(JSON.stringify(fields), body.toString());
   };
   for (const key of [KEY, UNKNOWN]) {

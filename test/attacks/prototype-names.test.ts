@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, test } from "vitest";
 import { loadConfig } from "../../src/config/load.ts";
 import { KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const NAMES = [
@@ -33,24 +33,30 @@ test("as names of fields they are ordinary ones: forwarded, or dropped for their
       [name, '{"polluted":1}'],
       [name, "again"],
     ] as const;
-    assert.equal((await ask(house.port, { key: KEY, fields })).status, 200);
+    assert.equal((await sendRequest(house.port, { key: KEY, fields })).status, 200);
     const expected = name.includes("_") ? [] : ['{"polluted":1}', "again"];
     assert.deepEqual(fieldOf(lastSeen(house), name.toLowerCase()), expected);
     const nominated = [["Connection", name]] as const;
-    assert.equal((await ask(house.port, { key: KEY, fields: nominated })).status, 200);
-    assert.equal((await ask(house.port, { key: KEY, fields: [["Expect", name]] })).status, 417);
-    assert.equal((await ask(house.port, { key: KEY, fields: [["Upgrade", name]] })).status, 200);
+    assert.equal((await sendRequest(house.port, { key: KEY, fields: nominated })).status, 200);
+    assert.equal(
+      (await sendRequest(house.port, { key: KEY, fields: [["Expect", name]] })).status,
+      417,
+    );
+    assert.equal(
+      (await sendRequest(house.port, { key: KEY, fields: [["Upgrade", name]] })).status,
+      200,
+    );
   }
   unpolluted();
 });
 
 test("as methods, hosts, paths and keys they are unknown ones", async () => {
   for (const name of NAMES) {
-    assert.equal((await ask(house.port, { key: KEY, method: name })).status, 501);
-    assert.equal((await ask(house.port, { key: KEY, path: `/${name}` })).status, 404);
-    assert.equal((await ask(house.port, { key: KEY, path: `/v1/${name}` })).status, 404);
-    assert.equal((await ask(house.port, { key: name })).status, 401);
-    assert.equal((await ask(house.port, { key: `pets_live_${name}` })).status, 401);
+    assert.equal((await sendRequest(house.port, { key: KEY, method: name })).status, 501);
+    assert.equal((await sendRequest(house.port, { key: KEY, path: `/${name}` })).status, 404);
+    assert.equal((await sendRequest(house.port, { key: KEY, path: `/v1/${name}` })).status, 404);
+    assert.equal((await sendRequest(house.port, { key: name })).status, 401);
+    assert.equal((await sendRequest(house.port, { key: `pets_live_${name}` })).status, 401);
   }
 });
 

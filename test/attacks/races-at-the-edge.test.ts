@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, test } from "vitest";
 import { samplesOf } from "../admin/scrape.ts";
-import { type House, openHouse } from "../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
-import { type Client, openClient, rateOf } from "../support/wire/client.ts";
+import { type Client, openClient, rateLimitFieldsOf } from "../support/wire/client.ts";
 
 const REQUESTS = 120;
 
@@ -17,18 +17,18 @@ afterAll(() => server.close());
 
 /** All at once over connections of their own, spread over the gateways. */
 async function race(
-  houses: readonly House[],
+  houses: readonly TestGateway[],
   key: string,
 ): Promise<{ status: number; remaining: number }[]> {
   const clients = await Promise.all(
     Array.from({ length: REQUESTS }, (_, i) =>
-      openClient((houses[i % houses.length] as House).port),
+      openClient((houses[i % houses.length] as TestGateway).port),
     ),
   );
   const told = await Promise.all(
     clients.map(async (client: Client) => {
       const answer = await client.ask({ key });
-      return { status: answer.status, remaining: rateOf(answer).remaining };
+      return { status: answer.status, remaining: rateLimitFieldsOf(answer).remaining };
     }),
   );
   for (const client of clients) client.socket.destroy();
@@ -39,7 +39,7 @@ const numbers = (to: number) => Array.from({ length: to }, (_, i) => i);
 
 // More processes and rounds: test/stores/exact.test.ts. Here it is the whole way, over sockets.
 /** Requests that a gateway decided by itself: a machine that stalls makes a store look away. */
-async function decidedAlone(houses: readonly House[]): Promise<number> {
+async function decidedAlone(houses: readonly TestGateway[]): Promise<number> {
   let sum = 0;
   for (const house of houses) {
     const text = await (await house.admin("/metrics")).text();
@@ -52,8 +52,8 @@ async function decidedAlone(houses: readonly House[]): Promise<number> {
 }
 
 /** One round at remaining = k. False where the store was away meanwhile: then it proves nothing. */
-async function playRound(houses: readonly House[], k: number): Promise<boolean> {
-  const [issuer, ...others] = houses as [House, ...House[]];
+async function playRound(houses: readonly TestGateway[], k: number): Promise<boolean> {
+  const [issuer, ...others] = houses as [TestGateway, ...TestGateway[]];
   const limits = { day: k, month: 500 };
   const { key, account } = await issuer.issue({ plan: "enterprise", limits });
   const text = await readFile(`${issuer.directory}/keys.json`, "utf8");
@@ -81,9 +81,9 @@ for (const [store, count] of [
 ] as const) {
   test(`${store}, gateways: ${count}: of ${REQUESTS} at remaining = k exactly k pass, each with its own Remaining`, async () => {
     const config = { store: store === "memory" ? "memory" : server.url, bans: "off" };
-    const houses: House[] = [];
+    const houses: TestGateway[] = [];
     try {
-      for (let i = 0; i < count; i++) houses.push(await openHouse({ config }));
+      for (let i = 0; i < count; i++) houses.push(await startTestGateway({ config }));
       for (const k of [1, 7, 60]) {
         let tries = 1;
         while (!(await playRound(houses, k))) assert.ok(tries++ < 20, "the store is always away");
@@ -94,7 +94,7 @@ for (const [store, count] of [
   });
 }
 
-async function untilKnown(house: House, account: string): Promise<void> {
+async function untilKnown(house: TestGateway, account: string): Promise<void> {
   await eventually(async () => {
     assert.equal((await house.admin(`/api/usage/${account}`)).status, 200);
   });

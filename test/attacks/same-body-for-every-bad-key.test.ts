@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { formKey } from "../../src/core/keys/key.ts";
+import { makeKey } from "../../src/core/keys/key.ts";
 import { eventually } from "../support/poll.ts";
 import { openClient } from "../support/wire/client.ts";
 import type { RawResponse } from "../support/wire/response.ts";
@@ -8,7 +8,7 @@ import { lawHolds, openAttacked } from "./attacked.ts";
 
 /** Well-formed keys, from dice that are loaded: each its own. */
 const [unknown, revoked, expired, elsewhere, planless] = [1, 2, 3, 4, 5].map((n) => {
-  return formKey("pets", "live", (max) => n % max);
+  return makeKey("pets", "live", (max) => n % max);
 }) as [string, string, string, string, string];
 
 const house = await openAttacked({
@@ -25,8 +25,8 @@ const BAD: Readonly<Record<string, string>> = {
   revoked,
   expired,
   "of another environment": elsewhere,
-  "of another tag": formKey("pets", "test", () => 1),
-  "of another prefix": formKey("cats", "live", () => 1),
+  "of another tag": makeKey("pets", "test", () => 1),
+  "of another prefix": makeKey("cats", "live", () => 1),
   "with a wrong checksum": `${planless.slice(0, -1)}${planless.endsWith("a") ? "b" : "a"}`,
   "too short": planless.slice(0, -1),
   malformed: "a b c",

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, test } from "vitest";
-import type { Seen } from "../support/gateway/backend.ts";
-import { openHouse } from "../support/gateway/house.ts";
-import { ask, errorOf, openClient } from "../support/wire/client.ts";
+import type { RecordedRequest } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { errorOf, openClient, sendRequest } from "../support/wire/client.ts";
 import { parseResponses, type RawResponse } from "../support/wire/response.ts";
 import { type SmugglingVector, smugglingVectors } from "../support/wire/vectors.ts";
 
@@ -18,7 +18,7 @@ const STREAMED = "chunk-overflow32";
 /** An unknown method is 501, whatever follows it (docs/reference/edge.md#versions-and-methods). */
 const UNKNOWN_METHOD = "rl-h2-preface";
 const limits = { requestTimeout: "1s", headersTimeout: "1s" };
-const house = await openHouse({
+const house = await startTestGateway({
   keys: { [KEY]: { plan: "business", id: ACCOUNT } },
   environment: { limits },
   config: { unauthenticated: { minute: 10_000 } },
@@ -47,7 +47,7 @@ for (const vector of smugglingVectors()) {
     }
     for (const record of seen) assertClean(vector, record);
 
-    const good = await ask(house.port, { key: KEY });
+    const good = await sendRequest(house.port, { key: KEY });
     assert.equal(good.status, 200, "the gateway goes on serving");
     assert.ok(house.lines.length > lines);
   });
@@ -99,7 +99,10 @@ const NEVER = [
  * A request that reached the backend carries our fields, none that a client may not set, and one
  * framing.
  */
-function assertClean({ name }: SmugglingVector, { rawHeaders, target, body }: Seen): void {
+function assertClean(
+  { name }: SmugglingVector,
+  { rawHeaders, target, body }: RecordedRequest,
+): void {
   const values = (wanted: string) =>
     rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === wanted);
   for (const [field, value] of Object.entries(ONCE)) assert.deepEqual(values(field), [value]);

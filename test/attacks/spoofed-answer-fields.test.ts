@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
-import { ask } from "../support/wire/client.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../support/wire/response.ts";
 
 test("a backend's own rate limit fields never stand beside or in place of the gateway's", async () => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   house.backend.answer((_seen, response) => {
     for (const name of ["Limit", "Remaining", "Reset", "Window", "Cost"]) {
       response.setHeader(`X-RateLimit-${name}`, ["lies", "more"]);
@@ -14,7 +14,7 @@ test("a backend's own rate limit fields never stand beside or in place of the ga
     response.end("[]");
   });
   const { key } = await house.issue();
-  const answer = await ask(house.port, { key });
+  const answer = await sendRequest(house.port, { key });
   assert.equal(onlyValue(answer, "X-RateLimit-Limit"), "60");
   assert.equal(onlyValue(answer, "X-RateLimit-Remaining"), "59");
   assert.equal(onlyValue(answer, "X-RateLimit-Window"), "minute");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { ACCOUNT, KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked();
@@ -28,7 +28,7 @@ test("from an untrusted peer not one of them reaches the backend, in any case an
         [spelled, "6.6.6.6 spoofed"],
         [spelled, "again spoofed"],
       ] as const;
-      assert.equal((await ask(house.port, { key: KEY, fields })).status, 200);
+      assert.equal((await sendRequest(house.port, { key: KEY, fields })).status, 200);
       assert.ok(!JSON.stringify(lastSeen(house).rawHeaders).includes("spoofed"), spelled);
     }
   }
@@ -40,7 +40,7 @@ test("from an untrusted peer not one of them reaches the backend, in any case an
 
 test("from a trusted proxy the forwarding ones pass, and never those that say who or how much", async () => {
   const fields = SPOOFED.map((name) => [name, "spoofed"] as const);
-  assert.equal((await ask(behind.port, { key: KEY, fields })).status, 200);
+  assert.equal((await sendRequest(behind.port, { key: KEY, fields })).status, 200);
   const seen = lastSeen(behind);
   assert.deepEqual(fieldOf(seen, "x-consumer-id"), [ACCOUNT]);
   for (const name of [
@@ -62,7 +62,7 @@ test("neither its plan nor its method nor its path can be overridden", async () 
     ["X-Consumer-Plan", "business"],
   ] as const;
   assert.equal(
-    (await ask(house.port, { key: KEY, fields, method: "POST", body: "{}" })).status,
+    (await sendRequest(house.port, { key: KEY, fields, method: "POST", body: "{}" })).status,
     200,
   );
   const { method, target } = lastSeen(house);
@@ -72,7 +72,7 @@ test("neither its plan nor its method nor its path can be overridden", async () 
 test("an untrusted peer cannot spread its failures over addresses that it names", async () => {
   const remaining = async (address: string) => {
     const fields = [["X-Forwarded-For", address]] as const;
-    const answer = await ask(house.port, { fields });
+    const answer = await sendRequest(house.port, { fields });
     return Number(answer.fields.find(([name]) => name === "X-RateLimit-Remaining")?.[1]);
   };
   const first = await remaining("1.1.1.1");

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, test } from "vitest";
 import { accountKey } from "../../src/stores/redis/keyspace.ts";
-import { type House, openHouse } from "../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 
 let server: TestRedis;
-let house: House;
+let house: TestGateway;
 beforeAll(async () => {
   server = await startRedis();
-  house = await openHouse({ config: { store: server.url } });
+  house = await startTestGateway({ config: { store: server.url } });
 });
 afterAll(async () => {
   await house[Symbol.asyncDispose]();

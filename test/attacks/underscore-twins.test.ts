@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { lastSeen, lawHolds, namesOf, openAttacked } from "./attacked.ts";
 
 const house = await openAttacked({ config: { trustedProxies: ["127.0.0.1"] } });
@@ -13,7 +13,7 @@ test("no name with an underscore is ever forwarded, from trusted peers neither",
     ...["Content_Length", "Transfer_Encoding", "_", "__", "_host", "host_", "Authorization_"],
   ];
   const fields = twins.map((name) => [name, "evil"] as const);
-  assert.equal((await ask(house.port, { key: KEY, fields })).status, 200);
+  assert.equal((await sendRequest(house.port, { key: KEY, fields })).status, 200);
   const seen = lastSeen(house);
   assert.deepEqual(
     namesOf(seen).filter((name) => name.includes("_")),
@@ -24,10 +24,10 @@ test("no name with an underscore is ever forwarded, from trusted peers neither",
 
 test("a twin is not what it looks like: Content_Length frames no body, Authorization_ is no key", async () => {
   const twin = [["Content_Length", "40"]] as const;
-  assert.equal((await ask(house.port, { key: KEY, fields: twin })).status, 200);
+  assert.equal((await sendRequest(house.port, { key: KEY, fields: twin })).status, 200);
   for (const name of ["Authorization_", "_Authorization", "X_Authorization"]) {
     const fields = [[name, `Bearer ${KEY}`]] as const;
-    assert.equal((await ask(house.port, { fields })).status, 401);
+    assert.equal((await sendRequest(house.port, { fields })).status, 401);
   }
 });
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
-import { ask, openClient, requestBytes } from "../support/wire/client.ts";
+import { openClient, requestBytes, sendRequest } from "../support/wire/client.ts";
 
-const house = await openHouse({ keys: { [KEY]: { plan: "business", id: "vectors" } } });
+const house = await startTestGateway({ keys: { [KEY]: { plan: "business", id: "vectors" } } });
 afterAll(() => house[Symbol.asyncDispose]());
 
 const UPGRADE = [
@@ -33,7 +33,7 @@ for (const [name, first] of Object.entries(LAST)) {
       assert.ok(answer !== undefined);
       await client.ended;
       assert.equal(client.waiting().length, 0, "one answer, and then the end");
-      assert.equal((await ask(house.port, { key: KEY })).status, 200);
+      assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
     });
   }
 }

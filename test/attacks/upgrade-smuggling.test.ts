@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { errorOf, openClient, rateOf, requestBytes } from "../support/wire/client.ts";
+import { errorOf, openClient, rateLimitFieldsOf, requestBytes } from "../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../support/wire/response.ts";
-import { handshakeOf, openSocketBackend } from "../support/wire/websocket.ts";
+import { handshakeOf, startWebSocketUpstream } from "../support/wire/websocket.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
-const upstream = await openSocketBackend();
-const house = await openHouse({
+const upstream = await startWebSocketUpstream();
+const house = await startTestGateway({
   upstream,
   now: () => NOON,
   config: { unauthenticated: { minute: 1000 } },
@@ -46,7 +46,7 @@ for (const [name, fields] of MALFORMED) {
     const [answer] = await client.responses(["GET"]);
     assert.ok(answer);
     assert.equal(errorOf(answer).code, "bad_request");
-    assert.equal(rateOf(answer).limit, 1000);
+    assert.equal(rateLimitFieldsOf(answer).limit, 1000);
     assert.equal(onlyValue(answer, "Connection"), "close");
     if (name !== "with two Upgrade fields") {
       assert.equal(onlyValue(answer, "Sec-WebSocket-Version"), "13");
@@ -64,10 +64,10 @@ test("a POST that asks for a WebSocket is 400", async () => {
 
 test("a handshake behind an unanswered request is 400, after that request's answer", async () => {
   let answerFirst: () => void = () => undefined;
-  const slow = await openBackend((_seen, response) => {
+  const slow = await startTestUpstream((_seen, response) => {
     answerFirst = () => response.end("first");
   });
-  await using own = await openHouse({ backend: slow });
+  await using own = await startTestGateway({ backend: slow });
   const { key: ownKey } = await own.issue();
   await using client = await openClient(own.port);
   const handshake = requestBytes({ key: ownKey, fields: handshakeOf() });
@@ -179,7 +179,7 @@ for (const { name, status, code, charged, ...wanted } of REFUSED) {
     assert.ok(answer);
     assert.equal(answer.status, status);
     assert.equal(errorOf(answer).code, code);
-    rateOf(answer);
+    rateLimitFieldsOf(answer);
     assert.equal(onlyValue(answer, "Cache-Control"), "no-store");
     assert.equal(onlyValue(answer, "Connection"), "close");
     assert.equal(valuesOf(answer, "WWW-Authenticate").length, status === 401 ? 1 : 0);
@@ -201,7 +201,7 @@ test("a handshake over the quota is 429 with Retry-After, uncharged, before any 
   const answer = await client.ask({ key: own, fields: handshakeOf() });
   assert.equal(errorOf(answer).code, "rate_limited");
   assert.equal(onlyValue(answer, "Retry-After"), "60");
-  assert.deepEqual(rateOf(answer), { limit: 1, remaining: 0, reset: NOON / 1000 + 60 });
+  assert.deepEqual(rateLimitFieldsOf(answer), { limit: 1, remaining: 0, reset: NOON / 1000 + 60 });
   assert.equal(upstream.seen.length, seen);
 });
 

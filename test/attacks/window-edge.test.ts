@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
-import { openClient, rateOf } from "../support/wire/client.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { openClient, rateLimitFieldsOf } from "../support/wire/client.ts";
 
 const LIMIT = 5;
 const MINUTE_MS = 60_000;
@@ -9,7 +9,7 @@ const EDGE_MS = Date.UTC(2030, 4, 5, 12, 1);
 
 test("an aligned minute admits its limit; around an edge at most twice that pass, in any 60 s", async () => {
   let nowMs = EDGE_MS - 2;
-  await using house = await openHouse({
+  await using house = await startTestGateway({
     now: () => nowMs,
     config: { plans: { free: { minute: LIMIT }, enterprise: "custom" }, bans: "off" },
   });
@@ -21,7 +21,11 @@ test("an aligned minute admits its limit; around an edge at most twice that pass
       const answer = await client.ask({ key });
       if (answer.status === 200) admittedAt.push(nowMs);
       const next = (Math.floor(nowMs / MINUTE_MS) + 1) * MINUTE_MS;
-      assert.equal(rateOf(answer).reset, next / 1_000, "the edge, whoever asks and when");
+      assert.equal(
+        rateLimitFieldsOf(answer).reset,
+        next / 1_000,
+        "the edge, whoever asks and when",
+      );
     }
   };
   for (const at of [
@@ -45,7 +49,7 @@ test("an aligned minute admits its limit; around an edge at most twice that pass
 
 test("a clock that goes back over the edge opens no window that was spent", async () => {
   let nowMs = EDGE_MS - 1;
-  await using house = await openHouse({
+  await using house = await startTestGateway({
     now: () => nowMs,
     config: { plans: { free: { minute: LIMIT }, enterprise: "custom" }, bans: "off" },
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { fitsEngines } from "../../src/cli/engines.ts";
+import { satisfiesEngines } from "../../src/cli/engines.ts";
 import { startNode } from "../support/gateway/processes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -13,19 +13,19 @@ describe("the range of Node in package.json", () => {
   const DOES_NOT = ["v20.19.0", "v22.23.1", "v23.0.0", "v24.18.0", "v25.9.0", "v26.5.0"];
   it("holds both sides of every edge", () => {
     assert.deepEqual(
-      FITS.filter((version) => !fitsEngines(version, RANGE)),
+      FITS.filter((version) => !satisfiesEngines(version, RANGE)),
       [],
     );
     assert.deepEqual(
-      DOES_NOT.filter((version) => fitsEngines(version, RANGE)),
+      DOES_NOT.filter((version) => satisfiesEngines(version, RANGE)),
       [],
     );
   });
 
   it("takes partial versions and pre-releases by their numbers, and refuses what it cannot read", () => {
-    assert.equal(fitsEngines("v23.0.0-nightly1", ">=22.1 <23"), false);
-    assert.equal(fitsEngines("v22.1.0", ">=22.1 <23"), true);
-    assert.throws(() => fitsEngines("v22.1.0", "^22"), /Cannot read \^22/);
+    assert.equal(satisfiesEngines("v23.0.0-nightly1", ">=22.1 <23"), false);
+    assert.equal(satisfiesEngines("v22.1.0", ">=22.1 <23"), true);
+    assert.throws(() => satisfiesEngines("v22.1.0", "^22"), /Cannot read \^22/);
   });
 });
 

@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../../src/cli/run.ts";
-import type { ProcessDoor } from "../../src/server/process/process-door.ts";
+import type { ProcessControl } from "../../src/server/process/process-door.ts";
 
 export type Said = { readonly status: number; readonly out: string; readonly err: string };
 
@@ -56,7 +56,7 @@ export async function runVerb(
   return { status, out, err };
 }
 
-const NO_PROCESS: ProcessDoor = {
+const NO_PROCESS: ProcessControl = {
   self: [process.execPath],
   underNpm: false,
   onEnd: () => {},

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "vitest";
-import { type Backend, openBackend } from "../support/gateway/backend.ts";
-import { type Running, startTollgate } from "../support/gateway/processes.ts";
+import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
+import { type RunningProcess, startTollgate } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";
 import { type Folder, freePorts, jsonOf, openFolder, runVerb } from "./kit.ts";
 
@@ -18,7 +18,7 @@ class Desk {
   readonly #listen: number;
   readonly #admin: number;
   readonly #folder: Folder;
-  #gateway: Running | undefined;
+  #gateway: RunningProcess | undefined;
 
   constructor(folder: Folder, [listen = 0, admin = 0]: readonly number[]) {
     this.#folder = folder;
@@ -48,7 +48,7 @@ class Desk {
     await writeFile(this.file, change(text));
   }
 
-  async init(backend: Backend): Promise<void> {
+  async init(backend: TestUpstream): Promise<void> {
     await this.read("init", "--upstream", backend.origin);
     const more = `admin: { listen: "127.0.0.1:${this.#admin}" }\nhistory: 400d\n`;
     await this.edit((text) => `${text.replace("8080", String(this.#listen))}${more}`);
@@ -100,7 +100,7 @@ it("an operator's day: from init to the audit, each question with the verb for i
   retry: 1,
 }, async () => {
   await using folder = await openFolder();
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   const desk = new Desk(folder, await freePorts(2));
   try {
     await desk.init(backend);
@@ -202,7 +202,7 @@ async function keysChange(desk: Desk, account: string): Promise<string> {
 }
 
 /** The bill is what the store counts, what the log charged, and what the backend has seen. */
-async function billed(desk: Desk, account: string, backend: Backend): Promise<void> {
+async function billed(desk: Desk, account: string, backend: TestUpstream): Promise<void> {
   const log = await desk.log();
   const lines = (await readFile(log, "utf8")).trim().split("\n");
   const charged = lines

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { refuseReload } from "../../src/config/reload.ts";
-import { shownConfig } from "../../src/config/shown.ts";
+import { reloadBlockers } from "../../src/config/reload.ts";
+import { maskedConfig } from "../../src/config/shown.ts";
 import { NO_RECORDS } from "../../src/core/keys/records.ts";
 import { type Authority, openAuthority } from "../support/wire/certificates.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";
@@ -25,7 +25,7 @@ describe("the certificate of an environment", () => {
     const loaded = await loadFiles(files);
     assert.ok(loaded.ok, told(loaded).join("\n"));
     assert.match(loaded.config.environments[0]?.tls?.cert ?? "", /^\/.*\/edge\.pem$/);
-    assert.doesNotMatch(JSON.stringify([loaded, shownConfig(loaded.config)]), /BEGIN|PRIVATE/);
+    assert.doesNotMatch(JSON.stringify([loaded, maskedConfig(loaded.config)]), /BEGIN|PRIVATE/);
   });
 
   it("must go with its key", async () => {
@@ -57,7 +57,7 @@ describe("the certificate of an environment", () => {
       environments: [{ ...environment, tls: { ...tls, cert: "/b.pem" } }],
     };
     const refusals = (from: typeof plain, to: typeof plain) =>
-      refuseReload({ from, to }, NO_RECORDS, 0);
+      reloadBlockers({ from, to }, NO_RECORDS, 0);
     assert.match(refusals(plain, secure).join(), /give tls to environments\.production/);
     assert.match(refusals(secure, plain).join(), /take tls from environments\.production/);
     assert.deepEqual(refusals(secure, renewed), []);

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Config, Loaded } from "../../src/config/config.ts";
+import type { Config, LoadResult } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load.ts";
 
 type Files = Readonly<Record<string, string | Uint8Array>>;
@@ -10,7 +10,7 @@ type Files = Readonly<Record<string, string | Uint8Array>>;
 export async function loadFiles(
   files: Files,
   env: Readonly<Record<string, string>> = {},
-): Promise<Loaded> {
+): Promise<LoadResult> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-config-"));
   try {
     for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
@@ -39,7 +39,7 @@ export async function loadLines(
 }
 
 /** The messages of a configuration that must not be sound, with their places. */
-export function told(loaded: Loaded): string[] {
+export function told(loaded: LoadResult): string[] {
   if (loaded.ok) return [];
   return loaded.mistakes.map(({ line, column, message }) => `${line}:${column}: ${message}`);
 }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { loadConfig } from "../../src/config/load.ts";
-import { shownConfig } from "../../src/config/shown.ts";
+import { maskedConfig } from "../../src/config/shown.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";
 
 const SECOND = 1_000;
@@ -275,7 +275,7 @@ bans: off`;
 
   it("is plain JSON without a secret", async () => {
     const config = await loadLines(secrets);
-    const shown = JSON.stringify(shownConfig(config));
+    const shown = JSON.stringify(maskedConfig(config));
     assert.doesNotMatch(shown, /hunter2/);
     const read = JSON.parse(shown);
     assert.equal(read.store, "redis://tollgate:***@127.0.0.1:6379");

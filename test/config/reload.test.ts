@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import { refuseReload } from "../../src/config/reload.ts";
+import { reloadBlockers } from "../../src/config/reload.ts";
 import { type GivenKey, recordsFrom } from "../support/records.ts";
 import { loadLines } from "./folder.ts";
 
@@ -26,7 +26,7 @@ async function change(from: string, to: string): Promise<{ from: Config; to: Con
 }
 
 async function refusals(from: string, to: string, keys: readonly GivenKey[] = []) {
-  return refuseReload(await change(from, to), recordsFrom(keys), NOW_MS);
+  return reloadBlockers(await change(from, to), recordsFrom(keys), NOW_MS);
 }
 
 function key(id: string, plan: string, more: GivenKey = {}): GivenKey {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Environment, Loaded } from "../../src/config/config.ts";
+import type { EnvironmentConfig, LoadResult } from "../../src/config/config.ts";
 import { countsId } from "../../src/config/description/charge.ts";
 import { loadFiles, told } from "./folder.ts";
 
@@ -12,14 +12,14 @@ function describing(paths: string, head = ""): string {
   return `openapi: 3.1.0\n${head}paths:\n${paths}`;
 }
 
-function load(lines: string, files: Readonly<Record<string, string>> = {}): Promise<Loaded> {
+function load(lines: string, files: Readonly<Record<string, string>> = {}): Promise<LoadResult> {
   return loadFiles({ "tollgate.yaml": `${START}${lines}${PLANS}`, ...files });
 }
 
-async function environment(lines: string, files = {}): Promise<Environment> {
+async function environment(lines: string, files = {}): Promise<EnvironmentConfig> {
   const loaded = await load(lines, files);
   assert.ok(loaded.ok, told(loaded).join("\n"));
-  return loaded.config.environments[0] as Environment;
+  return loaded.config.environments[0] as EnvironmentConfig;
 }
 
 async function warnings(lines: string, files = {}): Promise<string[]> {

@@ -4,8 +4,8 @@ import {
   accept,
   closesAfter,
   errorBody,
-  fieldsOf,
   type RefusalCode,
+  refusalFieldNames,
   refuse,
   statusOf,
 } from "../../src/core/refusal.ts";
@@ -75,7 +75,7 @@ describe("A refusal", () => {
 
   it("challenges with every 401, and tells every client of a 429 when to come back", () => {
     for (const [code, { status }] of Object.entries(REFUSALS)) {
-      const fields = fieldsOf(code as RefusalCode);
+      const fields = refusalFieldNames(code as RefusalCode);
       const challenges = status === 401 || code === "scope_required";
       assert.equal(fields.includes("WWW-Authenticate"), challenges, code);
       if (status === 429) assert.ok(fields.includes("Retry-After"), code);

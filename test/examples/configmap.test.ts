@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTollgate } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";
 
@@ -37,7 +37,7 @@ class Volume {
 describe("a ConfigMap and a Secret that the kubelet swaps", () => {
   it("are in force by themselves, again and again, and one with mistakes changes nothing", async () => {
     const home = await mkdtemp(join(tmpdir(), "tollgate-configmap-"));
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     const [config, secret] = [new Volume(join(home, "config")), new Volume(join(home, "secret"))];
     const text = (plan: string) => `
 environments:

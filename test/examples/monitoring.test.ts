@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { parse, stringify } from "yaml";
 import { isOnPath } from "../../scripts/needs.ts";
-import { createMetrics } from "../../src/admin/prometheus.ts";
+import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
 import { METRICS } from "../../src/telemetry/metrics.ts";
 import { UNWATCHED } from "../admin/admin-house.ts";
 import { startProgram } from "../support/gateway/processes.ts";
@@ -53,7 +53,7 @@ async function told(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
       all.set(`tollgate_${name}${suffix}`, new Set([...scraped, ...own]));
     }
   }
-  const text = await createMetrics(WATCHED).render();
+  const text = await createPrometheusMetrics(WATCHED).render();
   for (const [, name = ""] of text.matchAll(/^((?:process|nodejs)_\w+)/gm)) {
     all.set(name, new Set(scraped));
   }
@@ -170,7 +170,10 @@ describe.skipIf(!isOnPath("promtool"))("promtool", () => {
   });
 
   it("finds nothing to say of the metrics of a gateway", async () => {
-    const metrics = createMetrics({ ...WATCHED, workers: () => ({ serving: 2, restarts: 1 }) });
+    const metrics = createPrometheusMetrics({
+      ...WATCHED,
+      workers: () => ({ serving: 2, restarts: 1 }),
+    });
     metrics.configured({ hash: "aa", environments: [] }, 0);
     assert.equal(await promtool(["check", "metrics"], await metrics.render()), "");
   });

@@ -8,9 +8,9 @@ import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { parse } from "yaml";
 import { isOnPath } from "../../scripts/needs.ts";
-import { type Backend, openBackend } from "../support/gateway/backend.ts";
+import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { startProgram } from "../support/gateway/processes.ts";
-import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { type Authority, openAuthority } from "../support/wire/certificates.ts";
 import { readExample, replaceAll } from "./example-file.ts";
@@ -64,8 +64,8 @@ const PROXIES: readonly Proxy[] = [
 
 type House = {
   readonly authority: Authority;
-  readonly backend: Backend;
-  readonly served: Served;
+  readonly backend: TestUpstream;
+  readonly served: SpawnedGateway;
   readonly port: number;
   close(): Promise<void>;
 };
@@ -77,9 +77,9 @@ async function open(proxy: Proxy): Promise<House> {
   await writeFile(join(folder, "cert.pem"), cert);
   await writeFile(join(folder, "key.pem"), key);
   await writeFile(join(folder, "api.pem"), `${cert}${key}`);
-  const backend = await openBackend();
+  const backend = await startTestUpstream();
   const { trustedProxies } = parse(readExample(`${proxy.name}/tollgate.yaml`));
-  const served = await openServed({ upstreams: [backend.origin], config: { trustedProxies } });
+  const served = await spawnGateway({ upstreams: [backend.origin], config: { trustedProxies } });
   const port = await freePort();
   const admin = Number(new URL(served.adminUrl).port);
   const file = join(folder, proxy.file);

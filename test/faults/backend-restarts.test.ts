@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { describe, it } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { type House, openHouse, type Upstream } from "../support/gateway/house.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway, type TestGateway, type Upstream } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, errorOf, openClient } from "../support/wire/client.ts";
+import { errorOf, openClient, sendRequest } from "../support/wire/client.ts";
 
 /** 100,000 on demand: TOLLGATE_GETS=100000. */
 const GETS = Number(process.env.TOLLGATE_GETS ?? 5_000);
@@ -54,7 +54,7 @@ function every(ms: number, work: () => void): Disposable {
 }
 
 /** So many GETs over `clients` connections; gives the statuses that were not 200. */
-async function getMany(house: House, count: number, clients = 16): Promise<number[]> {
+async function getMany(house: TestGateway, count: number, clients = 16): Promise<number[]> {
   let left = count;
   const others: number[] = [];
   const work = async () => {
@@ -73,7 +73,7 @@ describe("2.2 Reset on a reused socket: a backend that closes idle connections",
   it(`fails none of ${GETS} GETs when it closes all of them every second, or every 20 ms`, async () => {
     for (const everyMs of [1_000, 20]) {
       const backend = await openPlain();
-      await using house = await openHouse({ upstream: backend, keys: KEYS });
+      await using house = await startTestGateway({ upstream: backend, keys: KEYS });
       using _ = every(everyMs, () => {
         for (const socket of backend.idle) socket.destroy();
       });
@@ -84,7 +84,7 @@ describe("2.2 Reset on a reused socket: a backend that closes idle connections",
 
   it(`fails none of ${GETS / 2} GETs when it closes them at random, right after an answer or later`, async () => {
     const backend = await openPlain();
-    await using house = await openHouse({ upstream: backend, keys: KEYS });
+    await using house = await startTestGateway({ upstream: backend, keys: KEYS });
     let turn = 0;
     using _ = every(1, () => {
       for (const socket of backend.idle) {
@@ -100,25 +100,25 @@ describe("2.2 Reset on a reused socket: a backend that closes idle connections",
 
   it("fails a POST that met a dead connection, and never sends it twice", async () => {
     const sockets: Socket[] = [];
-    await using backend = await openBackend((_seen, response, request) => {
+    await using backend = await startTestUpstream((_seen, response, request) => {
       sockets.push(request.socket);
       response.writeHead(200, { "Content-Length": 2 }).end("[]");
     });
-    await using house = await openHouse({ backend, keys: KEYS });
-    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    await using house = await startTestGateway({ backend, keys: KEYS });
+    assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
     backend.answer((_seen, _response, request) => void request.socket.destroy());
-    const posted = await ask(house.port, { key: KEY, method: "POST", body: "{}" });
+    const posted = await sendRequest(house.port, { key: KEY, method: "POST", body: "{}" });
     assert.equal(posted.status, 502);
     assert.equal(backend.seen.length, 2);
     await house.law({ connectionsFailed: true });
   });
 
   it("does not retry a GET that a new connection lost: it did not die of old age", async () => {
-    await using backend = await openBackend((_seen, _response, request) => {
+    await using backend = await startTestUpstream((_seen, _response, request) => {
       request.socket.destroy();
     });
-    await using house = await openHouse({ backend, keys: KEYS });
-    assert.equal((await ask(house.port, { key: KEY })).status, 502);
+    await using house = await startTestGateway({ backend, keys: KEYS });
+    assert.equal((await sendRequest(house.port, { key: KEY })).status, 502);
     assert.equal(backend.seen.length, 1);
     await eventually(() => assert.equal(house.lines[0]?.forwards, 1));
   });
@@ -128,15 +128,15 @@ describe("2.2 Refused: a backend that is away", () => {
   const gone = "http://127.0.0.1:1";
 
   it("costs no request where there is another one, not even a POST: it has seen nothing", async () => {
-    const backend = await openBackend();
-    await using house = await openHouse({
+    const backend = await startTestUpstream();
+    await using house = await startTestGateway({
       backend,
       environment: { upstreams: [gone, backend.origin] },
       keys: KEYS,
     });
     for (let i = 0; i < 12; i++) {
       const wanted = { key: KEY, method: "POST", body: '{"name":"Rex"}' };
-      assert.equal((await ask(house.port, wanted)).status, 200);
+      assert.equal((await sendRequest(house.port, wanted)).status, 200);
     }
     assert.deepEqual(
       backend.seen.map(({ body }) => body.toString()),
@@ -152,14 +152,14 @@ describe("2.2 Refused: a backend that is away", () => {
   });
 
   it("is 502 in less than 50 ms when none is left, every one of them tried, and charged", async (t) => {
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       environment: { upstreams: [gone, "http://127.0.0.1:2"] },
       keys: KEYS,
     });
     const tookMs: number[] = [];
     for (let i = 0; i < 12; i++) {
       const startMs = performance.now();
-      const response = await ask(house.port, { key: KEY });
+      const response = await sendRequest(house.port, { key: KEY });
       tookMs.push(performance.now() - startMs);
       assert.equal(response.status, 502);
       assert.equal(errorOf(response).code, "upstream_unreachable");
@@ -179,7 +179,7 @@ describe("a backend that restarts gracefully", () => {
     const seen: string[] = [];
     let one = await openPlain(0, seen);
     const two = await openPlain(0, seen);
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       upstream: { origin: one.origin, seen, close: async () => {} },
       environment: { upstreams: [one.origin, two.origin] },
       keys: KEYS,

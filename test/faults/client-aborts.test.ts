@@ -1,23 +1,23 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { ACCOUNT, KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, openClient } from "../support/wire/client.ts";
+import { openClient, sendRequest } from "../support/wire/client.ts";
 
 /** 10,000 on demand: TOLLGATE_ABORTS=10000. */
 const ABORTS = Number(process.env.TOLLGATE_ABORTS ?? 1_000);
 const limits = [{ window: "day", limit: 10 ** 6 }] as const;
 let open = 0;
-const backend = await openBackend((_seen, _response, request) => {
+const backend = await startTestUpstream((_seen, _response, request) => {
   open += 1;
   request.socket.once("close", () => {
     open -= 1;
   });
 });
 const keys = { [KEY]: { plan: "enterprise", id: ACCOUNT, limits } };
-const house = await openHouse({ backend, keys });
+const house = await startTestGateway({ backend, keys });
 afterAll(() => house[Symbol.asyncDispose]());
 
 test("2.3 Aborts before the response: a client that goes away before the answer: its request at the backend ends at once, 499", async (t) => {
@@ -59,7 +59,7 @@ test(`2.3 Aborts before the response: ${ABORTS} of them leave no connection to t
   backend.answer((_seen, response) => {
     response.end("{}");
   });
-  assert.equal((await ask(house.port, { key: KEY })).status, 200);
+  assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
   await house.law({ connectionsFailed: true });
   assert.deepEqual(
     house.said.filter(({ level }) => level === "error"),

@@ -1,13 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { type House, type HouseOptions, openHouse } from "../support/gateway/house.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { proxiedRedisOfFile } from "../support/redis/redis-of-file.ts";
+import { useProxiedRedis } from "../support/redis/redis-of-file.ts";
 import { openClient, requestBytes } from "../support/wire/client.ts";
 import { metric, readyWithin } from "./redis-house.ts";
 
-const { proxy } = await proxiedRedisOfFile();
+const { proxy } = await useProxiedRedis();
 
 const API = `openapi: 3.1.0
 info: { title: t, version: 1.0.0 }
@@ -27,9 +31,9 @@ const TARGETS = [
 ] as const;
 
 /** The law over whatever happened to requests that cost from 0 to 7 units: months end in no test. */
-async function openCosts(store: string): Promise<House> {
+async function openCosts(store: string): Promise<TestGateway> {
   let turn = 0;
-  const backend = await openBackend(async (_seen, response, request, whole) => {
+  const backend = await startTestUpstream(async (_seen, response, request, whole) => {
     turn += 1;
     // Every ninth connection breaks before an answer, every seventh in the middle of one.
     if (turn % 9 === 0) return void request.socket.resetAndDestroy();
@@ -41,7 +45,7 @@ async function openCosts(store: string): Promise<House> {
     await whole;
     response.writeHead(turn % 5 === 0 ? 500 : 200).end("[]");
   });
-  const options: HouseOptions = {
+  const options: TestGatewayOptions = {
     backend,
     api: "./api.yaml",
     files: { "api.yaml": API },
@@ -52,11 +56,11 @@ async function openCosts(store: string): Promise<House> {
       bans: { strikes: 5, grace: "5ms", duration: "1h" },
     },
   };
-  return openHouse(options);
+  return startTestGateway(options);
 }
 
 /** Some clients leave before their answer. Resolves when each request has its line. */
-async function load(house: House, keys: readonly string[]): Promise<void> {
+async function load(house: TestGateway, keys: readonly string[]): Promise<void> {
   const before = house.lines.length;
   await Promise.all(
     Array.from({ length: CLIENTS }, async (_, i) => {
@@ -79,21 +83,21 @@ async function load(house: House, keys: readonly string[]): Promise<void> {
   await eventually(async () => assert.equal(await metric(house, IN_FLIGHT), 0));
 }
 
-async function counted(house: House, account: string): Promise<Record<string, number>> {
+async function counted(house: TestGateway, account: string): Promise<Record<string, number>> {
   const usage = (await (await house.admin(`/api/usage/${account}`)).json()) as {
     readonly windows: readonly { readonly window: string; readonly used: number }[];
   };
   return Object.fromEntries(usage.windows.map(({ window, used }) => [window, used]));
 }
 
-async function remembered(house: House, account: string): Promise<number> {
+async function remembered(house: TestGateway, account: string): Promise<number> {
   const response = await house.admin(`/api/history?days=2&account=${account}`);
   const days = (await response.json()) as { readonly units: number }[];
   return days.reduce((sum, { units }) => sum + units, 0);
 }
 
 /** The windows of an operation count its own charges, and those of the account the sum of all. */
-async function lawByOperation(house: House, accounts: readonly string[]): Promise<void> {
+async function lawByOperation(house: TestGateway, accounts: readonly string[]): Promise<void> {
   for (const account of accounts) {
     await eventually(async () => {
       const lines = house.lines.filter((line) => line.account === account);
@@ -106,7 +110,7 @@ async function lawByOperation(house: House, accounts: readonly string[]): Promis
   }
 }
 
-async function playOut(house: House, away: (between: () => Promise<void>) => Promise<void>) {
+async function playOut(house: TestGateway, away: (between: () => Promise<void>) => Promise<void>) {
   const issued = [await house.issue(), await house.issue(), await house.issue()];
   const keys = issued.map(({ key }) => key);
   for (let i = 0; i < 4; i++) await load(house, keys);

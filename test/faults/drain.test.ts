@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, errorOf, openClient, untilRefused } from "../support/wire/client.ts";
+import { errorOf, openClient, sendRequest, untilRefused } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
 
 test("2.4 SIGTERM in flight: drain, announced: /readyz is 503 at once, the listener stays open, answers carry Connection: close", async () => {
-  await using house = await openHouse({ config: { limits: { drainDelay: "300ms", drain: "1s" } } });
+  await using house = await startTestGateway({
+    config: { limits: { drainDelay: "300ms", drain: "1s" } },
+  });
   const { key } = await house.issue();
   await using kept = await openClient(house.port);
   assert.equal((await kept.ask({ key })).status, 200);
@@ -15,17 +17,17 @@ test("2.4 SIGTERM in flight: drain, announced: /readyz is 503 at once, the liste
   assert.equal(ready.status, 503, "/readyz says so at once");
   const checks = (await ready.json()) as { checks: { draining: { ok: boolean } } };
   assert.equal(checks.checks.draining.ok, false);
-  for (const answer of [await ask(house.port, { key }), await kept.ask({ key })]) {
+  for (const answer of [await sendRequest(house.port, { key }), await kept.ask({ key })]) {
     assert.equal(answer.status, 200);
     assert.equal(onlyValue(answer, "Connection"), "close");
   }
   assert.equal(await kept.ended, "closed");
   await stopped;
-  await assert.rejects(ask(house.port, { key }), "no more connections");
+  await assert.rejects(sendRequest(house.port, { key }), "no more connections");
 });
 
 test("2.4 SIGTERM in flight: drain, closed: what runs is served, what comes later on a connection is 503 draining", async () => {
-  await using house = await openHouse({ config: { limits: { drain: "5s" } } });
+  await using house = await startTestGateway({ config: { limits: { drain: "5s" } } });
   const { key } = await house.issue();
   let answerNow = () => {};
   await using kept = await openClient(house.port);
@@ -51,7 +53,7 @@ test("2.4 SIGTERM in flight: drain, closed: what runs is served, what comes late
 });
 
 test("2.4 SIGTERM in flight: at the deadline what still runs is cut", async () => {
-  await using house = await openHouse({ config: { limits: { drain: "200ms" } } });
+  await using house = await startTestGateway({ config: { limits: { drain: "200ms" } } });
   const { key } = await house.issue();
   house.backend.answer(() => {});
   await using client = await openClient(house.port);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { Agent } from "node:http";
 import { describe, it, type TestContext } from "vitest";
-import type { House } from "../support/gateway/house.ts";
+import type { TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { proxiedRedisOfFile } from "../support/redis/redis-of-file.ts";
+import { useProxiedRedis } from "../support/redis/redis-of-file.ts";
 import {
   askTimed,
   changes,
@@ -13,7 +13,7 @@ import {
   type Told,
 } from "./redis-house.ts";
 
-const { proxy } = await proxiedRedisOfFile();
+const { proxy } = await useProxiedRedis();
 
 /** Requests under way at each gateway. */
 const AT_ONCE = 60;
@@ -29,13 +29,13 @@ const TERMS = {
 const agent = new Agent({ keepAlive: true, maxSockets: 512 });
 
 /** Asks all houses in turn, `AT_ONCE` at each, until every account was asked for half as much again. */
-async function askAll(houses: readonly House[], keys: readonly string[]): Promise<Told[]> {
+async function askAll(houses: readonly TestGateway[], keys: readonly string[]): Promise<Told[]> {
   const total = ACCOUNTS * LIMIT * 1.5;
   const told: Told[] = [];
   const askers = houses.length * AT_ONCE;
   const asker = async (first: number) => {
     for (let i = first; i < total; i += askers) {
-      const house = houses[i % houses.length] as House;
+      const house = houses[i % houses.length] as TestGateway;
       told.push(await askTimed(house, keys[i % ACCOUNTS] as string, agent));
     }
   };
@@ -43,7 +43,7 @@ async function askAll(houses: readonly House[], keys: readonly string[]): Promis
   return told;
 }
 
-const commandsOf = (house: House) => metric(house, "tollgate_store_commands_total");
+const commandsOf = (house: TestGateway) => metric(house, "tollgate_store_commands_total");
 const admitted = (told: readonly Told[]) => told.filter(({ status }) => status === 200);
 const medianMs = (told: readonly Told[]) =>
   percentile(
@@ -52,9 +52,9 @@ const medianMs = (told: readonly Told[]) =>
   );
 
 /** A key for each account, once every house accepts it: one unit of each is used for that. */
-async function keysOf(houses: readonly House[]): Promise<readonly string[]> {
+async function keysOf(houses: readonly TestGateway[]): Promise<readonly string[]> {
   const keys: string[] = [];
-  for (let i = 0; i < ACCOUNTS; i++) keys.push((await (houses[0] as House).issue()).key);
+  for (let i = 0; i < ACCOUNTS; i++) keys.push((await (houses[0] as TestGateway).issue()).key);
   for (const house of houses) {
     for (const key of keys) {
       await eventually(async () => assert.equal((await askTimed(house, key, agent)).status, 200));

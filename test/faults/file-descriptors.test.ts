@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { KEY, openServed } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, type Client, openClient } from "../support/wire/client.ts";
+import { type Client, openClient, sendRequest } from "../support/wire/client.ts";
 
 const FILES = 256;
 const CLIENTS = 12;
@@ -21,13 +21,13 @@ async function openCrowd(port: number): Promise<Socket[]> {
 }
 
 test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, those served are served on, new backend connections included, and it recovers within 1 s`, async (t) => {
-  await using backend = await openBackend(async (_seen, response) => {
+  await using backend = await startTestUpstream(async (_seen, response) => {
     // Long enough that each of those who ask at once needs a connection of its own.
     await sleep(20);
     response.end("ok");
   });
   const under = ["sh", "-c", `ulimit -n ${FILES} && exec "$@"`, "sh"];
-  await using served = await openServed({ upstreams: [backend.origin], under });
+  await using served = await spawnGateway({ upstreams: [backend.origin], under });
   const limited = await eventually(
     () => served.said.find(({ msg }) => msg === "connections_limited") ?? assert.fail("not yet"),
   );
@@ -52,7 +52,9 @@ test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, thos
     }
     for (const socket of crowd) socket.destroy();
     const leftMs = performance.now();
-    await eventually(async () => assert.equal((await ask(served.port, { key: KEY })).status, 200));
+    await eventually(async () =>
+      assert.equal((await sendRequest(served.port, { key: KEY })).status, 200),
+    );
     late = performance.now() - leftMs;
     recoveredMs.push(late);
     asked += 1;

@@ -3,11 +3,11 @@ import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { openHouse } from "../support/gateway/house.ts";
-import { ACCOUNT, KEY, openServed } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { ACCOUNT, KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 
 /** No file may grow over 512 bytes: to whoever writes one, the same as a disk that is full. */
 const FULL = ["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh"];
@@ -19,8 +19,8 @@ async function create(adminUrl: string): Promise<Response> {
 }
 
 test("2.4 Disk full: serving goes on, the old files stay whole, no key is half-issued, and it ends", async () => {
-  await using backend = await openBackend();
-  await using served = await openServed({ upstreams: [backend.origin], under: FULL });
+  await using backend = await startTestUpstream();
+  await using served = await spawnGateway({ upstreams: [backend.origin], under: FULL });
   const keysFile = join(served.directory, "keys.json");
   const before = await readFile(keysFile, "utf8");
   const answers: number[] = [];
@@ -28,9 +28,9 @@ test("2.4 Disk full: serving goes on, the old files stay whole, no key is half-i
     const response = await create(served.adminUrl);
     answers.push(response.status);
     const { key } = (await response.json()) as { key?: string };
-    const works = key === undefined ? 401 : (await ask(served.port, { key })).status;
+    const works = key === undefined ? 401 : (await sendRequest(served.port, { key })).status;
     assert.equal(works, response.status === 201 ? 200 : 401);
-    assert.equal((await ask(served.port, { key: KEY })).status, 200, "a good key works on");
+    assert.equal((await sendRequest(served.port, { key: KEY })).status, 200, "a good key works on");
   }
   const refused = answers.filter((status) => status !== 201);
   assert.ok(refused.length >= 3 && refused.every((status) => status >= 500), `${answers}`);
@@ -46,7 +46,7 @@ test("2.4 Disk full: serving goes on, the old files stay whole, no key is half-i
 });
 
 test("2.4 Key file half-written while read: half, empty or gone: the last good keys work on, told, and it heals", async () => {
-  await using house = await openHouse({ keys: { [KEY]: { plan: "pro", id: ACCOUNT } } });
+  await using house = await startTestGateway({ keys: { [KEY]: { plan: "pro", id: ACCOUNT } } });
   const file = join(house.directory, "keys.json");
   const whole = await readFile(file, "utf8");
   const complaints = () => house.said.filter(({ level }) => level === "error" || level === "warn");
@@ -54,9 +54,13 @@ test("2.4 Key file half-written while read: half, empty or gone: the last good k
     const from = complaints().length;
     await writeFile(file, broken);
     await eventually(() => assert.ok(complaints().length > from), { withinMs: 60_000 });
-    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
     const unknown = KEY.replace("Smuggle", "Snuggle");
-    assert.equal((await ask(house.port, { key: unknown })).status, 401, "nor is anything open");
+    assert.equal(
+      (await sendRequest(house.port, { key: unknown })).status,
+      401,
+      "nor is anything open",
+    );
     await writeFile(file, whole);
     await eventually(async () => {
       const { checks } = (await (await house.admin("/readyz")).json()) as {
@@ -72,13 +76,13 @@ test("2.4 Key file half-written while read: half, empty or gone: the last good k
 test("2.4 Key file half-written while read: written in place piece by piece, 20 times, it never refuses a good key, and ends with what was written", async () => {
   const limits = [{ window: "day", limit: 10 ** 6 }] as const;
   const keys = { [KEY]: { plan: "enterprise", id: ACCOUNT, limits } };
-  await using house = await openHouse({ keys });
+  await using house = await startTestGateway({ keys });
   const file = join(house.directory, "keys.json");
   const whole = await readFile(file, "utf8");
   let writing = true;
   const statuses = new Set<number>();
   const asking = (async () => {
-    while (writing) statuses.add((await ask(house.port, { key: KEY })).status);
+    while (writing) statuses.add((await sendRequest(house.port, { key: KEY })).status);
   })();
   const pieces = 5;
   for (let round = 0; round < 20; round++) {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 
 type Fields = { readonly rawHeaders: readonly string[] };
 const isProbe = ({ rawHeaders }: Fields) => rawHeaders.includes("tollgate-health");
@@ -13,12 +13,12 @@ const isProbe = ({ rawHeaders }: Fields) => rawHeaders.includes("tollgate-health
 describe("a health check through a whole gateway", () => {
   it("sends no request to an ill backend, brings it back, and is no request of a client", async () => {
     let ill = true;
-    const sick = await openBackend((seen, response) => {
+    const sick = await startTestUpstream((seen, response) => {
       const status = ill && isProbe(seen) ? 503 : 200;
       response.writeHead(status, { "Content-Type": "application/json" }).end("[]");
     });
-    await using well = await openBackend();
-    await using house = await openHouse({
+    await using well = await startTestUpstream();
+    await using house = await startTestGateway({
       backend: sick,
       environment: {
         upstreams: [sick.origin, well.origin],
@@ -31,12 +31,14 @@ describe("a health check through a whole gateway", () => {
 
     await eventually(async () => assert.equal(await areUp(), false));
     const before = asked();
-    for (let i = 0; i < 6; i++) assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    for (let i = 0; i < 6; i++)
+      assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
     assert.equal(asked(), before);
 
     ill = false;
     await eventually(async () => assert.equal(await areUp(), true));
-    for (let i = 0; i < 6; i++) assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    for (let i = 0; i < 6; i++)
+      assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
     await eventually(() => assert.equal(house.lines.length, 12));
     const forwards = house.lines.reduce((sum, line) => sum + line.forwards, 0);
     const served = asked() + well.seen.filter((one) => !isProbe(one)).length;
@@ -45,16 +47,16 @@ describe("a health check through a whole gateway", () => {
   });
 
   it("is not sent where none is configured", async () => {
-    await using house = await openHouse({ keys: { [KEY]: {} } });
-    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    await using house = await startTestGateway({ keys: { [KEY]: {} } });
+    assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
     await house.law();
     assert.equal(house.backend.seen.length, 1);
     assert.equal(house.backend.connections(), 1);
   });
 
   it("goes on after a reload that changes it, and stops after one that takes it away", async () => {
-    await using backend = await openBackend();
-    await using house = await openHouse({
+    await using backend = await startTestUpstream();
+    await using house = await startTestGateway({
       backend,
       environment: { healthCheck: { path: "/one", every: "100ms" } },
     });

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { lastSeen, lawHolds, openAttacked } from "../attacks/attacked.ts";
-import { openBackend } from "../support/gateway/backend.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
 import { KEY } from "../support/gateway/served.ts";
-import { ask, errorOf, openClient } from "../support/wire/client.ts";
+import { errorOf, openClient, sendRequest } from "../support/wire/client.ts";
 
 /** It takes what the gateway lets through, and what that adds. */
-const backend = await openBackend(undefined, { maxHeaderSize: 65_536 });
+const backend = await startTestUpstream(undefined, { maxHeaderSize: 65_536 });
 const house = await openAttacked({ backend, environment: { api: null } });
 afterAll(() => house[Symbol.asyncDispose]());
 
@@ -17,9 +17,9 @@ const FIELDS = 100;
 test("2.3 Huge headers: a target of 8 KiB passes, one byte more is 414, query or path", async () => {
   for (const start of ["/v1/", "/v1/a?"]) {
     const whole = start.padEnd(URL_BYTES, "b");
-    assert.equal((await ask(house.port, { key: KEY, path: whole })).status, 200);
+    assert.equal((await sendRequest(house.port, { key: KEY, path: whole })).status, 200);
     assert.equal(lastSeen(house).target, whole);
-    const longer = await ask(house.port, { key: KEY, path: `${whole}b` });
+    const longer = await sendRequest(house.port, { key: KEY, path: `${whole}b` });
     assert.equal(errorOf(longer).code, "uri_too_long");
   }
 });
@@ -27,8 +27,8 @@ test("2.3 Huge headers: a target of 8 KiB passes, one byte more is 414, query or
 test("2.3 Huge headers: 100 fields pass, 101 are 431; the two of the request count", async () => {
   const fields = (count: number) =>
     Array.from({ length: count - 2 }, (_, i) => [`X-${i}`, "a"] as const);
-  assert.equal((await ask(house.port, { key: KEY, fields: fields(FIELDS) })).status, 200);
-  const more = await ask(house.port, { key: KEY, fields: fields(FIELDS + 1) });
+  assert.equal((await sendRequest(house.port, { key: KEY, fields: fields(FIELDS) })).status, 200);
+  const more = await sendRequest(house.port, { key: KEY, fields: fields(FIELDS + 1) });
   assert.equal(errorOf(more).code, "headers_too_large");
 });
 
@@ -43,7 +43,7 @@ test("2.3 Huge headers: fields of 16 KiB with their colons and line ends pass, o
     [HEADER_BYTES - rest + 1, 431],
   ] as const) {
     const fields = [["X-A", "a".repeat(length)]] as const;
-    assert.equal((await ask(house.port, { key: KEY, fields })).status, status, `${length}`);
+    assert.equal((await sendRequest(house.port, { key: KEY, fields })).status, status, `${length}`);
   }
 });
 

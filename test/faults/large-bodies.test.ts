@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, errorOf, openClient, requestBytes } from "../support/wire/client.ts";
+import { errorOf, openClient, requestBytes, sendRequest } from "../support/wire/client.ts";
 import { sendRaw } from "../support/wire/raw.ts";
 import { onlyValue, parseResponses, type RawResponse, valuesOf } from "../support/wire/response.ts";
 
@@ -11,7 +11,7 @@ const MAX = 1_048_576;
 const KEPT = 65_536;
 const REJECTS = 1_000;
 
-const house = await openHouse({ config: { unauthenticated: { minute: 1_000_000 } } });
+const house = await startTestGateway({ config: { unauthenticated: { minute: 1_000_000 } } });
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
@@ -31,7 +31,7 @@ async function sentRaw(bytes: string | Uint8Array): Promise<RawResponse> {
 }
 
 test("2.3 Body too large: exactly 1 MiB passes, one byte more is 413 before any of it is sent, and uncharged", async () => {
-  const whole = await ask(house.port, { key, method: "POST", body: "x".repeat(MAX) });
+  const whole = await sendRequest(house.port, { key, method: "POST", body: "x".repeat(MAX) });
   assert.equal(whole.status, 200);
   assert.equal(house.backend.seen.at(-1)?.body.length, MAX);
   const seen = house.backend.seen.length;

@@ -1,29 +1,29 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
 import { samplesOf } from "../admin/scrape.ts";
-import { openBackend } from "../support/gateway/backend.ts";
-import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, openClient, requestBytes } from "../support/wire/client.ts";
+import { openClient, requestBytes, sendRequest } from "../support/wire/client.ts";
 
-async function dropped({ adminUrl }: Served): Promise<number> {
+async function dropped({ adminUrl }: SpawnedGateway): Promise<number> {
   const text = await (await fetch(`${adminUrl}/metrics`)).text();
   return new Map(samplesOf(text)).get("tollgate_log_dropped_total") ?? Number.NaN;
 }
 
 /** The median of twenty requests, one after the other. */
-async function medianMs({ port }: Served): Promise<number> {
+async function medianMs({ port }: SpawnedGateway): Promise<number> {
   const tookMs: number[] = [];
   for (let i = 0; i < 20; i++) {
     const startMs = performance.now();
-    assert.equal((await ask(port, { key: KEY })).status, 200);
+    assert.equal((await sendRequest(port, { key: KEY })).status, 200);
     tookMs.push(performance.now() - startMs);
   }
   return tookMs.sort((a, b) => a - b)[10] ?? Number.NaN;
 }
 
 /** Each line is a little over 2 KiB: 16 connections of 300 fill more than the pipe and 8 MiB. */
-async function fillTheLog({ port }: Served): Promise<number> {
+async function fillTheLog({ port }: SpawnedGateway): Promise<number> {
   const request = requestBytes({ path: `/v1/${"x".repeat(2_040)}` });
   const connection = async () => {
     await using client = await openClient(port);
@@ -39,8 +39,8 @@ async function fillTheLog({ port }: Served): Promise<number> {
 }
 
 test("2.4 Log pipe stuck: a log that nobody reads: 8 MiB wait, the rest is dropped and counted, nobody waits, and it ends", async (t) => {
-  await using backend = await openBackend();
-  await using served = await openServed({ upstreams: [backend.origin] });
+  await using backend = await startTestUpstream();
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
   await medianMs(served);
   const usualMs = await medianMs(served);
   served.running.child.stdout?.pause();
@@ -73,12 +73,14 @@ test("2.4 Log pipe stuck: a log that nobody reads: 8 MiB wait, the rest is dropp
 });
 
 test("2.4 Log pipe closed: a log whose reader went away: it goes on, every line is counted, and it ends with 0", async () => {
-  await using backend = await openBackend();
-  await using served = await openServed({ upstreams: [backend.origin] });
+  await using backend = await startTestUpstream();
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
   served.running.child.stdout?.destroy();
-  for (let i = 0; i < 5; i++) assert.equal((await ask(served.port, { key: KEY })).status, 200);
+  for (let i = 0; i < 5; i++)
+    assert.equal((await sendRequest(served.port, { key: KEY })).status, 200);
   await eventually(async () => assert.ok((await dropped(served)) >= 4));
-  for (let i = 0; i < 5; i++) assert.equal((await ask(served.port, { key: KEY })).status, 200);
+  for (let i = 0; i < 5; i++)
+    assert.equal((await sendRequest(served.port, { key: KEY })).status, 200);
   assert.equal(await served.counted(), 10);
   const { code } = await served.running.stop();
   assert.equal(code, 0);

@@ -3,16 +3,23 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "vitest";
-import { judgeMemory } from "../../src/gateway/node/memory-pressure.ts";
-import { openBackend } from "../support/gateway/backend.ts";
-import { KEY, openServed } from "../support/gateway/served.ts";
+import { memoryPressure } from "../../src/gateway/node/memory-pressure.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, openClient } from "../support/wire/client.ts";
+import { openClient, sendRequest } from "../support/wire/client.ts";
 import { valuesOf } from "../support/wire/response.ts";
 
 test("2.4 Memory pressure: over 80 % of the limit it is short, over 90 % full", () => {
   const shares = [0, 0.8, 0.801, 0.9, 0.901, 2];
-  assert.deepEqual(shares.map(judgeMemory), ["enough", "enough", "short", "short", "full", "full"]);
+  assert.deepEqual(shares.map(memoryPressure), [
+    "enough",
+    "enough",
+    "short",
+    "short",
+    "full",
+    "full",
+  ]);
 });
 
 /** Reads the limit of its group from a file that the test writes, as a share of what is resident. */
@@ -38,11 +45,11 @@ const PRELOAD = `
   }).observe({ entryTypes: ["gc"] });`;
 
 test("2.4 Memory pressure: when it is short what is not in use is given back and connections end with their answer, when it is full no new ones are taken, and it recovers", async (t) => {
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   const directory = await mkdtemp(join(tmpdir(), "tollgate-memory-"));
   t.onTestFinished(() => rm(directory, { recursive: true, force: true }));
   const share = join(directory, "share");
-  await using served = await openServed({
+  await using served = await spawnGateway({
     upstreams: [backend.origin],
     directory,
     run: {
@@ -75,7 +82,7 @@ test("2.4 Memory pressure: when it is short what is not in use is given back and
   await eventually(() => assert.equal(isSaid("memory_full"), 1));
   const times = await collectedMs();
   assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) < 900, "once a minute at most");
-  await assert.rejects(ask(port, { key: KEY }), "a new connection");
+  await assert.rejects(sendRequest(port, { key: KEY }), "a new connection");
   assert.equal((await before.ask({ key: KEY })).status, 200, "one that was there");
 
   await writeFile(share, "0.5");

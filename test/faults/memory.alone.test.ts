@@ -5,10 +5,10 @@ import { connect, type Socket } from "node:net";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, openClient, requestBytes } from "../support/wire/client.ts";
+import { openClient, requestBytes, sendRequest } from "../support/wire/client.ts";
 
 const MB = 1_000_000;
 /** `TOLLGATE_STREAM_MB=1000` for 1 GB. */
@@ -22,13 +22,13 @@ function* bytesOf(length: number): Generator<Buffer> {
   }
 }
 
-function rssBytes({ running }: Served): number {
+function rssBytes({ running }: SpawnedGateway): number {
   const status = readFileSync(`/proc/${running.pid}/status`, "utf8");
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
 }
 
 /** By how much the memory of the gateway grew while something was under way, at most. */
-async function growthDuring(served: Served, work: () => Promise<unknown>): Promise<number> {
+async function growthDuring(served: SpawnedGateway, work: () => Promise<unknown>): Promise<number> {
   const before = rssBytes(served);
   let most = before;
   const timer = setInterval(() => {
@@ -41,7 +41,7 @@ async function growthDuring(served: Served, work: () => Promise<unknown>): Promi
 
 /** The backend answers `?down=N` with N bytes, and says how many bytes any body had. */
 function openPipes() {
-  return openBackend(async (seen, response, incoming) => {
+  return startTestUpstream(async (seen, response, incoming) => {
     const down = Number(/down=(\d+)/.exec(seen.target)?.[1] ?? 0);
     // The recorder keeps the bodies that it sees: these are only counted.
     incoming.removeAllListeners("data");
@@ -52,7 +52,7 @@ function openPipes() {
   });
 }
 
-async function transfer({ port }: Served, up: number, down: number) {
+async function transfer({ port }: SpawnedGateway, up: number, down: number) {
   const headers = { Authorization: `Bearer ${KEY}`, "Content-Length": String(up) };
   const outgoing = request({ port, method: "POST", path: `/v1/pipe?down=${down}`, headers });
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
@@ -71,7 +71,7 @@ const LIMITS = { bodyBytes: "2GiB", requestTimeout: "10m" };
 
 test(`2.2 1 GB body: ${STREAM_BYTES / MB} MB each way grow the gateway by at most 20 MB`, async (t) => {
   await using backend = await openPipes();
-  await using served = await openServed({
+  await using served = await spawnGateway({
     upstreams: [backend.origin],
     api: null,
     limits: LIMITS,
@@ -98,7 +98,7 @@ test(`2.2 1 GB body: ${STREAM_BYTES / MB} MB each way grow the gateway by at mos
 });
 
 /** Takes 1 MB/s of a response of 1 GB for a while, then goes away. */
-async function readSlowly({ port }: Served): Promise<void> {
+async function readSlowly({ port }: SpawnedGateway): Promise<void> {
   const socket = await openSocket(port);
   socket.write(requestBytes({ key: KEY, method: "POST", path: `/v1/pipe?down=${1_000 * MB}` }));
   const startMs = performance.now();
@@ -116,9 +116,9 @@ async function readSlowly({ port }: Served): Promise<void> {
 }
 
 test("2.3 10,000 idle connections cost at most 15 kB each, and p99 is the same to a tenth", async (t) => {
-  await using backend = await openBackend();
-  await using served = await openServed({ upstreams: [backend.origin] });
-  assert.equal((await ask(served.port, { key: KEY })).status, 200);
+  await using backend = await startTestUpstream();
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
+  assert.equal((await sendRequest(served.port, { key: KEY })).status, 200);
   const COUNT = 10_000;
   const sockets: Socket[] = [];
   await p99Ms(served);
@@ -156,7 +156,7 @@ test("2.3 10,000 idle connections cost at most 15 kB each, and p99 is the same t
 });
 
 /** The p99 of 300 requests one after the other, over one connection. */
-async function p99Ms({ port }: Served): Promise<number> {
+async function p99Ms({ port }: SpawnedGateway): Promise<number> {
   await using client = await openClient(port);
   const tookMs: number[] = [];
   for (let i = 0; i < 300; i++) {
@@ -173,7 +173,7 @@ async function p99Ms({ port }: Served): Promise<number> {
  */
 test("2.3 Slow reader: 1,000 of 10 MB hold at most 200 MB, and are cut after idleTimeout", async (t) => {
   await using backend = await openPipes();
-  await using served = await openServed({
+  await using served = await spawnGateway({
     upstreams: [backend.origin],
     api: null,
     limits: { idleTimeout: "2s" },

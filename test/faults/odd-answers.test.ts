@@ -2,10 +2,14 @@ import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
-import { type ByteBackend, openBackend, openByteBackend } from "../support/gateway/backend.ts";
-import { openHouse } from "../support/gateway/house.ts";
+import {
+  type ByteUpstream,
+  startByteUpstream,
+  startTestUpstream,
+} from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, errorOf, openClient, requestBytes } from "../support/wire/client.ts";
+import { errorOf, openClient, requestBytes, sendRequest } from "../support/wire/client.ts";
 import { type RawResponse, valuesOf } from "../support/wire/response.ts";
 
 const GOOD = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
@@ -13,18 +17,18 @@ const EVIL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
 
 /** A gateway in front of a backend of bytes: `serve` answers the first request of each connection. */
 async function openOdd(serve: (socket: Socket) => void, limits: object = {}) {
-  const backend: ByteBackend = await openByteBackend(serve);
+  const backend: ByteUpstream = await startByteUpstream(serve);
   const upstream = { origin: backend.origin, seen: backend.received, close: backend.close };
-  const house = await openHouse({ upstream, environment: { api: null, limits } });
+  const house = await startTestGateway({ upstream, environment: { api: null, limits } });
   return { house, backend, key: (await house.issue({ plan: "business" })).key };
 }
 
 for (const status of [413, 401]) {
   test(`2.2 Early response: a ${status} ahead of the body is passed on while the upload goes on, and neither connection is used again`, async () => {
-    const backend = await openBackend((_seen, response) => {
+    const backend = await startTestUpstream((_seen, response) => {
       response.writeHead(status, { "Content-Length": "5" }).end("large");
     });
-    await using house = await openHouse({ backend, environment: { api: null } });
+    await using house = await startTestGateway({ backend, environment: { api: null } });
     const { key } = await house.issue();
     await using client = await openClient(house.port);
     client.write(requestBytes({ key, method: "POST", fields: [["Content-Length", "100000"]] }));
@@ -33,7 +37,7 @@ for (const status of [413, 401]) {
     assert.deepEqual([answer.status, answer.body.toString()], [status, "large"]);
     assert.equal(valuesOf(answer, "Connection").join(), "close");
     await client.ended;
-    await ask(house.port, { key });
+    await sendRequest(house.port, { key });
     assert.notEqual(backend.seen[0]?.connection, backend.seen[1]?.connection);
     assert.equal(backend.seen[0]?.complete, false);
     await house.law();
@@ -41,10 +45,10 @@ for (const status of [413, 401]) {
 }
 
 test("2.2 Early response: where the request was fully sent, the connection is used again, body unread or not", async () => {
-  const backend = await openBackend((_seen, response) => {
+  const backend = await startTestUpstream((_seen, response) => {
     response.writeHead(413, { "Content-Length": "5" }).end("large");
   });
-  await using house = await openHouse({ backend, environment: { api: null } });
+  await using house = await startTestGateway({ backend, environment: { api: null } });
   const { key } = await house.issue();
   await using client = await openClient(house.port);
   for (let i = 0; i < 5; i++) {
@@ -82,7 +86,7 @@ for (const status of [100, 101]) {
       socket.write(`HTTP/1.1 ${status} Odd\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n${GOOD}`);
     });
     await using _closed = house;
-    const answer = await ask(house.port, { key });
+    const answer = await sendRequest(house.port, { key });
     assert.deepEqual([answer.status, errorOf(answer).code], [502, "upstream_invalid"]);
     await house.law();
   });
@@ -93,7 +97,7 @@ test("a head with a body that is wrong from its first byte is 502, and not a con
     socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n");
   });
   await using _closed = house;
-  const answer = await ask(house.port, { key });
+  const answer = await sendRequest(house.port, { key });
   assert.deepEqual([answer.status, errorOf(answer).code], [502, "upstream_invalid"]);
   const [line] = house.lines;
   assert.deepEqual([line?.status, line?.source, line?.forwards], [502, "gateway", 1]);
@@ -106,7 +110,7 @@ test("2.2 101 without an upgrade, 1xx flood: of 5,000 interim answers 8 pass, an
     socket.write(`${hint.repeat(2_500)}${"HTTP/1.1 102 Odd\r\n\r\n".repeat(2_500)}${GOOD}`);
   });
   await using _closed = house;
-  const answer = await ask(house.port, { key });
+  const answer = await sendRequest(house.port, { key });
   assert.deepEqual([answer.status, answer.body.toString()], [200, "good"]);
   assert.equal(answer.interim.length, 8);
   await house.law();
@@ -124,7 +128,7 @@ test("2.2 101 without an upgrade, 1xx flood: one without an end is 504 at respon
     { responseTimeout: "500ms" },
   );
   await using _closed = house;
-  const answer = await ask(house.port, { key });
+  const answer = await sendRequest(house.port, { key });
   assert.deepEqual([answer.status, errorOf(answer).code], [504, "upstream_timeout"]);
   await eventually(() => backend.received[0]?.socket.destroyed === true);
   flooding = false;

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { openClient, rateOf, requestBytes } from "../support/wire/client.ts";
+import { openClient, rateLimitFieldsOf, requestBytes } from "../support/wire/client.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
 const AHEAD_BYTES_MAX = 65_536;
 
 test("2.3 Pipelining: 100 requests of a Free key are 60 x 200, then 40 x 429, in order, one at a time at the backend", async () => {
-  await using house = await openHouse({ now: () => NOON });
+  await using house = await startTestGateway({ now: () => NOON });
   let [pending, most] = [0, 0];
   house.backend.answer((seen, response) => {
     pending += 1;
@@ -36,7 +36,7 @@ test("2.3 Pipelining: 100 requests of a Free key are 60 x 200, then 40 x 429, in
     Array.from({ length: 60 }, (_, n) => `/v1/pets?n=${n}`),
   );
   assert.deepEqual(
-    answers.slice(0, 60).map((answer) => rateOf(answer).remaining),
+    answers.slice(0, 60).map((answer) => rateLimitFieldsOf(answer).remaining),
     Array.from({ length: 60 }, (_, n) => 59 - n),
   );
   await house.law();
@@ -59,7 +59,7 @@ async function heldBytes(from: number, to: number): Promise<number> {
 }
 
 test("2.3 Pipelining: while one is unanswered, at most 128 KiB of those behind it are read", async (t) => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   house.backend.answer(() => undefined);
   const { key } = await house.issue({ plan: "business" });
   await using client = await openClient(house.port);
@@ -93,7 +93,7 @@ test("2.3 Pipelining: while one is unanswered, at most 128 KiB of those behind i
 });
 
 test("2.3 Pipelining: 2,000 requests that are held back are all answered, in order", async () => {
-  await using house = await openHouse({ config: { plans: { free: { day: 10_000 } } } });
+  await using house = await startTestGateway({ config: { plans: { free: { day: 10_000 } } } });
   house.backend.answer((seen, response) => void response.end(seen.target));
   const { key } = await house.issue();
   await using client = await openClient(house.port);

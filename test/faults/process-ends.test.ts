@@ -4,11 +4,11 @@ import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { KEY, openServed } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 
 /** A gateway that runs `code` first. */
 function preload(code: string) {
@@ -20,12 +20,12 @@ for (const [second, status] of [
   ["SIGINT", 130],
 ] as const) {
   test(`2.4 Second SIGTERM / SIGINT: ${second} ends it at once, with ${status}`, async () => {
-    await using backend = await openBackend(() => {});
-    await using served = await openServed({
+    await using backend = await startTestUpstream(() => {});
+    await using served = await spawnGateway({
       upstreams: [backend.origin],
       limits: { drain: "60s" },
     });
-    const asked = ask(served.port, { key: KEY }).catch(() => "cut");
+    const asked = sendRequest(served.port, { key: KEY }).catch(() => "cut");
     await eventually(() => assert.equal(backend.seen.length, 1));
     served.running.child.kill("SIGTERM");
     // The same signal twice within a moment is one that came twice.
@@ -50,14 +50,14 @@ for (const workers of [1, 2]) {
   test(`2.4 SIGTERM in flight: what the deadline cuts has its line and its charge, in ${workers} of them`, async (t) => {
     const redis = await startRedis();
     t.onTestFinished(() => redis.close());
-    await using backend = await openBackend(() => {});
-    await using served = await openServed({
+    await using backend = await startTestUpstream(() => {});
+    await using served = await spawnGateway({
       upstreams: [backend.origin],
       limits: { drain: "300ms" },
       config: { store: `redis://127.0.0.1:${redis.port}`, workers },
     });
     const asked = Array.from({ length: 6 }, () => {
-      return ask(served.port, { key: KEY }).catch(() => "cut");
+      return sendRequest(served.port, { key: KEY }).catch(() => "cut");
     });
     await eventually(() => assert.equal(backend.seen.length, 6));
     served.running.child.kill("SIGTERM");
@@ -72,13 +72,13 @@ for (const workers of [1, 2]) {
 
 for (const fault of ["throw new Error('induced')", "Promise.reject(new Error('induced'))"]) {
   test(`2.4 uncaughtException: ${fault} is logged, what is under way ends, and it exits with 1`, async () => {
-    await using backend = await openBackend(async (_seen, response) => {
+    await using backend = await startTestUpstream(async (_seen, response) => {
       await eventually(() => served.said.some(({ level }) => level === "error"));
       response.end("late");
     });
     const env = preload(`process.on("SIGUSR2", () => { ${fault} })`);
-    await using served = await openServed({ upstreams: [backend.origin], run: { env } });
-    const asked = ask(served.port, { key: KEY });
+    await using served = await spawnGateway({ upstreams: [backend.origin], run: { env } });
+    const asked = sendRequest(served.port, { key: KEY });
     await eventually(() => assert.equal(backend.seen.length, 1));
     served.running.child.kill("SIGUSR2");
     assert.equal((await asked).body.toString(), "late");
@@ -93,9 +93,9 @@ for (const fault of ["throw new Error('induced')", "Promise.reject(new Error('in
 }
 
 test("2.4 Hang at exit: with a log on a disk that never answers it is gone 2 s after its drain, by SIGKILL", async (t) => {
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   // Only to learn where everything is: the one that hangs writes to a file.
-  await using served = await openServed({ upstreams: [backend.origin] });
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
   await served.running.stop();
   const stuck = `
     import fs from "node:fs";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { eventually } from "../support/poll.ts";
-import { proxiedRedisOfFile } from "../support/redis/redis-of-file.ts";
+import { useProxiedRedis } from "../support/redis/redis-of-file.ts";
 import {
   askTimed,
   changes,
@@ -14,7 +14,7 @@ import {
   readyWithin,
 } from "./redis-house.ts";
 
-const { server, redis, proxy } = await proxiedRedisOfFile();
+const { server, redis, proxy } = await useProxiedRedis();
 
 const LOCAL = 'tollgate_store_unavailable_decisions_total{mode="local"}';
 

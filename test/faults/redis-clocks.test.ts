@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { redisOfFile } from "../support/redis/redis-of-file.ts";
+import { useRedis } from "../support/redis/redis-of-file.ts";
 import {
   askTimed,
   changes,
@@ -16,7 +16,7 @@ import {
   type Told,
 } from "./redis-house.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 const LOCAL = 'tollgate_store_unavailable_decisions_total{mode="local"}';
 

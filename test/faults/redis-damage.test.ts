@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it, vi } from "vitest";
 import { watchEviction } from "../../src/stores/redis/warnings.ts";
-import type { House } from "../support/gateway/house.ts";
+import type { TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
-import { redisOfFile } from "../support/redis/redis-of-file.ts";
+import { useRedis } from "../support/redis/redis-of-file.ts";
 import {
   askTimed,
   changes,
@@ -21,7 +21,7 @@ afterEach(async () => {
   await redis.config("SET", "maxmemory-policy", "noeviction");
   await redis.replicaof("NO", "ONE");
 });
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 const PER_SECOND_AND_DAY = { free: { second: 1_000, day: 60 }, enterprise: "custom" };
 const UNSAFE = "tollgate_store_unsafe_policy";
@@ -37,7 +37,7 @@ async function connectionsSoFar(): Promise<number> {
 }
 
 /** Asks until the gateway has noticed; every answer meanwhile must be an admission. */
-async function notices(house: House, key: string): Promise<number> {
+async function notices(house: TestGateway, key: string): Promise<number> {
   let asked = 0;
   await eventually(async () => {
     asked += 1;

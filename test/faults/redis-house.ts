@@ -2,7 +2,11 @@ import assert from "node:assert/strict";
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { samplesOf } from "../admin/scrape.ts";
-import { type House, type HouseOptions, openHouse } from "../support/gateway/house.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 
 /**
@@ -11,9 +15,9 @@ import { eventually } from "../support/poll.ts";
  */
 export function openRedisHouse(
   { port }: { readonly port: number },
-  { config, ...options }: HouseOptions = {},
-): Promise<House> {
-  return openHouse({
+  { config, ...options }: TestGatewayOptions = {},
+): Promise<TestGateway> {
+  return startTestGateway({
     ...options,
     config: {
       store: `redis://127.0.0.1:${port}`,
@@ -26,8 +30,8 @@ export function openRedisHouse(
 /** One whose store goes away: it waits for it as short as the product does by default. */
 export function openHouseBehind(
   proxy: { readonly port: number },
-  { config, ...options }: HouseOptions = {},
-): Promise<House> {
+  { config, ...options }: TestGatewayOptions = {},
+): Promise<TestGateway> {
   return openRedisHouse(proxy, { ...options, config: { storeTimeout: "50ms", ...config } });
 }
 
@@ -43,7 +47,11 @@ export type Told = {
 };
 
 /** One request with a key, over a connection that is kept; what it was told, and how fast. */
-export function askTimed({ url }: Pick<House, "url">, key: string, agent?: Agent): Promise<Told> {
+export function askTimed(
+  { url }: Pick<TestGateway, "url">,
+  key: string,
+  agent?: Agent,
+): Promise<Told> {
   const atMs = performance.now();
   const headers = { Authorization: `Bearer ${key}` };
   return new Promise((resolve, reject) => {
@@ -73,7 +81,7 @@ export function askTimed({ url }: Pick<House, "url">, key: string, agent?: Agent
 export type Load = { readonly told: Told[]; stop(): Promise<Told[]> };
 
 /** So many requests a second, whether or not earlier ones were answered, until it is stopped. */
-export function startLoad(house: House, keys: readonly string[], perSecond: number): Load {
+export function startLoad(house: TestGateway, keys: readonly string[], perSecond: number): Load {
   const agent = new Agent({ keepAlive: true, maxSockets: 256 });
   const told: Told[] = [];
   const asked: Promise<unknown>[] = [];
@@ -109,28 +117,28 @@ export function startLoad(house: House, keys: readonly string[], perSecond: numb
 }
 
 /** The lines of the log about the store going and coming, in order. */
-export function changes({ said }: Pick<House, "said">): string[] {
+export function changes({ said }: Pick<TestGateway, "said">): string[] {
   return said.map(({ kind }) => String(kind)).filter((each) => /^store_(away|back)$/.test(each));
 }
 
-export async function isReady(house: House): Promise<{ status: number; store: string }> {
+export async function isReady(house: TestGateway): Promise<{ status: number; store: string }> {
   const response = await house.admin("/readyz");
   const { checks } = (await response.json()) as { checks: { store: { why?: string } } };
   return { status: response.status, store: checks.store.why ?? "ok" };
 }
 
-export async function readyWithin(house: House, withinMs: number): Promise<void> {
+export async function readyWithin(house: TestGateway, withinMs: number): Promise<void> {
   await eventually(async () => assert.equal((await isReady(house)).status, 200), { withinMs });
 }
 
 /** A metric as it is told now; NaN where it is not. */
-export async function metric(house: House, name: string): Promise<number> {
+export async function metric(house: TestGateway, name: string): Promise<number> {
   const text = await (await house.admin("/metrics")).text();
   return new Map(samplesOf(text)).get(name) ?? Number.NaN;
 }
 
 /** Units of the day that the store has counted for an account. */
-export async function dayUsed(house: House, account: string): Promise<number> {
+export async function dayUsed(house: TestGateway, account: string): Promise<number> {
   const response = await eventually(async () => {
     const asked = await house.admin(`/api/usage/${account}`);
     assert.equal(asked.status, 200, "the store answers a look within its 50 ms");

@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
 import { samplesOf } from "../admin/scrape.ts";
-import { openBackend } from "../support/gateway/backend.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startLoad } from "../support/gateway/load.ts";
-import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
 import { openTcpProxy } from "../support/wire/tcp-proxy.ts";
@@ -15,13 +15,13 @@ const PARTED_MS = Number(process.env.TOLLGATE_PARTITION_S ?? 2) * 1_000;
 const PER_SECOND = 1_000;
 const MEBIBYTE = 1_048_576;
 
-function rssMiB({ running }: Served): number {
+function rssMiB({ running }: SpawnedGateway): number {
   const status = readFileSync(`/proc/${running.pid}/status`, "utf8");
   return (Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) * 1_024) / MEBIBYTE;
 }
 
 /** The least seen in a while: what is above it is garbage that was not collected yet. */
-async function leastMiB(served: Served, forMs: number): Promise<number> {
+async function leastMiB(served: SpawnedGateway, forMs: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (const endMs = performance.now() + forMs; performance.now() < endMs; await sleep(20)) {
     least = Math.min(least, rssMiB(served));
@@ -36,10 +36,10 @@ test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without
     await proxy.close();
     await server.close();
   });
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   // A small heap is full soon, and then flat: else it would grow for as long as it may.
   const env = { NODE_OPTIONS: "--max-old-space-size=48 --max-semi-space-size=2" };
-  await using served = await openServed({
+  await using served = await spawnGateway({
     upstreams: [backend.origin],
     config: { store: `redis://127.0.0.1:${proxy.port}`, storeTimeout: "50ms" },
     run: { env },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { it } from "vitest";
-import type { House } from "../support/gateway/house.ts";
+import type { TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
@@ -9,7 +9,7 @@ import { askTimed, changes, dayUsed, metric, openHouseBehind, readyWithin } from
 
 /** Takes the store away for as long as it needs to be noticed, with something owed to it. */
 async function away(
-  house: House,
+  house: TestGateway,
   proxy: TcpProxy,
   key: string,
   meanwhile: () => Promise<unknown>,

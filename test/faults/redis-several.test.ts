@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { House } from "../support/gateway/house.ts";
+import type { TestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { proxiedRedisOfFile } from "../support/redis/redis-of-file.ts";
+import { useProxiedRedis } from "../support/redis/redis-of-file.ts";
 import {
   askTimed,
   dayUsed,
@@ -16,11 +16,11 @@ import {
 const LIMIT = 60;
 const GATEWAYS = 3;
 
-const { server, redis, proxy } = await proxiedRedisOfFile();
+const { server, redis, proxy } = await useProxiedRedis();
 
 /** Gateways of one store and one account, each of which knows by heartbeat that there are three. */
 async function openThree() {
-  const houses: House[] = [];
+  const houses: TestGateway[] = [];
   for (let i = 0; i < GATEWAYS; i++) {
     houses.push(await openHouseBehind(proxy, { keys: { [KEY]: { id: "shared" } } }));
   }
@@ -50,7 +50,7 @@ async function openThree() {
 }
 
 /** How many of more than all are admitted, and what the first answer said of the limit. */
-async function drain(house: House): Promise<{ admitted: number; limit: number }> {
+async function drain(house: TestGateway): Promise<{ admitted: number; limit: number }> {
   let [admitted, limit] = [0, 0];
   for (let i = 0; i <= LIMIT; i++) {
     const told = await askTimed(house, KEY);
@@ -67,7 +67,7 @@ describe("2.1 Comes back: three gateways while Redis is away", () => {
     const { houses } = three;
     const known = [0, 0, 0];
     for (let i = 0; i < 30; i++) {
-      const told = await askTimed(houses[i % GATEWAYS] as House, KEY);
+      const told = await askTimed(houses[i % GATEWAYS] as TestGateway, KEY);
       known[i % GATEWAYS] = LIMIT - told.remaining;
     }
     await three.cut();
@@ -86,7 +86,7 @@ describe("2.1 Comes back: three gateways while Redis is away", () => {
     assert.ok(all >= LIMIT && all <= LIMIT + GATEWAYS - 1, `${all}`);
     await three.heal();
     const [first] = houses;
-    await eventually(async () => assert.equal(await dayUsed(first as House, "shared"), all));
+    await eventually(async () => assert.equal(await dayUsed(first as TestGateway, "shared"), all));
     for (const house of houses) assert.equal((await drain(house)).admitted, 0);
   });
 
@@ -103,6 +103,6 @@ describe("2.1 Comes back: three gateways while Redis is away", () => {
     assert.ok(all <= 2 * LIMIT + GATEWAYS - 1, `${all}`);
     await three.heal();
     const [first] = three.houses;
-    await eventually(async () => assert.equal(await dayUsed(first as House, "shared"), all));
+    await eventually(async () => assert.equal(await dayUsed(first as TestGateway, "shared"), all));
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TestContext } from "vitest";
-import type { House } from "../support/gateway/house.ts";
+import type { TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import type { TcpProxy } from "../support/wire/tcp-proxy.ts";
 import {
@@ -23,7 +23,10 @@ const BACK_MS = 1_500;
 export const PER_SECOND = 1_000;
 
 /** A thousand requests a second, or what this machine can do now beside its other work. */
-async function bearableLoad(house: House, key: string): Promise<Load & { perSecond: number }> {
+async function bearableLoad(
+  house: TestGateway,
+  key: string,
+): Promise<Load & { perSecond: number }> {
   for (let perSecond = PER_SECOND; ; perSecond /= 2) {
     const load = startLoad(house, [key], perSecond);
     await sleep(600);
@@ -39,7 +42,7 @@ async function bearableLoad(house: House, key: string): Promise<Load & { perSeco
 type Phases = { readonly before: Told[]; readonly during: Told[]; readonly after: Told[] };
 
 export type Run = Phases & {
-  readonly house: House;
+  readonly house: TestGateway;
   /** From the first answer of Redis to the line that says so. */
   readonly backMs: number;
   /** Units that the store counted, and those that the log says were charged. */

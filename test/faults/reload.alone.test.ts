@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { test } from "vitest";
 import { samplesOf } from "../admin/scrape.ts";
-import { openBackend } from "../support/gateway/backend.ts";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { startLoad } from "../support/gateway/load.ts";
-import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 
 /** 1,000 on demand: TOLLGATE_RELOADS=1000. */
@@ -14,15 +14,15 @@ const MEBIBYTE = 1024 ** 2;
 /** Half a file, as an editor leaves it; a value that cannot be. */
 const MISTAKES = ["plans: {", "plans: { free: 0 }\n"];
 
-async function metrics({ adminUrl }: Served): Promise<Map<string, number>> {
+async function metrics({ adminUrl }: SpawnedGateway): Promise<Map<string, number>> {
   return new Map(samplesOf(await (await fetch(`${adminUrl}/metrics`)).text()));
 }
 
 test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at 500 rps: no failed request, counts unchanged, memory flat`, async (t) => {
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   // A small heap is full soon, and then flat: else it would grow for as long as it may.
   const env = { NODE_OPTIONS: "--max-old-space-size=48 --max-semi-space-size=2" };
-  await using served = await openServed({ upstreams: [backend.origin], run: { env } });
+  await using served = await spawnGateway({ upstreams: [backend.origin], run: { env } });
   const load = startLoad(`${served.url}/v1/pets`, KEY, 500);
   const resident: number[] = [];
   const startMs = performance.now();
@@ -68,7 +68,7 @@ test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at
 });
 
 test("2.4 SIGHUP with a bad config: over 1 MiB it is refused unread, up to that it is read", async () => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   const { key } = await house.issue();
   const text = await readFile(house.file, "utf8");
   for (const [bytes, ok] of [
@@ -84,7 +84,7 @@ test("2.4 SIGHUP with a bad config: over 1 MiB it is refused unread, up to that 
 });
 
 test("2.4 SIGHUP with a changed plan: it keeps its counts: Remaining is max(0, new limit - used) from the next request on", async () => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   const { key } = await house.issue();
   const remaining = async () => Number((await house.ask(key)).headers.get("x-ratelimit-remaining"));
   const limit = async (day: number) => {

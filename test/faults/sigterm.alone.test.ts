@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { askOnce, type Went } from "../support/gateway/load.ts";
-import { KEY, openServed } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { askOnce, type RequestOutcome } from "../support/gateway/load.ts";
+import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 
 const TIMES = 20;
@@ -22,7 +22,7 @@ type Run = { readonly whole: number; readonly late: number; readonly refused: nu
 
 /** Clients that ask without a pause, and again where there was no answer, until nobody listens. */
 async function stopUnderLoad(number: number): Promise<Run> {
-  await using backend = await openBackend(async (_seen, response, _request, whole) => {
+  await using backend = await startTestUpstream(async (_seen, response, _request, whole) => {
     await whole;
     await sleep(number % 3 === 0 ? 30 : 0);
     response.writeHead(200, { "Content-Type": "text/plain" });
@@ -30,9 +30,9 @@ async function stopUnderLoad(number: number): Promise<Run> {
     setTimeout(() => response.end("last"), 2);
   });
   const run = { env: { NODE_COMPILE_CACHE: compiled } };
-  await using served = await openServed({ upstreams: [backend.origin], run });
+  await using served = await spawnGateway({ upstreams: [backend.origin], run });
   const agent = new Agent({ keepAlive: true });
-  const went: Went[] = [];
+  const went: RequestOutcome[] = [];
   const client = async () => {
     for (let refused = 0; refused < 2; ) {
       const one = await askOnce(`${served.url}/v1/pets`, KEY, agent);
@@ -76,8 +76,8 @@ test(`2.4 SIGTERM in flight: under load, ${TIMES} times: nothing that was accept
 });
 
 test("2.4 SIGTERM in flight: a request longer than the drain is cut off, and the process ends all the same", async () => {
-  await using backend = await openBackend(() => {});
-  await using served = await openServed({
+  await using backend = await startTestUpstream(() => {});
+  await using served = await spawnGateway({
     upstreams: [backend.origin],
     limits: { drain: "500ms" },
   });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, it, test } from "vitest";
-import { openByteBackend } from "../support/gateway/backend.ts";
-import { openHouse } from "../support/gateway/house.ts";
-import { inTime } from "../support/in-time.ts";
+import { startByteUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { expectDuration } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { errorOf, openClient, requestBytes } from "../support/wire/client.ts";
 
@@ -11,7 +11,7 @@ import { errorOf, openClient, requestBytes } from "../support/wire/client.ts";
 const LIMITS = { idleTimeout: "800ms", responseTimeout: "1500ms" };
 const SWEEP_MS = 200;
 
-const house = await openHouse({ environment: { api: null, limits: LIMITS } });
+const house = await startTestGateway({ environment: { api: null, limits: LIMITS } });
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 house.backend.answer(async (seen, response) => {
@@ -36,7 +36,7 @@ const connectionOf = (path: string) =>
 describe.concurrent("A backend that is slow", () => {
   it("2.2 Hangs before headers: 504 at responseTimeout + 10 %, and its connection is not used again", async (t) => {
     await using client = await openClient(house.port);
-    await inTime(t, { wantedMs: 1_500, lateMs: 150 }, async () => {
+    await expectDuration(t, { wantedMs: 1_500, lateMs: 150 }, async () => {
       const answer = await client.ask({ key, path: "/v1/silent" });
       assert.deepEqual([answer.status, errorOf(answer).code], [504, "upstream_timeout"]);
     });
@@ -56,7 +56,7 @@ describe.concurrent("A backend that is slow", () => {
   });
 
   it("2.2 Slow trickle: a response that stalls for idleTimeout is cut off, and the log says how far it came", async (t) => {
-    await inTime(t, { wantedMs: 800, lateMs: SWEEP_MS }, async () => {
+    await expectDuration(t, { wantedMs: 800, lateMs: SWEEP_MS }, async () => {
       await using client = await openClient(house.port);
       await assert.rejects(client.ask({ key, path: "/v1/stall" }), /closed/);
     });
@@ -72,13 +72,13 @@ for (const [framing, told] of [
 ] as const) {
   test(`2.2 Resets mid-body (${framing}): the client's connection ends within 100 ms, without a clean end, and the log says how far it came`, async (t) => {
     let reset: () => void = () => undefined;
-    const backend = await openByteBackend((socket) => {
+    const backend = await startByteUpstream((socket) => {
       const body = framing.endsWith("chunked") ? "3\r\nabc\r\n" : "abc";
       socket.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n${body}`);
       reset = () => socket.resetAndDestroy();
     });
     const upstream = { origin: backend.origin, seen: [], close: backend.close };
-    await using own = await openHouse({ upstream, environment: { api: null } });
+    await using own = await startTestGateway({ upstream, environment: { api: null } });
     const { key: ownKey } = await own.issue();
     const tookMs: number[] = [];
     for (let i = 0; i < 5; i++) {

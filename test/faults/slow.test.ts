@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, describe, it, test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
-import { inTime } from "../support/in-time.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { expectDuration } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { errorOf, openClient, requestBytes } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
@@ -13,7 +13,7 @@ const LOOK_MS = 1_000;
 /** The sweep looks at everything else ten times a second. */
 const SWEEP_MS = 200;
 
-const house = await openHouse({ environment: { api: null, limits: LIMITS } });
+const house = await startTestGateway({ environment: { api: null, limits: LIMITS } });
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 house.backend.answer(async (seen, response, _request, whole) => {
@@ -25,7 +25,7 @@ const uploads = () => house.backend.seen.filter(({ method }) => method === "POST
 
 describe.concurrent("A client that is slow", () => {
   it("2.3 Slowloris headers: 408 and the end at headersTimeout + 1 s, however the bytes drip", async (t) => {
-    await inTime(t, { wantedMs: 1_500, lateMs: LOOK_MS + 100 }, async () => {
+    await expectDuration(t, { wantedMs: 1_500, lateMs: LOOK_MS + 100 }, async () => {
       await using client = await openClient(house.port);
       client.write("GET /v1/pets HTTP/1.1\r\n");
       const drip = setInterval(() => client.write("X: 1\r\n"), 100);
@@ -37,14 +37,14 @@ describe.concurrent("A client that is slow", () => {
   });
 
   it("2.3 Slowloris headers: a socket with no byte is closed at headersTimeout + 1 s", async (t) => {
-    await inTime(t, { wantedMs: 1_500, lateMs: LOOK_MS + 100 }, async () => {
+    await expectDuration(t, { wantedMs: 1_500, lateMs: LOOK_MS + 100 }, async () => {
       await using client = await openClient(house.port);
       await client.ended;
     });
   });
 
   it("2.3 Slow body: 408 at requestTimeout though each piece comes in time, and the backend is let go", async (t) => {
-    await inTime(t, { wantedMs: 3_000, lateMs: LOOK_MS + 100 }, async () => {
+    await expectDuration(t, { wantedMs: 3_000, lateMs: LOOK_MS + 100 }, async () => {
       await using client = await openClient(house.port);
       const path = "/v1/dripping";
       client.write(
@@ -60,7 +60,7 @@ describe.concurrent("A client that is slow", () => {
   });
 
   it("2.3 Slow body: 408 at idleTimeout when no piece comes", async (t) => {
-    await inTime(t, { wantedMs: 800, lateMs: SWEEP_MS }, async () => {
+    await expectDuration(t, { wantedMs: 800, lateMs: SWEEP_MS }, async () => {
       await using client = await openClient(house.port);
       client.write(requestBytes({ key, method: "POST", fields: [["Content-Length", "10"]] }));
       client.write("x");
@@ -73,7 +73,7 @@ describe.concurrent("A client that is slow", () => {
     const cut = () => house.lines.filter(({ path }) => path === "/v1/large").length;
     // Bytes that the system takes for a client before it is full count as taken: the clock starts
     // late.
-    await inTime(t, { wantedMs: 800, lateMs: 1_000 }, async () => {
+    await expectDuration(t, { wantedMs: 800, lateMs: 1_000 }, async () => {
       const before = cut();
       await using client = await openClient(house.port);
       client.socket.pause();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { KEY, openServed } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { openClient } from "../support/wire/client.ts";
 
 const HEAD = `Host: gw.test\r\nAuthorization: Bearer ${KEY}\r\n`;
@@ -35,8 +35,8 @@ const NASTY: Readonly<Record<string, string>> = {
 };
 
 test("2.4 Event-loop stall: no single request holds the others up for 50 ms", async (t) => {
-  await using backend = await openBackend();
-  await using served = await openServed({ upstreams: [backend.origin] });
+  await using backend = await startTestUpstream();
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
   await using other = await openClient(served.port);
   const worst: [number, string][] = [];
   for (const [name, bytes] of Object.entries(NASTY)) {

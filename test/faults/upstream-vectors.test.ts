@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
 import { stringify } from "yaml";
-import { openByteBackend } from "../support/gateway/backend.ts";
-import { openHouse } from "../support/gateway/house.ts";
+import { startByteUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { startTollgate } from "../support/gateway/processes.ts";
-import { errorOf, openClient, rateOf, requestBytes } from "../support/wire/client.ts";
+import { errorOf, openClient, rateLimitFieldsOf, requestBytes } from "../support/wire/client.ts";
 import { type RawResponse, valuesOf } from "../support/wire/response.ts";
 import { type UpstreamVector, upstreamVectors } from "../support/wire/vectors.ts";
 
@@ -21,7 +21,7 @@ const BODY: Readonly<Record<string, string>> = { "204-with-body": "" };
 /** A backend that answers each connection's first request with the vector, the others well. */
 async function openHostile(vector: UpstreamVector) {
   const reset = { atMs: 0 };
-  const backend = await openByteBackend((socket, connection) => {
+  const backend = await startByteUpstream((socket, connection) => {
     if (connection > 1) {
       socket.write(GOOD);
       return;
@@ -35,7 +35,7 @@ async function openHostile(vector: UpstreamVector) {
       }, 80);
     });
   });
-  const house = await openHouse({
+  const house = await startTestGateway({
     upstream: { origin: backend.origin, seen: backend.received, close: backend.close },
     environment: { limits },
   });
@@ -59,7 +59,7 @@ for (const vector of upstreamVectors().filter(({ after }) => after !== "endless"
     } else {
       const answer = await client.ask({ key });
       assert.ok(vector.client_status.includes(answer.status), `${answer.status}`);
-      rateOf(answer);
+      rateLimitFieldsOf(answer);
       assertOutcome(vector, answer);
       if (vector.expect === "reject") assertCode(vector, answer);
     }
@@ -100,8 +100,8 @@ function assertOutcome({ name, expect }: UpstreamVector, answer: RawResponse): v
 
 test("2.2 1 GB body: infinite-body: 300 MiB more of an endless body raise the least RSS seen by at most 20 MB", async () => {
   const [vector] = upstreamVectors().filter(({ after }) => after === "endless");
-  const backend = await openByteBackend((socket) => pour(socket, vector as UpstreamVector));
-  const house = await openHouse({ upstream: { ...backend, seen: backend.received } });
+  const backend = await startByteUpstream((socket) => pour(socket, vector as UpstreamVector));
+  const house = await startTestGateway({ upstream: { ...backend, seen: backend.received } });
   await using _closed = house;
   const { key } = await house.issue();
   await using child = await startChild(house.directory, backend.origin);

@@ -1,5 +1,5 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
-import { readRequest } from "../support/wire/request.ts";
+import { parseRequest } from "../support/wire/request.ts";
 
 /** Answers `?case=N` with the bytes of that case, and `?probe=N` as one should. */
 export type HostileBackend = AsyncDisposable & {
@@ -40,7 +40,7 @@ export async function openHostileBackend(
     socket.on("close", () => sockets.delete(socket)).on("error", () => {});
     socket.on("data", (chunk: Buffer) => {
       bytes = Buffer.concat([bytes, chunk]);
-      const read = readRequest(bytes);
+      const read = parseRequest(bytes);
       if (read === "unfinished" || "problem" in read) return;
       bytes = read.rest;
       answer(socket, read.request.target);

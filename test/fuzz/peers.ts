@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Backend, openBackend } from "../support/gateway/backend.ts";
+import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { eventually } from "../support/poll.ts";
 import { freePort } from "../support/redis/redis.ts";
 import { caseOf } from "./mutate.ts";
@@ -12,7 +12,7 @@ import { openTarget, sendBytes } from "./target.ts";
 type Peer = AsyncDisposable & {
   readonly name: string;
   readonly port: number;
-  readonly backend: Backend;
+  readonly backend: TestUpstream;
 };
 
 type Program = {
@@ -113,7 +113,7 @@ async function passedBy({ port, backend }: Peer, pieces: readonly Buffer[]): Pro
 
 async function openPeer({ name, config, args }: Program): Promise<Peer> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-peer-"));
-  const backend = await openBackend();
+  const backend = await startTestUpstream();
   const port = await freePort();
   const file = join(folder, "peer.conf");
   await writeFile(file, config({ listen: port, backend: backend.port }, folder));

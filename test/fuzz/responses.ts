@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { parseResponses, type RawResponse } from "../support/wire/response.ts";
 import { theirResponse } from "../wire/llhttp.ts";
@@ -49,7 +49,7 @@ export async function fuzzResponses(options: ResponseFuzzOptions): Promise<Respo
   const { cases, seed, lanes = 16, onBatch } = options;
   const answers = answersOf(cases, seed);
   await using backend = await openHostileBackend((number) => answers[number] as HostileAnswer);
-  await using served = await openServed({ upstreams: [backend.origin], limits: LIMITS });
+  await using served = await spawnGateway({ upstreams: [backend.origin], limits: LIMITS });
   const findings: ResponseFinding[] = [];
   const statuses = new Map<number, number>();
   let next = 0;
@@ -81,7 +81,7 @@ function answersOf(cases: number, seed: number): HostileAnswer[] {
 type Wrong = Pick<ResponseFinding, "kind" | "why">;
 
 async function tryCase(
-  served: Served,
+  served: SpawnedGateway,
   number: number,
   bytes: Buffer,
   statuses: Map<number, number>,
@@ -124,7 +124,7 @@ async function compare({ status, body, framing }: RawResponse, bytes: Buffer): P
   return [{ kind: "other", why: `${body.length} bytes, where llhttp reads ${theirs.body.length}` }];
 }
 
-async function ask({ port }: Served, query: string) {
+async function ask({ port }: SpawnedGateway, query: string) {
   const head = `GET /v1/pets?${query} HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${KEY}\r\n\r\n`;
   const sent = Buffer.from(head);
   const came = await sendBytes(port, { pieces: [sent], halfClose: false }, SLOW_MS);
@@ -145,7 +145,7 @@ async function ask({ port }: Served, query: string) {
 const SLOW_MS = 2_000;
 
 /** The backend saw as many requests as were forwarded, and as many are counted as were charged. */
-async function law(served: Served, backend: HostileBackend): Promise<string[]> {
+async function law(served: SpawnedGateway, backend: HostileBackend): Promise<string[]> {
   const sum = (of: "forwards" | "charged") => {
     return served.lines.reduce((all, line) => all + line[of], 0);
   };

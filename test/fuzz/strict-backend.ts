@@ -1,5 +1,5 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
-import { type RawRequest, readRequest } from "../support/wire/request.ts";
+import { parseRequest, type RawRequest } from "../support/wire/request.ts";
 
 export type StrictBackend = AsyncDisposable & {
   readonly origin: string;
@@ -24,7 +24,7 @@ export async function openStrictBackend(): Promise<StrictBackend> {
     socket.on("data", (chunk: Buffer) => {
       bytes = Buffer.concat([bytes, chunk]);
       while (bytes.length > 0) {
-        const read = readRequest(bytes);
+        const read = parseRequest(bytes);
         if (read === "unfinished") return;
         if ("problem" in read) {
           problems.push(read.problem);

@@ -1,8 +1,8 @@
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ACCOUNT, KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { ACCOUNT, KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 import { valuesOf } from "../support/wire/response.ts";
 import { type Came, judgeAnswers, type Sent, type Wrong } from "./answers.ts";
 import type { Case } from "./mutate.ts";
@@ -10,7 +10,7 @@ import { openStrictBackend, type StrictBackend } from "./strict-backend.ts";
 
 /** A real gateway in a process of its own, in front of a backend that forgives nothing. */
 export type Target = AsyncDisposable & {
-  readonly served: Served;
+  readonly served: SpawnedGateway;
   readonly backend: StrictBackend;
   send(sent: Bytes): Promise<Sent>;
   /** The breaches of the law (docs/reference/http.md#law) since the last call. */
@@ -26,14 +26,14 @@ const GIVEN_UP_MS = 6_000;
 /** `settleMs`: how long what was sent may take to be in the log and counted. */
 export async function openTarget(settleMs = 3_000): Promise<Target> {
   const backend = await openStrictBackend();
-  const served = await openServed({ upstreams: [backend.origin], limits: LIMITS });
+  const served = await spawnGateway({ upstreams: [backend.origin], limits: LIMITS });
   let [linesFrom, seenFrom, problemsFrom] = [0, 0, 0];
   return {
     served,
     backend,
     send: (sent) => send(served.port, sent),
     law: async () => {
-      const last = await ask(served.port, { key: KEY }).catch(() => undefined);
+      const last = await sendRequest(served.port, { key: KEY }).catch(() => undefined);
       if (last === undefined) return [{ kind: "dead", why: served.running.stderr().slice(-2_000) }];
       const [id] = valuesOf(last, "X-Request-Id");
       await eventually(() => served.lines.some((line) => line.id === id));
@@ -65,7 +65,7 @@ class Broken extends Error {
 }
 
 async function holds(
-  served: Served,
+  served: SpawnedGateway,
   backend: StrictBackend,
   [linesFrom, seenFrom]: readonly [number, number],
 ): Promise<Wrong[]> {

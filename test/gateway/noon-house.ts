@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type House, openHouse } from "../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { errorOf } from "../support/wire/client.ts";
 import { onlyValue, type RawResponse } from "../support/wire/response.ts";
@@ -30,8 +30,8 @@ paths:
 `;
 
 /** A gateway at noon, for ever, with operations in every stage of their life. */
-export function openNoonHouse(): Promise<House> {
-  return openHouse({
+export function openNoonHouse(): Promise<TestGateway> {
+  return startTestGateway({
     now: () => NOON,
     files: { "api.yaml": API },
     api: "./api.yaml",

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { type House, openHouse } from "../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { redisOfFile } from "../support/redis/redis-of-file.ts";
-import { ask, errorOf, rateOf } from "../support/wire/client.ts";
+import { useRedis } from "../support/redis/redis-of-file.ts";
+import { errorOf, rateLimitFieldsOf, sendRequest } from "../support/wire/client.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 const API = `openapi: 3.1.0
 info: { title: t, version: 1.0.0 }
@@ -13,8 +13,8 @@ paths: { /status: { get: { operationId: status, security: [], responses: {} } } 
 `;
 const LIMIT = 40;
 
-function open(): Promise<House> {
-  return openHouse({
+function open(): Promise<TestGateway> {
+  return startTestGateway({
     api: "./api.yaml",
     files: { "api.yaml": API },
     environment: { public: "open" },
@@ -34,10 +34,13 @@ test("an address is admitted its limit over four gateways, not once more, and th
   const clients = ["192.0.2.1", "2001:db8::1"];
   const asks = clients.flatMap((client) =>
     Array.from({ length: 2 * LIMIT }, async (_, i) => {
-      const { port } = houses[i % houses.length] as House;
-      const answer = await ask(port, { path: "/v1/status", fields: [["X-Forwarded-For", client]] });
+      const { port } = houses[i % houses.length] as TestGateway;
+      const answer = await sendRequest(port, {
+        path: "/v1/status",
+        fields: [["X-Forwarded-For", client]],
+      });
       if (answer.status !== 200) assert.equal(errorOf(answer).code, "rate_limited");
-      assert.equal(rateOf(answer).limit, LIMIT);
+      assert.equal(rateLimitFieldsOf(answer).limit, LIMIT);
       return { client, isAdmitted: answer.status === 200 };
     }),
   );

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
-import { ask, errorOf, rateOf } from "../support/wire/client.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { errorOf, rateLimitFieldsOf, sendRequest } from "../support/wire/client.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
 const API = `openapi: 3.1.0
@@ -30,13 +30,16 @@ const OPEN = {
 
 describe("public operations", () => {
   it("are charged to the client address, with its own fields, and refused at its limit", async () => {
-    await using house = await openHouse(OPEN);
+    await using house = await startTestGateway(OPEN);
     const visit = (path: string, client: string, method = "GET") =>
-      ask(house.port, { method, path, fields: [["X-Forwarded-For", client]] });
+      sendRequest(house.port, { method, path, fields: [["X-Forwarded-For", client]] });
     for (const remaining of [2, 1]) {
       const answer = await visit("/v1/status", "192.0.2.1");
       assert.equal(answer.status, 200);
-      assert.deepEqual([rateOf(answer).limit, rateOf(answer).remaining], [3, remaining]);
+      assert.deepEqual(
+        [rateLimitFieldsOf(answer).limit, rateLimitFieldsOf(answer).remaining],
+        [3, remaining],
+      );
     }
     assert.equal((await visit("/v1/both", "192.0.2.1", "HEAD")).status, 200);
     const over = await visit("/v1/status", "192.0.2.1");
@@ -67,37 +70,40 @@ describe("public operations", () => {
     let nowMs = NOON;
     const bans = { strikes: 1, within: "1m", grace: "0s" };
     const config = { ...OPEN.config, bans };
-    await using house = await openHouse({ ...OPEN, now: () => nowMs, config });
+    await using house = await startTestGateway({ ...OPEN, now: () => nowMs, config });
     const codes: unknown[] = [];
     for (let i = 0; i < 8; i++) {
       nowMs += 1_000;
-      const answer = await ask(house.port, { path: "/v1/status" });
+      const answer = await sendRequest(house.port, { path: "/v1/status" });
       codes.push(answer.status === 200 ? 200 : errorOf(answer).code);
     }
     assert.deepEqual(codes, [...Array(3).fill(200), ...Array(5).fill("rate_limited")]);
   });
 
   it("are found by path and method: all else without credentials is 401", async () => {
-    await using house = await openHouse(OPEN);
+    await using house = await startTestGateway(OPEN);
     for (const [method, path] of [
       ["POST", "/v1/status"],
       ["GET", "/v1/closed"],
       ["GET", "/v1/nothing"],
       ["DELETE", "/v1/status"],
     ] as const) {
-      const answer = await ask(house.port, { method, path });
+      const answer = await sendRequest(house.port, { method, path });
       assert.deepEqual([answer.status, errorOf(answer).code], [401, "key_missing"], path);
     }
     assert.equal(house.backend.seen.length, 0);
   });
 
   it("judge credentials that are there: a valid key charges its account, an invalid one is 401", async () => {
-    await using house = await openHouse(OPEN);
+    await using house = await startTestGateway(OPEN);
     const { key, account } = await house.issue();
-    const answer = await ask(house.port, { key, path: "/v1/status" });
-    assert.deepEqual([answer.status, rateOf(answer).limit], [200, 60]);
-    assert.equal((await ask(house.port, { key, path: "/v1/both" })).status, 200);
-    const wrong = await ask(house.port, { key: `${key.slice(0, -1)}!`, path: "/v1/status" });
+    const answer = await sendRequest(house.port, { key, path: "/v1/status" });
+    assert.deepEqual([answer.status, rateLimitFieldsOf(answer).limit], [200, 60]);
+    assert.equal((await sendRequest(house.port, { key, path: "/v1/both" })).status, 200);
+    const wrong = await sendRequest(house.port, {
+      key: `${key.slice(0, -1)}!`,
+      path: "/v1/status",
+    });
     assert.deepEqual([wrong.status, errorOf(wrong).code], [401, "key_invalid"]);
     assert.deepEqual(
       house.lines.map((line) => line.account),
@@ -107,18 +113,18 @@ describe("public operations", () => {
   });
 
   it("need a key with public: off", async () => {
-    await using house = await openHouse({ ...OPEN, environment: {} });
-    const answer = await ask(house.port, { path: "/v1/status" });
+    await using house = await startTestGateway({ ...OPEN, environment: {} });
+    const answer = await sendRequest(house.port, { path: "/v1/status" });
     assert.deepEqual([answer.status, errorOf(answer).code], [401, "key_missing"]);
   });
 
   it("are publicRoutes where there is no description", async () => {
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       ...OPEN,
       environment: { public: "open", api: null, publicRoutes: ["GET /v1/jobs/{id}"] },
     });
     const statusOf = async (path: string, method = "GET") =>
-      (await ask(house.port, { path, method })).status;
+      (await sendRequest(house.port, { path, method })).status;
     assert.equal(await statusOf("/v1/jobs/7"), 200);
     assert.equal(await statusOf("/v1/jobs/7", "HEAD"), 200);
     assert.equal(await statusOf("/v1/jobs/7", "POST"), 401);

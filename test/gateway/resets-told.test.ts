@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { jsonOf, runVerb } from "../cli/kit.ts";
-import { openBackend } from "../support/gateway/backend.ts";
-import { type House, openHouse } from "../support/gateway/house.ts";
-import { ACCOUNT, KEY, openServed } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
+import { ACCOUNT, KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { redisOfFile } from "../support/redis/redis-of-file.ts";
+import { useRedis } from "../support/redis/redis-of-file.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 const PLANS = { free: { month: 50 } };
 const CONFIG = { store: server.url, plans: PLANS, bans: "off" };
 const OPTIONS = { config: CONFIG, keys: { [KEY]: { id: ACCOUNT } } };
@@ -35,8 +35,8 @@ const reset = async (file: string) => {
 /** A message of a second gateway may still be on its way when the first one has told its line. */
 const settle = () => sleep(150);
 
-async function auditOf(houses: readonly House[]): Promise<number> {
-  const [first] = houses as readonly [House];
+async function auditOf(houses: readonly TestGateway[]): Promise<number> {
+  const [first] = houses as readonly [TestGateway];
   const log = join(first.directory, "gateway.log");
   const lines = houses.flatMap(({ said, lines: requests }) => [...said, ...requests]);
   await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
@@ -45,8 +45,8 @@ async function auditOf(houses: readonly House[]): Promise<number> {
 
 describe("a reset that a command makes in Redis", () => {
   it("is told with its units by one of the gateways, and what they charged adds up in an audit", async () => {
-    await using one = await openHouse(OPTIONS);
-    await using other = await openHouse(OPTIONS);
+    await using one = await startTestGateway(OPTIONS);
+    await using other = await startTestGateway(OPTIONS);
     await spend(one.url, 3);
     await spend(other.url, 4);
     const startMs = Date.now();
@@ -72,26 +72,26 @@ describe("a reset that a command makes in Redis", () => {
   });
 
   it("waits where no gateway runs, and is told once by the next that starts", async () => {
-    const before = await openHouse(OPTIONS);
+    const before = await startTestGateway(OPTIONS);
     await spend(before.url, 2);
     const { file } = before;
-    const kept = await openHouse(OPTIONS);
+    const kept = await startTestGateway(OPTIONS);
     await before.started.stop();
     await kept[Symbol.asyncDispose]();
     const [window] = (await reset(file)) as { units: number }[];
     await redis.hset(RESETS, "nonsense", "{", "strange", '["x"]', "other", '["a:b", 1, [null]]');
     await before[Symbol.asyncDispose]();
-    await using next = await openHouse(OPTIONS);
+    await using next = await startTestGateway(OPTIONS);
     await eventually(() => assert.equal(resetsIn(next.said).length, 1));
     await settle();
     assert.deepEqual(resetsIn(next.said)[0]?.windows, [{ window: "month", units: window?.units }]);
-    await using later = await openHouse(OPTIONS);
+    await using later = await startTestGateway(OPTIONS);
     await spend(later.url, 1);
     assert.deepEqual([resetsIn(next.said).length, resetsIn(later.said).length], [1, 0]);
   });
 
   it("is told nowhere where no window runs, by a command and by the admin API", async () => {
-    await using house = await openHouse(OPTIONS);
+    await using house = await startTestGateway(OPTIONS);
     await reset(house.file);
     const again = () =>
       house.admin(`/api/accounts/${ACCOUNT}/reset`, { method: "POST", body: "{}" });
@@ -107,9 +107,9 @@ describe("a reset that a command makes in Redis", () => {
   });
 
   it("is told once where several processes serve, as is one through the admin API", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     const config = { store: server.url, workers: 2, plans: { vectors: { month: 1_000 } } };
-    await using served = await openServed({ upstreams: [backend.origin], config });
+    await using served = await spawnGateway({ upstreams: [backend.origin], config });
     await spend(served.url, 3);
     await reset(served.file);
     await eventually(() => assert.equal(resetsIn(served.said).length, 1));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
-import { ask, errorOf, rateOf } from "../support/wire/client.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { errorOf, rateLimitFieldsOf, sendRequest } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
 
 const API = `openapi: 3.1.0
@@ -25,10 +25,10 @@ paths:
 `;
 
 test("security: a key without the scopes of one alternative is 403, charged, and told which", async () => {
-  await using house = await openHouse({ files: { "api.yaml": API }, api: "./api.yaml" });
+  await using house = await startTestGateway({ files: { "api.yaml": API }, api: "./api.yaml" });
   const none = await house.issue();
-  assert.equal((await ask(house.port, { key: none.key, path: "/v1/open" })).status, 200);
-  const answer = await ask(house.port, { key: none.key, path: "/v1/orders" });
+  assert.equal((await sendRequest(house.port, { key: none.key, path: "/v1/open" })).status, 200);
+  const answer = await sendRequest(house.port, { key: none.key, path: "/v1/orders" });
   const { code, message } = errorOf(answer);
   assert.deepEqual([answer.status, code], [403, "scope_required"]);
   assert.equal(
@@ -39,7 +39,7 @@ test("security: a key without the scopes of one alternative is 403, charged, and
     onlyValue(answer, "WWW-Authenticate"),
     'Bearer realm="tollgate", error="insufficient_scope", scope="orders:read"',
   );
-  assert.equal(rateOf(answer).remaining, 58, "refused from step 4 on: charged");
+  assert.equal(rateLimitFieldsOf(answer).remaining, 58, "refused from step 4 on: charged");
 
   for (const [scopes, status] of [
     [["orders:read"], 200],
@@ -48,9 +48,9 @@ test("security: a key without the scopes of one alternative is 403, charged, and
     [["orders"], 403],
   ] as const) {
     const { key } = await house.issue({ scopes });
-    assert.equal((await ask(house.port, { key, path: "/v1/orders" })).status, status);
+    assert.equal((await sendRequest(house.port, { key, path: "/v1/orders" })).status, status);
   }
-  const beta = await ask(house.port, { key: none.key, path: "/v1/beta" });
+  const beta = await sendRequest(house.port, { key: none.key, path: "/v1/beta" });
   assert.match(onlyValue(beta, "WWW-Authenticate") ?? "", /scope="beta"$/);
   assert.match(errorOf(beta).message, /needs the scope beta/);
   await house.law();

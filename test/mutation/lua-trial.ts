@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import type { Redis } from "ioredis";
-import { DECIDE } from "../../src/stores/redis/decide-call.ts";
-import { script } from "../../src/stores/redis/script.ts";
+import { DECIDE_SCRIPT } from "../../src/stores/redis/decide-call.ts";
+import { defineScript } from "../../src/stores/redis/script.ts";
 import { play } from "../stores/redis/decide-play.ts";
 import { sequence } from "../stores/redis/decide-sequences.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
@@ -32,7 +32,7 @@ export class LuaTrial implements AsyncDisposable {
 
   /** True where the decision, with `after` in the place of its part `before`, differs from `decide()`. */
   async notices(before: string, after: string): Promise<boolean> {
-    const changed = script(DECIDE.text.replace(before, () => after));
+    const changed = defineScript(DECIDE_SCRIPT.text.replace(before, () => after));
     const late = Symbol("late");
     const stop = new AbortController();
     const deadline = sleep(TRIAL_MS_MAX, late, { signal: stop.signal });
@@ -50,7 +50,7 @@ export class LuaTrial implements AsyncDisposable {
   async #agrees(text: string): Promise<boolean> {
     const redis = this.#redis;
     try {
-      const changed = script(text);
+      const changed = defineScript(text);
       await redis.script("LOAD", text);
       const { failed } = await fc.check(
         fc.asyncProperty(sequence, (run) => play(redis, run, changed)),

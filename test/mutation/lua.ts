@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { DECIDE } from "../../src/stores/redis/decide-call.ts";
+import { DECIDE_SCRIPT } from "../../src/stores/redis/decide-call.ts";
 import { type LuaMutant, luaMutants } from "./lua-mutants.ts";
 import { LuaTrial } from "./lua-trial.ts";
 
@@ -80,7 +80,7 @@ async function scoreOf(file: string, copy: string, trial: LuaTrial): Promise<num
   const source = readFileSync(file, "utf8");
   const [every, from] = [Number(values.every ?? 1), Number(values.from ?? 0)];
   const mutants = luaMutants(source, file.endsWith(".lua")).filter((_, i) => i % every === from);
-  const isDecision = DECIDE.text.includes(source);
+  const isDecision = DECIDE_SCRIPT.text.includes(source);
   const isNoticed = async ({ text }: Pick<LuaMutant, "text">) => {
     if (isDecision && (await trial.notices(source, text))) return true;
     writeFileSync(join(copy, file), text);

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { test } from "vitest";
 import { parseDocument } from "yaml";
 import { REFUSALS } from "../../src/core/refusal-table.ts";
-import { PROBLEMS } from "../../src/pets/problem.ts";
+import { PET_PROBLEMS } from "../../src/pets/problem.ts";
 import { type Answer, openApi } from "./api.ts";
 import { flaws, type Schema } from "./schema.ts";
 
@@ -137,7 +137,7 @@ test("a generated client has base URLs: no server's URL has a variable", () => {
 
 test("the codes of an Error are those of the gateway and of the service, all and no other", () => {
   const { code } = description.components.schemas.Error?.properties ?? {};
-  const codes = [...Object.keys(REFUSALS), ...Object.keys(PROBLEMS)];
+  const codes = [...Object.keys(REFUSALS), ...Object.keys(PET_PROBLEMS)];
   assert.deepEqual(code?.enum, [...new Set(codes)].sort());
 });
 

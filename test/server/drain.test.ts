@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { KEY, openServed } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask } from "../support/wire/client.ts";
+import { sendRequest } from "../support/wire/client.ts";
 
 test("a request within the longest drain of another environment is answered, not hung up without a line", async () => {
-  await using backend = await openBackend(async (_seen, response) => {
+  await using backend = await startTestUpstream(async (_seen, response) => {
     await new Promise((resolve) => setTimeout(resolve, 4_600));
     response.end("late");
   });
@@ -22,8 +22,11 @@ test("a request within the longest drain of another environment is answered, not
     production: environment("live", "0s", "2500ms"),
     staging: environment("test", "2500ms", "100ms"),
   };
-  await using served = await openServed({ upstreams: [backend.origin], config: { environments } });
-  const asked = ask(served.port, { key: KEY }).catch(() => "hung up");
+  await using served = await spawnGateway({
+    upstreams: [backend.origin],
+    config: { environments },
+  });
+  const asked = sendRequest(served.port, { key: KEY }).catch(() => "hung up");
   await eventually(() => assert.equal(backend.seen.length, 1));
   served.running.child.kill("SIGTERM");
   const answered = await asked;

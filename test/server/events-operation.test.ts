@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 
@@ -14,7 +14,7 @@ paths:
 test("the events of an operation's window name the operation", async () => {
   // The test moves this clock, a second for each request, so that refusals are strikes.
   let nowMs = Date.UTC(2026, 5, 1, 12);
-  await using house = await openHouse({
+  await using house = await startTestGateway({
     now: () => nowMs,
     files: { "api.yaml": API },
     api: "./api.yaml",

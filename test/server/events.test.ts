@@ -1,29 +1,30 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
 import { openBlackHole } from "../support/black-hole.ts";
-import { openBackend } from "../support/gateway/backend.ts";
-import { KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { openReceiver, SECRET } from "../support/webhook-receiver.ts";
-import { ask, awayFromMinuteEdge } from "../support/wire/client.ts";
+import { SECRET, startWebhookReceiver } from "../support/webhook-receiver.ts";
+import { awayFromMinuteEdge, sendRequest } from "../support/wire/client.ts";
 
-const events = ({ said }: Pick<Served, "said">) => said.filter(({ msg }) => msg === "event");
+const events = ({ said }: Pick<SpawnedGateway, "said">) =>
+  said.filter(({ msg }) => msg === "event");
 
 test("80 and 100 % of a limit and a ban are told once each, in the log and to the webhook", async () => {
-  await using receiver = await openReceiver();
-  await using backend = await openBackend();
+  await using receiver = await startWebhookReceiver();
+  await using backend = await startTestUpstream();
   const config = {
     plans: { vectors: { minute: 10, month: 1000 }, free: { minute: 60 } },
     bans: { strikes: 1, grace: "10ms", within: "1m", duration: "1m" },
     events: { url: receiver.url, secret: SECRET },
   };
-  await using served = await openServed({ upstreams: [backend.origin], config });
+  await using served = await spawnGateway({ upstreams: [backend.origin], config });
   await awayFromMinuteEdge();
-  await Promise.all(Array.from({ length: 10 }, () => ask(served.port, { key: KEY })));
+  await Promise.all(Array.from({ length: 10 }, () => sendRequest(served.port, { key: KEY })));
   await eventually(() => assert.equal(events(served).length, 2));
-  await ask(served.port, { key: KEY });
+  await sendRequest(served.port, { key: KEY });
   await eventually(async () => {
-    await ask(served.port, { key: KEY });
+    await sendRequest(served.port, { key: KEY });
     assert.ok(events(served).some(({ kind }) => kind === "ban"));
   });
   const told = events(served).map(({ kind, percent, used, limit, window, account }) => {
@@ -51,9 +52,9 @@ test("80 and 100 % of a limit and a ban are told once each, in the log and to th
 });
 
 test("a backend that goes out and comes back, and a reload, are told once each", async () => {
-  await using well = await openBackend();
+  await using well = await startTestUpstream();
   let ill = false;
-  await using sick = await openBackend((_seen, response) => {
+  await using sick = await startTestUpstream((_seen, response) => {
     response.writeHead(ill ? 503 : 200).end();
   });
   const production = {
@@ -61,7 +62,7 @@ test("a backend that goes out and comes back, and a reload, are told once each",
     upstreams: [well.origin, sick.origin],
     healthCheck: { path: "/up", every: "100ms" },
   };
-  await using served = await openServed({
+  await using served = await spawnGateway({
     upstreams: [],
     config: { environments: { production } },
   });
@@ -80,22 +81,22 @@ test("a backend that goes out and comes back, and a reload, are told once each",
 
 test("a sink that accepts and never reads costs no answer and one connection, and holds up no end", async () => {
   await using hole = await openBlackHole();
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   const config = {
     plans: { vectors: { minute: 10, month: 1000 }, free: { minute: 60 } },
     // Every refusal is the strike that would ban: an event each.
     bans: { strikes: 1, grace: "1ms", within: "1m", duration: "1m", observe: true },
     events: { url: hole.origin, secret: SECRET },
   };
-  await using served = await openServed({ upstreams: [backend.origin], config });
+  await using served = await spawnGateway({ upstreams: [backend.origin], config });
   const bans = () => events(served).filter(({ kind }) => kind === "ban");
   await eventually(async () => {
-    await ask(served.port, { key: KEY });
+    await sendRequest(served.port, { key: KEY });
     assert.ok(hole.connections > 0 && bans().length > 0);
   });
   const before = bans().length;
   for (let i = 0; i < 40; i++) {
-    const { status } = await ask(served.port, { key: KEY });
+    const { status } = await sendRequest(served.port, { key: KEY });
     assert.ok(status === 200 || status === 429, `${status}`);
   }
   await eventually(() => assert.ok(bans().length >= before + 10, `${bans().length} bans`));

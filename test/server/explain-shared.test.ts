@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Explanation } from "../../src/core/quota/explain.ts";
-import { type House, openHouse } from "../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { ACCOUNT, KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
@@ -22,8 +22,8 @@ paths:
 const BANS = { strikes: 6, grace: "5ms", within: "1m", duration: "300ms", factor: 1 };
 const REFUSALS = 200;
 
-function openShared(store: string): Promise<House> {
-  return openHouse({
+function openShared(store: string): Promise<TestGateway> {
+  return startTestGateway({
     config: { store, bans: BANS, plans: { free: { second: 12, hour: 150 } } },
     environment: { api: "./api.yaml" },
     files: { "api.yaml": API },
@@ -33,14 +33,14 @@ function openShared(store: string): Promise<House> {
 
 /** The parts of a 429 that an explanation has to agree with. */
 type Refused = {
-  readonly house: House;
+  readonly house: TestGateway;
   readonly id: string;
   readonly code: string;
   readonly window: string | null;
   readonly reset: number;
 };
 
-async function askOnce(house: House, path: string): Promise<Refused | undefined> {
+async function askOnce(house: TestGateway, path: string): Promise<Refused | undefined> {
   const answer = await house.ask(KEY, path);
   const body = await answer.text();
   if (answer.status !== 429) return undefined;

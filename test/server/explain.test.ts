@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { type Explanation, explain } from "../../src/core/quota/explain.ts";
+import { type Explanation, explainRefusal } from "../../src/core/quota/explain.ts";
 import { jsonOf, runVerb } from "../cli/kit.ts";
-import { openBackend } from "../support/gateway/backend.ts";
-import { ACCOUNT, KEY, openServed, type Served } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { ACCOUNT, KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { ask, awayFromMinuteEdge } from "../support/wire/client.ts";
+import { awayFromMinuteEdge, sendRequest } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
 
 const BANS = { strikes: 4, grace: "5ms", within: "1m", duration: "1s", factor: 2, max: "3s" };
@@ -15,14 +15,14 @@ const BANS = { strikes: 4, grace: "5ms", within: "1m", duration: "1s", factor: 2
 type Told = { readonly bans: readonly { readonly strikes: readonly { readonly id: string }[] }[] };
 
 /** The first ban is remembered with the four refusals that earned it. */
-async function bansAgree({ adminUrl }: Served): Promise<void> {
+async function bansAgree({ adminUrl }: SpawnedGateway): Promise<void> {
   const { bans } = (await (await fetch(`${adminUrl}/api/bans/${ACCOUNT}`)).json()) as Told;
   assert.ok(bans.length > 0);
   assert.equal(bans[0]?.strikes.length, BANS.strikes, JSON.stringify(bans[0]));
 }
 
 /** The commands say the same from the log as the gateway does from its memory. */
-async function logAgrees(served: Served, id: string): Promise<void> {
+async function logAgrees(served: SpawnedGateway, id: string): Promise<void> {
   const log = join(served.directory, "gateway.log");
   await writeFile(log, served.running.stdout());
   const fromLog = await runVerb(["explain", id, "--log", log, "--json"]);
@@ -37,15 +37,15 @@ async function logAgrees(served: Served, id: string): Promise<void> {
 
 describe("explain", () => {
   it("says of 1,000 refusals what was answered, from the gateway and from the log", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     const plans = { vectors: { second: 30, minute: 40 }, free: { minute: 60 } };
     const config = { plans, bans: BANS };
-    await using served = await openServed({ upstreams: [backend.origin], config });
+    await using served = await spawnGateway({ upstreams: [backend.origin], config });
     await awayFromMinuteEdge(20_000);
     const refused = new Map<string, { code: string; window: string; reset: number }>();
     while (refused.size < 1_000) {
       const answers = await Promise.all(
-        Array.from({ length: 50 }, () => ask(served.port, { key: KEY })),
+        Array.from({ length: 50 }, () => sendRequest(served.port, { key: KEY })),
       );
       for (const answer of answers) {
         if (answer.status !== 429) continue;
@@ -63,7 +63,7 @@ describe("explain", () => {
     const codes = new Set<string>();
     for (const [id, { code, window, reset }] of refused) {
       const line = served.lines.find((one) => one.id === id) ?? assert.fail(id);
-      const told = explain(line);
+      const told = explainRefusal(line);
       codes.add(code);
       assert.equal(told.code, code);
       assert.equal(told.passesAt, reset, JSON.stringify(line));
@@ -80,8 +80,8 @@ describe("explain", () => {
   }, 60_000);
 
   it("finds nothing with 1, naming where it looked", async () => {
-    await using backend = await openBackend();
-    await using served = await openServed({ upstreams: [backend.origin] });
+    await using backend = await startTestUpstream();
+    await using served = await spawnGateway({ upstreams: [backend.origin] });
     const id = "0b8f4a52-5f0f-4d8c-9a53-c4c9f3a1b0de";
     const url = served.adminUrl;
     const file = join(served.directory, "other.yaml");

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
 import { eventually } from "../support/poll.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -75,7 +75,7 @@ limits: { drain: 20s }
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   test(`one ${signal} to the process group under npm drains, and cuts nothing that is open`, async () => {
-    await using backend = await openBackend(async (_seen, response) => {
+    await using backend = await startTestUpstream(async (_seen, response) => {
       await delay(1_500);
       response.end("late");
     });

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { test } from "vitest";
-import { openBackend } from "../support/gateway/backend.ts";
-import { openServed } from "../support/gateway/served.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { sendRaw } from "../support/wire/raw.ts";
 
 test("a request that is refused before its host is read counts for the listener's one environment", async () => {
-  await using backend = await openBackend();
-  await using served = await openServed({ upstreams: [backend.origin] });
+  await using backend = await startTestUpstream();
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
   const { bytes } = await sendRaw(served.port, "GET /v1/x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
   assert.match(bytes.toString(), /^HTTP\/1\.1 400 /);
   const [line] = await eventually(() =>
@@ -26,7 +26,7 @@ test("connections that are limited by open files are told once, not by every env
   });
   const environments = { production: environment("live"), staging: environment("test") };
   const under = ["sh", "-c", 'ulimit -n 256 && exec "$@"', "sh"];
-  await using served = await openServed({ upstreams: [], under, config: { environments } });
+  await using served = await spawnGateway({ upstreams: [], under, config: { environments } });
   const told = () => served.said.filter(({ msg }) => msg === "connections_limited");
   await eventually(() => assert.equal(told().length, 1));
   await delay(500);

@@ -6,8 +6,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { stringify } from "yaml";
 import { loadConfig } from "../../src/config/load.ts";
-import type { Started } from "../../src/server/process/started.ts";
-import { start } from "../../src/server/start.ts";
+import type { GatewayHandle } from "../../src/server/process/started.ts";
+import { startGateway } from "../../src/server/start.ts";
 import { createLog } from "../../src/telemetry/log.ts";
 import { runTollgate } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";
@@ -57,7 +57,7 @@ type House = {
 async function openGateway(
   { directory, store, events, keys = "redis" }: House,
   number: number,
-): Promise<{ readonly file: string; readonly started: Started }> {
+): Promise<{ readonly file: string; readonly started: GatewayHandle }> {
   const file = join(directory, `gateway-${number}.yaml`);
   const upstreams = ["http://127.0.0.1:9"];
   const { production, staging } = CONFIG.environments;
@@ -74,7 +74,10 @@ async function openGateway(
     const said = JSON.parse(line) as Event;
     if (said.msg === "event") events.push(said);
   };
-  const started: Started = await start(loaded.config, { log: createLog({ write }, "info"), load });
+  const started: GatewayHandle = await startGateway(loaded.config, {
+    log: createLog({ write }, "info"),
+    load,
+  });
   return { file, started };
 }
 

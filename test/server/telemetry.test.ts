@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
-import { type Backend, openBackend } from "../support/gateway/backend.ts";
+import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { startNode } from "../support/gateway/processes.ts";
-import { ACCOUNT, KEY, openServed, type Served } from "../support/gateway/served.ts";
-import { type Collector, openCollector, type SpanSeen } from "../support/otlp-collector.ts";
+import { ACCOUNT, KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
+import { type Collector, openCollector, type ReceivedSpan } from "../support/otlp-collector.ts";
 import { eventually } from "../support/poll.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
@@ -13,7 +13,11 @@ const PARENT = "b7ad6b7169203331";
 const BACKEND = new URL("../support/otlp-backend.ts", import.meta.url).pathname;
 
 /** Asks for pets; gives the status, and takes the body. */
-async function ask(served: Served, path = "/v1/pets", headers: Record<string, string> = {}) {
+async function ask(
+  served: SpawnedGateway,
+  path = "/v1/pets",
+  headers: Record<string, string> = {},
+) {
   const response = await fetch(`${served.url}${path}`, {
     headers: { authorization: `Bearer ${KEY}`, ...headers },
   });
@@ -34,7 +38,7 @@ function fieldOf(rawHeaders: readonly string[] | undefined, name: string): strin
 const WAIT = { withinMs: 60_000 };
 
 /** The next request line; its request was the only one under way. */
-async function nextLine(served: Served, send: () => Promise<unknown>) {
+async function nextLine(served: SpawnedGateway, send: () => Promise<unknown>) {
   const before = served.lines.length;
   await send();
   return eventually(() => served.lines[before] ?? assert.fail("no line yet"), WAIT);
@@ -45,20 +49,20 @@ function spansOf(collector: Collector, trace: string | undefined, count: number)
   return eventually(() => {
     const spans = collector.spans.filter(({ traceId }) => traceId === trace);
     assert.equal(spans.length, count);
-    const of = (wanted: SpanSeen["kind"]) => spans.filter(({ kind }) => kind === wanted);
-    return { server: of("SERVER")[0] as SpanSeen, clients: of("CLIENT") };
+    const of = (wanted: ReceivedSpan["kind"]) => spans.filter(({ kind }) => kind === wanted);
+    return { server: of("SERVER")[0] as ReceivedSpan, clients: of("CLIENT") };
   }, WAIT);
 }
 
 describe("A request is told to a collector", () => {
   let collector: Collector;
-  let backend: Backend;
-  let served: Served;
+  let backend: TestUpstream;
+  let served: SpawnedGateway;
   beforeAll(async () => {
     collector = await openCollector();
-    backend = await openBackend();
+    backend = await startTestUpstream();
     const config = telemetryTo(collector);
-    served = await openServed({ upstreams: [backend.origin], config });
+    served = await spawnGateway({ upstreams: [backend.origin], config });
   });
   afterAll(async () => {
     await served[Symbol.asyncDispose]();
@@ -194,7 +198,7 @@ describe("A request is told to a collector", () => {
     });
     const { port } = wanted.address() as AddressInfo;
     const config = { ...telemetryTo(collector) };
-    await using tunnels = await openServed({
+    await using tunnels = await spawnGateway({
       upstreams: [`http://127.0.0.1:${port}`],
       api: null,
       config,
@@ -257,9 +261,9 @@ describe("A request is told to a collector", () => {
 
 it("a sampled trace of a client is continued, and durations are told, where nothing else is sampled", async () => {
   await using collector = await openCollector();
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   const config = telemetryTo(collector, 0);
-  await using served = await openServed({ upstreams: [backend.origin], config });
+  await using served = await spawnGateway({ upstreams: [backend.origin], config });
   const fields = { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: "a=1,b=2" };
   assert.equal(await ask(served, "/v1/pets", fields), 200);
   assert.equal(await ask(served, "/v1/nothing"), 404);
@@ -302,7 +306,7 @@ it("a backend that uses the SDK with its default sampler records with telemetry 
   const { origin } = await backend.line(({ origin }) => origin !== undefined);
   for (const on of [true, false]) {
     const config = on ? telemetryTo(collector) : {};
-    await using served = await openServed({ upstreams: [String(origin)], config });
+    await using served = await spawnGateway({ upstreams: [String(origin)], config });
     const before = collector.spans.length;
     assert.equal(await ask(served), 200);
     const spans = await eventually(() => {
@@ -318,13 +322,13 @@ it("a backend that uses the SDK with its default sampler records with telemetry 
 
 it("telemetry is turned on by the standard variables, and named by them", async () => {
   await using collector = await openCollector();
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   const env = {
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.origin,
     OTEL_SERVICE_NAME: "front",
     OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=trial",
   };
-  await using served = await openServed({ upstreams: [backend.origin], run: { env } });
+  await using served = await spawnGateway({ upstreams: [backend.origin], run: { env } });
   const line = await nextLine(served, () => ask(served));
   const { server } = await spansOf(collector, line.traceId, 2);
   assert.equal(server.resource["service.name"], "front");
@@ -333,8 +337,8 @@ it("telemetry is turned on by the standard variables, and named by them", async 
 
 it("telemetry is turned on and off again by a reload, which sends what is held", async () => {
   await using collector = await openCollector();
-  await using backend = await openBackend();
-  await using served = await openServed({ upstreams: [backend.origin] });
+  await using backend = await startTestUpstream();
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
   const reloads = () => served.said.filter(({ kind }) => kind === "config_reloaded").length;
   assert.equal(await ask(served), 200);
   await served.rewrite(telemetryTo(collector));
@@ -353,10 +357,10 @@ it("telemetry is turned on and off again by a reload, which sends what is held",
 
 it("a collector that refuses and then never answers costs no answer, and no more than the drain", async () => {
   await using collector = await openCollector();
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   const config = telemetryTo(collector);
   const limits = { drain: "6s" };
-  await using served = await openServed({ upstreams: [backend.origin], config, limits });
+  await using served = await spawnGateway({ upstreams: [backend.origin], config, limits });
   collector.mood = "refuse";
   for (let i = 0; i < 5; i++) assert.equal(await ask(served), 200);
   const unsent = () => served.said.filter(({ msg }) => msg === "telemetry_unsent");
@@ -376,9 +380,9 @@ it("a collector that refuses and then never answers costs no answer, and no more
 it("a collector that is away costs no answer, and takes spans when it is back", async () => {
   const away = await openCollector();
   await away[Symbol.asyncDispose]();
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   const config = telemetryTo(away);
-  await using served = await openServed({ upstreams: [backend.origin], config });
+  await using served = await spawnGateway({ upstreams: [backend.origin], config });
   assert.equal(await ask(served), 200);
   await using collector = await openCollector(Number(new URL(away.origin).port));
   const line = await nextLine(served, () => ask(served));

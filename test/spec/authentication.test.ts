@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openPetsHouse } from "../support/gateway/pets.ts";
-import { ask, errorOf } from "../support/wire/client.ts";
+import { startPetsGateway } from "../support/gateway/pets.ts";
+import { errorOf, sendRequest } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
 
-const house = await openPetsHouse({ config: { unauthenticated: { minute: 1000 } } });
+const house = await startPetsGateway({ config: { unauthenticated: { minute: 1000 } } });
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "pro" });
 const OPERATIONS = [
@@ -14,7 +14,7 @@ const OPERATIONS = [
 ];
 
 function withField(value: string) {
-  return ask(house.port, { fields: [["Authorization", value]] });
+  return sendRequest(house.port, { fields: [["Authorization", value]] });
 }
 
 test("5.1 the key is a bearer token in Authorization; the scheme's case does not matter", async () => {
@@ -35,21 +35,24 @@ test("5.1 nowhere else is it taken for a key: not in the query, a cookie or anot
     { fields: [["Proxy-Authorization", `Bearer ${key}`]] as const },
   ];
   for (const wanted of elsewhere) {
-    const answer = await ask(house.port, wanted);
+    const answer = await sendRequest(house.port, wanted);
     assert.equal(errorOf(answer).code, "key_missing", JSON.stringify(wanted));
   }
 });
 
 test("5.2 the scheme applies to every operation", async () => {
   for (const { wanted, ...operation } of OPERATIONS) {
-    assert.equal((await ask(house.port, { ...operation, key })).status, wanted);
-    assert.equal(errorOf(await ask(house.port, operation)).status, 401);
-    assert.equal(errorOf(await ask(house.port, { ...operation, key: `${key}0` })).status, 401);
+    assert.equal((await sendRequest(house.port, { ...operation, key })).status, wanted);
+    assert.equal(errorOf(await sendRequest(house.port, operation)).status, 401);
+    assert.equal(
+      errorOf(await sendRequest(house.port, { ...operation, key: `${key}0` })).status,
+      401,
+    );
   }
 });
 
 test("5.3 a missing key yields 401 with an Error and a challenge", async () => {
-  const answer = await ask(house.port);
+  const answer = await sendRequest(house.port);
   assert.equal(answer.status, 401);
   assert.equal(errorOf(answer).code, "key_missing");
   assert.equal(onlyValue(answer, "WWW-Authenticate"), 'Bearer realm="tollgate"');
@@ -60,7 +63,7 @@ test("5.3 an invalid key yields 401 with an Error, and the client does not learn
   await house.admin(`/api/keys/${revoked.id}/revoke`, { method: "POST", body: "{}" });
   const flipped = key.slice(0, -1) + (key.endsWith("0") ? "1" : "0");
   const tokens = [flipped, revoked.key, key.replace("_live_", "_test_"), "x".repeat(600), "short"];
-  const answers = await Promise.all(tokens.map((token) => ask(house.port, { key: token })));
+  const answers = await Promise.all(tokens.map((token) => sendRequest(house.port, { key: token })));
   const [first] = answers;
   for (const answer of answers) {
     assert.equal(answer.status, 401);
@@ -75,7 +78,7 @@ test("5.3 an invalid key yields 401 with an Error, and the client does not learn
 
 test("5.3 a 401 costs nothing", async () => {
   const before = house.upstream.seen.length;
-  await ask(house.port);
+  await sendRequest(house.port);
   assert.equal(house.upstream.seen.length, before);
   await house.law();
 });

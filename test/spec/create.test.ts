@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openPetsHouse } from "../support/gateway/pets.ts";
-import { ask, errorOf } from "../support/wire/client.ts";
+import { startPetsGateway } from "../support/gateway/pets.ts";
+import { errorOf, sendRequest } from "../support/wire/client.ts";
 
-const house = await openPetsHouse();
+const house = await startPetsGateway();
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "pro" });
 const post = (body: string | undefined, withKey: string | undefined = key) =>
-  ask(house.port, {
+  sendRequest(house.port, {
     method: "POST",
     ...(withKey === undefined ? {} : { key: withKey }),
     ...(body === undefined ? {} : { body }),
@@ -30,7 +30,7 @@ test("4.2 a missing name or categoryId is 400 with an Error", async () => {
 
 test("4.2 invalid values are 400 with an Error, and nothing is added", async () => {
   const count = async () => {
-    const { body } = await ask(house.port, { key, path: "/v1/pets?limit=100" });
+    const { body } = await sendRequest(house.port, { key, path: "/v1/pets?limit=100" });
     return (JSON.parse(body.toString()) as unknown[]).length;
   };
   const before = await count();
@@ -52,7 +52,10 @@ test("4.2 the request body is required", async () => {
 
 test("4.2 without a key it is 401 with an Error, and nothing is added", async () => {
   const before = house.upstream.seen.length;
-  const answer = await ask(house.port, { method: "POST", body: '{"name":"a","categoryId":1}' });
+  const answer = await sendRequest(house.port, {
+    method: "POST",
+    body: '{"name":"a","categoryId":1}',
+  });
   assert.equal(errorOf(answer).status, 401);
   assert.equal(house.upstream.seen.length, before);
   await house.law();

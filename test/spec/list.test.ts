@@ -1,22 +1,22 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openPetsHouse } from "../support/gateway/pets.ts";
-import { ask, errorOf } from "../support/wire/client.ts";
+import { startPetsGateway } from "../support/gateway/pets.ts";
+import { errorOf, sendRequest } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
 
-const house = await openPetsHouse();
+const house = await startPetsGateway();
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 const STATUSES = ["available", "pending", "sold", undefined];
 for (let i = 0; i < 24; i++) {
   const body = JSON.stringify({ name: `a${i}`, categoryId: i, status: STATUSES[i % 4] });
-  assert.equal((await ask(house.port, { method: "POST", key, body })).status, 201);
+  assert.equal((await sendRequest(house.port, { method: "POST", key, body })).status, 201);
 }
 
 type Pet = { id: number; status?: string };
 
 async function list(query: string) {
-  const answer = await ask(house.port, { key, path: `/v1/pets${query}` });
+  const answer = await sendRequest(house.port, { key, path: `/v1/pets${query}` });
   assert.equal(answer.status, 200, answer.body.toString());
   return { answer, pets: JSON.parse(answer.body.toString()) as Pet[] };
 }
@@ -69,7 +69,10 @@ test("4.1 the Link of a page leads through the gateway over every animal once", 
 });
 
 test("4.1 a missing or invalid API key is 401 with an Error", async () => {
-  assert.equal(errorOf(await ask(house.port)).status, 401);
-  assert.equal(errorOf(await ask(house.port, { key: "pets_live_wrong0wrong0" })).status, 401);
+  assert.equal(errorOf(await sendRequest(house.port)).status, 401);
+  assert.equal(
+    errorOf(await sendRequest(house.port, { key: "pets_live_wrong0wrong0" })).status,
+    401,
+  );
   await house.law();
 });

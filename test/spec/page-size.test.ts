@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openPetsHouse } from "../support/gateway/pets.ts";
-import { ask, errorOf } from "../support/wire/client.ts";
+import { startPetsGateway } from "../support/gateway/pets.ts";
+import { errorOf, sendRequest } from "../support/wire/client.ts";
 
-const house = await openPetsHouse();
+const house = await startPetsGateway();
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 const body = '{"name":"Ada","categoryId":1}';
-for (let i = 0; i < 101; i++) await ask(house.port, { method: "POST", key, body });
+for (let i = 0; i < 101; i++) await sendRequest(house.port, { method: "POST", key, body });
 
-const list = (query: string) => ask(house.port, { key, path: `/v1/pets${query}` });
+const list = (query: string) => sendRequest(house.port, { key, path: `/v1/pets${query}` });
 
 async function count(query: string): Promise<number> {
   const answer = await list(query);

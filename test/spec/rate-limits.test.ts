@@ -1,10 +1,16 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import type { House } from "../support/gateway/house.ts";
-import { openPetsHouse } from "../support/gateway/pets.ts";
+import type { TestGateway } from "../support/gateway/house.ts";
+import { startPetsGateway } from "../support/gateway/pets.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { startRedis } from "../support/redis/redis.ts";
-import { ask, awayFromMinuteEdge, errorOf, openClient, rateOf } from "../support/wire/client.ts";
+import {
+  awayFromMinuteEdge,
+  errorOf,
+  openClient,
+  rateLimitFieldsOf,
+  sendRequest,
+} from "../support/wire/client.ts";
 import { onlyValue, type RawResponse, valuesOf } from "../support/wire/response.ts";
 
 const MINUTE_MS = 60_000;
@@ -21,7 +27,7 @@ const PLANS = [
 ] as const;
 
 /** So many requests over one connection, one after the other. */
-async function askTimes(house: House, key: string, times: number): Promise<RawResponse[]> {
+async function askTimes(house: TestGateway, key: string, times: number): Promise<RawResponse[]> {
   await using client = await openClient(house.port);
   const answers: RawResponse[] = [];
   for (let i = 0; i < times; i++) answers.push(await client.ask({ key }));
@@ -34,8 +40,8 @@ function statuses(answers: readonly RawResponse[]): number[] {
 
 /** A claim about counting, on a store whose clock may turn the minute in the middle of it. */
 const KINDS = [
-  { store: "memory", open: () => openPetsHouse({ now: () => NOON }), leftMs: 0 },
-  { store: "redis", open: () => openPetsHouse({ config: { store: redis.url } }), leftMs: 8_000 },
+  { store: "memory", open: () => startPetsGateway({ now: () => NOON }), leftMs: 0 },
+  { store: "redis", open: () => startPetsGateway({ config: { store: redis.url } }), leftMs: 8_000 },
 ] as const;
 
 for (const { store, open, leftMs } of KINDS) {
@@ -51,12 +57,15 @@ for (const { store, open, leftMs } of KINDS) {
       const answers = await askTimes(house, key, minute + 1);
       assert.deepEqual(statuses(answers.slice(0, minute)), Array(minute).fill(200));
       assert.deepEqual(
-        answers.slice(0, minute).map((answer) => rateOf(answer).remaining),
+        answers.slice(0, minute).map((answer) => rateLimitFieldsOf(answer).remaining),
         Array.from({ length: minute }, (_, i) => minute - 1 - i),
       );
       const [last] = answers.slice(-1) as [RawResponse];
       assert.deepEqual([last.status, errorOf(last).code], [429, "rate_limited"]);
-      assert.deepEqual([rateOf(last).limit, rateOf(last).remaining], [minute, 0]);
+      assert.deepEqual(
+        [rateLimitFieldsOf(last).limit, rateLimitFieldsOf(last).remaining],
+        [minute, 0],
+      );
       await house.law();
     });
   }
@@ -66,7 +75,7 @@ for (const { store, open, leftMs } of KINDS) {
     const { key } = await house.issue({ limits: { day: 5 } });
     const answers = await askTimes(house, key, 6);
     assert.deepEqual(statuses(answers), [200, 200, 200, 200, 200, 429]);
-    const { limit, remaining, reset } = rateOf(answers[5] as RawResponse);
+    const { limit, remaining, reset } = rateLimitFieldsOf(answers[5] as RawResponse);
     const midnight = (Math.floor(storeNowMs() / DAY_MS) + 1) * (DAY_MS / 1_000);
     assert.deepEqual([limit, remaining, reset], [5, 0, midnight]);
     await house.law();
@@ -76,22 +85,22 @@ for (const { store, open, leftMs } of KINDS) {
     await whole();
     const { key } = await house.issue({ limits: { minute: 4 } });
     const answers = [
-      await ask(house.port, { key }),
-      await ask(house.port, { key, path: "/v1/pets/999" }),
-      await ask(house.port, { key, path: "/v1/none" }),
-      await ask(house.port, { key, method: "DELETE" }),
-      await ask(house.port, { key }),
+      await sendRequest(house.port, { key }),
+      await sendRequest(house.port, { key, path: "/v1/pets/999" }),
+      await sendRequest(house.port, { key, path: "/v1/none" }),
+      await sendRequest(house.port, { key, method: "DELETE" }),
+      await sendRequest(house.port, { key }),
     ];
     assert.deepEqual(statuses(answers), [200, 404, 404, 405, 429]);
     assert.deepEqual(
-      answers.map((answer) => rateOf(answer).remaining),
+      answers.map((answer) => rateLimitFieldsOf(answer).remaining),
       [3, 2, 1, 0, 0],
     );
     for (const answer of [
-      await ask(house.port),
-      await ask(house.port, { path: "/v1/pets/../x" }),
+      await sendRequest(house.port),
+      await sendRequest(house.port, { path: "/v1/pets/../x" }),
     ]) {
-      assert.equal(rateOf(answer).limit, 60, "of the address's failure allowance");
+      assert.equal(rateLimitFieldsOf(answer).limit, 60, "of the address's failure allowance");
     }
     await house.law();
   });
@@ -102,7 +111,7 @@ for (const { store, open, leftMs } of KINDS) {
     const before = Math.floor(storeNowMs() / MINUTE_MS) + 1;
     const answers = await askTimes(house, key, 3);
     assert.deepEqual(
-      answers.map((answer) => rateOf(answer).reset),
+      answers.map((answer) => rateLimitFieldsOf(answer).reset),
       Array(3).fill(before * 60),
     );
   });
@@ -114,7 +123,7 @@ for (const { store, open, leftMs } of KINDS) {
     assert.equal(valuesOf(first, "Retry-After").length, 0);
     assert.deepEqual([second.status, second.reason], [429, "Too Many Requests"]);
     const seconds = Number(onlyValue(second, "Retry-After"));
-    const wanted = rateOf(second).reset - storeNowMs() / 1_000;
+    const wanted = rateLimitFieldsOf(second).reset - storeNowMs() / 1_000;
     assert.ok(seconds >= wanted && seconds <= wanted + 2, `${seconds} for ${wanted}`);
     await house.law();
   });
@@ -122,7 +131,7 @@ for (const { store, open, leftMs } of KINDS) {
 
 test("8 Free allows 1,000 requests a day, and the next day again", async () => {
   let nowMs = Date.UTC(2026, 5, 1);
-  await using house = await openPetsHouse({ now: () => nowMs });
+  await using house = await startPetsGateway({ now: () => nowMs });
   const { key } = await house.issue();
   let passed = 0;
   for (let minute = 0; minute < 16; minute++) {
@@ -133,7 +142,7 @@ test("8 Free allows 1,000 requests a day, and the next day again", async () => {
   assert.equal(passed, 960);
   const answers = await askTimes(house, key, 41);
   assert.deepEqual(statuses(answers), [...Array(40).fill(200), 429]);
-  const { limit, reset } = rateOf(answers[40] as RawResponse);
+  const { limit, reset } = rateLimitFieldsOf(answers[40] as RawResponse);
   assert.deepEqual([limit, reset], [1_000, Date.UTC(2026, 5, 2) / 1_000]);
   await house.law();
   nowMs = Date.UTC(2026, 5, 2) - 1;
@@ -146,14 +155,14 @@ for (const { plan, minute, day } of PLANS.slice(1)) {
   test(`8 ${plan} allows ${day} requests a day and refuses the next`, async () => {
     const dayStart = Math.floor(NOON / DAY_MS) * DAY_MS;
     const account = `{"environment":"production","account":"one","day":[${dayStart},${day - 2},0]}`;
-    await using house = await openPetsHouse({
+    await using house = await startPetsGateway({
       now: () => NOON,
       keys: { [KEY]: { plan, id: "one" } },
       files: { "state.json": `{"version":1,"accounts":[${account}]}` },
     });
     const answers = await askTimes(house, KEY, 3);
     assert.deepEqual(statuses(answers), [200, 200, 429]);
-    assert.deepEqual(rateOf(answers[1] as RawResponse), {
+    assert.deepEqual(rateLimitFieldsOf(answers[1] as RawResponse), {
       limit: day,
       remaining: 0,
       reset: (dayStart + DAY_MS) / 1_000,
@@ -163,7 +172,7 @@ for (const { plan, minute, day } of PLANS.slice(1)) {
 }
 
 test("8 Enterprise is custom: what was agreed for the key holds, and without it there is no key", async () => {
-  await using house = await openPetsHouse({ now: () => NOON });
+  await using house = await startPetsGateway({ now: () => NOON });
   const { key } = await house.issue({ plan: "enterprise", limits: { minute: 3, day: 4 } });
   const answers = await askTimes(house, key, 4);
   assert.deepEqual(statuses(answers), [200, 200, 200, 429]);
@@ -175,7 +184,7 @@ test("8 Enterprise is custom: what was agreed for the key holds, and without it 
 
 test("8.3 a refused request costs nothing: waiting as told is enough", async () => {
   let nowMs = NOON + 500;
-  await using house = await openPetsHouse({ now: () => nowMs });
+  await using house = await startPetsGateway({ now: () => nowMs });
   const { key } = await house.issue({ limits: { minute: 1 } });
   const answers = await askTimes(house, key, 5);
   assert.deepEqual(statuses(answers), [200, 429, 429, 429, 429]);
@@ -188,7 +197,7 @@ test("8.3 a refused request costs nothing: waiting as told is enough", async () 
 
 test("8.4 repeated requests after a 429 ban the account for a while; backing off never does", async () => {
   let nowMs = NOON;
-  await using house = await openPetsHouse({ now: () => nowMs });
+  await using house = await startPetsGateway({ now: () => nowMs });
   const limits = { minute: 1 };
   const hasty = await house.issue({ limits });
   const patient = await house.issue({ limits });
@@ -215,7 +224,7 @@ test("8.4 repeated requests after a 429 ban the account for a while; backing off
 });
 
 test("8.5 higher limits come from a plan upgrade, at once and with the count kept", async () => {
-  await using house = await openPetsHouse({ now: () => NOON });
+  await using house = await startPetsGateway({ now: () => NOON });
   const { key } = await house.issue();
   assert.equal((await askTimes(house, key, 61)).at(-1)?.status, 429);
   const upgraded = { free: { minute: 62, day: 1000 }, pro: { minute: 300, day: 10000 } };

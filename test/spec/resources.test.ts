@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openPetsHouse } from "../support/gateway/pets.ts";
-import { ask, errorOf } from "../support/wire/client.ts";
+import { startPetsGateway } from "../support/gateway/pets.ts";
+import { errorOf, sendRequest } from "../support/wire/client.ts";
 
-const house = await openPetsHouse();
+const house = await startPetsGateway();
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
 async function add(body: string) {
-  const answer = await ask(house.port, { method: "POST", key, body });
+  const answer = await sendRequest(house.port, { method: "POST", key, body });
   return { answer, text: answer.body.toString() };
 }
 
@@ -33,7 +33,7 @@ test("2 Animal: id and categoryId are int64, exact beyond what a double holds", 
     assert.equal(answer.status, 201);
     assert.ok(text.includes(`"categoryId":${categoryId}`), text);
     const id = /"id":(\d+)/.exec(text)?.[1];
-    const read = await ask(house.port, { key, path: `/v1/pets/${id}` });
+    const read = await sendRequest(house.port, { key, path: `/v1/pets/${id}` });
     assert.equal(read.body.toString(), text);
   }
   for (const categoryId of ["9223372036854775808", "1.5", '"7"']) {
@@ -74,7 +74,7 @@ test("2 PetStatus: available, pending and sold, and nothing else", async () => {
 });
 
 test("2 Pets: an array of Animal objects", async () => {
-  const answer = await ask(house.port, { key, path: "/v1/pets?limit=100" });
+  const answer = await sendRequest(house.port, { key, path: "/v1/pets?limit=100" });
   const pets = JSON.parse(answer.body.toString()) as Record<string, unknown>[];
   assert.ok(Array.isArray(pets) && pets.length > 0);
   for (const { id, name, categoryId, status, ...others } of pets) {
@@ -86,11 +86,11 @@ test("2 Pets: an array of Animal objects", async () => {
 
 test("2 Error: code and message are strings, status is the HTTP status code", async () => {
   const answers = [
-    await ask(house.port),
-    await ask(house.port, { key, path: "/v1/pets?limit=0" }),
-    await ask(house.port, { key, path: "/v1/pets/999999" }),
-    await ask(house.port, { key, path: "/v1/other" }),
-    await ask(house.port, { key, method: "PUT", path: "/v1/pets", body: "{}" }),
+    await sendRequest(house.port),
+    await sendRequest(house.port, { key, path: "/v1/pets?limit=0" }),
+    await sendRequest(house.port, { key, path: "/v1/pets/999999" }),
+    await sendRequest(house.port, { key, path: "/v1/other" }),
+    await sendRequest(house.port, { key, method: "PUT", path: "/v1/pets", body: "{}" }),
   ];
   const statuses = answers.map((answer) => errorOf(answer).status);
   assert.deepEqual(statuses, [401, 400, 404, 404, 405]);

@@ -10,7 +10,7 @@ type Annotated = { annotate(text: string): PromiseLike<unknown> };
  * three runs. Code that is late by itself is late each time; other work of the machine makes it
  * late now and then.
  */
-export async function inTime(
+export async function expectDuration(
   t: Annotated,
   { wantedMs, lateMs }: { readonly wantedMs: number; readonly lateMs: number },
   once: () => Promise<unknown>,

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** A span as a collector reads it, with its attributes and those of its resource as plain values. */
-export type SpanSeen = {
+export type ReceivedSpan = {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId: string | undefined;
@@ -15,7 +15,7 @@ export type SpanSeen = {
 };
 
 /** The last value of a metric with these attributes; of a histogram, its count. */
-export type PointSeen = {
+export type ReceivedPoint = {
   readonly metric: string;
   readonly unit: string;
   readonly value: number;
@@ -33,8 +33,8 @@ type Mood = "well" | "hang" | "refuse";
 export type Collector = AsyncDisposable & {
   /** "http://127.0.0.1:PORT" */
   readonly origin: string;
-  readonly spans: readonly SpanSeen[];
-  readonly points: readonly PointSeen[];
+  readonly spans: readonly ReceivedSpan[];
+  readonly points: readonly ReceivedPoint[];
   /** Every body as it came. */
   readonly bodies: readonly string[];
   /** Requests under way at this moment. */
@@ -46,8 +46,8 @@ export type Collector = AsyncDisposable & {
 
 /** A collector that speaks OTLP over HTTP with JSON bodies, on any free port of loopback. */
 export async function openCollector(port = 0): Promise<Collector> {
-  const spans: SpanSeen[] = [];
-  const points: PointSeen[] = [];
+  const spans: ReceivedSpan[] = [];
+  const points: ReceivedPoint[] = [];
   const bodies: string[] = [];
   let underWay = 0;
   const answer = (request: IncomingMessage, response: ServerResponse, body: string) => {
@@ -94,7 +94,7 @@ export async function openCollector(port = 0): Promise<Collector> {
 
 const KINDS = { 2: "SERVER", 3: "CLIENT" } as const;
 
-function spansIn({ resourceSpans }: Wire): SpanSeen[] {
+function spansIn({ resourceSpans }: Wire): ReceivedSpan[] {
   return each(resourceSpans).flatMap((one) =>
     each(one.scopeSpans).flatMap(({ spans }) =>
       each(spans).map((span) => ({
@@ -111,7 +111,7 @@ function spansIn({ resourceSpans }: Wire): SpanSeen[] {
   );
 }
 
-function pointsIn({ resourceMetrics }: Wire): PointSeen[] {
+function pointsIn({ resourceMetrics }: Wire): ReceivedPoint[] {
   return each(resourceMetrics).flatMap((one) =>
     each(one.scopeMetrics).flatMap(({ metrics }) =>
       each(metrics).flatMap(({ name, unit, ...metric }) => {

@@ -76,7 +76,7 @@ const FUNCTION_LINES_MAX = 60;
 const VAGUE = /(?:^|\/)(?:utils?|helpers?|common|misc|shared|index|types)\.ts$/;
 
 /** All that is wrong, as `PATH: what`; empty when the house is tidy. */
-export function untidy(sources: Sources): string[] {
+export function layoutViolations(sources: Sources): string[] {
   const found: string[] = [];
   for (const [path, text] of sources) {
     const file = path.startsWith("src/") ? path.slice("src/".length) : undefined;

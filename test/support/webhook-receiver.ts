@@ -8,7 +8,7 @@ type Event = Readonly<Record<string, unknown>> & { readonly kind: string };
 
 export type Received = { readonly id: string; readonly events: readonly Event[] };
 
-export type Receiver = AsyncDisposable & {
+export type WebhookReceiver = AsyncDisposable & {
   readonly url: string;
   /** Messages whose signature the library of Standard Webhooks took, in their order. */
   readonly received: Received[];
@@ -19,7 +19,7 @@ export type Receiver = AsyncDisposable & {
 };
 
 /** A receiver of webhooks that checks each signature by the library of the specification. */
-export async function openReceiver(): Promise<Receiver> {
+export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   const wanted = new Webhook(SECRET);
   const received: Received[] = [];
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
@@ -39,7 +39,7 @@ export async function openReceiver(): Promise<Receiver> {
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
-  const receiver: Receiver = {
+  const receiver: WebhookReceiver = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/events`,
     received,
     status: 204,

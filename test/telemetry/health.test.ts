@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { checksOf, type Observed } from "../../src/telemetry/health.ts";
+import { type ReadinessInputs, readinessChecks } from "../../src/telemetry/health.ts";
 
 const WELL = { ok: true };
 
-function observed(more: Partial<Observed>): Observed {
+function observed(more: Partial<ReadinessInputs>): ReadinessInputs {
   return {
     reloadFailed: undefined,
     store: WELL,
@@ -27,7 +27,7 @@ function upstreams(...told: readonly string[]) {
 describe("the check of upstreams", () => {
   it("fails when every upstream of every environment is down, and not before", () => {
     const check = (...told: string[]) =>
-      checksOf(observed({ upstreams: upstreams(...told) })).upstreams;
+      readinessChecks(observed({ upstreams: upstreams(...told) })).upstreams;
     assert.deepEqual(check("production:up", "staging:up"), { ok: true });
     assert.equal(check("production:up", "staging:down").ok, true, "a dead staging backend");
     assert.equal(check("production:down", "production/v1/a:down", "staging:up").ok, true);
@@ -38,7 +38,7 @@ describe("the check of upstreams", () => {
   it("of one environment fails when any backend of it has none up, whatever the others have", () => {
     const all = ["production:up", "production:down", "production/v1/a:down", "staging:down"];
     const check = (environment: string, told: readonly string[]) =>
-      checksOf(observed({ upstreams: upstreams(...told) }), environment).upstreams.ok;
+      readinessChecks(observed({ upstreams: upstreams(...told) }), environment).upstreams.ok;
     assert.equal(check("production", all), false, "/v1/a has none");
     assert.equal(check("production", [...all, "production/v1/a:up"]), true);
     assert.equal(check("production", ["production:down", "staging:up"]), false);
@@ -53,7 +53,7 @@ describe("the check of upstreams", () => {
       origin: "http://user:secret@10.0.0.9:8000",
       up: false,
     };
-    const { why } = checksOf(observed({ upstreams: [first, secret] as never })).upstreams;
+    const { why } = readinessChecks(observed({ upstreams: [first, secret] as never })).upstreams;
     assert.equal(why, "down: production /v1/a http://10.0.0.0:8000, x /v1/a http://10.0.0.9:8000");
   });
 });
@@ -61,7 +61,7 @@ describe("the check of upstreams", () => {
 describe("the other checks", () => {
   it("repeat nothing of a record, and a place of the file only", () => {
     const why = "record 3 is damaged: pets_live_canary";
-    const { keys, config } = checksOf(
+    const { keys, config } = readinessChecks(
       observed({ keys: { ok: false, why }, reloadFailed: "tollgate.yaml:3:4" }),
     );
     assert.deepEqual(keys, { ok: false, why: "no usable key records: the log says why" });
@@ -72,9 +72,9 @@ describe("the other checks", () => {
   });
 
   it("fail while it drains, and tell the workers only where there are some", () => {
-    assert.equal(checksOf(observed({ draining: true })).draining.ok, false);
-    assert.equal("workers" in checksOf(observed({})), false);
+    assert.equal(readinessChecks(observed({ draining: true })).draining.ok, false);
+    assert.equal("workers" in readinessChecks(observed({})), false);
     const workers = { ok: false, why: "none serves" };
-    assert.deepEqual(checksOf(observed({ workers })).workers, workers);
+    assert.deepEqual(readinessChecks(observed({ workers })).workers, workers);
   });
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { Latest } from "../../src/telemetry/latest.ts";
+import { RingBuffer } from "../../src/telemetry/latest.ts";
 
 it("the latest are kept, oldest first, before and after all places are taken", () => {
-  const latest = new Latest<number>(3);
+  const latest = new RingBuffer<number>(3);
   const seen: number[][] = [];
   for (let i = 1; i <= 7; i++) {
     seen.push(latest.all());

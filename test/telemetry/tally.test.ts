@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { newCount, Tally } from "../../src/telemetry/tally.ts";
+import { MetricVec, newCounterCell } from "../../src/telemetry/tally.ts";
 
 describe("a tally", () => {
   it("keeps apart what differs in one label only, numbers and texts too", () => {
-    const tally = new Tally(["a", "b"], 10, newCount);
+    const tally = new MetricVec(["a", "b"], 10, newCounterCell);
     tally.cell("x", 1).value += 1;
     tally.cell("x", "1").value += 2;
     tally.cell("y", 1).value += 4;

@@ -4,14 +4,14 @@ import { EVENT_KINDS } from "../../src/config/schema/signs.ts";
 import { EVENTS } from "../../src/telemetry/events.ts";
 import { Webhook } from "../../src/telemetry/webhook.ts";
 import { eventually } from "../support/poll.ts";
-import { openReceiver, SECRET } from "../support/webhook-receiver.ts";
+import { SECRET, startWebhookReceiver } from "../support/webhook-receiver.ts";
 
 const event = (account: string) => ({ kind: "ban_lifted", time: 1, account }) as const;
 const all = { secret: SECRET, kinds: ["all"] };
 
 describe("a webhook", () => {
   it("sends every event once, signed, up to 100 in a message, in their order", async () => {
-    await using receiver = await openReceiver();
+    await using receiver = await startWebhookReceiver();
     const webhook = new Webhook({ ...all, url: receiver.url }, Date.now);
     for (let i = 0; i < 250; i++) webhook.take(event(`a_${i}`));
     await eventually(() => assert.equal(receiver.received.length, 3));
@@ -29,7 +29,7 @@ describe("a webhook", () => {
   });
 
   it("sends again what was not taken, under the same id, until it is", async () => {
-    await using receiver = await openReceiver();
+    await using receiver = await startWebhookReceiver();
     receiver.status = 503;
     const webhook = new Webhook({ ...all, url: receiver.url }, Date.now);
     webhook.take(event("first"));
@@ -44,7 +44,7 @@ describe("a webhook", () => {
   });
 
   it("holds 10,000 events, drops and counts what comes on top, and gives up after a day", async () => {
-    await using receiver = await openReceiver();
+    await using receiver = await startWebhookReceiver();
     receiver.status = 500;
     let nowMs = Date.UTC(2026, 4, 5);
     const webhook = new Webhook({ ...all, url: receiver.url }, () => nowMs);
@@ -57,7 +57,7 @@ describe("a webhook", () => {
   });
 
   it("sends the kinds that are wanted, and nothing where there is none", async () => {
-    await using receiver = await openReceiver();
+    await using receiver = await startWebhookReceiver();
     const wanted = { secret: SECRET, kinds: ["quota"], url: receiver.url };
     const webhook = new Webhook(wanted, Date.now);
     webhook.take(event("left out"));

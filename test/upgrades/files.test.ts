@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { openHouse } from "../support/gateway/house.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { recorded, recordedRun, TERMS } from "./first-release.ts";
 
 const { recordedMs, keys } = await recordedRun("file.json");
@@ -14,7 +14,7 @@ async function upgraded() {
     "state.json": await recorded("state.json"),
   };
   const now = () => recordedMs + 1_000;
-  return openHouse({ config: TERMS, environment: { api: null }, files, now });
+  return startTestGateway({ config: TERMS, environment: { api: null }, files, now });
 }
 
 describe("the files of the first release", () => {

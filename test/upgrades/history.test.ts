@@ -3,14 +3,14 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "vitest";
-import { dayOf, dayText } from "../../src/core/quota/days.ts";
+import { dayOf, formatDay } from "../../src/core/quota/days.ts";
 import type { QuotaStore } from "../../src/stores/interface/quota-store.ts";
-import { createMemoryStore } from "../../src/stores/memory/memory-store.ts";
+import { createMemoryQuotaStore } from "../../src/stores/memory/memory-store.ts";
 import { account, open, perDay, spend } from "../stores/redis/redis-kit.ts";
-import { redisOfFile } from "../support/redis/redis-of-file.ts";
+import { useRedis } from "../support/redis/redis-of-file.ts";
 import { recorded, recordedRun, restore } from "./first-release.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 const HISTORY_MS = 400 * 86_400_000;
 
 /** A run of the first version that kept usage by day: see test/fixtures/README.md. */
@@ -34,7 +34,7 @@ async function onFiles(t: TestContext, files: Files, nowMs: number) {
   const paths = {
     state: join(folder, "state.json"),
     notes: join(folder, "state.notes.json"),
-    day: join(folder, "state.history", `${dayText(dayOf(nowMs))}.jsonl`),
+    day: join(folder, "state.history", `${formatDay(dayOf(nowMs))}.jsonl`),
   };
   await mkdir(join(folder, "state.history"));
   for (const name of ["state", "notes", "day"] as const) {
@@ -42,7 +42,7 @@ async function onFiles(t: TestContext, files: Files, nowMs: number) {
     if (content !== undefined) await writeFile(paths[name], content);
   }
   const start = async () => {
-    const store = await createMemoryStore({
+    const store = await createMemoryQuotaStore({
       ...{ stateFile: paths.state, now: () => nowMs, report: () => undefined },
       historyMs: HISTORY_MS,
     });
@@ -61,12 +61,12 @@ async function toldBy(store: QuotaStore, { recordedMs, keys }: Run) {
   const used = await store.notes.lastUsed(Object.values(keys).map(({ id }) => id));
   return {
     history: names.flatMap((name, i) => {
-      return (days[i] ?? []).map((one) => ({ account: name, ...one, day: dayText(one.day) }));
+      return (days[i] ?? []).map((one) => ({ account: name, ...one, day: formatDay(one.day) }));
     }),
     lastUsed: Object.fromEntries(
       Object.entries(keys).map(([name, { id }]) => {
         const day = used.get(id);
-        return [name, day === undefined ? null : dayText(day)];
+        return [name, day === undefined ? null : formatDay(day)];
       }),
     ),
   };

@@ -6,11 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, it } from "vitest";
 import { stringify } from "yaml";
-import { digestKey, formKey } from "../../src/core/keys/key.ts";
-import { openBackend } from "../support/gateway/backend.ts";
-import { type Running, startNode } from "../support/gateway/processes.ts";
+import { digestKey, makeKey } from "../../src/core/keys/key.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+import { type RunningProcess, startNode } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";
-import { redisOfFile } from "../support/redis/redis-of-file.ts";
+import { useRedis } from "../support/redis/redis-of-file.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 /** The last version before accounts were records of their own: key records of version 1. */
@@ -36,7 +36,7 @@ const hasHistory = (() => {
 
 const folder = mkdtempSync(join(tmpdir(), "tollgate-neighbours-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 /** The sources of the version before, in a folder of their own, with the packages of this one. */
 function checkOut(): string {
@@ -51,7 +51,7 @@ function checkOut(): string {
   return sources;
 }
 
-const KEYS = Array.from({ length: ROUNDS_MAX }, () => formKey("pets", "live", randomInt));
+const KEYS = Array.from({ length: ROUNDS_MAX }, () => makeKey("pets", "live", randomInt));
 
 /** The same keys in the form of each version: accounts `a0`, `a1`, ... of one plan, a key each. */
 function keyFile(version: 1 | 2): string {
@@ -66,12 +66,12 @@ function keyFile(version: 1 | 2): string {
   return JSON.stringify(version === 1 ? { version, keys } : { version, keys, accounts });
 }
 
-const backend = await openBackend();
+const backend = await startTestUpstream();
 afterAll(() => backend.close());
 let homes = 0;
 
 /** Starts a gateway of these sources, which may refuse to. */
-function begin(sources: string, keys: string): Running {
+function begin(sources: string, keys: string): RunningProcess {
   homes += 1;
   const home = join(folder, `gateway-${homes}`);
   mkdirSync(home);
@@ -89,7 +89,7 @@ function begin(sources: string, keys: string): Running {
   return startNode([join(sources, "src/main.ts"), "start", "--config", file]);
 }
 
-async function urlOf(running: Running): Promise<string> {
+async function urlOf(running: RunningProcess): Promise<string> {
   const { urls } = await running.line(({ msg }) => msg === "serving");
   return `${(urls as Record<string, string>).production}/v1/pets`;
 }

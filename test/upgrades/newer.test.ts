@@ -3,16 +3,16 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { readKeys } from "../../src/stores/keys/file-format.ts";
-import { openKeysRedis } from "../../src/stores/keys/redis-keys.ts";
+import { decodeKeyFile } from "../../src/stores/keys/file-format.ts";
+import { openRedisKeyStore } from "../../src/stores/keys/redis-keys.ts";
 import { readState } from "../../src/stores/memory/state-file.ts";
 import { openFallback } from "../stores/outage/fallback-kit.ts";
 import { account, perDay } from "../stores/redis/redis-kit.ts";
 import { eventually } from "../support/poll.ts";
-import { redisOfFile } from "../support/redis/redis-of-file.ts";
+import { useRedis } from "../support/redis/redis-of-file.ts";
 import { recorded } from "./first-release.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 const FORM = "tg:{0}:form";
 
 /** A key and its account as a version to come might write them. */
@@ -28,13 +28,16 @@ describe("what a newer version wrote is refused in words", () => {
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
   async function mistakesIn(text: string): Promise<string> {
-    const { damaged } = await readKeys("keys.json", text, { nowMs: 0 });
+    const { damaged } = await decodeKeyFile("keys.json", text, { nowMs: 0 });
     return damaged.flatMap(({ mistakes }) => mistakes.map(({ why }) => why)).join("\n");
   }
 
   it("a key file, whole", async () => {
     const text = (await recorded("keys.json")).replace('"version":1', '"version":9');
-    await assert.rejects(readKeys("keys.json", text, { nowMs: 0 }), /version.*reads versions.*9/);
+    await assert.rejects(
+      decodeKeyFile("keys.json", text, { nowMs: 0 }),
+      /version.*reads versions.*9/,
+    );
   });
 
   it("a state file, which stays as it was", async () => {
@@ -57,7 +60,7 @@ describe("what a newer version wrote is refused in words", () => {
     await redis.hset("tg:{0}:keys", hash);
     const address = server.address;
     const report = () => undefined;
-    const store = await openKeysRedis({ address, prefix: "tg", report, watch: false });
+    const store = await openRedisKeyStore({ address, prefix: "tg", report, watch: false });
     try {
       const damage = store.damage().join("\n");
       assert.match(damage, /k_9\.version .*this gateway reads version \d/);

@@ -1,18 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { digestKey } from "../../src/core/keys/key.ts";
-import type { Ask } from "../../src/core/quota/decide.ts";
-import { openKeysRedis } from "../../src/stores/keys/redis-keys.ts";
+import type { QuotaRequest } from "../../src/core/quota/decide.ts";
+import { openRedisKeyStore } from "../../src/stores/keys/redis-keys.ts";
 import { account, open, spend } from "../stores/redis/redis-kit.ts";
 import { DEFAULT_BANS } from "../support/gateway/default-bans.ts";
-import { redisOfFile } from "../support/redis/redis-of-file.ts";
+import { useRedis } from "../support/redis/redis-of-file.ts";
 import { recordedRun, restore } from "./first-release.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 const { nowMs, keys, hashes } = await recordedRun("redis.json");
 
 const bans = { ...DEFAULT_BANS, strikes: 2, durationMs: 3_600_000 };
-const free: Ask = {
+const free: QuotaRequest = {
   limits: [
     { window: "minute", limit: 5 },
     { window: "day", limit: 1000 },
@@ -55,7 +55,7 @@ describe("the Redis of the first release", () => {
 
   it("gives every key, with its plan, its limits and its end", async () => {
     await restore(redis, hashes);
-    const store = await openKeysRedis({
+    const store = await openRedisKeyStore({
       address: server.address,
       prefix: "tg",
       report: () => undefined,

@@ -1,17 +1,26 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { type Account, type Ask, decide, NEW_ACCOUNT } from "../../src/core/quota/decide.ts";
+import {
+  type AccountState,
+  decide,
+  NEW_ACCOUNT_STATE,
+  type QuotaRequest,
+} from "../../src/core/quota/decide.ts";
 import type { Limit, WindowName } from "../../src/core/quota/windows.ts";
-import { DECIDE, decideArguments, readVerdicts } from "../../src/stores/redis/decide-call.ts";
-import { script } from "../../src/stores/redis/script.ts";
-import { redisOfFile } from "../support/redis/redis-of-file.ts";
+import {
+  DECIDE_SCRIPT,
+  decodeDecisions,
+  encodeDecide,
+} from "../../src/stores/redis/decide-call.ts";
+import { defineScript } from "../../src/stores/redis/script.ts";
+import { useRedis } from "../support/redis/redis-of-file.ts";
 import { recorded } from "./first-release.ts";
 
-const { redis } = await redisOfFile();
+const { redis } = await useRedis();
 
 /** The script of the first release, and its arguments: no cost, no operations, no observing. */
-const OLD = script(
+const OLD = defineScript(
   [await recorded("lua/account.lua"), await recorded("lua/decide.lua")].join("\n"),
 );
 const LETTER = { second: "s", minute: "m", hour: "h", day: "d", month: "M" } as const;
@@ -23,7 +32,7 @@ const bans = {
 /** Each offence lengthens the next ban by the factor, up to the most. */
 const LENGTHS = "30000 120000 480000 1920000 3600000";
 
-function oldArguments(key: string, { limits, units }: Ask, nowMs: number) {
+function oldArguments(key: string, { limits, units }: QuotaRequest, nowMs: number) {
   const plan = limits.map(({ window, limit }) => `${LETTER[window]} ${limit}`).join(" ");
   return [1, key, nowMs, "2 60000 1000 120000", LENGTHS, 1, plan, units * 256];
 }
@@ -53,35 +62,35 @@ let number = 0;
 
 describe("gateways of the first release and of today on one Redis", () => {
   it("decide every account as one: whoever asks goes on with what the other wrote", async () => {
-    await Promise.all([redis.script("LOAD", OLD.text), redis.script("LOAD", DECIDE.text)]);
+    await Promise.all([redis.script("LOAD", OLD.text), redis.script("LOAD", DECIDE_SCRIPT.text)]);
     const history = fc.record({ limits, steps: fc.array(step, { minLength: 20, maxLength: 60 }) });
     await fc.assert(
       fc.asyncProperty(history, async (run) => {
         const key = `tg:{0}:production:a${number++}`;
         let nowMs = Date.UTC(2026, 10, 30, 23, 59, 30);
-        let account: Account = NEW_ACCOUNT;
+        let account: AccountState = NEW_ACCOUNT_STATE;
         const replies: Promise<unknown>[] = [];
         const expected: {
-          ask: Ask;
+          ask: QuotaRequest;
           nowMs: number;
           by: string;
           verdict: ReturnType<typeof decide>["verdict"];
         }[] = [];
         for (const { by, units, afterMs } of run.steps) {
           nowMs += afterMs;
-          const ask: Ask = { limits: run.limits as readonly Limit[], bans, units };
+          const ask: QuotaRequest = { limits: run.limits as readonly Limit[], bans, units };
           const decision = decide(account, ask, nowMs);
           if (units > 0) account = decision.account;
           expected.push({ ask, nowMs, by, verdict: decision.verdict });
           const args =
             by === "old"
               ? [OLD.sha, ...oldArguments(key, ask, nowMs)]
-              : [DECIDE.sha, ...decideArguments([{ key, ask }], nowMs)];
+              : [DECIDE_SCRIPT.sha, ...encodeDecide([{ key, ask }], nowMs)];
           replies.push(redis.call("evalsha", ...args));
         }
         for (const [i, reply] of (await Promise.all(replies)).entries()) {
           const { ask, by, verdict } = expected[i] as (typeof expected)[number];
-          if (by === "new") assert.deepEqual(readVerdicts([{ key, ask }], reply), [verdict]);
+          if (by === "new") assert.deepEqual(decodeDecisions([{ key, ask }], reply), [verdict]);
           const told = (reply as number[]).slice(1, 2 + ask.limits.length);
           assert.deepEqual(told, [verdict.granted, ...verdict.windows.map(({ used }) => used)]);
         }

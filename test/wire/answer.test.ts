@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import type { Answer } from "../../src/wire/answer.ts";
+import type { ResponseWriter } from "../../src/wire/answer.ts";
 import { Server } from "./client-bytes.ts";
 
 /** The answer to a request, and the line that it goes out on. */
 function answerTo(request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n") {
   const server = new Server({ answersAtOnce: false });
   server.line.receive(request);
-  return { server, line: server.line, answer: server.answers[0] as Answer };
+  return { server, line: server.line, answer: server.answers[0] as ResponseWriter };
 }
 
 const OLD = "GET / HTTP/1.0\r\n\r\n";

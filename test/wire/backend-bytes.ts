@@ -1,4 +1,4 @@
-import { type ResponseHead, ResponseReader } from "../../src/wire/response.ts";
+import { type ResponseHead, ResponseParser } from "../../src/wire/response.ts";
 
 export const RESPONSE_LIMITS = { headBytesMax: 65_536, interimMax: 10 };
 
@@ -14,7 +14,7 @@ export type ReadResponse = {
 };
 
 export function readResponse(method: string, pieces: readonly Buffer[]): ReadResponse {
-  const reader = new ResponseReader(RESPONSE_LIMITS);
+  const reader = new ResponseParser(RESPONSE_LIMITS);
   reader.start(method);
   const read: ReadResponse = { interim: [], head: undefined, body: "", end: "more", left: 0 };
   for (const piece of pieces) {
@@ -26,7 +26,7 @@ export function readResponse(method: string, pieces: readonly Buffer[]): ReadRes
   return read;
 }
 
-function take(reader: ResponseReader, bytes: Buffer, read: ReadResponse): void {
+function take(reader: ResponseParser, bytes: Buffer, read: ReadResponse): void {
   for (let at = 0; ; at = reader.at) {
     const step = reader.step(bytes, at, bytes.length);
     if (step === "interim") read.interim.push(reader.interim?.status ?? 0);

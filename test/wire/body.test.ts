@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { BodyReader, type BodyWrong } from "../../src/wire/body.ts";
+import { type BodyError, BodyParser } from "../../src/wire/body.ts";
 
 const LIMITS = { trailerBytesMax: 40, trailerCountMax: 2 };
 
 /** Reads a chunked body: its data, and what is wrong; `undefined` where more is to come. */
-function chunked(text: string): { data: string; end: BodyWrong | "done" | undefined; at: number } {
-  const reader = new BodyReader();
+function chunked(text: string): { data: string; end: BodyError | "done" | undefined; at: number } {
+  const reader = new BodyParser();
   reader.startChunked(LIMITS);
   const bytes = Buffer.from(text, "latin1");
   const at = reader.read(bytes, 0, bytes.length);
@@ -27,7 +27,7 @@ describe("a chunked body", () => {
     expect(chunked(`${text}rest`)).toEqual({ data, end: "done", at: text.length });
   });
 
-  it.each<[text: string, wrong: BodyWrong]>([
+  it.each<[text: string, wrong: BodyError]>([
     ["\r", "chunk"],
     [" ", "chunk"],
     ["+", "chunk"],
@@ -77,7 +77,7 @@ describe("a chunked body", () => {
   });
 
   it("starts anew behind another", () => {
-    const reader = new BodyReader();
+    const reader = new BodyParser();
     const text = Buffer.from(`1;${"a".repeat(9_000)}\r\nx\r\n0\r\nA:\r\nB:\r\n\r\n`);
     for (let body = 0; body < 7; body++) {
       reader.startChunked(LIMITS);
@@ -87,7 +87,7 @@ describe("a chunked body", () => {
   });
 
   it("is final once it is wrong", () => {
-    const reader = new BodyReader();
+    const reader = new BodyParser();
     reader.startChunked(LIMITS);
     reader.read(Buffer.from("z"), 0, 1);
     for (const more of ["0\r\n\r\n", "\r\n", ";a"]) {
@@ -104,7 +104,7 @@ describe("a chunked body that comes in pieces", () => {
 
   it("is the same wherever it was cut", () => {
     for (let cut = 0; cut <= text.length; cut++) {
-      const reader = new BodyReader();
+      const reader = new BodyParser();
       reader.startChunked(LIMITS);
       let read = "";
       for (const piece of [text.slice(0, cut), text.slice(cut)]) {
@@ -117,7 +117,7 @@ describe("a chunked body that comes in pieces", () => {
   });
 
   it("ends with its last byte, and no earlier", () => {
-    const reader = new BodyReader();
+    const reader = new BodyParser();
     reader.startChunked(LIMITS);
     let read = "";
     for (const letter of text) {
@@ -131,7 +131,7 @@ describe("a chunked body that comes in pieces", () => {
 
 describe("a body of a length", () => {
   it("ends with its last byte", () => {
-    const reader = new BodyReader();
+    const reader = new BodyParser();
     reader.startLength(5);
     const bytes = Buffer.from("abcdefg");
     expect(reader.read(bytes, 1, 4)).toBe(4);
@@ -144,7 +144,7 @@ describe("a body of a length", () => {
   });
 
   it("may be none, and end with the connection", () => {
-    const reader = new BodyReader();
+    const reader = new BodyParser();
     reader.startUntilClose();
     expect(reader.untilClose).toBe(true);
     expect(reader.read(Buffer.from("abc"), 0, 3)).toBe(3);
@@ -196,7 +196,7 @@ describe("the size of a chunk", () => {
   });
 
   it("does not move data that stands in one piece, nor bytes beside it", () => {
-    const reader = new BodyReader();
+    const reader = new BodyParser();
     reader.startChunked(LIMITS);
     const text = "3\r\nabc\r\n14\r\n0123456789abcdefghij\r\n2\r\nxy\r\n0\r\n\r\nrest";
     const bytes = Buffer.from(`<<${text}`);

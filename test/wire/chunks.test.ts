@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Writable } from "node:stream";
 import { expect, it } from "vitest";
-import { chunkOf, LAST_CHUNK, writePiece } from "../../src/wire/chunks.ts";
+import { encodeChunk, LAST_CHUNK, writeBodyData } from "../../src/wire/chunks.ts";
 
 /** A socket that notes what each call to the system would have got. */
 function noting() {
@@ -29,19 +29,19 @@ it("a piece goes out together with the head that was held back for it, as a chun
     ["H\xe9", true, ["H\xe9b\r\n", "0123456789a", "\r\n"]],
   ] as const) {
     const { socket, batches } = noting();
-    expect(writePiece(socket, head, Buffer.from("0123456789a"), chunked)).toBe(true);
+    expect(writeBodyData(socket, head, Buffer.from("0123456789a"), chunked)).toBe(true);
     expect(batches).toEqual([parts]);
   }
 });
 
 it("a socket that is full says so, by the last of what it was given", () => {
   for (const chunked of [false, true]) {
-    expect(writePiece(noting().socket, "", Buffer.alloc(20), chunked)).toBe(false);
-    expect(writePiece(noting().socket, "", Buffer.alloc(10), chunked)).toBe(true);
+    expect(writeBodyData(noting().socket, "", Buffer.alloc(20), chunked)).toBe(false);
+    expect(writeBodyData(noting().socket, "", Buffer.alloc(10), chunked)).toBe(true);
   }
-  expect(writePiece(noting().socket, "", Buffer.alloc(16), true)).toBe(false);
+  expect(writeBodyData(noting().socket, "", Buffer.alloc(16), true)).toBe(false);
 });
 
 it("text is a chunk of its length, and the last one is empty", () => {
-  expect(chunkOf("x".repeat(26)) + LAST_CHUNK).toBe(`1a\r\n${"x".repeat(26)}\r\n0\r\n\r\n`);
+  expect(encodeChunk("x".repeat(26)) + LAST_CHUNK).toBe(`1a\r\n${"x".repeat(26)}\r\n0\r\n\r\n`);
 });

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
-import type { Answer } from "../../src/wire/answer.ts";
-import type { ReceivedRequest, RequestWrong } from "../../src/wire/request.ts";
+import type { ResponseWriter } from "../../src/wire/answer.ts";
+import type { IncomingRequest, RequestError } from "../../src/wire/request.ts";
 import { ServerConnection } from "../../src/wire/server-connection.ts";
 import type { ServerLimits } from "../../src/wire/server-limits.ts";
 
@@ -67,19 +67,19 @@ class Line extends Duplex {
 /** One request as a server saw it. */
 export type Seen = {
   readonly head: readonly string[];
-  readonly framing: ReceivedRequest["framing"];
+  readonly framing: IncomingRequest["framing"];
   body: string;
   complete: boolean;
-  wrong: RequestWrong | undefined;
+  wrong: RequestError | undefined;
 };
 
 /** A server that answers each request with 200, and what is wrong with its name. */
 export class Server {
   readonly line = new Line();
   readonly seen: Seen[] = [];
-  readonly refused: RequestWrong[] = [];
+  readonly refused: RequestError[] = [];
   readonly connection: ServerConnection;
-  readonly answers: Answer[] = [];
+  readonly answers: ResponseWriter[] = [];
   closed = 0;
   /** Whether an answer goes out by itself. */
   readonly #answersAtOnce: boolean;
@@ -91,7 +91,7 @@ export class Server {
     this.connection = new ServerConnection(this.line.socket, this);
   }
 
-  onRequest(request: ReceivedRequest, answer: Answer): void {
+  onRequest(request: IncomingRequest, answer: ResponseWriter): void {
     const { method, target, version, rawHeaders, framing } = request;
     const head = [method, target, version, ...rawHeaders];
     const seen: Seen = { head, framing, body: "", complete: false, wrong: undefined };
@@ -108,14 +108,14 @@ export class Server {
     });
   }
 
-  answerTo(wrong: RequestWrong): string {
+  answerTo(wrong: RequestError): string {
     this.refused.push(wrong);
     return `HTTP/1.1 400 ${wrong}\r\nConnection: close\r\n\r\n`;
   }
 
-  onBroken(request: ReceivedRequest): void {
+  onBroken(request: IncomingRequest): void {
     (this.seen.at(-1) as Seen).wrong = request.wrong;
-    const answer = this.answers.at(-1) as Answer;
+    const answer = this.answers.at(-1) as ResponseWriter;
     answer.isLast = true;
     if (answer.ended) return;
     answer.writeHead(400, ["Content-Length", "0"]);
@@ -128,7 +128,7 @@ export class Server {
 
   /** Answers the request that came last. */
   answer(): void {
-    const answer = this.answers.at(-1) as Answer;
+    const answer = this.answers.at(-1) as ResponseWriter;
     answer.writeHead(200, ["Content-Length", "2"]);
     answer.end("ok");
   }

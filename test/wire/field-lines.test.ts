@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fieldLines, linePart } from "../../src/wire/field-lines.ts";
+import { checkLinePart, encodeFields } from "../../src/wire/field-lines.ts";
 
 const LETTERS = [
   ...Array.from({ length: 512 }, (_, code) => String.fromCharCode(code)),
@@ -27,31 +27,31 @@ const lettersOf = (set: RegExp) => LETTERS.filter((letter) => set.test(letter)).
 
 describe("of all letters, exactly those of the grammar are sent", () => {
   it("in the name of a field", () => {
-    expect(sendable((name) => fieldLines([name, "b"]))).toBe(
+    expect(sendable((name) => encodeFields([name, "b"]))).toBe(
       lettersOf(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]$/),
     );
   });
 
   it("in the value of a field", () => {
-    expect(sendable((value) => fieldLines(["A", value]))).toBe(
+    expect(sendable((value) => encodeFields(["A", value]))).toBe(
       lettersOf(/^[\t\x20-\x7e\x80-\xff]$/),
     );
   });
 
   it("in a part of a request line", () => {
-    expect(sendable(linePart)).toBe(lettersOf(/^[\x21-\x7e]$/));
+    expect(sendable(checkLinePart)).toBe(lettersOf(/^[\x21-\x7e]$/));
   });
 });
 
 describe("field lines", () => {
   it("are names and values in turn, and none where there are none", () => {
-    expect(fieldLines(["A", "b", "C", ""])).toBe("A: b\r\nC: \r\n");
-    expect(fieldLines([])).toBe("");
+    expect(encodeFields(["A", "b", "C", ""])).toBe("A: b\r\nC: \r\n");
+    expect(encodeFields([])).toBe("");
   });
 
   it("have a name each, which is told where it cannot be sent", () => {
-    expect(() => fieldLines(["", "b"])).toThrow('The field "" cannot be sent');
-    expect(() => fieldLines(["A", "b", "X Y", "b"])).toThrow('The field "X Y" cannot be sent');
-    expect(() => linePart("")).toThrow("The request cannot be sent");
+    expect(() => encodeFields(["", "b"])).toThrow('The field "" cannot be sent');
+    expect(() => encodeFields(["A", "b", "X Y", "b"])).toThrow('The field "X Y" cannot be sent');
+    expect(() => checkLinePart("")).toThrow("The request cannot be sent");
   });
 });

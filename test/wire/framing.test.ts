@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { type FramingFields, readFraming } from "../../src/wire/framing.ts";
+import { type FramingInfo, parseFraming } from "../../src/wire/framing.ts";
 
-const NONE: FramingFields = { framing: undefined, closes: false, keepAliveS: undefined };
+const NONE: FramingInfo = { framing: undefined, closes: false, keepAliveS: undefined };
 
 describe("the fields of a head", () => {
-  it.each<[what: string, fields: string[], said: Partial<FramingFields>]>([
+  it.each<[what: string, fields: string[], said: Partial<FramingInfo>]>([
     ["nothing", [], {}],
     ["a length", ["Content-Length", "5"], { framing: 5 }],
     ["a length of fifteen digits", ["content-length", "9".repeat(15)], { framing: 1e15 - 1 }],
@@ -33,7 +33,7 @@ describe("the fields of a head", () => {
     ["names that are as long as those that count", ["Accept-Len", "5", "X-Content-Leng", "5"], {}],
     ["a value that is a name", ["X-A", "Content-Length", "X-B", "close"], {}],
   ])("say %s", (_what, fields, said) => {
-    expect(readFraming("1.1", fields)).toEqual({ ...NONE, ...said });
+    expect(parseFraming("1.1", fields)).toEqual({ ...NONE, ...said });
   });
 
   it.each<[what: string, fields: string[], version?: "1.0"]>([
@@ -49,6 +49,6 @@ describe("the fields of a head", () => {
     ["a length with a letter behind it", ["Content-Length", "5x"]],
     ["a length of sixteen digits", ["Content-Length", "0".repeat(16)]],
   ])("do not say where the body ends by %s", (_what, fields, version = undefined) => {
-    expect(readFraming(version ?? "1.1", fields)).toBeUndefined();
+    expect(parseFraming(version ?? "1.1", fields)).toBeUndefined();
   });
 });

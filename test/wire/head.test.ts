@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { HeadLimits, HeadWrong } from "../../src/wire/head.ts";
-import { RequestHeadReader } from "../../src/wire/request-head.ts";
-import { StatusHeadReader } from "../../src/wire/status-head.ts";
+import type { HeadError, HeadSizeLimits } from "../../src/wire/head.ts";
+import { RequestHeadParser } from "../../src/wire/request-head.ts";
+import { ResponseHeadParser } from "../../src/wire/status-head.ts";
 
 const LIMITS = { lineBytesMax: 100, headBytesMax: 300 };
 
@@ -10,14 +10,14 @@ function bytesOf(text: string): Buffer {
 }
 
 /** Reads a request head: why it is wrong, and how many bytes it took to know. */
-function wrongRequest(text: string): [HeadWrong | undefined, number] {
-  const reader = new RequestHeadReader(LIMITS);
-  return [wrongIn(reader, text), firstWrong(new RequestHeadReader(LIMITS), text)];
+function wrongRequest(text: string): [HeadError | undefined, number] {
+  const reader = new RequestHeadParser(LIMITS);
+  return [wrongIn(reader, text), firstWrong(new RequestHeadParser(LIMITS), text)];
 }
 
-type Reader = RequestHeadReader | StatusHeadReader;
+type Reader = RequestHeadParser | ResponseHeadParser;
 
-function wrongIn(reader: Reader, text: string): HeadWrong | undefined {
+function wrongIn(reader: Reader, text: string): HeadError | undefined {
   reader.read(bytesOf(text), 0, text.length);
   return reader.wrong;
 }
@@ -34,7 +34,7 @@ function firstWrong(reader: Reader, text: string): number {
 
 describe("a request head", () => {
   it("is its line and its fields, as they were sent", () => {
-    const reader = new RequestHeadReader(LIMITS);
+    const reader = new RequestHeadParser(LIMITS);
     const text = "GET /a?b HTTP/1.1\r\nHost: \t a \t\r\nx-Y:\r\nHost:b c\r\nZ: \xe9\r\n\r\nrest";
     const end = reader.read(bytesOf(text), 0, text.length);
     expect(text.slice(end)).toBe("rest");
@@ -57,14 +57,14 @@ describe("a request head", () => {
   });
 
   it("is read from where it stands, empty lines ahead of it or not", () => {
-    const reader = new RequestHeadReader(LIMITS);
+    const reader = new RequestHeadParser(LIMITS);
     const text = "....\r\n\r\nGET / HTTP/1.1\r\nA: b\r\n\r\n";
     expect(reader.read(bytesOf(text), 4, text.length)).toBe(text.length);
     expect(reader.head).toMatchObject({ method: "GET", target: "/", rawHeaders: ["A", "b"] });
   });
 
   it("has begun with its first byte, and not with an empty line", () => {
-    const reader = new RequestHeadReader(LIMITS);
+    const reader = new RequestHeadParser(LIMITS);
     reader.read(bytesOf("\r\n\r"), 0, 3);
     expect(reader.begun).toBe(false);
     reader.read(bytesOf("\nG"), 0, 2);
@@ -72,7 +72,7 @@ describe("a request head", () => {
   });
 
   it("keeps a TAB at a Transfer-Encoding, so that nobody takes it for chunked", () => {
-    const reader = new RequestHeadReader(LIMITS);
+    const reader = new RequestHeadParser(LIMITS);
     const text =
       "GET / HTTP/1.1\r\nTransfer-Encoding:  chunked\t \r\ntransfer-encodinG:\tx\r\n\r\n";
     reader.read(bytesOf(text), 0, text.length);
@@ -80,13 +80,13 @@ describe("a request head", () => {
   });
 
   it("takes a TAB from any other value, also where the name is as long", () => {
-    const reader = new RequestHeadReader(LIMITS);
+    const reader = new RequestHeadParser(LIMITS);
     const text = "GET / HTTP/1.1\r\nX-Forwarded-Proto:\t https \t\r\n\r\n";
     reader.read(bytesOf(text), 0, text.length);
     expect(reader.head?.rawHeaders).toEqual(["X-Forwarded-Proto", "https"]);
   });
 
-  it.each<[text: string, wrong: HeadWrong]>([
+  it.each<[text: string, wrong: HeadError]>([
     ["\n", "line"],
     ["\r\r", "line"],
     [" ", "line"],
@@ -129,12 +129,12 @@ describe("a request head", () => {
   ])("is wrong with the last byte of %j: %s", (text, wrong) => {
     expect(wrongRequest(text)).toEqual([wrong, text.length]);
     expect(wrongRequest(text.slice(0, -1))).toEqual([undefined, -1]);
-    const reader = new RequestHeadReader(LIMITS);
+    const reader = new RequestHeadParser(LIMITS);
     expect(reader.read(bytesOf(`${text}more`), 0, text.length + 4)).toBe(text.length - 1);
     expect(reader.read(bytesOf("GET / HTTP/1.1\r\n\r\n"), 0, 18)).toBe(0);
   });
 
-  it.each<[what: string, line: number, fields: number, wrong: HeadWrong | undefined]>([
+  it.each<[what: string, line: number, fields: number, wrong: HeadError | undefined]>([
     ["as long as both limits", 100, 200, undefined],
     ["a byte longer in its line", 101, 10, "line_overflow"],
     ["a byte longer in its fields", 100, 201, "head_overflow"],
@@ -155,12 +155,12 @@ describe("a status head", () => {
     ["HTTP/1.1 999 \r\n\r\n", 999, "1.1"],
     ["HTTP/1.1 103 \xe9\t \r\nA: b\r\n\r\n", 103, "1.1"],
   ])("is %j", (text, status, version) => {
-    const reader = new StatusHeadReader(LIMITS);
+    const reader = new ResponseHeadParser(LIMITS);
     reader.read(bytesOf(text), 0, text.length);
     expect(reader.head).toMatchObject({ status, version });
   });
 
-  it.each<[text: string, wrong: HeadWrong]>([
+  it.each<[text: string, wrong: HeadError]>([
     ["\r", "line"],
     [" ", "line"],
     ["h", "line"],
@@ -181,8 +181,8 @@ describe("a status head", () => {
     ["HTTP/1.1 200 O\r\n ", "field"],
     [`HTTP/1.1 200 ${"a".repeat(87)}`, "line_overflow"],
   ])("is wrong with the last byte of %j: %s", (text, wrong) => {
-    expect(wrongIn(new StatusHeadReader(LIMITS), text)).toBe(wrong);
-    expect(firstWrong(new StatusHeadReader(LIMITS), text)).toBe(text.length);
+    expect(wrongIn(new ResponseHeadParser(LIMITS), text)).toBe(wrong);
+    expect(firstWrong(new ResponseHeadParser(LIMITS), text)).toBe(text.length);
   });
 });
 
@@ -191,7 +191,7 @@ const VCHAR = /[\x21-\x7e]/;
 const VALUE = /[\t\x20-\x7e\x80-\xff]/;
 
 /** Letters that may stand behind a text, by asking for each of the 256. */
-function lettersBehind(text: string, reader: (limits: HeadLimits) => Reader): string {
+function lettersBehind(text: string, reader: (limits: HeadSizeLimits) => Reader): string {
   const letters = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
   return letters.filter((letter) => wrongIn(reader(LIMITS), text + letter) === undefined).join("");
 }
@@ -218,7 +218,7 @@ describe("of all bytes, exactly those of the grammar may stand", () => {
     ["behind the CR of a field", `${line}A:\r`, [/\n/]],
     ["behind the last CR", `${line}\r`, [/\n/]],
   ])("%s of a request", (_where, behind, sets) => {
-    expect(lettersBehind(behind, (limits) => new RequestHeadReader(limits))).toBe(
+    expect(lettersBehind(behind, (limits) => new RequestHeadParser(limits))).toBe(
       lettersOf(...sets),
     );
   });
@@ -233,7 +233,7 @@ describe("of all bytes, exactly those of the grammar may stand", () => {
     ["in a reason", "HTTP/1.1 200 ", [VALUE, /\r/]],
     ["behind a CR", "HTTP/1.1 200 \r", [/\n/]],
   ])("%s of a response", (_where, behind, sets) => {
-    expect(lettersBehind(behind, (limits) => new StatusHeadReader(limits))).toBe(
+    expect(lettersBehind(behind, (limits) => new ResponseHeadParser(limits))).toBe(
       lettersOf(...sets),
     );
   });
@@ -245,8 +245,8 @@ describe("a head that comes in pieces", () => {
   const RESPONSE = "HTTP/1.0 503 Not now\r\nA: b\r\nC:  d\r\n\r\n";
   type HeadOf = { readonly head: unknown; readonly method?: string };
   const cases: readonly (readonly [string, string, () => Reader])[] = [
-    ["request", REQUEST, () => new RequestHeadReader(LIMITS)],
-    ["response", RESPONSE, () => new StatusHeadReader(LIMITS)],
+    ["request", REQUEST, () => new RequestHeadParser(LIMITS)],
+    ["response", RESPONSE, () => new ResponseHeadParser(LIMITS)],
   ];
   for (const [what, text, open] of cases) {
     it(`is the same ${what}, wherever it was cut, and so is the next one`, () => {
@@ -284,7 +284,7 @@ describe("a head that comes in pieces", () => {
   }
 
   it("tells its method once a space has ended it, and forgets it with the head", () => {
-    const reader = new RequestHeadReader(LIMITS);
+    const reader = new RequestHeadParser(LIMITS);
     const methods = [..."PUT / HTTP/1.1\r\n\r\n"].map((letter) => {
       reader.read(bytesOf(letter), 0, 1);
       return reader.method;
@@ -303,7 +303,7 @@ describe("a head that comes in pieces", () => {
 
   it("is wrong with the byte that makes its method too long, whatever comes with it", () => {
     for (const first of [1, 12, 24]) {
-      const reader = new RequestHeadReader(LIMITS);
+      const reader = new RequestHeadParser(LIMITS);
       expect(reader.read(bytesOf("A".repeat(first)), 0, first)).toBe(first);
       expect(reader.read(bytesOf("A".repeat(60)), 0, 60)).toBe(24 - first);
       expect(reader.wrong).toBe("method");
@@ -315,7 +315,7 @@ describe("a head that comes in pieces", () => {
     const text = `${line}A:${"b".repeat(194)}\r\n\r\n`;
     expect([line.length, text.length]).toEqual([100, 300]);
     for (const size of [1, 7, 99, 100, 101, 299]) {
-      const reader = new RequestHeadReader(LIMITS);
+      const reader = new RequestHeadParser(LIMITS);
       for (let head = 0; head < 2; head++) {
         for (let at = 0; at < text.length; at += size) {
           const piece = bytesOf("x".repeat(60) + text.slice(at, at + size));

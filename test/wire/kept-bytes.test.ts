@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { KeptBytes } from "../../src/wire/kept-bytes.ts";
+import { ReadBuffer } from "../../src/wire/kept-bytes.ts";
 
-const textOf = ({ bytes, from, to }: KeptBytes) => bytes.toString("latin1", from, to);
+const textOf = ({ bytes, from, to }: ReadBuffer) => bytes.toString("latin1", from, to);
 
 describe("bytes that are kept", () => {
   it("are those that were appended, in order, whatever becomes of their buffers", () => {
-    const kept = new KeptBytes();
+    const kept = new ReadBuffer();
     let all = "";
     for (let i = 0; i < 300; i++) {
       const piece = Buffer.from(`<${i}>`);
@@ -18,7 +18,7 @@ describe("bytes that are kept", () => {
   });
 
   it("stay what they are for who was given a part of them, while more come", () => {
-    const kept = new KeptBytes();
+    const kept = new ReadBuffer();
     kept.append(Buffer.from("abc"), 0, 3);
     kept.append(Buffer.from("de"), 0, 2);
     const part = kept.bytes.subarray(kept.from, kept.to);
@@ -27,7 +27,7 @@ describe("bytes that are kept", () => {
   });
 
   it("take a buffer of others as it is, and go on behind a part of it that was read", () => {
-    const kept = new KeptBytes();
+    const kept = new ReadBuffer();
     kept.append(Buffer.from("old"), 0, 3);
     const bytes = Buffer.from("..abcdef..");
     kept.hold(bytes, 4, 8);
@@ -38,7 +38,7 @@ describe("bytes that are kept", () => {
   });
 
   it("grow by doubling, so that byte after byte costs a few times their number", () => {
-    const kept = new KeptBytes();
+    const kept = new ReadBuffer();
     const byte = Buffer.from("x");
     const buffers = new Set<Buffer>();
     for (let i = 0; i < 10_000; i++) {
@@ -51,7 +51,7 @@ describe("bytes that are kept", () => {
   });
 
   it("fill the room that is there before they grow", () => {
-    const kept = new KeptBytes();
+    const kept = new ReadBuffer();
     kept.append(Buffer.from("a"), 0, 1);
     kept.append(Buffer.from("b"), 0, 1);
     const { bytes } = kept;
@@ -61,13 +61,13 @@ describe("bytes that are kept", () => {
   });
 
   it("take room for themselves alone, wherever they stood", () => {
-    const kept = new KeptBytes();
+    const kept = new ReadBuffer();
     kept.append(Buffer.alloc(2_000), 1_000, 1_001);
     expect(kept.bytes.length).toBeLessThan(10);
   });
 
   it("are forgotten, with their buffer", () => {
-    const kept = new KeptBytes();
+    const kept = new ReadBuffer();
     kept.append(Buffer.from("abc"), 0, 3);
     kept.clear();
     expect([kept.length, kept.from, kept.to, kept.bytes.length]).toEqual([0, 0, 0, 0]);

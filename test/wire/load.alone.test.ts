@@ -2,8 +2,8 @@ import { createServer } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { BodyReader } from "../../src/wire/body.ts";
-import { RequestHeadReader } from "../../src/wire/request-head.ts";
+import { BodyParser } from "../../src/wire/body.ts";
+import { RequestHeadParser } from "../../src/wire/request-head.ts";
 import { ServerConnection, type ServerHandler } from "../../src/wire/server-connection.ts";
 import { LIMITS, Server } from "./client-bytes.ts";
 import { connectionTo, send, startBackend, Told } from "./scripted-backend.ts";
@@ -25,7 +25,7 @@ const STREAM_BYTES = Number(process.env.TOLLGATE_STREAM_MB ?? 128) * 1_048_576;
 describe("heads", () => {
   it("that grow byte by byte cost in proportion to their bytes", () => {
     const growMs = (size: number) => {
-      const one = new RequestHeadReader({ lineBytesMax: size, headBytesMax: 2 * size });
+      const one = new RequestHeadParser({ lineBytesMax: size, headBytesMax: 2 * size });
       const bytes = Buffer.from(`GET / HTTP/1.1\r\n${"A: b\r\n".repeat(size / 6)}\r\n`);
       const startMs = performance.now();
       for (let i = 0; i < bytes.length; i++) one.read(bytes, i, i + 1);
@@ -48,7 +48,7 @@ describe("heads", () => {
     const text = `GET / HTTP/1.1\r\nHost: a\r\nX-A: ${"b".repeat(200)}`;
     const bytes = Buffer.from(text);
     const before = memory();
-    const readers = Array.from({ length: COUNT }, () => new RequestHeadReader(LIMITS));
+    const readers = Array.from({ length: COUNT }, () => new RequestHeadParser(LIMITS));
     for (const one of readers) {
       for (let i = 0; i < bytes.length; i++) one.read(bytes, i, i + 1);
     }
@@ -75,7 +75,7 @@ describe("heads", () => {
 
 describe("one-byte chunks", () => {
   it("cost little: a megabyte of them a fraction of a second of CPU", () => {
-    const reader = new BodyReader();
+    const reader = new BodyParser();
     const bytes = Buffer.from("1\r\nx\r\n".repeat(1_048_576));
     reader.startChunked({ trailerBytesMax: 0, trailerCountMax: 0 });
     const { user } = process.cpuUsage();

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { headOf } from "../../src/wire/outgoing-request.ts";
+import { encodeRequestHead } from "../../src/wire/outgoing-request.ts";
 
 it.each([
   ["nothing of a body", undefined, ""],
@@ -15,7 +15,7 @@ it.each([
       host: "backend.test:81",
       fields: ["X-A", "b"],
     };
-    expect(headOf({ ...request, body })).toBe(
+    expect(encodeRequestHead({ ...request, body })).toBe(
       `PUT /a?b HTTP/1.1\r\nHost: backend.test:81\r\nX-A: b\r\n${framing}\r\n`,
     );
   },

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { copyOf, takeBack } from "../../src/wire/piece-buffers.ts";
+import { copyToPool, recycleBuffer } from "../../src/wire/piece-buffers.ts";
 
 const KIB_64 = 65_536;
 const filled = (bytes: number, letter: string) => Buffer.alloc(bytes, letter);
@@ -8,7 +8,7 @@ const filled = (bytes: number, letter: string) => Buffer.alloc(bytes, letter);
 it("a copy has the bytes that were asked for, whatever its size, and is the caller's own", () => {
   const bytes = Buffer.from("0123456789".repeat(7_000));
   for (const size of [0, 1, 4_096, 32_767, 32_768, 65_535, KIB_64, KIB_64 + 1]) {
-    const copy = copyOf(bytes, 3, 3 + size);
+    const copy = copyToPool(bytes, 3, 3 + size);
     assert.ok(copy.equals(bytes.subarray(3, 3 + size)), `${size} bytes`);
     const before = Buffer.from(copy);
     bytes.fill("x", 3, 3 + size);
@@ -18,39 +18,39 @@ it("a copy has the bytes that were asked for, whatever its size, and is the call
 });
 
 it("a large piece that was taken back is the next one's, and no other", () => {
-  const first = copyOf(filled(KIB_64, "a"), 0, KIB_64);
-  const held = copyOf(filled(KIB_64, "b"), 0, KIB_64);
-  assert.ok(takeBack(first));
-  const next = copyOf(filled(40_000, "c"), 0, 40_000);
+  const first = copyToPool(filled(KIB_64, "a"), 0, KIB_64);
+  const held = copyToPool(filled(KIB_64, "b"), 0, KIB_64);
+  assert.ok(recycleBuffer(first));
+  const next = copyToPool(filled(40_000, "c"), 0, 40_000);
   assert.equal(next.buffer, first.buffer);
   assert.equal(next.length, 40_000);
-  const another = copyOf(filled(KIB_64, "d"), 0, KIB_64);
+  const another = copyToPool(filled(KIB_64, "d"), 0, KIB_64);
   assert.notEqual(another.buffer, next.buffer, "taken back once, given once");
   assert.ok(next.every((byte) => byte === 0x63) && held.every((byte) => byte === 0x62));
 });
 
 it("pieces from 32 to 64 KiB are taken back", () => {
   for (const size of [32_768, KIB_64]) {
-    assert.ok(takeBack(copyOf(filled(size, "a"), 0, size)), `${size} bytes`);
+    assert.ok(recycleBuffer(copyToPool(filled(size, "a"), 0, size)), `${size} bytes`);
   }
 });
 
 it("pieces that are small, too large, or of others are not taken back", () => {
   for (const size of [1, 32_767, KIB_64 + 1]) {
-    assert.equal(takeBack(copyOf(filled(size, "a"), 0, size)), false, `${size} bytes`);
+    assert.equal(recycleBuffer(copyToPool(filled(size, "a"), 0, size)), false, `${size} bytes`);
   }
-  assert.equal(takeBack(Buffer.from("a")), false);
+  assert.equal(recycleBuffer(Buffer.from("a")), false);
   assert.equal(
-    takeBack(copyOf(filled(KIB_64, "a"), 0, KIB_64).subarray(1)),
+    recycleBuffer(copyToPool(filled(KIB_64, "a"), 0, KIB_64).subarray(1)),
     false,
     "a part of one",
   );
 });
 
 it("keeps at most 32 free ones: two megabytes", () => {
-  const pieces = Array.from({ length: 40 }, () => copyOf(filled(KIB_64, "a"), 0, KIB_64));
-  for (const piece of pieces) assert.ok(takeBack(piece));
+  const pieces = Array.from({ length: 40 }, () => copyToPool(filled(KIB_64, "a"), 0, KIB_64));
+  for (const piece of pieces) assert.ok(recycleBuffer(piece));
   const given = new Set(pieces.map(({ buffer }) => buffer));
-  const again = Array.from({ length: 40 }, () => copyOf(filled(KIB_64, "b"), 0, KIB_64));
+  const again = Array.from({ length: 40 }, () => copyToPool(filled(KIB_64, "b"), 0, KIB_64));
   assert.equal(again.filter(({ buffer }) => given.has(buffer)).length, 32);
 });

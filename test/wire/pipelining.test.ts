@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ReceivedRequest } from "../../src/wire/request.ts";
+import type { IncomingRequest } from "../../src/wire/request.ts";
 import { Server, serve, serveLate, settled } from "./client-bytes.ts";
 
 const GET = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -8,7 +8,7 @@ const POST = "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n";
 /** A server that keeps the requests themselves, and answers when it is told to. */
 function keeping(limits: ConstructorParameters<typeof Server>[0] = {}) {
   const server = new Server({ answersAtOnce: false, ...limits });
-  const requests: ReceivedRequest[] = [];
+  const requests: IncomingRequest[] = [];
   const { onRequest } = server;
   server.onRequest = (request, answer) => {
     requests.push(request);

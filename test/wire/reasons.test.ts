@@ -1,9 +1,9 @@
 import { STATUS_CODES } from "node:http";
 import { expect, it } from "vitest";
-import { REASONS } from "../../src/wire/reasons.ts";
+import { REASON_PHRASES } from "../../src/wire/reasons.ts";
 
 it("a status has the phrase that Node gives it, where it is registered", () => {
   // RFC 9110 15.5.19 leaves 418 unused, and 509 was never registered.
   const { 418: _unused, 509: _unregistered, ...registered } = STATUS_CODES;
-  expect(REASONS).toEqual(registered);
+  expect(REASON_PHRASES).toEqual(registered);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Connection } from "../../src/wire/connection.ts";
+import type { ClientConnection } from "../../src/wire/connection.ts";
 import type { OutgoingRequest } from "../../src/wire/outgoing-request.ts";
 import { connectionTo, OK, send, startBackend, Told } from "./scripted-backend.ts";
 
@@ -9,7 +9,7 @@ type Body = OutgoingRequest["body"];
  * Sends a PUT whose caller does this once the body may be written, to a backend that answers as soon
  * as it has the bytes given behind the head.
  */
-async function put(body: Body, write: (connection: Connection) => void, answered = "never") {
+async function put(body: Body, write: (connection: ClientConnection) => void, answered = "never") {
   let received = "";
   const bodyOf = () => received.slice(received.indexOf("\r\n\r\n") + 4);
   await using backend = await startBackend((socket) => {
@@ -31,7 +31,7 @@ async function put(body: Body, write: (connection: Connection) => void, answered
   return { told, received, body: bodyOf(), open };
 }
 
-function writeAll(connection: Connection, pieces: readonly string[]): void {
+function writeAll(connection: ClientConnection, pieces: readonly string[]): void {
   for (const piece of pieces) expect(connection.write(Buffer.from(piece))).toBe(true);
 }
 
@@ -46,7 +46,7 @@ describe("the body of a request", () => {
   ] as const)(
     "goes out %s behind its head, and nothing of it behind its end",
     async (_how, body, pieces, framed) => {
-      const write = (one: Connection) => {
+      const write = (one: ClientConnection) => {
         writeAll(one, pieces);
         one.end();
         writeAll(one, ["x"]);
@@ -67,7 +67,7 @@ describe("the body of a request", () => {
   ])(
     "that is %s than its request said lets nothing be read as another request",
     async (what, body) => {
-      const write = (one: Connection) => {
+      const write = (one: ClientConnection) => {
         writeAll(one, [body]);
         one.end();
         writeAll(one, ["x"]);

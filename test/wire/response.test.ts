@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ResponseReader } from "../../src/wire/response.ts";
+import { ResponseParser } from "../../src/wire/response.ts";
 import {
   answering,
   connectionTo,
@@ -17,7 +17,7 @@ describe("a response", () => {
       [OK, "end"],
       ["x", "wrong"],
     ] as const) {
-      const reader = new ResponseReader({ headBytesMax: 100, interimMax: 0 });
+      const reader = new ResponseParser({ headBytesMax: 100, interimMax: 0 });
       reader.start("GET");
       const bytes = Buffer.from(text + OK);
       let at = 0;

@@ -2,11 +2,11 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  Connection,
-  type ConnectionHandler,
-  type ConnectionOptions,
+  ClientConnection,
+  type ClientConnectionOptions,
+  type ResponseHandler,
 } from "../../src/wire/connection.ts";
-import type { Loss, OutgoingRequest } from "../../src/wire/outgoing-request.ts";
+import type { OutgoingRequest, RequestFailure } from "../../src/wire/outgoing-request.ts";
 import type { ResponseHead } from "../../src/wire/response.ts";
 import { RESPONSE_LIMITS } from "./backend-bytes.ts";
 
@@ -44,8 +44,11 @@ export function answering(...answers: readonly string[]): Script {
 
 export const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-export function connectionTo(port: number, options: Partial<ConnectionOptions> = {}): Connection {
-  return new Connection({
+export function connectionTo(
+  port: number,
+  options: Partial<ClientConnectionOptions> = {},
+): ClientConnection {
+  return new ClientConnection({
     destination: { host: "127.0.0.1", port, tls: undefined },
     limits: RESPONSE_LIMITS,
     connectTimeoutMs: 2_000,
@@ -64,18 +67,18 @@ const GET: OutgoingRequest = {
 };
 
 /** A handler that notes the events it is told, in order. */
-export class Told implements ConnectionHandler {
+export class Told implements ResponseHandler {
   readonly events: string[] = [];
   head: ResponseHead | undefined;
   body = "";
   bytes = 0;
   pieces = 0;
-  loss: Loss | undefined;
+  loss: RequestFailure | undefined;
   reused: boolean | undefined;
   readonly over: Promise<this>;
   /** Called with each event, by its name. */
-  onEvent: (event: string, connection: Connection) => void = () => {};
-  #connection: Connection | undefined;
+  onEvent: (event: string, connection: ClientConnection) => void = () => {};
+  #connection: ClientConnection | undefined;
   #settle: (told: this) => void = () => {};
 
   constructor() {
@@ -84,7 +87,7 @@ export class Told implements ConnectionHandler {
     });
   }
 
-  onStart(connection: Connection): void {
+  onStart(connection: ClientConnection): void {
     this.#connection = connection;
     this.reused = connection.reused;
     this.#tell("start");
@@ -131,7 +134,7 @@ export class Told implements ConnectionHandler {
     this.#settle(this);
   }
 
-  onLost(loss: Loss): void {
+  onLost(loss: RequestFailure): void {
     this.loss = loss;
     this.#tell("lost");
     this.#settle(this);
@@ -139,13 +142,13 @@ export class Told implements ConnectionHandler {
 
   #tell(event: string): void {
     this.events.push(event);
-    this.onEvent(event, this.#connection as Connection);
+    this.onEvent(event, this.#connection as ClientConnection);
   }
 }
 
 /** Sends a request and waits for its end, or for its loss. */
 export function send(
-  connection: Connection,
+  connection: ClientConnection,
   request: Partial<OutgoingRequest> = {},
   told = new Told(),
 ) {

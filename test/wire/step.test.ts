@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ResponseReader } from "../../src/wire/response.ts";
+import { ResponseParser } from "../../src/wire/response.ts";
 import { type ReadResponse, readResponse } from "./backend-bytes.ts";
 
 /** Reads the bytes of a backend in one piece, and once more byte by byte: the same comes of both. */
@@ -77,7 +77,7 @@ describe("the bytes of a response", () => {
   });
 
   it("are told to end with the connection from the head on, up to the next request", () => {
-    const reader = new ResponseReader({ headBytesMax: 100, interimMax: 0 });
+    const reader = new ResponseParser({ headBytesMax: 100, interimMax: 0 });
     const step = (text: string) => reader.step(Buffer.from(text), 0, text.length);
     expect(reader.untilClose).toBe(false);
     reader.start("GET");
@@ -92,7 +92,7 @@ describe("the bytes of a response", () => {
   it("may have as many bytes of trailers as of a head", () => {
     const limits = { headBytesMax: 60, interimMax: 0 };
     const end = (trailer: string) => {
-      const reader = new ResponseReader(limits);
+      const reader = new ResponseParser(limits);
       reader.start("GET");
       const text = `HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n${trailer}\r\n\r\n`;
       const bytes = Buffer.from(text);

@@ -1,28 +1,33 @@
 import {
-  accountsOn,
+  accountsOnPlan,
   resumeAccount,
-  setAccounts,
   suspendAccount,
+  updateAccounts,
 } from "../../core/keys/accounts.ts";
 import { findAccount } from "../../core/keys/find.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/report.ts";
-import { ringOf } from "../../stores/interface/edit-keys.ts";
-import { type Answer, json, problem, unknownId } from "../http/answer.ts";
-import type { ApiDeps, Call } from "./call.ts";
-import { change } from "./edit.ts";
+import { keyContextOf } from "../../stores/interface/edit-keys.ts";
+import {
+  type AdminResponse,
+  jsonResponse,
+  problemResponse,
+  unknownIdResponse,
+} from "../http/answer.ts";
+import type { ApiDeps, ApiRequest } from "./call.ts";
+import { applyEdit } from "./edit.ts";
 import { keysOfAccounts, searchAccounts } from "./in-pieces.ts";
-import { readAccountChange, readNothing, readSuspension } from "./members.ts";
+import { parseAccountChange, parseEmptyBody, parseSuspension } from "./members.ts";
 import { takePage } from "./pages.ts";
 
 const SEARCH_CHARACTERS_MAX = 200;
 
 /** The accounts that fit the query, in the order in which they were made, or the newest first. */
-export async function listAccounts({ deps, query }: Call): Promise<Answer> {
+export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const records = deps.keys.records();
   const [environment, plan, text] = [query.get("env"), query.get("plan"), query.get("q")];
   if (text !== null && text.length > SEARCH_CHARACTERS_MAX) {
-    return problem("bad_request", `q has at most ${SEARCH_CHARACTERS_MAX} characters`);
+    return problemResponse("bad_request", `q has at most ${SEARCH_CHARACTERS_MAX} characters`);
   }
   const among = records.accounts.filter(
     (account) =>
@@ -56,42 +61,51 @@ async function reportOf(
   return (await reportsOf(deps, records, [account]))[0] as AccountReport;
 }
 
-export async function showAccount({ deps, id }: Call): Promise<Answer> {
+export async function showAccount({ deps, id }: ApiRequest): Promise<AdminResponse> {
   const records = deps.keys.records();
   const account = findAccount(records, id);
-  return account === undefined ? unknownId() : json(200, await reportOf(deps, records, account));
+  return account === undefined
+    ? unknownIdResponse()
+    : jsonResponse(200, await reportOf(deps, records, account));
 }
 
 /** Plan, limits and metadata, for all keys of the account at once. */
-export async function setAccount({ deps, id, members }: Call): Promise<Answer> {
-  const wanted = readAccountChange(members);
+export async function updateAccount({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+  const wanted = parseAccountChange(members);
   if (!wanted.ok) return wanted.answer;
-  const ring = ringOf(deps.config(), deps.now());
-  const edited = await change(deps, (records) => setAccounts(records, [id], wanted.value, ring));
+  const ring = keyContextOf(deps.config(), deps.now());
+  const edited = await applyEdit(deps, (records) =>
+    updateAccounts(records, [id], wanted.value, ring),
+  );
   if (!edited.ok) return edited.answer;
   const { records, accounts } = edited.value;
-  return json(200, await reportOf(deps, records, accounts[0] as AccountRecord));
+  return jsonResponse(200, await reportOf(deps, records, accounts[0] as AccountRecord));
 }
 
 /** All accounts on a plan: judged whole, then done together. */
-export async function setAccountsOn({ deps, query, members }: Call): Promise<Answer> {
+export async function updateAccountsOnPlan({
+  deps,
+  query,
+  members,
+}: ApiRequest): Promise<AdminResponse> {
   const plan = query.get("plan");
-  if (plan === null) return problem("bad_request", "Name the plan: PATCH /api/accounts?plan=PLAN");
-  const wanted = readAccountChange(members);
+  if (plan === null)
+    return problemResponse("bad_request", "Name the plan: PATCH /api/accounts?plan=PLAN");
+  const wanted = parseAccountChange(members);
   if (!wanted.ok) return wanted.answer;
-  const ring = ringOf(deps.config(), deps.now());
-  const edited = await change(deps, (records) => {
-    const on = accountsOn(records, plan, wanted.value, ring);
-    return on.ok ? setAccounts(records, on.ids, wanted.value, ring) : on;
+  const ring = keyContextOf(deps.config(), deps.now());
+  const edited = await applyEdit(deps, (records) => {
+    const on = accountsOnPlan(records, plan, wanted.value, ring);
+    return on.ok ? updateAccounts(records, on.ids, wanted.value, ring) : on;
   });
   if (!edited.ok) return edited.answer;
-  return json(200, { changed: edited.value.accounts.length });
+  return jsonResponse(200, { changed: edited.value.accounts.length });
 }
 
-export async function suspend({ deps, id, members }: Call): Promise<Answer> {
-  const how = readSuspension(members);
+export async function suspendOne({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+  const how = parseSuspension(members);
   if (!how.ok) return how.answer;
-  const edited = await change(deps, (records) =>
+  const edited = await applyEdit(deps, (records) =>
     suspendAccount(records, id, how.value, deps.now()),
   );
   if (!edited.ok) return edited.answer;
@@ -99,16 +113,16 @@ export async function suspend({ deps, id, members }: Call): Promise<Answer> {
   const report = await reportOf(deps, records, accounts[0] as AccountRecord);
   const { account, environment, suspended } = report;
   deps.log.info("account_suspended", { account, env: environment, until: suspended?.until });
-  return json(200, report);
+  return jsonResponse(200, report);
 }
 
-export async function resume({ deps, id, members }: Call): Promise<Answer> {
-  const nothing = readNothing(members);
+export async function resume({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+  const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
-  const edited = await change(deps, (records) => resumeAccount(records, id, deps.now()));
+  const edited = await applyEdit(deps, (records) => resumeAccount(records, id, deps.now()));
   if (!edited.ok) return edited.answer;
   const { records, accounts } = edited.value;
   const report = await reportOf(deps, records, accounts[0] as AccountRecord);
   deps.log.info("account_resumed", { account: report.account, env: report.environment });
-  return json(200, report);
+  return jsonResponse(200, report);
 }

@@ -1,9 +1,9 @@
 import type { Config } from "../../config/config.ts";
-import type { Reloaded } from "../../config/reload.ts";
+import type { ReloadResult } from "../../config/reload.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
-import type { Recall } from "../../telemetry/recall.ts";
+import type { Diagnostics } from "../../telemetry/recall.ts";
 import type { RecentEvents } from "../../telemetry/recent-events.ts";
 import type { EventStream } from "../http/event-stream.ts";
 
@@ -16,13 +16,13 @@ export type ApiDeps = {
   readonly config: () => Config;
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
-  readonly reload: () => Promise<Reloaded>;
+  readonly reload: () => Promise<ReloadResult>;
   readonly log: Pick<Log, "info" | "warn" | "error">;
   readonly now: () => number;
   /** Has every other process of this gateway read the key records now. Never rejects. */
   readonly spreadKeys: () => Promise<void>;
   /** The refusals and bans that the gateway remembers. */
-  readonly recall: Recall;
+  readonly recall: Diagnostics;
   /** The live figures for those who watch. */
   readonly events: Pick<EventStream, "open">;
   /** The version of the gateway. */
@@ -32,7 +32,7 @@ export type ApiDeps = {
 };
 
 /** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */
-export type Call = {
+export type ApiRequest = {
   readonly deps: ApiDeps;
   readonly id: string;
   readonly members: Readonly<Record<string, unknown>>;

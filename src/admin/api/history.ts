@@ -1,39 +1,46 @@
-import { findHolder } from "../../core/keys/report.ts";
+import { findUsageSubject } from "../../core/keys/report.ts";
 import {
   type DayReport,
-  noHistory,
-  periodOf,
+  historyDisabledError,
+  parsePeriod,
   readHistory,
   spanOf,
 } from "../../stores/interface/read-history.ts";
-import { type Answer, json, problem, unknownId } from "../http/answer.ts";
-import type { Call } from "./call.ts";
-import { nextPage, readLimit } from "./pages.ts";
-import { askStore } from "./usage.ts";
+import {
+  type AdminResponse,
+  jsonResponse,
+  problemResponse,
+  unknownIdResponse,
+} from "../http/answer.ts";
+import type { ApiRequest } from "./call.ts";
+import { parsePageLimit, withNextLink } from "./pages.ts";
+import { storeOr503 } from "./usage.ts";
 
 /**
  * The usage of all accounts, or of one, by UTC day (docs/reference/history.md). A page is read from
  * the store by itself, so that a list of any length costs the same memory.
  */
-export async function listHistory({ deps, query }: Call): Promise<Answer> {
-  const off = noHistory(deps.config());
-  if (off !== undefined) return problem("conflict", off);
+export async function listHistory({ deps, query }: ApiRequest): Promise<AdminResponse> {
+  const off = historyDisabledError(deps.config());
+  if (off !== undefined) return problemResponse("conflict", off);
   const given = (name: string) => query.get(name) ?? undefined;
-  const period = periodOf({ days: given("days"), month: given("month") }, (name) => name);
-  if (typeof period === "string") return problem("bad_request", period);
-  const limit = readLimit(query);
+  const period = parsePeriod({ days: given("days"), month: given("month") }, (name) => name);
+  if (typeof period === "string") return problemResponse("bad_request", period);
+  const limit = parsePageLimit(query);
   if (!limit.ok) return limit.answer;
   const records = deps.keys.records();
   const holder =
-    given("account") === undefined ? undefined : findHolder(records, given("account") as string);
-  if (given("account") !== undefined && holder === undefined) return unknownId();
+    given("account") === undefined
+      ? undefined
+      : findUsageSubject(records, given("account") as string);
+  if (given("account") !== undefined && holder === undefined) return unknownIdResponse();
   const filter = {
     environment: given("env"),
     plan: given("plan"),
     account: holder?.account,
     after: readAfter(given("after")),
   };
-  return askStore(deps, async () => {
+  return storeOr503(deps, async () => {
     if (filter.after === undefined) await deps.recall.tellStore();
     const span = spanOf(period, deps.now());
     const page: DayReport[] = [];
@@ -43,9 +50,9 @@ export async function listHistory({ deps, query }: Call): Promise<Answer> {
     }
     const told = page.slice(0, limit.value);
     const last = told.at(-1);
-    const answer = json(200, told);
+    const answer = jsonResponse(200, told);
     if (last === undefined || page.length <= limit.value) return answer;
-    return nextPage(answer, { path: "/api/history", query }, `${last.account} ${last.day}`);
+    return withNextLink(answer, { path: "/api/history", query }, `${last.account} ${last.day}`);
   });
 }
 

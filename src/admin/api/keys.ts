@@ -1,16 +1,22 @@
 import { findKeys } from "../../core/keys/find.ts";
 import { digestKey } from "../../core/keys/key.ts";
-import { issueKeys, revokeKeys, rotateKey, setKey } from "../../core/keys/keyring.ts";
+import { issueKeys, revokeKeys, rotateKey, updateKey } from "../../core/keys/keyring.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
-import { issuedReport, keyReports, usedReports } from "../../core/keys/report.ts";
-import { ringOf } from "../../stores/interface/edit-keys.ts";
-import { type Answer, json, unknownId } from "../http/answer.ts";
-import type { ApiDeps, Call } from "./call.ts";
-import { change, refusalAnswer } from "./edit.ts";
-import { readGraceMs, readKeyChange, readNothing, readToken, readWantedKeys } from "./members.ts";
+import { issuedReport, keyReports, keyReportsWithLastUse } from "../../core/keys/report.ts";
+import { keyContextOf } from "../../stores/interface/edit-keys.ts";
+import { type AdminResponse, jsonResponse, unknownIdResponse } from "../http/answer.ts";
+import type { ApiDeps, ApiRequest } from "./call.ts";
+import { applyEdit, refusalResponse } from "./edit.ts";
+import {
+  parseEmptyBody,
+  parseFind,
+  parseGraceMs,
+  parseKeyChange,
+  parseNewKeys,
+} from "./members.ts";
 import { takePage } from "./pages.ts";
 
-export async function listKeys({ deps, query }: Call): Promise<Answer> {
+export async function listKeys({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const records = deps.keys.records();
   const account = query.get("account");
   const chosen =
@@ -25,76 +31,81 @@ async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records)
   await deps.recall.tellStore();
   const { notes } = deps.quotas;
   const lastUsed = await notes.lastUsed(keys.map(({ id }) => id)).catch(() => new Map());
-  return usedReports(keys, records, lastUsed);
+  return keyReportsWithLastUse(keys, records, lastUsed);
 }
 
 /** A key as it is; for an account, all of its keys. */
-export async function showKeys({ deps, id }: Call): Promise<Answer> {
+export async function showKeys({ deps, id }: ApiRequest): Promise<AdminResponse> {
   const records = deps.keys.records();
   const found = findKeys(records, id);
-  if (!found.ok) return refusalAnswer(found);
+  if (!found.ok) return refusalResponse(found);
   const { key, keys } = found;
   const told = await used(deps, key === undefined ? keys : [key], records);
-  return json(200, key === undefined ? told : told[0]);
+  return jsonResponse(200, key === undefined ? told : told[0]);
 }
 
 /** The record of a key that somebody has. */
-export async function findKey({ deps, members }: Call): Promise<Answer> {
-  const token = readToken(members);
+export async function findKey({ deps, members }: ApiRequest): Promise<AdminResponse> {
+  const token = parseFind(members);
   if (!token.ok) return token.answer;
   const record = deps.keys.find(digestKey(token.value));
-  if (record === undefined) return unknownId();
-  return json(200, (await used(deps, [record], deps.keys.records()))[0]);
+  if (record === undefined) return unknownIdResponse();
+  return jsonResponse(200, (await used(deps, [record], deps.keys.records()))[0]);
 }
 
 /** 201 and the key, this once; an array when `count` was given, as with the command line. */
-export async function createKeys({ deps, members }: Call): Promise<Answer> {
-  const wanted = readWantedKeys(members);
+export async function createKeys({ deps, members }: ApiRequest): Promise<AdminResponse> {
+  const wanted = parseNewKeys(members);
   if (!wanted.ok) return wanted.answer;
-  const ring = ringOf(deps.config(), deps.now());
-  const edited = await change(deps, (records) => issueKeys(records, wanted.value, ring));
+  const ring = keyContextOf(deps.config(), deps.now());
+  const edited = await applyEdit(deps, (records) => issueKeys(records, wanted.value, ring));
   if (!edited.ok) return edited.answer;
   const told = edited.value.issued.map(issuedReport);
-  return json(201, wanted.value.count === undefined ? told[0] : told);
+  return jsonResponse(201, wanted.value.count === undefined ? told[0] : told);
 }
 
 /** 200 and the new key, this once, with what becomes of the old one. */
-export async function rotate({ deps, id, members }: Call): Promise<Answer> {
-  const grace = readGraceMs(members);
+export async function rotateOne({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+  const grace = parseGraceMs(members);
   if (!grace.ok) return grace.answer;
-  const options = { ...ringOf(deps.config(), deps.now()), graceMs: grace.value };
-  const edited = await change(deps, (records) => rotateKey(records, id, options));
+  const options = { ...keyContextOf(deps.config(), deps.now()), graceMs: grace.value };
+  const edited = await applyEdit(deps, (records) => rotateKey(records, id, options));
   if (!edited.ok) return edited.answer;
   const { issued, previous, records } = edited.value;
-  return json(200, { ...issuedReport(issued), previous: keyReports([previous], records)[0] });
+  return jsonResponse(200, {
+    ...issuedReport(issued),
+    previous: keyReports([previous], records)[0],
+  });
 }
 
 /** The key; of an account a list of those that worked. */
-export async function revoke({ deps, id, members }: Call): Promise<Answer> {
-  const nothing = readNothing(members);
+export async function revokeOne({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+  const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
-  const edited = await change(deps, (records) => revokeKeys(records, id, deps.now()));
+  const edited = await applyEdit(deps, (records) => revokeKeys(records, id, deps.now()));
   if (!edited.ok) return edited.answer;
   const { revoked, one, records } = edited.value;
   const told = keyReports(revoked, records);
-  return json(200, one ? told[0] : told);
+  return jsonResponse(200, one ? told[0] : told);
 }
 
-export async function setOneKey({ deps, id, members }: Call): Promise<Answer> {
-  const wanted = readKeyChange(members);
+export async function patchKey({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+  const wanted = parseKeyChange(members);
   if (!wanted.ok) return wanted.answer;
-  const edited = await change(deps, (records) => setKey(records, id, wanted.value, deps.now()));
+  const edited = await applyEdit(deps, (records) =>
+    updateKey(records, id, wanted.value, deps.now()),
+  );
   if (!edited.ok) return edited.answer;
   const { changed, records } = edited.value;
   deps.log.info("key_changed", { key: changed.id });
-  return json(200, keyReports([changed], records)[0]);
+  return jsonResponse(200, keyReports([changed], records)[0]);
 }
 
 /** Has every process of this gateway read the records now: a command has changed them. */
-export async function refreshKeys({ deps, members }: Call): Promise<Answer> {
-  const nothing = readNothing(members);
+export async function refreshKeys({ deps, members }: ApiRequest): Promise<AdminResponse> {
+  const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
   await deps.keys.refresh().catch(() => undefined);
   await deps.spreadKeys();
-  return json(200, deps.keys.health());
+  return jsonResponse(200, deps.keys.health());
 }

@@ -1,60 +1,60 @@
-import { readDuration } from "../../config/schema/units.ts";
+import { parseDuration } from "../../config/schema/units.ts";
 import type { AccountChange } from "../../core/keys/accounts.ts";
 import type { KeyChange } from "../../core/keys/keyring.ts";
-import { isPeriod, type WantedKeys } from "../../core/keys/keyring-rules.ts";
-import type { OwnLimit } from "../../core/keys/records.ts";
-import { problem, type Read } from "../http/answer.ts";
+import { isValidPeriod, type NewKeys } from "../../core/keys/keyring-rules.ts";
+import type { AccountLimit } from "../../core/keys/records.ts";
+import { type BodyResult, problemResponse } from "../http/answer.ts";
 import {
-  ACCOUNT_CHANGE,
-  BAN,
-  IMPORT,
-  KEY_CHANGE,
+  ACCOUNT_CHANGE_BODY,
+  BAN_BODY,
+  type BodyShape,
+  EMPTY_BODY,
+  FIND_BODY,
+  IMPORT_BODY,
+  KEY_CHANGE_BODY,
   KINDS,
-  NOTHING,
-  RESET,
-  ROTATION,
-  type Shape,
-  SUSPENSION,
-  TOKEN,
-  WANTED_KEYS,
+  NEW_KEYS_BODY,
+  RESET_BODY,
+  ROTATION_BODY,
+  SUSPENSION_BODY,
 } from "../openapi/bodies.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
 /** The body of POST /api/keys. Whether such keys may be issued is the keyring's to say. */
-export function readWantedKeys(members: Members): Read<WantedKeys> {
+export function parseNewKeys(members: Members): BodyResult<NewKeys> {
   // An account that is there says where its keys work, and on which plan.
   const required = !Object.hasOwn(members, "account");
   const terms = { kind: "text", required } as const;
-  const mistaken = mistakes(members, { ...WANTED_KEYS, environment: terms, plan: terms });
+  const mistaken = mistakes(members, { ...NEW_KEYS_BODY, environment: terms, plan: terms });
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { expires, limits, ...rest } = members as {
     readonly expires?: string;
     readonly limits?: Readonly<Record<string, number>>;
-  } & Omit<WantedKeys, "limits" | "expiresInMs">;
-  const expiresInMs = expires === undefined ? undefined : readDuration(expires);
+  } & Omit<NewKeys, "limits" | "expiresInMs">;
+  const expiresInMs = expires === undefined ? undefined : parseDuration(expires);
   return { ok: true, value: { ...rest, expiresInMs, limits: limits && limitList(limits) } };
 }
 
-function limitList(limits: Readonly<Record<string, number>>): OwnLimit[] {
+function limitList(limits: Readonly<Record<string, number>>): AccountLimit[] {
   return Object.entries(limits).map(([window, limit]) => {
-    return { window: window as OwnLimit["window"], limit };
+    return { window: window as AccountLimit["window"], limit };
   });
 }
 
 /** The body of PATCH /api/keys/ID; `"from": []` lets the key work from anywhere again. */
-export function readKeyChange(members: Members): Read<KeyChange> {
-  const mistaken = mistakes(members, KEY_CHANGE);
+export function parseKeyChange(members: Members): BodyResult<KeyChange> {
+  const mistaken = mistakes(members, KEY_CHANGE_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { expires, ...rest } = members as { readonly expires?: string } & KeyChange;
   const expiresInMs =
-    expires === undefined ? undefined : expires === "never" ? "never" : readDuration(expires);
+    expires === undefined ? undefined : expires === "never" ? "never" : parseDuration(expires);
   return { ok: true, value: { ...rest, expiresInMs } };
 }
 
 /** The body of PATCH /api/accounts and /api/accounts/ID; metadata with the value "" goes away. */
-export function readAccountChange(members: Members): Read<AccountChange> {
-  const mistaken = mistakes(members, ACCOUNT_CHANGE);
+export function parseAccountChange(members: Members): BodyResult<AccountChange> {
+  const mistaken = mistakes(members, ACCOUNT_CHANGE_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { limits, ...rest } = members as {
     readonly limits?: Readonly<Record<string, number>>;
@@ -63,43 +63,43 @@ export function readAccountChange(members: Members): Read<AccountChange> {
 }
 
 /** The body of a suspension. */
-export function readSuspension(
+export function parseSuspension(
   members: Members,
-): Read<{ readonly forMs: number | undefined; readonly reason: string | undefined }> {
-  const mistaken = mistakes(members, SUSPENSION);
+): BodyResult<{ readonly forMs: number | undefined; readonly reason: string | undefined }> {
+  const mistaken = mistakes(members, SUSPENSION_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { for: length, reason } = members as { for?: string; reason?: string };
-  const forMs = length === undefined ? undefined : readDuration(length);
+  const forMs = length === undefined ? undefined : parseDuration(length);
   return { ok: true, value: { forMs, reason } };
 }
 
 /** The body of a reset: windows by name; undefined for all that run. */
-export function readReset(members: Members): Read<readonly string[] | undefined> {
-  const mistaken = mistakes(members, RESET);
+export function parseReset(members: Members): BodyResult<readonly string[] | undefined> {
+  const mistaken = mistakes(members, RESET_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   return { ok: true, value: (members as { windows?: readonly string[] }).windows };
 }
 
 /** The body of a ban: the account or one of its keys, and for how long. */
-export function readBan(
+export function parseBanRequest(
   members: Members,
-): Read<{ readonly id: string; readonly lengthMs: number }> {
-  const mistaken = mistakes(members, BAN);
+): BodyResult<{ readonly id: string; readonly lengthMs: number }> {
+  const mistaken = mistakes(members, BAN_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { id, for: length } = members as { id: string; for: string };
-  const lengthMs = readDuration(length) ?? 0;
-  if (isPeriod(lengthMs, 1)) return { ok: true, value: { id, lengthMs } };
+  const lengthMs = parseDuration(length) ?? 0;
+  if (isValidPeriod(lengthMs, 1)) return { ok: true, value: { id, lengthMs } };
   const message = `Cannot use the length ${length}: it must be from 1ms to 36525d`;
-  return { ok: false, answer: problem("bad_request", message) };
+  return { ok: false, answer: problemResponse("bad_request", message) };
 }
 
 /** The body of an import: the records of an export, or plain keys from elsewhere. */
-export function readImport(members: Members): Read<{
+export function parseImport(members: Members): BodyResult<{
   readonly records: readonly unknown[];
   readonly plain: boolean;
   readonly dryRun: boolean;
 }> {
-  const mistaken = mistakes(members, IMPORT);
+  const mistaken = mistakes(members, IMPORT_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const {
     records,
@@ -114,8 +114,8 @@ export function readImport(members: Members): Read<{
 }
 
 /** The body of a search: the key itself. */
-export function readToken(members: Members): Read<string> {
-  const mistaken = mistakes(members, TOKEN);
+export function parseFind(members: Members): BodyResult<string> {
+  const mistaken = mistakes(members, FIND_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   return { ok: true, value: (members as { key: string }).key };
 }
@@ -126,21 +126,21 @@ const GRACE_MS = 86_400_000;
  * The body of a rotation: how long the old key works on, 24 hours unless told
  * (docs/reference/keys.md#rotation).
  */
-export function readGraceMs(members: Members): Read<number> {
-  const mistaken = mistakes(members, ROTATION);
+export function parseGraceMs(members: Members): BodyResult<number> {
+  const mistaken = mistakes(members, ROTATION_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { grace } = members as { grace?: string };
-  return { ok: true, value: grace === undefined ? GRACE_MS : (readDuration(grace) ?? GRACE_MS) };
+  return { ok: true, value: grace === undefined ? GRACE_MS : (parseDuration(grace) ?? GRACE_MS) };
 }
 
 /** For requests that say all in their path: a body may be absent or empty. */
-export function readNothing(members: Members): Read<undefined> {
-  const mistaken = mistakes(members, NOTHING);
+export function parseEmptyBody(members: Members): BodyResult<undefined> {
+  const mistaken = mistakes(members, EMPTY_BODY);
   return mistaken === undefined ? { ok: true, value: undefined } : { ok: false, answer: mistaken };
 }
 
 /** All mistakes at once. Values are not repeated: somebody may send a key where it does not belong. */
-function mistakes(members: Members, shape: Shape) {
+function mistakes(members: Members, shape: BodyShape) {
   const known = Object.keys(shape);
   const found = Object.keys(members)
     .filter((name) => !known.includes(name))
@@ -156,5 +156,5 @@ function mistakes(members: Members, shape: Shape) {
     } else if (!fits(members[name])) found.push(`"${name}" must be ${wanted}`);
   }
   if (found.length === 0) return undefined;
-  return problem("bad_request", `Cannot use the body: ${found.slice(0, 20).join("; ")}`);
+  return problemResponse("bad_request", `Cannot use the body: ${found.slice(0, 20).join("; ")}`);
 }

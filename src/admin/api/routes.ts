@@ -1,18 +1,23 @@
 import { ID_PATTERN } from "../../core/keys/records.ts";
-import { type Answer, problem, refuseMethod } from "../http/answer.ts";
-import { type Row, TABLE } from "./table.ts";
+import { type AdminResponse, methodNotAllowed, problemResponse } from "../http/answer.ts";
+import { API_ROUTES, type ApiRoute } from "./table.ts";
 
-const ROWS = TABLE.map((row) => ({ row, segments: row.template.split("/") }));
+const ROWS = API_ROUTES.map((row) => ({ row, segments: row.template.split("/") }));
 
 /** The row for a method and a path, with the ID in it; or 404, or 405 with Allow. */
-export function findRow(
+export function matchApiRoute(
   method: string,
   path: string,
-): { readonly ok: true; readonly row: Row; readonly id: string } | { ok: false; answer: Answer } {
+):
+  | { readonly ok: true; readonly row: ApiRoute; readonly id: string }
+  | { ok: false; answer: AdminResponse } {
   const segments = path.split("/");
   const rows = ROWS.filter((candidate) => fits(candidate.segments, segments));
   if (rows.length === 0) {
-    return { ok: false, answer: problem("not_found", "There is nothing here: see / for what is") };
+    return {
+      ok: false,
+      answer: problemResponse("not_found", "There is nothing here: see / for what is"),
+    };
   }
   const wanted = method === "HEAD" ? "GET" : method;
   const found = rows.find(({ row }) => row.method === wanted);
@@ -20,7 +25,7 @@ export function findRow(
     const allow = rows.flatMap(({ row }) =>
       row.method === "GET" ? ["GET", "HEAD"] : [row.method],
     );
-    return { ok: false, answer: refuseMethod(allow) };
+    return { ok: false, answer: methodNotAllowed(allow) };
   }
   const at = found.segments.findIndex(isVariable);
   return { ok: true, row: found.row, id: (at !== -1 && idIn(segments[at])) || "" };

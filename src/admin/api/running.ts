@@ -1,53 +1,53 @@
 import { plansReport } from "../../config/plans-report.ts";
-import { shownConfig } from "../../config/shown.ts";
-import { type Answer, json, problem } from "../http/answer.ts";
-import { type DescribedRow, documentOf } from "../openapi/document.ts";
-import type { Call } from "./call.ts";
-import { readNothing } from "./members.ts";
+import { maskedConfig } from "../../config/shown.ts";
+import { type AdminResponse, jsonResponse, problemResponse } from "../http/answer.ts";
+import { openApiDocument, type RouteSpec } from "../openapi/document.ts";
+import type { ApiRequest } from "./call.ts";
+import { parseEmptyBody } from "./members.ts";
 
 /** The configuration in force, by the keys of its file, every secret masked, with its hash. */
-export function tellConfig({ deps }: Call): Answer {
-  return json(200, shownConfig(deps.config()));
+export function showConfig({ deps }: ApiRequest): AdminResponse {
+  return jsonResponse(200, maskedConfig(deps.config()));
 }
 
 /** The plans in force, with the accounts on each. */
-export function listPlans({ deps }: Call): Answer {
-  return json(200, plansReport(deps.config(), deps.keys.records().accounts));
+export function listPlans({ deps }: ApiRequest): AdminResponse {
+  return jsonResponse(200, plansReport(deps.config(), deps.keys.records().accounts));
 }
 
 /**
  * Begins with the last events, and with the routes that there are, so that a page offers no more
  * than it can ask for.
  */
-export function watch({ deps }: Call, rows: readonly DescribedRow[]): Answer {
+export function openEventStream({ deps }: ApiRequest, rows: readonly RouteSpec[]): AdminResponse {
   const routes = rows.map(({ method, template }) => `${method} ${template}`);
   return deps.events.open({ routes, happened: deps.recent.since(0) });
 }
 
 /** The description of all of this, as OpenAPI. */
-export function tellApi({ deps }: Call, rows: readonly DescribedRow[]): Answer {
+export function showOpenApi({ deps }: ApiRequest, rows: readonly RouteSpec[]): AdminResponse {
   const { admin } = deps.config();
   const hasToken = admin !== undefined && admin.token !== "";
-  return json(200, documentOf(rows, { version: deps.version, hasToken }));
+  return jsonResponse(200, openApiDocument(rows, { version: deps.version, hasToken }));
 }
 
 /** Reads the configuration again; says what is in force, or why it stays as it was. */
-export async function reload({ deps, members }: Call): Promise<Answer> {
-  const nothing = readNothing(members);
+export async function reloadConfig({ deps, members }: ApiRequest): Promise<AdminResponse> {
+  const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
   const reloaded = await deps.reload();
-  if (reloaded.ok) return json(200, { hash: reloaded.hash });
+  if (reloaded.ok) return jsonResponse(200, { hash: reloaded.hash });
   const { mistakes, reasons = [], partly } = reloaded;
   if (partly) {
     const message = `The new configuration is not in force everywhere yet: ${reasons.join("; ")}`;
-    return problem("reload_incomplete", message, { more: { reasons } });
+    return problemResponse("reload_incomplete", message, { more: { reasons } });
   }
   if (reasons.length > 0) {
     const message = `The old configuration stays in force: ${reasons.join("; ")}`;
-    return problem("reload_refused", message, { more: { reasons } });
+    return problemResponse("reload_refused", message, { more: { reasons } });
   }
   const message = `The old configuration stays in force: the new one has ${counted(mistakes.length)}`;
-  return problem("config_invalid", message, { more: { mistakes } });
+  return problemResponse("config_invalid", message, { more: { mistakes } });
 }
 
 function counted(mistakes: number): string {

@@ -1,44 +1,44 @@
-import type { Answer } from "../http/answer.ts";
+import type { AdminResponse } from "../http/answer.ts";
 import {
-  ACCOUNT_CHANGE,
-  BAN,
-  IMPORT,
-  KEY_CHANGE,
-  RESET,
-  ROTATION,
-  SUSPENSION,
-  TOKEN,
-  WANTED_KEYS,
+  ACCOUNT_CHANGE_BODY,
+  BAN_BODY,
+  FIND_BODY,
+  IMPORT_BODY,
+  KEY_CHANGE_BODY,
+  NEW_KEYS_BODY,
+  RESET_BODY,
+  ROTATION_BODY,
+  SUSPENSION_BODY,
 } from "../openapi/bodies.ts";
-import type { DescribedRow } from "../openapi/document.ts";
+import type { RouteSpec } from "../openapi/document.ts";
 import {
   listAccounts,
   resume,
-  setAccount,
-  setAccountsOn,
   showAccount,
-  suspend,
+  suspendOne,
+  updateAccount,
+  updateAccountsOnPlan,
 } from "./accounts.ts";
-import type { Call } from "./call.ts";
-import { explainRequest, tellDeprecations, tellOpen, whyBanned } from "./explain.ts";
+import type { ApiRequest } from "./call.ts";
+import { explainBan, explainRequest, listDeprecations, listOpenCharges } from "./explain.ts";
 import { listHistory } from "./history.ts";
 import {
   createKeys,
   findKey,
   listKeys,
+  patchKey,
   refreshKeys,
-  revoke,
-  rotate,
-  setOneKey,
+  revokeOne,
+  rotateOne,
   showKeys,
 } from "./keys.ts";
-import { listPlans, reload, tellApi, tellConfig, watch } from "./running.ts";
+import { listPlans, openEventStream, reloadConfig, showConfig, showOpenApi } from "./running.ts";
 import { exportKeys, importKeys } from "./transfer.ts";
-import { addBan, liftBan, listUsage, resetAccount, tellBans, tellUsage } from "./usage.ts";
+import { addBan, liftBan, listActiveBans, listUsage, resetAccount, showUsage } from "./usage.ts";
 
 /** One route. Its contract is what is read of a request, and what /api/openapi.json tells. */
-export type Row = DescribedRow & {
-  readonly run: (call: Call) => Answer | Promise<Answer>;
+export type ApiRoute = RouteSpec & {
+  readonly run: (call: ApiRequest) => AdminResponse | Promise<AdminResponse>;
   /** Where a body may be longer than others. */
   readonly bodyBytesMax?: number;
 };
@@ -46,7 +46,7 @@ export type Row = DescribedRow & {
 /** 100,000 keys. */
 const IMPORT_BYTES_MAX = 64 * 1_048_576;
 
-const KEYS: readonly Row[] = [
+const KEYS: readonly ApiRoute[] = [
   row("GET /api/keys", listKeys, {
     summary: "All keys, or those of an account",
     query: ["limit", "after", "account", "order"],
@@ -54,7 +54,7 @@ const KEYS: readonly Row[] = [
   }),
   row("POST /api/keys", createKeys, {
     summary: "Issue a key, or a list of them where count is given",
-    body: WANTED_KEYS,
+    body: NEW_KEYS_BODY,
     bodyNeeds: [["account"], ["environment", "plan"]],
     status: 201,
     answers: { oneOrMany: "IssuedKey" },
@@ -62,7 +62,7 @@ const KEYS: readonly Row[] = [
   }),
   row("POST /api/keys/find", findKey, {
     summary: "The record of a key that somebody has",
-    body: TOKEN,
+    body: FIND_BODY,
     answers: "Key",
     refuses: ["unknown_id"],
   }),
@@ -77,7 +77,7 @@ const KEYS: readonly Row[] = [
   {
     ...row("POST /api/keys/import", importKeys, {
       summary: "Take in records of an export, or plain keys, all or none",
-      body: IMPORT,
+      body: IMPORT_BODY,
       answers: "Imported",
       refuses: ["conflict", "store_unavailable"],
     }),
@@ -88,36 +88,36 @@ const KEYS: readonly Row[] = [
     answers: { oneOrMany: "Key" },
     refuses: ["unknown_id"],
   }),
-  row("PATCH /api/keys/:id", setOneKey, {
+  row("PATCH /api/keys/:id", patchKey, {
     summary: "Change a key in place",
-    body: KEY_CHANGE,
+    body: KEY_CHANGE_BODY,
     answers: "Key",
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
-  row("POST /api/keys/:id/rotate", rotate, {
+  row("POST /api/keys/:id/rotate", rotateOne, {
     summary: "Put a new key in the place of one, which works on for the grace",
-    body: ROTATION,
+    body: ROTATION_BODY,
     answers: "RotatedKey",
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
-  row("POST /api/keys/:id/revoke", revoke, {
+  row("POST /api/keys/:id/revoke", revokeOne, {
     summary: "End a key; of an account every key that works",
     answers: { oneOrMany: "Key" },
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
 ];
 
-const ACCOUNTS: readonly Row[] = [
+const ACCOUNTS: readonly ApiRoute[] = [
   row("GET /api/accounts", listAccounts, {
     summary: "Accounts; X-Total-Count says how many fit",
     query: ["limit", "after", "env", "plan", "q", "order"],
     answers: ["Account"],
   }),
-  row("PATCH /api/accounts", setAccountsOn, {
+  row("PATCH /api/accounts", updateAccountsOnPlan, {
     summary: "Change all accounts on a plan",
     query: ["plan"],
     queryRequired: ["plan"],
-    body: ACCOUNT_CHANGE,
+    body: ACCOUNT_CHANGE_BODY,
     answers: "Changed",
     refuses: ["conflict", "store_unavailable"],
   }),
@@ -126,15 +126,15 @@ const ACCOUNTS: readonly Row[] = [
     answers: "Account",
     refuses: ["unknown_id"],
   }),
-  row("PATCH /api/accounts/:id", setAccount, {
+  row("PATCH /api/accounts/:id", updateAccount, {
     summary: "Change plan, limits and metadata of an account, counts kept",
-    body: ACCOUNT_CHANGE,
+    body: ACCOUNT_CHANGE_BODY,
     answers: "Account",
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
-  row("POST /api/accounts/:id/suspend", suspend, {
+  row("POST /api/accounts/:id/suspend", suspendOne, {
     summary: "Refuse every request of an account with 403",
-    body: SUSPENSION,
+    body: SUSPENSION_BODY,
     answers: "Account",
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
@@ -146,14 +146,14 @@ const ACCOUNTS: readonly Row[] = [
   row("POST /api/accounts/:id/reset", resetAccount, {
     summary: "Set windows of an account to 0: those named, or all that run",
     query: ["env"],
-    body: RESET,
+    body: RESET_BODY,
     answers: "Reset",
     refuses: ["unknown_id", "store_unavailable"],
   }),
 ];
 
-const LIMITS: readonly Row[] = [
-  row("GET /api/bans", tellBans, {
+const LIMITS: readonly ApiRoute[] = [
+  row("GET /api/bans", listActiveBans, {
     summary: "Bans in force, the one that ends last first",
     query: ["limit", "after"],
     answers: ["Ban"],
@@ -161,12 +161,12 @@ const LIMITS: readonly Row[] = [
   }),
   row("POST /api/bans", addBan, {
     summary: "Ban an account, which counts as no offence of its",
-    body: BAN,
+    body: BAN_BODY,
     status: 201,
     answers: "Ban",
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
-  row("GET /api/bans/:id", whyBanned, {
+  row("GET /api/bans/:id", explainBan, {
     summary: "Why an account is or was banned",
     answers: "BanReasons",
     refuses: ["unknown_id", "plan_missing", "store_unavailable"],
@@ -182,7 +182,7 @@ const LIMITS: readonly Row[] = [
     answers: ["Usage"],
     refuses: ["store_unavailable"],
   }),
-  row("GET /api/usage/:id", tellUsage, {
+  row("GET /api/usage/:id", showUsage, {
     summary: "Where an account stands; charges nothing",
     query: ["env"],
     answers: "Usage",
@@ -200,36 +200,36 @@ const LIMITS: readonly Row[] = [
   }),
 ];
 
-const RUNNING: readonly Row[] = [
+const RUNNING: readonly ApiRoute[] = [
   row("GET /api/explain/:request", explainRequest, {
     summary: "Why a request was refused: of the last 10,000 refusals",
     answers: "Explanation",
     refuses: ["unknown_request"],
   }),
-  row("GET /api/open", tellOpen, {
+  row("GET /api/open", listOpenCharges, {
     summary: "Units charged for requests under way, which have no line in the log yet",
     answers: ["OpenCharge"],
   }),
-  row("GET /api/deprecations", tellDeprecations, {
+  row("GET /api/deprecations", listDeprecations, {
     summary: "Operations that go away, and the accounts that called them",
     query: ["limit", "after"],
     answers: ["Deprecation"],
   }),
-  row("GET /api/config", tellConfig, {
+  row("GET /api/config", showConfig, {
     summary: "The configuration in force, secrets masked, with its hash",
     answers: "Config",
   }),
-  row("POST /api/reload", reload, {
+  row("POST /api/reload", reloadConfig, {
     summary: "Read the configuration again",
     answers: "Reloaded",
     refuses: ["reload_refused", "reload_incomplete", "config_invalid"],
   }),
-  row("GET /api/events", (call) => watch(call, TABLE), {
+  row("GET /api/events", (call) => openEventStream(call, API_ROUTES), {
     summary: "Figures each second and events as they happen, as server-sent events",
     answers: { type: "text/event-stream" },
     refuses: ["too_many_watchers"],
   }),
-  row("GET /api/openapi.json", (call) => tellApi(call, TABLE), {
+  row("GET /api/openapi.json", (call) => showOpenApi(call, API_ROUTES), {
     summary: "This description",
     answers: "Description",
   }),
@@ -239,9 +239,9 @@ const RUNNING: readonly Row[] = [
  * All of /api (docs/reference/admin.md#routes). ":id" stands for one ID, of an account or one of
  * its keys.
  */
-export const TABLE: readonly Row[] = [...KEYS, ...ACCOUNTS, ...LIMITS, ...RUNNING];
+export const API_ROUTES: readonly ApiRoute[] = [...KEYS, ...ACCOUNTS, ...LIMITS, ...RUNNING];
 
-function row(route: string, run: Row["run"], contract: Row["contract"]): Row {
+function row(route: string, run: ApiRoute["run"], contract: ApiRoute["contract"]): ApiRoute {
   const [method, template = ""] = route.split(" ");
-  return { method: method as Row["method"], template, run, contract };
+  return { method: method as ApiRoute["method"], template, run, contract };
 }

@@ -1,16 +1,16 @@
 import { setImmediate as breathe } from "node:timers/promises";
-import { ringOf } from "../../stores/interface/edit-keys.ts";
+import { keyContextOf } from "../../stores/interface/edit-keys.ts";
 import { exportLines, prepareImport } from "../../stores/keys/transfer.ts";
-import { type Answer, json } from "../http/answer.ts";
-import type { Call } from "./call.ts";
-import { change, refusalAnswer } from "./edit.ts";
-import { readImport } from "./members.ts";
+import { type AdminResponse, jsonResponse } from "../http/answer.ts";
+import type { ApiRequest } from "./call.ts";
+import { applyEdit, refusalResponse } from "./edit.ts";
+import { parseImport } from "./members.ts";
 
 /** Lines made before requests have their turn. */
 const AT_ONCE = 500;
 
 /** All accounts and keys as lines of JSON, as `keys export` prints them. */
-export async function exportKeys({ deps }: Call): Promise<Answer> {
+export async function exportKeys({ deps }: ApiRequest): Promise<AdminResponse> {
   let body = "";
   let lines = 0;
   for (const line of exportLines(deps.keys.records())) {
@@ -22,24 +22,24 @@ export async function exportKeys({ deps }: Call): Promise<Answer> {
 }
 
 /** Takes in records, all or none; each mistake is named by its place in the list. */
-export async function importKeys({ deps, members }: Call): Promise<Answer> {
-  const wanted = readImport(members);
+export async function importKeys({ deps, members }: ApiRequest): Promise<AdminResponse> {
+  const wanted = parseImport(members);
   if (!wanted.ok) return wanted.answer;
   const { records: values, plain, dryRun } = wanted.value;
   const config = deps.config();
   const { foreignKeys } = config;
-  const options = { plain, foreignKeys, ring: ringOf(config, deps.now()) };
+  const options = { plain, foreignKeys, ring: keyContextOf(config, deps.now()) };
   const lines = values.map((value, index) => ({ at: `records[${index}]`, value }));
   if (dryRun) {
     const records = deps.keys.records();
     const judged = (await prepareImport(records, lines, options))(records);
-    return judged.ok ? json(200, counts(judged)) : refusalAnswer(judged);
+    return judged.ok ? jsonResponse(200, counts(judged)) : refusalResponse(judged);
   }
-  const edited = await change(deps, await prepareImport(deps.keys.records(), lines, options));
+  const edited = await applyEdit(deps, await prepareImport(deps.keys.records(), lines, options));
   if (!edited.ok) return edited.answer;
   const { keys, accounts } = edited.value;
   deps.log.info("keys_imported", { keys, accounts });
-  return json(200, counts(edited.value));
+  return jsonResponse(200, counts(edited.value));
 }
 
 type Counts = Readonly<Record<"keys" | "accounts" | "known" | "ended", number>>;

@@ -1,37 +1,43 @@
-import { countersOf, windowName } from "../../config/counters.ts";
-import { bansReport, findHolder, type UsageReport } from "../../core/keys/report.ts";
+import { counterLabel, resolveCounters } from "../../config/counters.ts";
+import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/report.ts";
 import { imposedBan } from "../../stores/interface/imposed-ban.ts";
-import { type FoundAccount, findNamed } from "../../stores/interface/named-account.ts";
-import type { AccountName } from "../../stores/interface/quota-store.ts";
+import { type AccountLookup, findAccountBySelector } from "../../stores/interface/named-account.ts";
+import type { AccountRef } from "../../stores/interface/quota-store.ts";
 import { readUsage, usageOf } from "../../stores/interface/read-usage.ts";
-import { reasonOf } from "../../telemetry/reason.ts";
-import { type Answer, json, problem, RETRY, unknownId } from "../http/answer.ts";
-import type { ApiDeps, Call } from "./call.ts";
-import { readBan, readNothing, readReset } from "./members.ts";
-import { paged } from "./pages.ts";
+import { errorMessage } from "../../telemetry/reason.ts";
+import {
+  type AdminResponse,
+  jsonResponse,
+  problemResponse,
+  RETRY_AFTER_1,
+  unknownIdResponse,
+} from "../http/answer.ts";
+import type { ApiDeps, ApiRequest } from "./call.ts";
+import { parseBanRequest, parseEmptyBody, parseReset } from "./members.ts";
+import { pageResponse } from "./pages.ts";
 
 /** Every ban in force, as `bans list --json` tells them. */
-export async function tellBans({ deps, query }: Call): Promise<Answer> {
-  return askStore(deps, async () => {
+export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {
+  return storeOr503(deps, async () => {
     const bans = bansReport(await deps.quotas.bans());
     const named = bans.map((ban) => ({ id: `${ban.environment} ${ban.account}`, ban }));
-    return paged(named, { path: "/api/bans", query }, (page) => page.map(({ ban }) => ban));
+    return pageResponse(named, { path: "/api/bans", query }, (page) => page.map(({ ban }) => ban));
   });
 }
 
 /** Answers with the usage of an account, in the shape of `usage --json`. Charges nothing. */
-export function tellUsage(call: Call): Promise<Answer> {
-  return peekAccount(call, async (report) => report);
+export function showUsage(call: ApiRequest): Promise<AdminResponse> {
+  return withAccountUsage(call, async (report) => report);
 }
 
 /** The usage of all accounts that fit the query, those that are nearest to a limit first. */
-export async function listUsage({ deps, query }: Call): Promise<Answer> {
+export async function listUsage({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const [over, top] = [query.get("over"), query.get("top")];
   if (over !== null && !/^\d{1,3}(?:\.\d{1,3})?$/.test(over)) {
-    return problem("bad_request", "over must be a number of percent, such as 80");
+    return problemResponse("bad_request", "over must be a number of percent, such as 80");
   }
   if (top !== null && !/^[1-9]\d{0,6}$/.test(top)) {
-    return problem("bad_request", "top must be a number of accounts, such as 20");
+    return problemResponse("bad_request", "top must be a number of accounts, such as 20");
   }
   const filter = {
     environment: query.get("env") ?? undefined,
@@ -39,114 +45,119 @@ export async function listUsage({ deps, query }: Call): Promise<Answer> {
     over: over === null ? undefined : Number(over),
     top: top === null ? undefined : Number(top),
   };
-  return askStore(deps, async () => {
+  return storeOr503(deps, async () => {
     const { accounts } = deps.keys.records();
     const reports = await readUsage(deps.quotas, accounts, deps.config(), filter);
     const named = reports.map((report) => ({ id: report.account, report }));
-    return paged(named, { path: "/api/usage", query }, (page) => page.map(({ report }) => report));
+    return pageResponse(named, { path: "/api/usage", query }, (page) =>
+      page.map(({ report }) => report),
+    );
   });
 }
 
 /** Answers with what is made of the usage of the account that the request names. */
-export async function peekAccount(
-  call: Call,
+export async function withAccountUsage(
+  call: ApiRequest,
   tell: (report: UsageReport) => Promise<unknown>,
-): Promise<Answer> {
+): Promise<AdminResponse> {
   const { deps } = call;
-  return askStore(deps, async () => {
+  return storeOr503(deps, async () => {
     const found = await find(call);
     if (!found.ok) return notFound(found);
     const report = await usageOf(deps.quotas, deps.config(), found.holder);
-    if (report !== undefined) return json(200, await tell(report));
+    if (report !== undefined) return jsonResponse(200, await tell(report));
     const { account } = found.holder;
-    return problem("plan_missing", `The plan of account ${account} is not configured`);
+    return problemResponse("plan_missing", `The plan of account ${account} is not configured`);
   });
 }
 
 /** The account that the request names; an address may need the environment as well. */
-function find({ deps, id, query }: Call): Promise<FoundAccount> {
+function find({ deps, id, query }: ApiRequest): Promise<AccountLookup> {
   const { quotas } = deps;
   const named = { id, environment: query.get("env") ?? undefined };
-  return findNamed({ quotas, config: deps.config() }, deps.keys.records(), named);
+  return findAccountBySelector({ quotas, config: deps.config() }, deps.keys.records(), named);
 }
 
-function notFound({ because, message }: Extract<FoundAccount, { ok: false }>): Answer {
-  return because === "unknown" ? unknownId() : problem("bad_request", message);
+function notFound({ because, message }: Extract<AccountLookup, { ok: false }>): AdminResponse {
+  return because === "unknown" ? unknownIdResponse() : problemResponse("bad_request", message);
 }
 
 /** Bans an account for so long, which is no offence of its. */
-export async function addBan({ deps, members }: Call): Promise<Answer> {
-  const wanted = readBan(members);
+export async function addBan({ deps, members }: ApiRequest): Promise<AdminResponse> {
+  const wanted = parseBanRequest(members);
   if (!wanted.ok) return wanted.answer;
   const { id, lengthMs } = wanted.value;
-  const holder = findHolder(deps.keys.records(), id);
-  if (holder === undefined) return unknownId();
+  const holder = findUsageSubject(deps.keys.records(), id);
+  if (holder === undefined) return unknownIdResponse();
   const imposed = imposedBan(deps.config(), holder, lengthMs);
-  if (typeof imposed === "string") return problem("conflict", imposed);
+  if (typeof imposed === "string") return problemResponse("conflict", imposed);
   const { account, environment, plan } = holder;
-  return askStore(deps, async () => {
+  return storeOr503(deps, async () => {
     const ban = await deps.quotas.ban({ account, environment }, imposed);
     const told = { account, environment, until: Math.ceil(ban.untilMs / 1000) };
     const { window, offences } = ban;
     deps.log.warn("ban", { account, env: environment, plan, window, until: told.until, offences });
-    return json(201, { ...told, offences });
+    return jsonResponse(201, { ...told, offences });
   });
 }
 
 /** Ends a ban, also that of an account whose keys are gone. */
-export async function liftBan({ deps, id, members }: Call): Promise<Answer> {
-  const nothing = readNothing(members);
+export async function liftBan({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+  const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
-  return askStore(deps, async () => {
-    const name = findHolder(deps.keys.records(), id) ?? (await bannedAccount(deps, id));
-    if (name === undefined) return unknownId();
+  return storeOr503(deps, async () => {
+    const name = findUsageSubject(deps.keys.records(), id) ?? (await bannedAccount(deps, id));
+    if (name === undefined) return unknownIdResponse();
     const { account, environment } = name;
     if (!(await deps.quotas.liftBan({ account, environment }))) {
-      return problem("not_banned", `Account ${account} is not banned`);
+      return problemResponse("not_banned", `Account ${account} is not banned`);
     }
     deps.log.info("ban_lifted", { account, env: environment });
-    return json(200, { account, environment, lifted: true });
+    return jsonResponse(200, { account, environment, lifted: true });
   });
 }
 
 /** Sets windows of an account to 0: those named, or all that run. */
-export async function resetAccount(call: Call): Promise<Answer> {
+export async function resetAccount(call: ApiRequest): Promise<AdminResponse> {
   const { deps, members } = call;
-  const wanted = readReset(members);
+  const wanted = parseReset(members);
   if (!wanted.ok) return wanted.answer;
   const windows = wanted.value;
-  return askStore(deps, async () => {
+  return storeOr503(deps, async () => {
     const found = await find(call);
     if (!found.ok) return notFound(found);
     const { account, environment } = found.holder;
-    const known = countersOf(deps.config(), environment, windows ?? []);
-    if (!known.ok) return problem("bad_request", known.message);
+    const known = resolveCounters(deps.config(), environment, windows ?? []);
+    if (!known.ok) return problemResponse("bad_request", known.message);
     const counters = windows === undefined ? undefined : known.counters;
     const done = await deps.quotas.reset({ account, environment }, counters);
     const told = done.map(({ counter, units }) => {
-      return { window: windowName(deps.config(), environment, counter), units };
+      return { window: counterLabel(deps.config(), environment, counter), units };
     });
     // A reset of nothing gives no unit back: an audit has nothing to know of it.
     if (told.length > 0)
       deps.log.info("account_reset", { account, env: environment, windows: told });
-    return json(200, { account, environment, windows: told });
+    return jsonResponse(200, { account, environment, windows: told });
   });
 }
 
-async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountName | undefined> {
+async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountRef | undefined> {
   return (await deps.quotas.bans()).find(({ account }) => account === id);
 }
 
 /** A store that is away is an answer, not a failure of ours. */
-export async function askStore(deps: ApiDeps, asked: () => Promise<Answer>): Promise<Answer> {
+export async function storeOr503(
+  deps: ApiDeps,
+  asked: () => Promise<AdminResponse>,
+): Promise<AdminResponse> {
   try {
     return await asked();
   } catch (error) {
-    deps.log.error("store_no_answer", { why: reasonOf(error) });
-    return problem(
+    deps.log.error("store_no_answer", { why: errorMessage(error) });
+    return problemResponse(
       "store_unavailable",
       "The rate limit store is unavailable: retry shortly",
-      RETRY,
+      RETRY_AFTER_1,
     );
   }
 }

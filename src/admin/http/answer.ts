@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 
 /** A whole answer, before it is written. `fields` is a flat list of names and values. */
-export type Answer = {
+export type AdminResponse = {
   readonly status: number;
   readonly type: string;
   readonly body: string;
@@ -13,7 +13,7 @@ export type Answer = {
 };
 
 /** Every way the admin listener says no: one row per code. */
-export const PROBLEMS = {
+export const ADMIN_PROBLEMS = {
   bad_request: 400,
   token_missing: 401,
   token_invalid: 401,
@@ -39,25 +39,25 @@ export const PROBLEMS = {
   too_many_watchers: 503,
 } as const satisfies Record<string, number>;
 
-export type ProblemCode = keyof typeof PROBLEMS;
+export type ProblemCode = keyof typeof ADMIN_PROBLEMS;
 
 /** Expected refusals are values, here as in core. */
-export type Read<T> =
+export type BodyResult<T> =
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly answer: Answer };
+  | { readonly ok: false; readonly answer: AdminResponse };
 
-export function json(status: number, value: unknown): Answer {
+export function jsonResponse(status: number, value: unknown): AdminResponse {
   return { status, type: "application/json", body: JSON.stringify(value), fields: [] };
 }
 
 /** The Error shape of the spec; `more` adds members that say it in detail. */
-export function problem(
+export function problemResponse(
   code: ProblemCode,
   message: string,
   { more = {}, fields = [] }: { more?: Record<string, unknown>; fields?: readonly string[] } = {},
-): Answer {
-  const status = PROBLEMS[code];
-  return { ...json(status, { code, message, status, ...more }), fields };
+): AdminResponse {
+  const status = ADMIN_PROBLEMS[code];
+  return { ...jsonResponse(status, { code, message, status, ...more }), fields };
 }
 
 /** Most answers are data: they need neither script nor style, so they may have none. */
@@ -72,13 +72,15 @@ export function securityFields(policy: string = POLICY): readonly string[] {
   ];
 }
 
-export function refuseMethod(allow: readonly string[]): Answer {
+export function methodNotAllowed(allow: readonly string[]): AdminResponse {
   const fields = ["Allow", allow.join(", ")];
-  return problem("method_not_allowed", `Here the methods are ${allow.join(", ")}`, { fields });
+  return problemResponse("method_not_allowed", `Here the methods are ${allow.join(", ")}`, {
+    fields,
+  });
 }
 
-export const RETRY = { fields: ["Retry-After", "1"] } as const;
+export const RETRY_AFTER_1 = { fields: ["Retry-After", "1"] } as const;
 
-export function unknownId(): Answer {
-  return problem("unknown_id", "No key or account has this ID");
+export function unknownIdResponse(): AdminResponse {
+  return problemResponse("unknown_id", "No key or account has this ID");
 }

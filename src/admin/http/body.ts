@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { problem, type Read } from "./answer.ts";
+import { type BodyResult, problemResponse } from "./answer.ts";
 
 const BODY_BYTES_MAX = 65_536;
 /** After an answer that came before the end of the body: read past this much. */
@@ -11,15 +11,15 @@ export function isJson(contentType: string | undefined): boolean {
 }
 
 /** The members of the body: one JSON object of limited length; no body at all is an empty one. */
-export async function readMembers(
+export async function readJsonBody(
   request: IncomingMessage,
   bytesMax = BODY_BYTES_MAX,
-): Promise<Read<Readonly<Record<string, unknown>>>> {
+): Promise<BodyResult<Readonly<Record<string, unknown>>>> {
   const bytes = await readBytes(request, bytesMax);
   if (bytes === undefined) {
     return {
       ok: false,
-      answer: problem("body_too_large", `The body is larger than ${bytesMax / 1_024} KiB`),
+      answer: problemResponse("body_too_large", `The body is larger than ${bytesMax / 1_024} KiB`),
     };
   }
   if (bytes.length === 0) return { ok: true, value: {} };
@@ -27,7 +27,7 @@ export async function readMembers(
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return {
       ok: false,
-      answer: problem("bad_request", "The body must be one JSON object, in UTF-8"),
+      answer: problemResponse("bad_request", "The body must be one JSON object, in UTF-8"),
     };
   }
   return { ok: true, value: value as Record<string, unknown> };

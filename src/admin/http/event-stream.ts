@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { type Answer, problem } from "./answer.ts";
+import { type AdminResponse, problemResponse } from "./answer.ts";
 
 /** A reader that takes nothing for so many events is cut. */
 const MISSED_MAX = 15;
@@ -8,7 +8,7 @@ const MISSED_MAX = 15;
 export type StreamedEvent = { readonly event: string; readonly data: string };
 
 /** `read` gives the events since it was called last. It never rejects. */
-export type EventSource = {
+export type EventStreamOptions = {
   readonly everyMs: number;
   readonly watchersMax: number;
   /** The admin token in force: streams that were opened under another one end. */
@@ -23,7 +23,7 @@ export type EventSource = {
  * read and written out once for all of them. While nobody watches it has no timer and reads nothing.
  */
 export class EventStream {
-  readonly #source: EventSource;
+  readonly #source: EventStreamOptions;
   /** Each with the number of events that it missed in a row. */
   readonly #watchers = new Map<ServerResponse, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -32,7 +32,7 @@ export class EventStream {
   #token = "";
   #closed = false;
 
-  constructor(source: EventSource) {
+  constructor(source: EventStreamOptions) {
     this.#source = source;
   }
 
@@ -41,11 +41,11 @@ export class EventStream {
   }
 
   /** The answer that goes on until the reader or this side ends it; `hello` comes first. */
-  open(hello: unknown): Answer {
+  open(hello: unknown): AdminResponse {
     const { watchersMax } = this.#source;
     if (this.#closed || this.#watchers.size >= watchersMax) {
       const message = `At most ${watchersMax} watch at a time: close another page`;
-      return problem("too_many_watchers", message, { fields: ["Retry-After", "5"] });
+      return problemResponse("too_many_watchers", message, { fields: ["Retry-After", "5"] });
     }
     const stream = (response: ServerResponse) => {
       response.write(textOf({ event: "hello", data: JSON.stringify(hello) }));

@@ -1,9 +1,9 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
-import { type Answer, problem } from "./answer.ts";
+import { type AdminResponse, problemResponse } from "./answer.ts";
 
 /** The fields that a request is judged by, from rawHeaders: merged headers hide repetition. */
-export type Head = {
+export type GuardFields = {
   readonly host: string;
   readonly origin: string | undefined;
   readonly authorization: string | undefined;
@@ -13,7 +13,7 @@ export type Head = {
 const ONCE = ["authorization", "content-length", "content-type", "origin", "transfer-encoding"];
 
 /** Exactly one Host, and at most one of each field that decides something; else undefined. */
-export function readHead(rawHeaders: readonly string[]): Head | undefined {
+export function readGuardFields(rawHeaders: readonly string[]): GuardFields | undefined {
   const values = (name: string) =>
     rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name);
   const [host, ...others] = values("host");
@@ -31,7 +31,7 @@ export function readHead(rawHeaders: readonly string[]): Head | undefined {
  * The address of the listener, further names that it answers to (in lower case, without a port),
  * and its token, which is "" where none is set.
  */
-export type Guarded = {
+export type GuardOptions = {
   readonly host: string;
   readonly hosts: readonly string[];
   readonly token: string;
@@ -42,21 +42,21 @@ export type Guarded = {
  * origin, and everybody without the token where one is set. Undefined lets the request pass
  * (docs/reference/admin.md#guard).
  */
-export function refuseStranger(head: Head, guarded: Guarded): Answer | undefined {
+export function checkAccess(head: GuardFields, guarded: GuardOptions): AdminResponse | undefined {
   if (!isOwnHost(head.host, guarded)) {
-    return problem("host_refused", "This Host is not a name of the admin listener");
+    return problemResponse("host_refused", "This Host is not a name of the admin listener");
   }
   if (head.origin !== undefined && !isOwnOrigin(head.origin, head.host, guarded)) {
-    return problem("origin_refused", "Requests from pages of another origin are refused");
+    return problemResponse("origin_refused", "Requests from pages of another origin are refused");
   }
   if (guarded.token === "") return undefined;
   const realm = 'Bearer realm="tollgate admin"';
   if (head.authorization === undefined) {
     const message = "The admin token is required: send Authorization: Bearer <admin token>";
-    return problem("token_missing", message, { fields: ["WWW-Authenticate", realm] });
+    return problemResponse("token_missing", message, { fields: ["WWW-Authenticate", realm] });
   }
   if (isToken(head.authorization, guarded.token)) return undefined;
-  return problem("token_invalid", "The admin token is not valid", {
+  return problemResponse("token_invalid", "The admin token is not valid", {
     fields: ["WWW-Authenticate", `${realm}, error="invalid_token"`],
   });
 }
@@ -69,7 +69,7 @@ const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
  * forwarded port differs). A listener on all addresses cannot know its other names: there any IP address passes, since an address
  * cannot be rebound, and a name does not. Such a listener always has a token.
  */
-function isOwnHost(host: string, guarded: Guarded): boolean {
+function isOwnHost(host: string, guarded: GuardOptions): boolean {
   const name = /^(\[[0-9a-f:.]+\]|[^:[\]@/\\?#\s]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
   if (name === undefined) return false;
   const bare = name.replace(/^\[|\]$/g, "");
@@ -83,7 +83,7 @@ function isOwnHost(host: string, guarded: Guarded): boolean {
  * proxy in front may speak TLS for us; or over TLS a name of `admin.hosts`, where such a proxy puts
  * another Host. A browser leaves the port of the scheme out of an Origin (RFC 6454 6.1).
  */
-function isOwnOrigin(origin: string, host: string, { hosts }: Guarded): boolean {
+function isOwnOrigin(origin: string, host: string, { hosts }: GuardOptions): boolean {
   const [, scheme, authority = ""] = /^(https?):\/\/([^/?#@\s]+)$/.exec(origin.toLowerCase()) ?? [];
   if (scheme === undefined) return false;
   const usual = scheme === "https" ? ":443" : ":80";

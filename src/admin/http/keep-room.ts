@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
  * no request under way, else of the oldest of all. So connections that say nothing never keep a
  * probe or a scrape out.
  */
-export function keepRoom(server: Server, connectionsMax: number): void {
+export function evictConnections(server: Server, connectionsMax: number): void {
   /** In the order in which they came, each with the number of its requests under way. */
   const open = new Map<Socket, number>();
   const add = (socket: Socket, requests: number) => {

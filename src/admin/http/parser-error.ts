@@ -1,13 +1,13 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { type Answer, problem, refuseMethod, securityFields } from "./answer.ts";
+import { type AdminResponse, methodNotAllowed, problemResponse, securityFields } from "./answer.ts";
 
 /**
  * Answers bytes that the HTTP parser refused, and CONNECT, which has no response object, in the
  * Error shape; then the connection closes. An earlier answer of the connection that is on its way
  * is left to arrive, and nothing is added to it.
  */
-export function answerBrokenRequests(server: Server): void {
+export function handleParserErrors(server: Server): void {
   const pending = new WeakMap<Duplex, Set<ServerResponse>>();
   const follow = (request: IncomingMessage, response: ServerResponse) => {
     const responses = pending.get(request.socket) ?? new Set();
@@ -27,27 +27,27 @@ export function answerBrokenRequests(server: Server): void {
   });
   server.on("connect", (_request, socket) => {
     if ((pending.get(socket)?.size ?? 0) > 0) discard(socket);
-    else endWith(socket, refuseMethod(["GET", "HEAD"]));
+    else endWith(socket, methodNotAllowed(["GET", "HEAD"]));
   });
 }
 
 /** Node adds the bytes that it was reading to an error of its parser. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
-function answerTo({ code, rawPacket }: ParserError): Answer {
+function answerTo({ code, rawPacket }: ParserError): AdminResponse {
   const told = problemOf(code);
   // HEAD has no body, also where the rest of the request could not be read.
   return rawPacket?.toString("latin1", 0, 5) === "HEAD " ? { ...told, body: "" } : told;
 }
 
-function problemOf(code: string | undefined): Answer {
+function problemOf(code: string | undefined): AdminResponse {
   switch (code) {
     case "ERR_HTTP_REQUEST_TIMEOUT":
-      return problem("request_timeout", "The request did not arrive in time");
+      return problemResponse("request_timeout", "The request did not arrive in time");
     case "HPE_HEADER_OVERFLOW":
-      return problem("headers_too_large", "The request header fields are too large");
+      return problemResponse("headers_too_large", "The request header fields are too large");
     default:
-      return problem("bad_request", "The request is not well-formed HTTP");
+      return problemResponse("bad_request", "The request is not well-formed HTTP");
   }
 }
 
@@ -55,7 +55,7 @@ const LINGER_MS = 1_000;
 const LINGER_BYTES_MAX = 1_048_576;
 
 /** Written by hand, as there is no response object, and half-closed. */
-function endWith(socket: Duplex, { status, type, body, fields }: Answer): void {
+function endWith(socket: Duplex, { status, type, body, fields }: AdminResponse): void {
   const all = [
     ...["Content-Type", type, "Content-Length", String(Buffer.byteLength(body))],
     ...["Connection", "close", ...securityFields(), ...fields],

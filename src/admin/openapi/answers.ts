@@ -1,25 +1,25 @@
 import {
+  arrayOf,
+  BOOLEAN,
   COUNT,
-  FINE_SECONDS,
-  listOf,
+  FRACTIONAL_SECONDS,
   mapOf,
-  named,
   objectOf,
   orNull,
   type Schema,
   SECONDS,
-  TEXT,
-  TRUTH,
+  STRING,
+  schemaRef,
 } from "./schema.ts";
 
 const KEY = {
-  id: TEXT,
-  name: TEXT,
-  plan: TEXT,
-  environment: TEXT,
-  account: TEXT,
-  scopes: listOf(TEXT),
-  from: { ...listOf(TEXT), description: "CIDRs; empty: it works from anywhere" },
+  id: STRING,
+  name: STRING,
+  plan: STRING,
+  environment: STRING,
+  account: STRING,
+  scopes: arrayOf(STRING),
+  from: { ...arrayOf(STRING), description: "CIDRs; empty: it works from anywhere" },
   limits: { ...mapOf(COUNT), description: "The account's own, in place of its plan's" },
   created: SECONDS,
   expires: orNull(SECONDS),
@@ -28,83 +28,83 @@ const KEY = {
 
 const USED_KEY = {
   ...KEY,
-  lastUsed: { ...orNull(TEXT), description: "The last day of UTC on which it was used" },
+  lastUsed: { ...orNull(STRING), description: "The last day of UTC on which it was used" },
 };
 
-const ISSUED_KEY = { ...KEY, key: { ...TEXT, description: "The key itself: told this once" } };
+const ISSUED_KEY = { ...KEY, key: { ...STRING, description: "The key itself: told this once" } };
 
-const BAN = { account: TEXT, environment: TEXT, until: SECONDS, offences: COUNT };
+const BAN = { account: STRING, environment: STRING, until: SECONDS, offences: COUNT };
 
 const WINDOW = {
-  window: { ...TEXT, description: "Such as day, or createPet.minute of one operation" },
+  window: { ...STRING, description: "Such as day, or createPet.minute of one operation" },
   limit: COUNT,
   used: COUNT,
   remaining: COUNT,
   reset: SECONDS,
 };
 
-const CHECK = objectOf({ ok: TRUTH, why: TEXT }, ["why"]);
+const CHECK = objectOf({ ok: BOOLEAN, why: STRING }, ["why"]);
 
-const STRIKES = listOf(objectOf({ id: TEXT, at: FINE_SECONDS }));
+const STRIKES = arrayOf(objectOf({ id: STRING, at: FRACTIONAL_SECONDS }));
 
-const EXPLAINED_WINDOW = objectOf({ ...WINDOW, from: SECONDS, exhausted: TRUTH });
+const EXPLAINED_WINDOW = objectOf({ ...WINDOW, from: SECONDS, exhausted: BOOLEAN });
 
 const EXPLANATION = {
-  id: TEXT,
-  environment: orNull(TEXT),
-  account: orNull(TEXT),
-  key: orNull(TEXT),
-  plan: orNull(TEXT),
-  request: { ...TEXT, description: "Method and path" },
+  id: STRING,
+  environment: orNull(STRING),
+  account: orNull(STRING),
+  key: orNull(STRING),
+  plan: orNull(STRING),
+  request: { ...STRING, description: "Method and path" },
   status: COUNT,
-  code: orNull(TEXT),
-  rule: { ...TEXT, description: "The rule that decided, in words" },
+  code: orNull(STRING),
+  rule: { ...STRING, description: "The rule that decided, in words" },
   cost: orNull(COUNT),
   charged: COUNT,
   window: orNull(EXPLAINED_WINDOW),
-  windows: listOf(EXPLAINED_WINDOW),
+  windows: arrayOf(EXPLAINED_WINDOW),
   strikes: orNull(COUNT),
   ban: orNull(objectOf({ until: SECONDS })),
-  decidedAt: orNull(FINE_SECONDS),
-  decidedBy: orNull(TEXT),
-  config: orNull(TEXT),
-  passesAt: { ...orNull(FINE_SECONDS), description: "Null: it never would" },
+  decidedAt: orNull(FRACTIONAL_SECONDS),
+  decidedBy: orNull(STRING),
+  config: orNull(STRING),
+  passesAt: { ...orNull(FRACTIONAL_SECONDS), description: "Null: it never would" },
 };
 
-const LIMITS = listOf(objectOf({ window: TEXT, limit: COUNT }));
+const LIMITS = arrayOf(objectOf({ window: STRING, limit: COUNT }));
 
-const MISTAKE = objectOf({ file: TEXT, line: COUNT, column: COUNT, message: TEXT });
+const MISTAKE = objectOf({ file: STRING, line: COUNT, column: COUNT, message: STRING });
 
 /** All that is answered, in the shapes of the command line (docs/reference/commands.md#json). */
-export const ANSWERS = {
+export const RESPONSE_SCHEMAS = {
   Problem: objectOf(
     {
-      code: TEXT,
-      message: TEXT,
+      code: STRING,
+      message: STRING,
       status: COUNT,
-      reasons: listOf(TEXT),
-      mistakes: listOf(MISTAKE),
+      reasons: arrayOf(STRING),
+      mistakes: arrayOf(MISTAKE),
     },
     ["reasons", "mistakes"],
   ),
   Key: objectOf(USED_KEY, ["lastUsed"]),
   IssuedKey: objectOf(ISSUED_KEY),
-  RotatedKey: objectOf({ ...ISSUED_KEY, previous: named("Key") }),
+  RotatedKey: objectOf({ ...ISSUED_KEY, previous: schemaRef("Key") }),
   Account: objectOf({
-    account: TEXT,
-    environment: TEXT,
-    plan: TEXT,
+    account: STRING,
+    environment: STRING,
+    plan: STRING,
     limits: mapOf(COUNT),
-    meta: mapOf(TEXT),
+    meta: mapOf(STRING),
     state: { enum: ["active", "suspended"] },
-    suspended: orNull(objectOf({ since: SECONDS, until: orNull(SECONDS), reason: TEXT })),
+    suspended: orNull(objectOf({ since: SECONDS, until: orNull(SECONDS), reason: STRING })),
     created: SECONDS,
-    keys: { ...listOf(TEXT), description: "Ids of its keys that work" },
-    names: { ...listOf(TEXT), description: "Of its keys, at most ten" },
+    keys: { ...arrayOf(STRING), description: "Ids of its keys that work" },
+    names: { ...arrayOf(STRING), description: "Of its keys, at most ten" },
   }),
   Plan: objectOf({
-    plan: TEXT,
-    custom: TRUTH,
+    plan: STRING,
+    custom: BOOLEAN,
     limits: LIMITS,
     observe: LIMITS,
     concurrent: orNull(COUNT),
@@ -113,73 +113,77 @@ export const ANSWERS = {
   }),
   Ban: objectOf(BAN),
   BanReasons: objectOf({
-    account: TEXT,
-    environment: TEXT,
+    account: STRING,
+    environment: STRING,
     strikes: COUNT,
     ban: orNull(objectOf({ until: SECONDS, offences: COUNT })),
-    bans: listOf(
+    bans: arrayOf(
       objectOf({
         ...BAN,
-        window: TEXT,
-        at: FINE_SECONDS,
-        until: FINE_SECONDS,
+        window: STRING,
+        at: FRACTIONAL_SECONDS,
+        until: FRACTIONAL_SECONDS,
         strikes: STRIKES,
       }),
     ),
   }),
-  Lifted: objectOf({ account: TEXT, environment: TEXT, lifted: { const: true } }),
+  Lifted: objectOf({ account: STRING, environment: STRING, lifted: { const: true } }),
   Usage: objectOf(
     {
-      account: TEXT,
-      environment: TEXT,
-      plan: TEXT,
-      windows: listOf(objectOf(WINDOW)),
-      observed: { ...listOf(objectOf(WINDOW)), description: "Limits that only observe" },
+      account: STRING,
+      environment: STRING,
+      plan: STRING,
+      windows: arrayOf(objectOf(WINDOW)),
+      observed: { ...arrayOf(objectOf(WINDOW)), description: "Limits that only observe" },
       strikes: COUNT,
       ban: orNull(objectOf({ until: SECONDS, offences: COUNT })),
     },
     ["observed"],
   ),
   DayUsage: objectOf({
-    account: TEXT,
-    environment: TEXT,
-    plan: { ...TEXT, description: "The plan of the account now" },
-    day: { ...TEXT, description: "2026-10-21, of UTC" },
+    account: STRING,
+    environment: STRING,
+    plan: { ...STRING, description: "The plan of the account now" },
+    day: { ...STRING, description: "2026-10-21, of UTC" },
     admitted: COUNT,
     units: COUNT,
     refused: COUNT,
   }),
   Reset: objectOf({
-    account: TEXT,
-    environment: TEXT,
-    windows: listOf(objectOf({ window: TEXT, units: COUNT })),
+    account: STRING,
+    environment: STRING,
+    windows: arrayOf(objectOf({ window: STRING, units: COUNT })),
   }),
   Imported: objectOf({ keys: COUNT, accounts: COUNT, known: COUNT, ended: COUNT }),
   Changed: objectOf({ changed: COUNT }),
-  Refreshed: objectOf({ ok: TRUTH, why: TEXT }, ["why"]),
+  Refreshed: objectOf({ ok: BOOLEAN, why: STRING }, ["why"]),
   Explanation: objectOf(EXPLANATION),
   OpenCharge: objectOf({
-    account: TEXT,
-    environment: TEXT,
+    account: STRING,
+    environment: STRING,
     units: COUNT,
     decidedAt: { ...COUNT, description: "Unix milliseconds" },
   }),
   Deprecation: objectOf({
-    environment: TEXT,
-    method: TEXT,
-    route: TEXT,
+    environment: STRING,
+    method: STRING,
+    route: STRING,
     sunset: orNull(SECONDS),
     daysLeft: orNull(COUNT),
-    successor: orNull(TEXT),
-    accounts: listOf(objectOf({ account: TEXT, requests: COUNT, last: SECONDS })),
+    successor: orNull(STRING),
+    accounts: arrayOf(objectOf({ account: STRING, requests: COUNT, last: SECONDS })),
   }),
   Config: {
     type: "object",
     description: "By the keys of its file; durations in milliseconds, sizes in bytes, secrets ***",
-    properties: { hash: TEXT, environments: mapOf({ type: "object" }), plans: { type: "object" } },
+    properties: {
+      hash: STRING,
+      environments: mapOf({ type: "object" }),
+      plans: { type: "object" },
+    },
     required: ["hash", "environments", "plans"],
   },
-  Reloaded: objectOf({ hash: TEXT }),
+  Reloaded: objectOf({ hash: STRING }),
   Description: { type: "object", required: ["openapi", "info", "paths", "components"] },
   Readiness: objectOf({
     status: { enum: ["ready", "not ready"] },
@@ -197,4 +201,4 @@ export const ANSWERS = {
   }),
 } as const satisfies Readonly<Record<string, Schema>>;
 
-export type AnswerName = keyof typeof ANSWERS;
+export type ResponseSchemaName = keyof typeof RESPONSE_SCHEMAS;

@@ -1,5 +1,5 @@
-import { DURATION as DURATION_PATTERN, readDuration } from "../../config/schema/units.ts";
-import { listOf, mapOf, type Schema, TEXT, TRUTH } from "./schema.ts";
+import { DURATION as DURATION_PATTERN, parseDuration } from "../../config/schema/units.ts";
+import { arrayOf, BOOLEAN, mapOf, type Schema, STRING } from "./schema.ts";
 
 /** A kind of member: in words for people, as a test, and as a schema. The rest is the keyring's to judge. */
 type Kind = {
@@ -10,7 +10,7 @@ type Kind = {
 
 const isText = (value: unknown) => typeof value === "string";
 const isDuration = (value: unknown) =>
-  typeof value === "string" && readDuration(value) !== undefined;
+  typeof value === "string" && parseDuration(value) !== undefined;
 
 /** An object, and no list, whose values fit. */
 function isMapOf(value: unknown, fits: (member: unknown) => boolean): boolean {
@@ -21,11 +21,11 @@ function isMapOf(value: unknown, fits: (member: unknown) => boolean): boolean {
 const DURATION: Schema = { type: "string", pattern: DURATION_PATTERN.source, examples: ["90d"] };
 
 export const KINDS = {
-  text: { words: "a text", fits: isText, schema: TEXT },
+  text: { words: "a text", fits: isText, schema: STRING },
   texts: {
     words: "a list of texts",
     fits: (value) => Array.isArray(value) && value.every(isText),
-    schema: listOf(TEXT),
+    schema: arrayOf(STRING),
   },
   number: {
     words: "a number",
@@ -46,12 +46,12 @@ export const KINDS = {
   flag: {
     words: "true or false",
     fits: (value) => typeof value === "boolean",
-    schema: TRUTH,
+    schema: BOOLEAN,
   },
   meta: {
     words: 'an object of texts such as {"tenant": "42"}',
     fits: (value) => isMapOf(value, isText),
-    schema: { ...mapOf(TEXT), examples: [{ tenant: "42" }] },
+    schema: { ...mapOf(STRING), examples: [{ tenant: "42" }] },
   },
   expiry: {
     words: 'a duration such as 90d, or "never"',
@@ -61,10 +61,10 @@ export const KINDS = {
 } as const satisfies Record<string, Kind>;
 
 /** The members of a body. What is read by a shape is described by it too. */
-export type Shape = Readonly<Record<string, { kind: keyof typeof KINDS; required?: boolean }>>;
+export type BodyShape = Readonly<Record<string, { kind: keyof typeof KINDS; required?: boolean }>>;
 
 /** Where an account is named that is there, it says the environment and the plan. */
-export const WANTED_KEYS = {
+export const NEW_KEYS_BODY = {
   environment: { kind: "text" },
   plan: { kind: "text" },
   name: { kind: "text" },
@@ -75,51 +75,51 @@ export const WANTED_KEYS = {
   scopes: { kind: "texts" },
   from: { kind: "texts" },
   count: { kind: "number" },
-} as const satisfies Shape;
+} as const satisfies BodyShape;
 
-export const KEY_CHANGE = {
+export const KEY_CHANGE_BODY = {
   name: { kind: "text" },
   expires: { kind: "expiry" },
   addScopes: { kind: "texts" },
   dropScopes: { kind: "texts" },
   from: { kind: "texts" },
-} as const satisfies Shape;
+} as const satisfies BodyShape;
 
-export const ACCOUNT_CHANGE = {
+export const ACCOUNT_CHANGE_BODY = {
   plan: { kind: "text" },
   limits: { kind: "limits" },
   dropLimits: { kind: "flag" },
   meta: { kind: "meta" },
-} as const satisfies Shape;
+} as const satisfies BodyShape;
 
-export const SUSPENSION = {
+export const SUSPENSION_BODY = {
   for: { kind: "duration" },
   reason: { kind: "text" },
-} as const satisfies Shape;
+} as const satisfies BodyShape;
 
 /** Windows by name; without them all that run. */
-export const RESET = { windows: { kind: "texts" } } as const satisfies Shape;
+export const RESET_BODY = { windows: { kind: "texts" } } as const satisfies BodyShape;
 
-export const BAN = {
+export const BAN_BODY = {
   id: { kind: "text", required: true },
   for: { kind: "duration", required: true },
-} as const satisfies Shape;
+} as const satisfies BodyShape;
 
-export const IMPORT = {
+export const IMPORT_BODY = {
   records: { kind: "list", required: true },
   plain: { kind: "flag" },
   dryRun: { kind: "flag" },
-} as const satisfies Shape;
+} as const satisfies BodyShape;
 
-export const TOKEN = { key: { kind: "text", required: true } } as const satisfies Shape;
+export const FIND_BODY = { key: { kind: "text", required: true } } as const satisfies BodyShape;
 
-export const ROTATION = { grace: { kind: "duration" } } as const satisfies Shape;
+export const ROTATION_BODY = { grace: { kind: "duration" } } as const satisfies BodyShape;
 
 /** For requests that say all in their path: a body may be absent or empty. */
-export const NOTHING = {} as const satisfies Shape;
+export const EMPTY_BODY = {} as const satisfies BodyShape;
 
 /** The schema of a body of this shape. */
-export function schemaOf(shape: Shape): Schema {
+export function bodySchema(shape: BodyShape): Schema {
   const members = Object.entries(shape);
   const required = members.filter(([, { required = false }]) => required).map(([name]) => name);
   return {

@@ -1,7 +1,7 @@
-import { PROBLEMS, type ProblemCode } from "../http/answer.ts";
-import { ANSWERS, type AnswerName } from "./answers.ts";
-import { type Shape, schemaOf } from "./bodies.ts";
-import { listOf, named, type Schema } from "./schema.ts";
+import { ADMIN_PROBLEMS, type ProblemCode } from "../http/answer.ts";
+import { RESPONSE_SCHEMAS, type ResponseSchemaName } from "./answers.ts";
+import { type BodyShape, bodySchema } from "./bodies.ts";
+import { arrayOf, type Schema, schemaRef } from "./schema.ts";
 
 /** Parameters of the query that any route may take. */
 const QUERY = {
@@ -21,31 +21,31 @@ const QUERY = {
 export type QueryName = keyof typeof QUERY;
 
 /** The query, body and answers of a route. The listener reads queries and bodies by it, the document tells it. */
-export type Contract = {
+export type RouteContract = {
   readonly summary: string;
   readonly query?: readonly QueryName[];
   /** Members of the query without which it refuses. */
   readonly queryRequired?: readonly QueryName[];
   /** The body of a writing request; without one it takes an empty object. */
-  readonly body?: Shape;
+  readonly body?: BodyShape;
   /** The members that a body needs, where one of several sets will do. */
   readonly bodyNeeds?: readonly (readonly string[])[];
   readonly status?: number;
   /** One, a list of them, either, or text of another media type. */
   readonly answers:
-    | AnswerName
-    | readonly [AnswerName]
-    | { readonly oneOrMany: AnswerName }
+    | ResponseSchemaName
+    | readonly [ResponseSchemaName]
+    | { readonly oneOrMany: ResponseSchemaName }
     | { readonly type: string };
   /** The refusals of its own, beside those that any request may get. */
   readonly refuses?: readonly ProblemCode[];
 };
 
-export type DescribedRow = {
+export type RouteSpec = {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   /** "/api/keys/:id" */
   readonly template: string;
-  readonly contract: Contract;
+  readonly contract: RouteContract;
 };
 
 const OF_ANY: readonly ProblemCode[] = ["bad_request", "internal_error"];
@@ -59,8 +59,8 @@ const OF_LISTENER: readonly ProblemCode[] = ["request_timeout", "headers_too_lar
  * The description of the admin listener as OpenAPI 3.1, made from its rows. `hasToken` says whether a
  * token is set: without one nothing is asked for.
  */
-export function documentOf(
-  rows: readonly DescribedRow[],
+export function openApiDocument(
+  rows: readonly RouteSpec[],
   { version, hasToken }: { readonly version: string; readonly hasToken: boolean },
 ): object {
   const paths: Record<string, Record<string, object>> = {};
@@ -84,12 +84,12 @@ export function documentOf(
     },
     security: hasToken ? [{ adminToken: [] }] : [{}, { adminToken: [] }],
     paths,
-    components: { schemas: ANSWERS, securitySchemes: { adminToken: scheme } },
+    components: { schemas: RESPONSE_SCHEMAS, securitySchemes: { adminToken: scheme } },
   };
 }
 
 /** Those that need no token; the listener answers them ahead of its guard. */
-const OPEN_ROWS: readonly DescribedRow[] = [
+const OPEN_ROWS: readonly RouteSpec[] = [
   {
     method: "GET",
     template: "/livez",
@@ -112,7 +112,7 @@ const OPEN_ROWS: readonly DescribedRow[] = [
   },
 ];
 
-function operationOf({ method, template, contract }: DescribedRow): object {
+function operationOf({ method, template, contract }: RouteSpec): object {
   const isOpen = !template.startsWith("/api/");
   const writes = method !== "GET";
   const refusals = [
@@ -150,7 +150,10 @@ const IN_PATH: Readonly<Record<string, string>> = {
   environment: "An environment of the configuration",
 };
 
-function parametersOf(template: string, { query = [], queryRequired = [] }: Contract): object[] {
+function parametersOf(
+  template: string,
+  { query = [], queryRequired = [] }: RouteContract,
+): object[] {
   const inPath = [...template.matchAll(/:(\w+)/g)].map(([, name = ""]) => {
     const description = IN_PATH[name];
     return { name, in: "path", required: true, description, schema: { type: "string" } };
@@ -162,13 +165,13 @@ function parametersOf(template: string, { query = [], queryRequired = [] }: Cont
   return [...inPath, ...inQuery];
 }
 
-function bodyOf({ body = {}, bodyNeeds }: Contract): object {
+function bodyOf({ body = {}, bodyNeeds }: RouteContract): object {
   const anyOf = bodyNeeds?.map((required) => ({ required }));
-  const schema = { ...schemaOf(body), ...(anyOf && { anyOf }) };
+  const schema = { ...bodySchema(body), ...(anyOf && { anyOf }) };
   return { required: true, content: { "application/json": { schema } } };
 }
 
-function answerOf({ summary: description, answers, query = [] }: Contract): object {
+function answerOf({ summary: description, answers, query = [] }: RouteContract): object {
   const content =
     typeof answers === "object" && "type" in answers
       ? { [answers.type]: { schema: { type: "string" } } }
@@ -188,21 +191,23 @@ const PAGE_FIELDS = {
   },
 };
 
-function answerSchema(answers: Exclude<Contract["answers"], { readonly type: string }>): Schema {
-  if (typeof answers === "string") return named(answers);
+function answerSchema(
+  answers: Exclude<RouteContract["answers"], { readonly type: string }>,
+): Schema {
+  if (typeof answers === "string") return schemaRef(answers);
   if ("oneOrMany" in answers) {
-    const one = named(answers.oneOrMany);
-    return { anyOf: [one, listOf(one)] };
+    const one = schemaRef(answers.oneOrMany);
+    return { anyOf: [one, arrayOf(one)] };
   }
-  return listOf(named(answers[0]));
+  return arrayOf(schemaRef(answers[0]));
 }
 
 /** By status, each with the codes that it may carry. */
 function refusalsOf(codes: readonly ProblemCode[]): Record<string, object> {
-  const byStatus = Map.groupBy(new Set(codes), (code) => PROBLEMS[code]);
+  const byStatus = Map.groupBy(new Set(codes), (code) => ADMIN_PROBLEMS[code]);
   return Object.fromEntries(
     [...byStatus].map(([status, own]) => {
-      const schema = { allOf: [named("Problem"), { properties: { code: { enum: own } } }] };
+      const schema = { allOf: [schemaRef("Problem"), { properties: { code: { enum: own } } }] };
       const description = `Refused: ${own.join(", ")}`;
       return [status, { description, content: { "application/json": { schema } } }];
     }),

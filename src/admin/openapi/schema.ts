@@ -1,14 +1,14 @@
 /** A JSON Schema (draft 2020-12), which is what OpenAPI 3.1 describes values with. */
 export type Schema = Readonly<Record<string, unknown>>;
 
-export const TEXT: Schema = { type: "string" };
-export const TRUTH: Schema = { type: "boolean" };
+export const STRING: Schema = { type: "string" };
+export const BOOLEAN: Schema = { type: "boolean" };
 export const COUNT: Schema = { type: "integer", minimum: 0 };
 export const SECONDS: Schema = { type: "integer", description: "Unix seconds" };
 /** Instants of decisions are known to the millisecond. */
-export const FINE_SECONDS: Schema = { type: "number", description: "Unix seconds" };
+export const FRACTIONAL_SECONDS: Schema = { type: "number", description: "Unix seconds" };
 
-export function listOf(items: Schema): Schema {
+export function arrayOf(items: Schema): Schema {
   return { type: "array", items };
 }
 
@@ -30,6 +30,6 @@ export function orNull(schema: Schema): Schema {
 }
 
 /** A schema of the document's components, by its name. */
-export function named(name: string): Schema {
+export function schemaRef(name: string): Schema {
   return { $ref: `#/components/schemas/${name}` };
 }

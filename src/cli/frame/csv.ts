@@ -2,15 +2,15 @@
  * Comma-separated values (RFC 4180), with the names first and each line ended. A text that a
  * spreadsheet would take for a formula is marked as text.
  */
-export function csv(
+export function formatCsv(
   names: readonly string[],
   rows: readonly (readonly (string | number)[])[],
 ): string {
-  return csvLines([names, ...rows]);
+  return formatCsvRows([names, ...rows]);
 }
 
 /** The same without the names: rows that follow others. */
-export function csvLines(rows: readonly (readonly (string | number)[])[]): string {
+export function formatCsvRows(rows: readonly (readonly (string | number)[])[]): string {
   return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
 

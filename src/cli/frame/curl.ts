@@ -1,7 +1,7 @@
-import type { Environment } from "../../config/config.ts";
-import { type Address, formatAddress } from "../../core/http/address.ts";
+import type { EnvironmentConfig } from "../../config/config.ts";
+import { formatHostPort, type HostPort } from "../../core/http/address.ts";
 
-type Shown = Pick<Environment, "listen" | "hosts" | "routes"> & { readonly tls?: unknown };
+type Shown = Pick<EnvironmentConfig, "listen" | "hosts" | "routes"> & { readonly tls?: unknown };
 
 /** A command that tries the key and works when pasted into a shell. */
 export function curlLine(
@@ -29,7 +29,7 @@ function byName(origin: string, host: string | undefined) {
 }
 
 /** The origin under which a listener is reached: one on every address is reached on loopback. */
-export function originOf({ host, port }: Address, scheme: "http" | "https" = "http"): string {
+export function originOf({ host, port }: HostPort, scheme: "http" | "https" = "http"): string {
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  return `${scheme}://${formatAddress({ host: reached, port })}`;
+  return `${scheme}://${formatHostPort({ host: reached, port })}`;
 }

@@ -1,18 +1,18 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { didYouMean } from "./suggest.ts";
-import type { Call, Option, Verb } from "./verb.ts";
+import type { Invocation, Option, Verb } from "./verb.ts";
 
 const HELP: Option = { name: "help", summary: "show this" };
 
-export type Parsed =
-  | { readonly ok: true; readonly call: Call }
+export type ParsedArguments =
+  | { readonly ok: true; readonly call: Invocation }
   | { readonly ok: false; readonly message: string };
 
 /**
  * Refuses unknown options, options without their value, and arguments that are missing or too many;
  * of what is missing, all of it is named at once. One option with two values is refused, too.
  */
-export function parseCall(verb: Verb, argv: readonly string[]): Parsed {
+export function parseArguments(verb: Verb, argv: readonly string[]): ParsedArguments {
   const options = [...verb.options, HELP];
   const types: ParseArgsOptionsConfig = {};
   for (const { name, value } of options) {
@@ -65,7 +65,7 @@ function misused(token: OptionToken, options: readonly Option[]): string | undef
   return missing ? `${rawName} needs a value: ${rawName} ${option.value}` : undefined;
 }
 
-function counted(verb: Verb, call: Call): Parsed {
+function counted(verb: Verb, call: Invocation): ParsedArguments {
   const { args, optional = [], more = false } = verb;
   const missing = [
     ...args.slice(call.args.length),
@@ -83,7 +83,7 @@ function counted(verb: Verb, call: Call): Parsed {
 
 type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;
 
-function callOf(values: Values, args: readonly string[], words: readonly string[]): Call {
+function callOf(values: Values, args: readonly string[], words: readonly string[]): Invocation {
   const texts = (option: string) =>
     [values[option] ?? []].flat().filter((value) => typeof value === "string");
   return {

@@ -7,7 +7,7 @@ type Line = Readonly<Record<string, unknown>>;
 const SHOWN = new Set(["level", "time", "msg", "kind"]);
 
 /** How the log is written to a terminal; undefined elsewhere, where programs read JSON. */
-export function peopleLines(terminal: Terminal): ((lines: string) => string) | undefined {
+export function prettyLogFormatter(terminal: Terminal): ((lines: string) => string) | undefined {
   if (!terminal.isTty) return undefined;
   const style = styleOf(terminal);
   return (lines) =>

@@ -8,7 +8,7 @@ export function styleOf({ env, isTty }: Pick<Terminal, "env" | "isTty">) {
 }
 
 /** Aligned columns under their names, each line ended; numbers are set to the right. */
-export function table(
+export function formatTable(
   terminal: Terminal,
   names: readonly string[],
   rows: readonly (readonly (string | number)[])[],
@@ -28,11 +28,11 @@ export function table(
 }
 
 /** An instant in Unix seconds, for people: "2026-11-21 00:09:37Z". */
-export function instant(seconds: number): string {
+export function formatInstant(seconds: number): string {
   return new Date(seconds * 1000).toISOString().replace("T", " ").replace(".000", "");
 }
 
 /** "1 key", "2 keys". */
-export function counted(count: number, thing: string): string {
+export function formatCount(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? "" : "s"}`;
 }

@@ -1,10 +1,10 @@
-import { DONE, type ProcessSurroundings } from "../../server/process/process-door.ts";
+import { EXIT_OK, type ProcessContext } from "../../server/process/process-door.ts";
 
 /**
  * The parts of the world outside that a verb may touch: main.ts makes it from `process`, tests may
  * make their own.
  */
-export type Terminal = ProcessSurroundings & {
+export type Terminal = ProcessContext & {
   /** Whether stdout is a terminal, where style helps. */
   readonly isTty: boolean;
   /** Whether stderr is one, where progress is shown. */
@@ -21,5 +21,5 @@ export type Terminal = ProcessSurroundings & {
 /** With --json stdout is one JSON value and nothing else. */
 export function printJson(terminal: Terminal, value: unknown): number {
   terminal.out(`${JSON.stringify(value, null, terminal.isTty ? 2 : 0)}\n`);
-  return DONE;
+  return EXIT_OK;
 }

@@ -1,5 +1,5 @@
-import { readDuration } from "../../config/schema/units.ts";
-import { isPeriod } from "../../core/keys/keyring-rules.ts";
+import { parseDuration } from "../../config/schema/units.ts";
+import { isValidPeriod } from "../../core/keys/keyring-rules.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** One verb of the command line. Heavy rooms are imported by `run`, so that help costs nothing. */
@@ -19,7 +19,7 @@ export type Verb = {
   /** A use of the verb, as one would type it after `tollgate`. */
   readonly example?: string;
   /** `version` is that of the program. */
-  run(call: Call, terminal: Terminal, version: string): Promise<number>;
+  run(call: Invocation, terminal: Terminal, version: string): Promise<number>;
 };
 
 /** `value` names what follows the option; without it the option is a flag. */
@@ -33,7 +33,7 @@ export type Option = {
 };
 
 /** One use of a verb, parsed. */
-export type Call = {
+export type Invocation = {
   readonly args: readonly string[];
   /** All of it as it was typed. */
   readonly words: readonly string[];
@@ -48,7 +48,7 @@ export const CONFIG: Option = {
   summary: "the configuration (config/tollgate.yaml)",
 };
 /** Every verb takes --config; to some a configuration means nothing. */
-export const CONFIG_UNREAD: Option = { ...CONFIG, summary: "taken, and not read here" };
+export const CONFIG_IGNORED: Option = { ...CONFIG, summary: "taken, and not read here" };
 export const JSON_FLAG: Option = {
   name: "json",
   summary: "print one JSON value and nothing else",
@@ -57,11 +57,15 @@ export const JSON_FLAG: Option = {
  * The milliseconds of an option such as `--grace 24h`, at least `leastMs`; undefined without it, or
  * what is wrong.
  */
-export function readPeriod(call: Call, option: string, leastMs = 1): number | string | undefined {
+export function parsePeriodOption(
+  call: Invocation,
+  option: string,
+  leastMs = 1,
+): number | string | undefined {
   const text = call.text(option);
   if (text === undefined) return undefined;
-  const period = readDuration(text);
-  if (period !== undefined && isPeriod(period, leastMs)) return period;
+  const period = parseDuration(text);
+  if (period !== undefined && isValidPeriod(period, leastMs)) return period;
   if (period !== undefined) {
     return `Cannot use --${option} ${text}: it must be from ${leastMs}ms to 36525d`;
   }
@@ -72,7 +76,7 @@ export function readPeriod(call: Call, option: string, leastMs = 1): number | st
  * The further admin listeners of a call, each --admin, as origins; or what is wrong with one. They
  * speak HTTP, as `admin.listen` does.
  */
-export function readAdmins(call: Call): readonly string[] | string {
+export function parseAdminOptions(call: Invocation): readonly string[] | string {
   const named = call.texts("admin");
   const wrong = named.find((text) => !URL.canParse(text) || new URL(text).protocol !== "http:");
   if (wrong === undefined) return named;
@@ -87,7 +91,7 @@ export const LOG: Option = {
 };
 
 /** All log files of a call: each --log, and, as a shell expands `--log *.log`, what follows `args`. */
-export function logFilesOf(call: Call, args: number): readonly string[] {
+export function logFilesOf(call: Invocation, args: number): readonly string[] {
   const named = call.texts("log");
   return named.length === 0 ? [] : [...named, ...call.args.slice(args)];
 }

@@ -1,5 +1,5 @@
 import type { UsageReport } from "../../core/keys/report.ts";
-import { WINDOWS, type WindowName, windowStart } from "../../core/quota/windows.ts";
+import { WINDOW_NAMES, type WindowName, windowStart } from "../../core/quota/windows.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -30,7 +30,7 @@ export function balances(
   return reports.flatMap(({ account, environment, windows }) => {
     const own = open.get(`${environment}:${account}`) ?? [];
     return windows.flatMap(({ window: label, used: counted, reset: endSeconds }): Balance[] => {
-      const window = WINDOWS.find((name) => name === label);
+      const window = WINDOW_NAMES.find((name) => name === label);
       if (window === undefined) return [];
       const endMs = endSeconds * 1_000;
       const startMs = windowStart(window, endMs - 1);

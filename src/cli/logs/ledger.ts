@@ -1,6 +1,6 @@
 import { dayOf } from "../../core/quota/days.ts";
-import { WINDOWS, type WindowName, windowStart } from "../../core/quota/windows.ts";
-import type { PastEvent, PastRequest } from "../../telemetry/read-log.ts";
+import { WINDOW_NAMES, type WindowName, windowStart } from "../../core/quota/windows.ts";
+import type { LoggedEvent, LoggedRequest } from "../../telemetry/read-log.ts";
 
 /** Units of one window. `reset`: those that an operator set to 0. */
 type Sum = { startMs: number; charged: number; reset: number };
@@ -23,12 +23,15 @@ export class Ledger {
   #firstDay: number | undefined;
 
   /** Charges that were decided after `untilMs` are left out: the store was asked before. */
-  add({ env, account, charged, decidedAt }: PastRequest, untilMs = Number.POSITIVE_INFINITY): void {
+  add(
+    { env, account, charged, decidedAt }: LoggedRequest,
+    untilMs = Number.POSITIVE_INFINITY,
+  ): void {
     if (charged === 0 || decidedAt === undefined || decidedAt > untilMs) return;
     if (env === undefined || account === undefined) return;
     this.charged += charged;
     const known = this.#accountOf(env, account);
-    for (const window of WINDOWS) addTo(known, window, { atMs: decidedAt, charged, reset: 0 });
+    for (const window of WINDOW_NAMES) addTo(known, window, { atMs: decidedAt, charged, reset: 0 });
     const day = dayOf(decidedAt);
     known.days.set(day, (known.days.get(day) ?? 0) + charged);
     this.#firstDay = Math.min(day, this.#firstDay ?? day);
@@ -45,11 +48,11 @@ export class Ledger {
   }
 
   /** A reset takes units out of the count, and none out of what was charged. */
-  event({ msg, kind, account, env, windows, time, resetAt = time }: PastEvent): void {
+  event({ msg, kind, account, env, windows, time, resetAt = time }: LoggedEvent): void {
     if ((msg === "event" ? kind : msg) !== "account_reset" || !Array.isArray(windows)) return;
     const known = this.#accountOf(String(env), String(account));
     for (const { window, units } of windows as { window: WindowName; units: number }[]) {
-      if (!WINDOWS.includes(window)) continue;
+      if (!WINDOW_NAMES.includes(window)) continue;
       addTo(known, window, { atMs: Number(resetAt), charged: 0, reset: units });
     }
   }

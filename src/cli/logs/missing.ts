@@ -1,6 +1,6 @@
 import { type WindowName, windowStart } from "../../core/quota/windows.ts";
-import type { PastEvent, PastRequest } from "../../telemetry/read-log.ts";
-import { instant } from "../frame/table.ts";
+import type { LoggedEvent, LoggedRequest } from "../../telemetry/read-log.ts";
+import { formatInstant } from "../frame/table.ts";
 
 /** Events after which the same requests would be decided otherwise, by their names in the log. */
 const CHANGES: Readonly<Record<string, string>> = {
@@ -13,20 +13,20 @@ const CHANGES: Readonly<Record<string, string>> = {
 };
 
 /** Collects all that a log lacks, or that changed while it was written. */
-export class Missing {
+export class LogGaps {
   readonly #changes = new Map<string, number>();
   readonly #configs = new Set<string>();
   #firstMs = Number.POSITIVE_INFINITY;
   #lastMs = Number.NEGATIVE_INFINITY;
 
-  request({ config, decidedAt, time }: PastRequest): void {
+  request({ config, decidedAt, time }: LoggedRequest): void {
     const atMs = decidedAt ?? time;
     if (atMs < this.#firstMs) this.#firstMs = atMs;
     if (atMs > this.#lastMs) this.#lastMs = atMs;
     if (config !== undefined) this.#configs.add(config);
   }
 
-  event(line: PastEvent): void {
+  event(line: LoggedEvent): void {
     const name = line.msg === "event" ? String(line.kind) : line.msg;
     if (Object.hasOwn(CHANGES, name)) {
       this.#changes.set(name, (this.#changes.get(name) ?? 0) + 1);
@@ -49,7 +49,9 @@ export class Missing {
     if (span === undefined || longest === undefined) return told;
     const startMs = windowStart(longest, span.fromMs);
     if (span.fromMs - startMs >= 1_000) {
-      const [from, start] = [span.fromMs, startMs].map((ms) => instant(Math.floor(ms / 1_000)));
+      const [from, start] = [span.fromMs, startMs].map((ms) =>
+        formatInstant(Math.floor(ms / 1_000)),
+      );
       told.push(
         `the log begins at ${from}, and its ${longest} at ${start}: what was charged between them is not in it`,
       );

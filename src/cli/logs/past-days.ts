@@ -1,4 +1,4 @@
-import { dayOf, dayText } from "../../core/quota/days.ts";
+import { dayOf, formatDay } from "../../core/quota/days.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -30,7 +30,7 @@ type Row = Omit<Counted, "day"> & { readonly day: string };
  * (docs/reference/commands.md#audit). The running day is kept for what was charged late: it is compared
  * by its windows.
  */
-export class PastDays {
+export class DayComparison {
   readonly #ledger: Ledger;
   readonly #today: number;
   readonly #differing: Counted[] = [];
@@ -70,7 +70,7 @@ export class PastDays {
   missing(): string[] {
     const { firstDay } = this.#ledger;
     if (firstDay === undefined || !(firstDay < this.#first) || this.#first > this.#today) return [];
-    const from = dayText(this.#first);
+    const from = formatDay(this.#first);
     return [`there is no usage by day before ${from}: the days before it are not compared`];
   }
 
@@ -92,7 +92,7 @@ export class PastDays {
       .filter(({ day }) => day < this.#today)
       .map(({ day, late, ...one }) => {
         const drift = one.counted + late - one.charged - one.open;
-        return { ...one, window: dayText(day), reset: 0 as const, drift };
+        return { ...one, window: formatDay(day), reset: 0 as const, drift };
       });
   }
 }

@@ -1,13 +1,23 @@
-import type { Plans } from "../../config/complete.ts";
+import type { PlanSettings } from "../../config/complete.ts";
 import type { Config } from "../../config/config.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
-import { limitsOf } from "../../core/keys/records.ts";
-import { type Outcome, PastAsks } from "../../core/quota/past-asks.ts";
-import { type AskKind, type Difference, isDifferent, replay } from "../../core/quota/replay.ts";
-import { askedLimits, type Limit, WINDOWS, type WindowName } from "../../core/quota/windows.ts";
-import type { PastRequest } from "../../telemetry/read-log.ts";
+import { effectiveLimits } from "../../core/keys/records.ts";
+import { type PastOutcome, ReplayLog } from "../../core/quota/past-asks.ts";
+import {
+  isDifferent,
+  type ReplayDifference,
+  type RequestKind,
+  replay,
+} from "../../core/quota/replay.ts";
+import {
+  type Limit,
+  mergeLimits,
+  WINDOW_NAMES,
+  type WindowName,
+} from "../../core/quota/windows.ts";
+import type { LoggedRequest } from "../../telemetry/read-log.ts";
 
-export type TriedAccount = Difference & {
+export type AccountReplay = ReplayDifference & {
   readonly account: string;
   readonly environment: string;
   readonly plan: string;
@@ -15,7 +25,7 @@ export type TriedAccount = Difference & {
 
 type Trial = {
   /** The plans and bans that are tried. */
-  readonly plans: Plans;
+  readonly plans: PlanSettings;
   /** Its descriptions have the windows of operations. */
   readonly environments: Config["environments"];
   readonly accounts: readonly AccountRecord[];
@@ -26,13 +36,13 @@ const ADDRESS = /^addr:/;
 const NONE: readonly Limit[] = [];
 
 /** The requests of a log, each as it asks under the plans that are tried. */
-export class PastTraffic {
+export class TrafficReplay {
   readonly #trial: Trial;
   readonly #records: ReadonlyMap<string, AccountRecord>;
-  readonly #asks = new PastAsks();
+  readonly #asks = new ReplayLog();
   readonly #accounts: Named[] = [];
   readonly #numbers = new Map<string, number>();
-  readonly #kinds: AskKind[] = [];
+  readonly #kinds: RequestKind[] = [];
   readonly #kindNumbers = new Map<string, number>();
   readonly #limits = new Map<string, Owned>();
   readonly #operations: ReadonlyMap<string, readonly Limit[]>;
@@ -46,7 +56,7 @@ export class PastTraffic {
     this.#operations = operationsOf(trial.environments);
   }
 
-  add(line: PastRequest): void {
+  add(line: LoggedRequest): void {
     const { env, account, plan, decision } = line;
     if (decision === "none" || env === undefined || account === undefined || plan === undefined) {
       return;
@@ -65,7 +75,7 @@ export class PastTraffic {
   }
 
   /** Decides all of it again. Gives the accounts for which anything comes out otherwise. */
-  *tried(): Generator<TriedAccount> {
+  *tried(): Generator<AccountReplay> {
     for (const { account: number, asks } of this.#asks.byAccount()) {
       const of = this.#accounts[number] as Named;
       const bans = ADDRESS.test(of.account) ? undefined : this.#trial.plans.bans;
@@ -114,7 +124,7 @@ export class PastTraffic {
     return this.#accounts.length - 1;
   }
 
-  #kindOf(line: PastRequest, asking: Asking): number | undefined {
+  #kindOf(line: LoggedRequest, asking: Asking): number | undefined {
     const own = this.#limitsOf(asking);
     if (own === undefined) return undefined;
     const { cost = 1 } = line;
@@ -126,7 +136,7 @@ export class PastTraffic {
     const known = this.#kindNumbers.get(name);
     if (known !== undefined) return known;
     const observe = this.#trial.plans.planBounds.get(asking.plan)?.observe ?? NONE;
-    const limits = askedLimits(own.limits, { operation, observe });
+    const limits = mergeLimits(own.limits, { operation, observe });
     for (const { window } of limits) this.#lengthen(window);
     this.#kinds.push({ limits, cost });
     this.#kindNumbers.set(name, this.#kinds.length - 1);
@@ -140,7 +150,10 @@ export class PastTraffic {
     let owned = this.#limits.get(id);
     if (owned === undefined) {
       const windows = this.#trial.plans.plans.get(plan);
-      owned = { id, limits: windows === undefined ? [] : limitsOf(windows, record?.limits ?? []) };
+      owned = {
+        id,
+        limits: windows === undefined ? [] : effectiveLimits(windows, record?.limits ?? []),
+      };
       this.#limits.set(id, owned);
     }
     if (owned.limits.length > 0) return owned;
@@ -149,8 +162,8 @@ export class PastTraffic {
   }
 
   #lengthen(window: WindowName): void {
-    const longest = this.#longest === undefined ? -1 : WINDOWS.indexOf(this.#longest);
-    if (WINDOWS.indexOf(window) > longest) this.#longest = window;
+    const longest = this.#longest === undefined ? -1 : WINDOW_NAMES.indexOf(this.#longest);
+    if (WINDOW_NAMES.indexOf(window) > longest) this.#longest = window;
   }
 }
 
@@ -160,7 +173,7 @@ type Named = { readonly environment: string; readonly account: string; plan: str
 type Asking = { readonly env: string; readonly account: string; readonly plan: string };
 
 /** Undefined where the answer came of something that no log tells again. */
-function outcomeOf({ decision, code }: PastRequest): Outcome | undefined {
+function outcomeOf({ decision, code }: LoggedRequest): PastOutcome | undefined {
   if (decision === "admitted") return "admitted";
   if (code === "key_banned") return "banned";
   return code === "rate_limited" || code === "cost_over_limit" ? "limited" : undefined;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Span } from "./judge.ts";
-import type { Gateway, Line } from "./processes.ts";
+import type { TimeSpan } from "./judge.ts";
+import type { GatewayChild, LogLine } from "./processes.ts";
 
 /** A gateway says so this long after its store went, at most; its windows may begin before. */
 const NOTICED_MS_MAX = 1_000;
@@ -17,13 +17,13 @@ type OwnSpan = { readonly gateway: string; readonly fromMs: number; toMs: number
  * logs, and from their metrics. A call that is late on a busy machine is decided by a share too,
  * while four of them in a row are no event yet.
  */
-export class AwayWatch {
+export class OutageTracker {
   readonly #spans: OwnSpan[] = [];
   readonly #looking: Promise<void>[] = [];
   readonly #decided = new Map<string, { count: number; atMs: number }>();
   #stopped = false;
 
-  get spans(): readonly Span[] {
+  get spans(): readonly TimeSpan[] {
     return this.#spans;
   }
 
@@ -33,7 +33,7 @@ export class AwayWatch {
   }
 
   /** One line of the log of a gateway. */
-  hear(gateway: string, line: Line): void {
+  hear(gateway: string, line: LogLine): void {
     const name = line.msg === "event" ? line.kind : line.msg;
     const open = this.#spans.findLast(
       (one) => one.gateway === gateway && one.toMs === Number.POSITIVE_INFINITY,
@@ -46,7 +46,7 @@ export class AwayWatch {
   }
 
   /** Looks at the metrics of a gateway until it ends, or until `stop`. */
-  watch(gateway: Gateway): void {
+  watch(gateway: GatewayChild): void {
     const goOn = async () => {
       while (!this.#stopped) {
         await this.look(gateway);
@@ -57,7 +57,7 @@ export class AwayWatch {
   }
 
   /** Looks once; gives the units that the gateway says it may have charged twice. */
-  async look({ adminUrl }: Gateway): Promise<number> {
+  async look({ adminUrl }: GatewayChild): Promise<number> {
     const atMs = Date.now();
     const text = await (await fetch(`${adminUrl}/metrics`)).text();
     const count = sumOf(text, DECIDED);

@@ -1,13 +1,13 @@
 /** One request of the load, and its answer as the client saw it. Instants are Unix milliseconds. */
-export type Shot = {
+export type SentRequest = {
   readonly account: string;
   readonly sentMs: number;
   readonly endedMs: number;
-  readonly answer: Answered | undefined;
+  readonly answer: ObservedResponse | undefined;
 };
 
 /** Absent fields are NaN. */
-export type Answered = {
+export type ObservedResponse = {
   readonly status: number;
   readonly window: string;
   readonly limit: number;
@@ -17,11 +17,11 @@ export type Answered = {
 };
 
 /** The limit that an account was promised: of one short window. */
-export type Promised = { readonly window: "second" | "minute"; readonly limit: number };
+export type PromisedLimit = { readonly window: "second" | "minute"; readonly limit: number };
 
-export type Span = { readonly fromMs: number; readonly toMs: number };
+export type TimeSpan = { readonly fromMs: number; readonly toMs: number };
 
-export type Judgement = {
+export type CheckReport = {
   readonly requests: number;
   readonly admitted: number;
   readonly refused: number;
@@ -66,31 +66,35 @@ type Window = {
  * docs/reference/http.md#windows: in each window at most the limit is admitted, nothing is refused
  * that fits, and each field says what is true.
  */
-export class Judge {
-  readonly #promised: ReadonlyMap<string, Promised>;
+export class PromiseChecker {
+  readonly #promised: ReadonlyMap<string, PromisedLimit>;
   readonly #gateways: number;
   readonly #windows = new Map<string, Window>();
   readonly #examples: string[] = [];
   readonly #admittedBy = new Map<string, number>();
   readonly #unansweredBy = new Map<string, number>();
   /** Bounds of the store's clock less ours. */
-  #aheadMs: Span;
+  #aheadMs: TimeSpan;
   #requests = 0;
   #untrue = 0;
   #others = 0;
   #longestMs = 0;
 
   /** `isClockOurs`: the store runs on this machine; else its clock is learned from the answers. */
-  constructor(promised: ReadonlyMap<string, Promised>, gateways: number, isClockOurs: boolean) {
+  constructor(
+    promised: ReadonlyMap<string, PromisedLimit>,
+    gateways: number,
+    isClockOurs: boolean,
+  ) {
     this.#promised = promised;
     this.#gateways = gateways;
     const bound = isClockOurs ? SLACK_MS : Number.POSITIVE_INFINITY;
     this.#aheadMs = { fromMs: -bound, toMs: bound };
   }
 
-  take(shot: Shot): void {
+  take(shot: SentRequest): void {
     const { account, sentMs, endedMs, answer } = shot;
-    const promised = this.#promised.get(account) as Promised;
+    const promised = this.#promised.get(account) as PromisedLimit;
     this.#requests += 1;
     this.#longestMs = Math.max(this.#longestMs, endedMs - sentMs);
     if (answer === undefined) {
@@ -137,10 +141,10 @@ export class Judge {
   }
 
   /** `away`: while the store was, gateways decide by shares of the limit. */
-  judged(away: readonly Span[]): Judgement {
+  judged(away: readonly TimeSpan[]): CheckReport {
     let [overLimit, falseRefusals, admitted, refused, unanswered] = [0, 0, 0, 0, 0];
     for (const window of this.#windows.values()) {
-      const { window: name, limit } = this.#promised.get(window.account) as Promised;
+      const { window: name, limit } = this.#promised.get(window.account) as PromisedLimit;
       const startMs = window.endMs - LENGTH_MS[name];
       const settleMs = window.otherLimits > 0 ? SHARES_MS_MAX : 0;
       const isAway = away.some(
@@ -186,7 +190,11 @@ export class Judge {
     }
   }
 
-  #checkFields(shot: Shot, answer: Answered, { window, limit }: Promised): void {
+  #checkFields(
+    shot: SentRequest,
+    answer: ObservedResponse,
+    { window, limit }: PromisedLimit,
+  ): void {
     const { status, remaining, resetSeconds, retryAfterSeconds } = answer;
     const endMs = resetSeconds * 1_000;
     const lengthMs = LENGTH_MS[window];
@@ -208,14 +216,14 @@ export class Judge {
   }
 
   /** An answer came from within its window: so the clock of the store is known ever better. */
-  #learnClock(shot: Shot, endMs: number, lengthMs: number): void {
+  #learnClock(shot: SentRequest, endMs: number, lengthMs: number): void {
     const fromMs = Math.max(this.#aheadMs.fromMs, endMs - lengthMs - shot.endedMs - SLACK_MS);
     const toMs = Math.min(this.#aheadMs.toMs, endMs - shot.sentMs + SLACK_MS);
     if (fromMs > toMs) this.#lie(shot, `resets at ${endMs / 1_000}, which is not its window's end`);
     else this.#aheadMs = { fromMs, toMs };
   }
 
-  #lie({ account, sentMs }: Shot, what: string): void {
+  #lie({ account, sentMs }: SentRequest, what: string): void {
     this.#untrue += 1;
     this.#note(`${account}: the answer at ${new Date(sentMs).toISOString()} ${what}`);
   }

@@ -1,12 +1,12 @@
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Answered, Judge, Shot } from "./judge.ts";
+import type { ObservedResponse, PromiseChecker, SentRequest } from "./judge.ts";
 
-export type Client = { readonly account: string; readonly key: string };
+export type LoadClient = { readonly account: string; readonly key: string };
 
 /** `Retry-After` is one second less on its way to the client, where that fault is planted. */
 export type LoadOptions = {
-  readonly judge: Judge;
+  readonly judge: PromiseChecker;
   /** Origins of the gateways that take requests now. */
   readonly origins: () => readonly string[];
   readonly isRetryAfterLess: boolean;
@@ -17,7 +17,7 @@ const HEEDLESS = 8;
 const PAUSE_MS = 12;
 
 /** Asks until stopped: some clients without heed of any refusal, the others as they are told to. */
-export class Load {
+export class LoadGenerator {
   readonly #options: LoadOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
   #running = true;
@@ -27,7 +27,7 @@ export class Load {
     this.#options = options;
   }
 
-  start(heedless: readonly Client[], polite: readonly Client[]): void {
+  start(heedless: readonly LoadClient[], polite: readonly LoadClient[]): void {
     this.#under = [
       ...Array.from({ length: HEEDLESS }, () => this.#askOn(heedless)),
       ...polite.map((client) => this.#askAsTold(client)),
@@ -40,7 +40,7 @@ export class Load {
     this.#agent.destroy();
   }
 
-  async #askOn(clients: readonly Client[]): Promise<void> {
+  async #askOn(clients: readonly LoadClient[]): Promise<void> {
     while (this.#running) {
       await this.#ask(oneOf(clients));
       await sleep(Math.random() * PAUSE_MS);
@@ -48,7 +48,7 @@ export class Load {
   }
 
   /** Asks until refused, waits the seconds of Retry-After, and must be admitted then. */
-  async #askAsTold(client: Client): Promise<void> {
+  async #askAsTold(client: LoadClient): Promise<void> {
     while (this.#running) {
       const { answer, endedMs } = await this.#ask(client);
       if (answer?.status !== 429) {
@@ -64,7 +64,7 @@ export class Load {
     }
   }
 
-  async #ask({ account, key }: Client): Promise<Shot> {
+  async #ask({ account, key }: LoadClient): Promise<SentRequest> {
     const origins = this.#options.origins();
     const url = `${oneOf(origins)}/v1/pets?limit=1`;
     const sentMs = Date.now();
@@ -76,7 +76,7 @@ export class Load {
   }
 
   /** Null where the request was not sent, undefined where no whole answer came. */
-  #answerOf(url: string, key: string): Promise<Answered | undefined | null> {
+  #answerOf(url: string, key: string): Promise<ObservedResponse | undefined | null> {
     return new Promise((resolve) => {
       const headers = { Authorization: `Bearer ${key}` };
       const sent = request(url, { agent: this.#agent, headers }, (response) => {
@@ -93,7 +93,7 @@ export class Load {
     });
   }
 
-  #read(status: number, headers: IncomingHttpHeaders): Answered {
+  #read(status: number, headers: IncomingHttpHeaders): ObservedResponse {
     const number = (name: string) => Number(headers[name] ?? Number.NaN);
     const less = this.#options.isRetryAfterLess ? 1 : 0;
     return {

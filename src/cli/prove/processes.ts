@@ -8,7 +8,7 @@ const START_MS_MAX = 20_000;
 const STOP_MS_MAX = 5_000;
 
 /** A process that was started here, and that ends here. */
-export type Child = {
+export type ChildHandle = {
   readonly process: ChildProcess;
   readonly gone: Promise<void>;
   /** SIGTERM, then SIGKILL where that takes too long. */
@@ -21,7 +21,7 @@ function start(
     onOut,
     channel = false,
   }: { readonly onOut?: (text: string) => void; readonly channel?: boolean },
-): Child & { readonly said: () => string } {
+): ChildHandle & { readonly said: () => string } {
   const out = onOut === undefined ? "ignore" : "pipe";
   const stdio = channel
     ? (["ignore", out, "pipe", "ipc"] as const)
@@ -77,7 +77,9 @@ async function ready<T>(
 }
 
 /** A Redis on loopback that saves nothing; undefined where none is installed. */
-export async function startRedis(folder: string): Promise<(Child & { url: string }) | undefined> {
+export async function startRedis(
+  folder: string,
+): Promise<(ChildHandle & { url: string }) | undefined> {
   const port = await freePort();
   const memory = ["--save", "", "--appendonly", "no", "--dir", folder];
   const child = start(
@@ -96,7 +98,9 @@ export async function startRedis(folder: string): Promise<(Child & { url: string
   return { ...child, url: `redis://127.0.0.1:${port}` };
 }
 
-export async function startPets([node, main = ""]: Self): Promise<Child & { url: string }> {
+export async function startPetsProcess([node, main = ""]: Self): Promise<
+  ChildHandle & { url: string }
+> {
   const child = start([node, main, "pets", "--listen", "127.0.0.1:0", "--seed"], { channel: true });
   const told = new Promise<string>((resolve, reject) => {
     child.process.once("message", (message: PetsMessage) => {
@@ -108,25 +112,25 @@ export async function startPets([node, main = ""]: Self): Promise<Child & { url:
 }
 
 type Self = readonly [string, ...string[]];
-export type Gateway = Child & { readonly url: string; readonly adminUrl: string };
-export type Line = Readonly<Record<string, unknown>> & { readonly msg: string };
+export type GatewayChild = ChildHandle & { readonly url: string; readonly adminUrl: string };
+export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
 /** A gateway in a process of its own; `onLine` hears every line of its log. */
-export async function startGateway(
+export async function startGatewayProcess(
   [node, main = ""]: Self,
   config: string,
-  onLine: (line: Line) => void,
-): Promise<Gateway> {
+  onLine: (line: LogLine) => void,
+): Promise<GatewayChild> {
   let rest = "";
-  let tell: (line: Line) => void = () => {};
-  const serving = new Promise<Line>((resolve) => {
+  let tell: (line: LogLine) => void = () => {};
+  const serving = new Promise<LogLine>((resolve) => {
     tell = (line) => (line.msg === "serving" ? resolve(line) : undefined);
   });
   const onOut = (text: string) => {
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
     for (const one of lines) {
-      const line = JSON.parse(one) as Line;
+      const line = JSON.parse(one) as LogLine;
       tell(line);
       onLine(line);
     }
@@ -138,7 +142,7 @@ export async function startGateway(
 }
 
 /** Runs a verb to its end, and gives its JSON. */
-export async function runVerb<T>([node, main = ""]: Self, args: readonly string[]): Promise<T> {
+export async function runVerbJson<T>([node, main = ""]: Self, args: readonly string[]): Promise<T> {
   let out = "";
   const child = start([node, main, ...args], {
     onOut: (text) => {

@@ -2,28 +2,28 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { AwayWatch } from "./away.ts";
-import { Judge, type Judgement, type Promised, type Span } from "./judge.ts";
-import { type Client, Load } from "./load.ts";
+import { OutageTracker } from "./away.ts";
+import { type CheckReport, PromiseChecker, type PromisedLimit, type TimeSpan } from "./judge.ts";
+import { type LoadClient, LoadGenerator } from "./load.ts";
 import {
-  type Child,
-  type Gateway,
-  runVerb,
-  startGateway,
-  startPets,
+  type ChildHandle,
+  type GatewayChild,
+  runVerbJson,
+  startGatewayProcess,
+  startPetsProcess,
   startRedis,
 } from "./processes.ts";
-import { openWitness, type Witness } from "./witness.ts";
+import { type CountingProxy, startCountingProxy } from "./witness.ts";
 
 /** A promise that is broken on purpose. */
-export type Fault = "limit" | "retry-after" | "forward";
+export type PlantedFault = "limit" | "retry-after" | "forward";
 
-export type Wanted = {
+export type ProveOptions = {
   readonly gateways: number;
   /** A Redis elsewhere; without it one is started, where it is installed. */
   readonly redis: string | undefined;
   readonly seconds: number;
-  readonly fault: Fault | undefined;
+  readonly fault: PlantedFault | undefined;
   /** The command that runs this program again. */
   readonly self: readonly [string, ...string[]];
   readonly tell: (doing: string) => void;
@@ -31,7 +31,7 @@ export type Wanted = {
   readonly signal: AbortSignal;
 };
 
-export type Proof = Judgement & {
+export type ProofReport = CheckReport & {
   readonly gateways: number;
   readonly store: "redis" | "memory";
   readonly forwarded: number;
@@ -44,7 +44,7 @@ export type Proof = Judgement & {
   readonly storeAwayMs: number;
   readonly gatewaysKilled: number;
   /** From when to when gateways decided by their shares. */
-  readonly away: readonly Span[];
+  readonly away: readonly TimeSpan[];
 };
 
 /** The windows of each plan; the long one has room for everything, and counts every charge. */
@@ -52,7 +52,7 @@ const PLANS = {
   brisk: { window: "second", limit: 20 },
   steady: { window: "minute", limit: 150 },
   polite: { window: "second", limit: 3 },
-} as const satisfies Readonly<Record<string, Promised>>;
+} as const satisfies Readonly<Record<string, PromisedLimit>>;
 const DAY_LIMIT = 1_000_000_000;
 const ACCOUNTS_EACH = 3;
 /** The store comes back, and what was admitted meanwhile is charged, within this. */
@@ -64,7 +64,7 @@ const AWAY_MS_MAX = 2_500;
  * gateway on the way, and judges all of it from outside. Everything started has ended when this
  * resolves or rejects.
  */
-export async function prove(wanted: Wanted): Promise<Proof> {
+export async function runProof(wanted: ProveOptions): Promise<ProofReport> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-prove-"));
   const stops: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
   try {
@@ -75,38 +75,39 @@ export async function prove(wanted: Wanted): Promise<Proof> {
 }
 
 class Trial {
-  readonly #wanted: Wanted;
+  readonly #wanted: ProveOptions;
   readonly #folder: string;
   readonly #stops: (() => Promise<unknown>)[];
-  readonly #gateways: Gateway[] = [];
-  readonly #away = new AwayWatch();
+  readonly #gateways: GatewayChild[] = [];
+  readonly #away = new OutageTracker();
   #uncertain = 0;
-  #redis: (Child & { url: string }) | undefined;
+  #redis: (ChildHandle & { url: string }) | undefined;
 
-  constructor(wanted: Wanted, folder: string, stops: (() => Promise<unknown>)[]) {
+  constructor(wanted: ProveOptions, folder: string, stops: (() => Promise<unknown>)[]) {
     this.#wanted = wanted;
     this.#folder = folder;
     this.#stops = stops;
   }
 
-  async run(): Promise<Proof> {
+  async run(): Promise<ProofReport> {
     const { self, fault, tell, redis } = this.#wanted;
     tell("Starting Redis, pets and gateways");
     if (redis === undefined) this.#redis = this.#keep(await startRedis(this.#folder));
-    const pets = this.#keep(await startPets(self)) as Child & { url: string };
-    const witness = await openWitness(pets.url, fault === "forward");
+    const pets = this.#keep(await startPetsProcess(self)) as ChildHandle & { url: string };
+    const witness = await startCountingProxy(pets.url, fault === "forward");
     this.#stops.push(() => witness.close());
     const count = this.#store === undefined ? 1 : this.#wanted.gateways;
     const configs = await this.#writeConfigs(witness, count);
     const clients = await this.#issue(configs[0] as string);
     for (const config of configs) {
-      const hear: Parameters<typeof startGateway>[2] = (line) => this.#away.hear(config, line);
-      const gateway = this.#keep(await startGateway(self, config, hear)) as Gateway;
+      const hear: Parameters<typeof startGatewayProcess>[2] = (line) =>
+        this.#away.hear(config, line);
+      const gateway = this.#keep(await startGatewayProcess(self, config, hear)) as GatewayChild;
       this.#gateways.push(gateway);
       this.#away.watch(gateway);
     }
     const promised = new Map(clients.map(({ account, plan }) => [account, PLANS[plan]]));
-    const judge = new Judge(promised, count, this.#wanted.redis === undefined);
+    const judge = new PromiseChecker(promised, count, this.#wanted.redis === undefined);
     const { storeAwayMs, killed } = await this.#loadAll(judge, clients);
     tell("Comparing the charges with the store");
     const charges = await this.#compareCharges(judge, clients);
@@ -130,12 +131,12 @@ class Trial {
     return this.#wanted.redis ?? this.#redis?.url;
   }
 
-  #keep<T extends Child | undefined>(child: T): T {
+  #keep<T extends ChildHandle | undefined>(child: T): T {
     if (child !== undefined) this.#stops.push(() => child.stop());
     return child;
   }
 
-  async #writeConfigs(witness: Witness, count: number): Promise<string[]> {
+  async #writeConfigs(witness: CountingProxy, count: number): Promise<string[]> {
     const prefix = `prove-${Date.now().toString(36)}`;
     const files: string[] = [];
     for (let i = 0; i < count; i++) {
@@ -153,13 +154,13 @@ class Trial {
     return files;
   }
 
-  async #issue(config: string): Promise<(Client & { readonly plan: keyof typeof PLANS })[]> {
+  async #issue(config: string): Promise<(LoadClient & { readonly plan: keyof typeof PLANS })[]> {
     const { self } = this.#wanted;
     const plans = Object.keys(PLANS) as (keyof typeof PLANS)[];
     const issued = plans.map(async (plan) => {
       const terms = ["--env", "proof", "--plan", plan, "--count", String(ACCOUNTS_EACH)];
       const args = ["keys", "create", ...terms, "--config", config, "--json"];
-      const keys = await runVerb<Client[]>(self, args);
+      const keys = await runVerbJson<LoadClient[]>(self, args);
       return keys.map(({ account, key }) => ({ account, key, plan }));
     });
     return (await Promise.all(issued)).flat();
@@ -167,14 +168,14 @@ class Trial {
 
   /** The load, and what is done to the store and to a gateway on the way. */
   async #loadAll(
-    judge: Judge,
-    clients: readonly (Client & { readonly plan: string })[],
+    judge: PromiseChecker,
+    clients: readonly (LoadClient & { readonly plan: string })[],
   ): Promise<{ readonly storeAwayMs: number; readonly killed: number }> {
     const { seconds, tell, fault, signal } = this.#wanted;
     const alive = [...this.#gateways];
     const isRetryAfterLess = fault === "retry-after";
     const origins = () => alive.map(({ url }) => url);
-    const load = new Load({ judge, origins, isRetryAfterLess });
+    const load = new LoadGenerator({ judge, origins, isRetryAfterLess });
     const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {});
     const polite = clients.filter(({ plan }) => plan === "polite");
     tell("Loading");
@@ -193,7 +194,7 @@ class Trial {
     let killed = 0;
     if (alive.length > 1 && fault === undefined) {
       tell("Killing a gateway");
-      await this.#noteUncertain(alive.at(-1) as Gateway);
+      await this.#noteUncertain(alive.at(-1) as GatewayChild);
       this.#away.killed();
       alive.pop()?.process.kill("SIGKILL");
       killed = 1;
@@ -208,7 +209,7 @@ class Trial {
 
   /** Resolves when every gateway that found it away has said that it is back. */
   async #stopStore(
-    redis: Child,
+    redis: ChildHandle,
     forMs: number,
     pause: (ms: number) => Promise<unknown>,
   ): Promise<void> {
@@ -221,12 +222,12 @@ class Trial {
   }
 
   /** Adds the units that a gateway itself says it may have charged twice. */
-  async #noteUncertain(gateway: Gateway): Promise<void> {
+  async #noteUncertain(gateway: GatewayChild): Promise<void> {
     this.#uncertain += await this.#away.look(gateway);
   }
 
   /** The count of the day is all that was admitted, and at most what was never answered more. */
-  async #compareCharges(judge: Judge, clients: readonly Client[]) {
+  async #compareCharges(judge: PromiseChecker, clients: readonly LoadClient[]) {
     const untilMs = Date.now() + SETTLE_MS_MAX;
     for (;;) {
       let [chargesLost, chargesDoubled] = [0, 0];
@@ -247,7 +248,7 @@ class Trial {
   }
 
   async #usedToday(account: string): Promise<number> {
-    const { adminUrl } = this.#gateways[0] as Gateway;
+    const { adminUrl } = this.#gateways[0] as GatewayChild;
     const response = await fetch(`${adminUrl}/api/usage/${account}`);
     if (!response.ok) throw new Error(`Cannot read the usage of ${account}: ${response.status}`);
     const { windows } = (await response.json()) as {

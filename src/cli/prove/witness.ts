@@ -2,7 +2,7 @@ import { Agent, createServer, type IncomingMessage, request, type ServerResponse
 import type { AddressInfo } from "node:net";
 
 /** Stands between the gateways and the pets, and counts each request by its id. */
-export type Witness = {
+export type CountingProxy = {
   readonly origin: string;
   /** Requests that the backend saw, and those of them that it saw more than once. */
   seen(): { readonly requests: number; readonly twice: number };
@@ -12,7 +12,10 @@ export type Witness = {
 /** Every so many requests one is passed on twice, where that fault is planted. */
 const DOUBLED_EVERY = 10;
 
-export async function openWitness(pets: string, isDoubling: boolean): Promise<Witness> {
+export async function startCountingProxy(
+  pets: string,
+  isDoubling: boolean,
+): Promise<CountingProxy> {
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   const counts = new Map<string, number>();
   let requests = 0;

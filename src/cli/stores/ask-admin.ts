@@ -1,14 +1,14 @@
 import { request } from "node:http";
 import type { Config } from "../../config/config.ts";
-import { isMap, type Mistake, mistakeLine } from "../../config/file/place.ts";
-import { unknown } from "../../core/keys/find.ts";
+import { formatMistake, isYamlMap, type Mistake } from "../../config/file/place.ts";
+import { unknownIdRefusal } from "../../core/keys/find.ts";
 import type { BanReport, ResetReport, UsageReport } from "../../core/keys/report.ts";
-import type { Named } from "../../stores/interface/named-account.ts";
+import type { AccountSelector } from "../../stores/interface/named-account.ts";
 import type { DayReport } from "../../stores/interface/read-history.ts";
 import type { UsageFilter } from "../../stores/interface/read-usage.ts";
-import { reasonOf } from "../../telemetry/reason.ts";
+import { errorMessage } from "../../telemetry/reason.ts";
 import { originOf } from "../frame/curl.ts";
-import type { AccountAnswer, Accounts, AskedHistory, Lifted } from "./accounts.ts";
+import type { AccountOperations, HistoryQuery, LiftedBan, OperationResult } from "./accounts.ts";
 
 const ANSWER_MS_MAX = 10_000;
 const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
@@ -18,11 +18,11 @@ const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
  * its accounts (docs/reference/commands.md#which-process-answers). Every failure names
  * `admin.listen` in its message.
  */
-export function askAdmin(config: Config): Accounts {
+export function openAdminAccounts(config: Config): AccountOperations {
   return {
-    bans: () => askPages<BanReport>(config, { path: "/api/bans", only: ONLY }),
+    bans: () => fetchAllPages<BanReport>(config, { path: "/api/bans", only: ONLY }),
     usage: (named) =>
-      askGateway<UsageReport>(config, {
+      fetchAdmin<UsageReport>(config, {
         path: pathOf("/api/usage/ID", named),
         members: ["account", "windows", "strikes", "ban"],
         id: named.id,
@@ -31,7 +31,7 @@ export function askAdmin(config: Config): Accounts {
     usageOfAll: (filter) => askUsage(config, filter),
     history: (asked, tell) => askHistory(config, asked, tell),
     reset: (named, windows) =>
-      askGateway<ResetReport>(config, {
+      fetchAdmin<ResetReport>(config, {
         method: "POST",
         path: pathOf("/api/accounts/ID/reset", named),
         body: { windows },
@@ -40,7 +40,7 @@ export function askAdmin(config: Config): Accounts {
         only: ONLY,
       }),
     ban: (id, lengthMs) =>
-      askGateway<BanReport>(config, {
+      fetchAdmin<BanReport>(config, {
         method: "POST",
         path: "/api/bans",
         body: { id, for: `${lengthMs}ms` },
@@ -50,7 +50,7 @@ export function askAdmin(config: Config): Accounts {
         only: ONLY,
       }),
     liftBan: (id) =>
-      askGateway<Lifted>(config, {
+      fetchAdmin<LiftedBan>(config, {
         method: "DELETE",
         path: `/api/bans/${encodeURIComponent(id)}`,
         members: ["account", "environment"],
@@ -61,7 +61,7 @@ export function askAdmin(config: Config): Accounts {
 }
 
 /** `template` with the id in the place of ID. */
-function pathOf(template: string, { id, environment }: Named): string {
+function pathOf(template: string, { id, environment }: AccountSelector): string {
   const path = template.replace("ID", encodeURIComponent(id));
   return environment === undefined ? path : `${path}?${new URLSearchParams({ env: environment })}`;
 }
@@ -70,19 +70,19 @@ function pathOf(template: string, { id, environment }: Named): string {
 function askUsage(
   config: Config,
   { environment, plan, over, top }: UsageFilter,
-): Promise<AccountAnswer<readonly UsageReport[]>> {
+): Promise<OperationResult<readonly UsageReport[]>> {
   const query = new URLSearchParams({ limit: "10000" });
   for (const [name, value] of Object.entries({ env: environment, plan, over, top })) {
     if (value !== undefined) query.set(name, String(value));
   }
-  return askPages<UsageReport>(config, { path: `/api/usage?${query}`, only: ONLY });
+  return fetchAllPages<UsageReport>(config, { path: `/api/usage?${query}`, only: ONLY });
 }
 
 async function askHistory(
   config: Config,
-  { id, environment, plan, period }: AskedHistory,
+  { id, environment, plan, period }: HistoryQuery,
   tell: (rows: readonly DayReport[]) => void,
-): Promise<AccountAnswer<undefined>> {
+): Promise<OperationResult<undefined>> {
   const query = new URLSearchParams({ limit: "10000" });
   for (const [name, value] of Object.entries({ account: id, env: environment, plan, ...period })) {
     if (value !== undefined) query.set(name, String(value));
@@ -92,10 +92,10 @@ async function askHistory(
 }
 
 /** A whole list, page after page (docs/reference/admin.md#pages). */
-export async function askPages<T>(
+export async function fetchAllPages<T>(
   config: Config,
   question: ListQuestion,
-): Promise<AccountAnswer<readonly T[]>> {
+): Promise<OperationResult<readonly T[]>> {
   const all: T[] = [];
   const asked = await eachPage<T>(config, question, (page) => all.push(...page));
   return asked.ok ? { ok: true, value: all } : asked;
@@ -105,9 +105,9 @@ async function eachPage<T>(
   config: Config,
   question: ListQuestion,
   tell: (page: readonly T[]) => void,
-): Promise<AccountAnswer<undefined>> {
+): Promise<OperationResult<undefined>> {
   for (let path: string | undefined = question.path; path !== undefined; ) {
-    const page: Answered<readonly T[]> = await askGateway(config, {
+    const page: AdminResult<readonly T[]> = await fetchAdmin(config, {
       ...question,
       path,
       members: LIST,
@@ -120,9 +120,9 @@ async function eachPage<T>(
 }
 
 /** `next` is the path of the next page of a list. */
-type Answered<T> =
+type AdminResult<T> =
   | { readonly ok: true; readonly value: T; readonly next?: string | undefined }
-  | (Extract<AccountAnswer<T>, { readonly ok: false }> & { readonly status?: number });
+  | (Extract<OperationResult<T>, { readonly ok: false }> & { readonly status?: number });
 
 /** How long a command waits for the gateway to have read its change: it reads it within a second anyway. */
 const REFRESH_MS_MAX = 2_000;
@@ -149,7 +149,7 @@ const ONLY = "with store: memory the running gateway knows";
  * `members` are those that the answer has at least: something else may listen where the gateway
  * should.
  */
-export type Question = {
+export type AdminRequest = {
   readonly method?: string;
   readonly path: string;
   readonly body?: unknown;
@@ -162,10 +162,10 @@ export type Question = {
   readonly origin?: string;
 };
 
-type ListQuestion = Omit<Question, "members">;
+type ListQuestion = Omit<AdminRequest, "members">;
 
 /** One question to the running gateway at its admin listener; why there is no answer, in words. */
-export async function askGateway<T>(config: Config, asked: Question): Promise<Answered<T>> {
+export async function fetchAdmin<T>(config: Config, asked: AdminRequest): Promise<AdminResult<T>> {
   const { method = "GET", path, body: sent, also = [], only } = asked;
   const { admin } = config;
   const setting = asked.origin === undefined ? "admin.listen" : "--admin";
@@ -188,7 +188,8 @@ export async function askGateway<T>(config: Config, asked: Question): Promise<An
       if (!hasMembers(body, asked.members)) throw new SyntaxError("It is not of that form");
       return { ok: true, value: body as T, next };
     }
-    if (asked.id !== undefined && isUnknown(body)) return refused(unknown(asked.id).message);
+    if (asked.id !== undefined && isUnknown(body))
+      return refused(unknownIdRefusal(asked.id).message);
     const message = messageOf(body) ?? `The gateway at ${origin} (${setting}) answers ${status}`;
     if (status === 400) return { ...refused(message), usage: true };
     const where = status === 401 || status === 403 ? ` (${setting}, ${origin})` : "";
@@ -201,9 +202,9 @@ export async function askGateway<T>(config: Config, asked: Question): Promise<An
   }
 }
 
-function hasMembers(body: unknown, members: Question["members"]): boolean {
+function hasMembers(body: unknown, members: AdminRequest["members"]): boolean {
   if (members === LIST) return Array.isArray(body);
-  return isMap(body) && members.every((name) => name in body);
+  return isYamlMap(body) && members.every((name) => name in body);
 }
 
 type Sent = {
@@ -247,21 +248,21 @@ function whyUnanswered(error: unknown): string {
   if (code === "ECONNREFUSED") return "nothing listens there";
   if (name === "SyntaxError") return "what answered is no admin listener of Tollgate";
   if (name === "TimeoutError" || name === "AbortError") return "it does not answer";
-  return reasonOf(error);
+  return errorMessage(error);
 }
 
 /** An id that holds a slash is no path that the gateway has. */
 function isUnknown(body: unknown): boolean {
-  return isMap(body) && (body.code === "unknown_id" || body.code === "not_found");
+  return isYamlMap(body) && (body.code === "unknown_id" || body.code === "not_found");
 }
 
 /** The words of the gateway, with what is wrong in its configuration; they need no status. */
 function messageOf(body: unknown): string | undefined {
-  if (!isMap(body) || typeof body.message !== "string") return undefined;
+  if (!isYamlMap(body) || typeof body.message !== "string") return undefined;
   const mistakes = Array.isArray(body.mistakes) ? (body.mistakes as Mistake[]) : [];
-  return [body.message, ...mistakes.map(mistakeLine)].join("\n");
+  return [body.message, ...mistakes.map(formatMistake)].join("\n");
 }
 
-function refused(message: string): Extract<AccountAnswer<never>, { ok: false }> {
+function refused(message: string): Extract<OperationResult<never>, { ok: false }> {
   return { ok: false, message };
 }

@@ -1,26 +1,26 @@
 import type { Config } from "../../config/config.ts";
-import { countersOf, windowName } from "../../config/counters.ts";
-import { bansReport, findHolder } from "../../core/keys/report.ts";
+import { counterLabel, resolveCounters } from "../../config/counters.ts";
+import { bansReport, findUsageSubject } from "../../core/keys/report.ts";
 import { imposedBan } from "../../stores/interface/imposed-ban.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
-import { type FoundAccount, findNamed } from "../../stores/interface/named-account.ts";
+import { type AccountLookup, findAccountBySelector } from "../../stores/interface/named-account.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
 import {
   type DayReport,
-  noHistory,
+  historyDisabledError,
   readHistory,
   spanOf,
 } from "../../stores/interface/read-history.ts";
 import { readUsage, usageOf } from "../../stores/interface/read-usage.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
 import type { Terminal } from "../frame/terminal.ts";
-import type { AccountAnswer, Accounts, AskedHistory } from "./accounts.ts";
+import type { AccountOperations, HistoryQuery, OperationResult } from "./accounts.ts";
 
 /** Talks to the shared store itself: no gateway need run. Close it when done. */
 export async function openStoredAccounts(
   config: Config,
   terminal: Terminal,
-): Promise<{ readonly accounts: Accounts; close(): Promise<void> }> {
+): Promise<{ readonly accounts: AccountOperations; close(): Promise<void> }> {
   const options = { now: terminal.now, report: () => {} };
   const keys = await openKeyStore(config, { ...options, watch: false });
   try {
@@ -38,12 +38,16 @@ export async function openStoredAccounts(
 
 type Terms = { readonly config: Config; readonly now: () => number };
 
-function storedAccounts({ config, now }: Terms, keys: KeyStore, quotas: QuotaStore): Accounts {
+function storedAccounts(
+  { config, now }: Terms,
+  keys: KeyStore,
+  quotas: QuotaStore,
+): AccountOperations {
   return {
     bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
     usage: (named) =>
       answered(config, async () => {
-        const found = await findNamed({ quotas, config }, keys.records(), named);
+        const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
         if (!found.ok) return notFound(found);
         const { account, plan } = found.holder;
         const report = await usageOf(quotas, config, found.holder);
@@ -59,21 +63,21 @@ function storedAccounts({ config, now }: Terms, keys: KeyStore, quotas: QuotaSto
     },
     reset: (named, windows) =>
       answered(config, async () => {
-        const found = await findNamed({ quotas, config }, keys.records(), named);
+        const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
         if (!found.ok) return notFound(found);
         const { account, environment } = found.holder;
-        const known = countersOf(config, environment, windows ?? []);
+        const known = resolveCounters(config, environment, windows ?? []);
         if (!known.ok) return { ...known, usage: true };
         const counters = windows === undefined ? undefined : known.counters;
         const done = await quotas.reset({ account, environment }, counters);
         const told = done.map(({ counter, units }) => {
-          return { window: windowName(config, environment, counter), units };
+          return { window: counterLabel(config, environment, counter), units };
         });
         return given({ account, environment, windows: told });
       }),
     ban: (id, lengthMs) =>
       answered(config, async () => {
-        const holder = findHolder(keys.records(), id);
+        const holder = findUsageSubject(keys.records(), id);
         if (holder === undefined) return unknown(id);
         const imposed = imposedBan(config, holder, lengthMs);
         if (typeof imposed === "string") return refused(imposed);
@@ -85,7 +89,7 @@ function storedAccounts({ config, now }: Terms, keys: KeyStore, quotas: QuotaSto
       answered(config, async () => {
         // An account may outlive its keys: its ban is found by its own name then.
         const banned = async () => (await quotas.bans()).find(({ account }) => account === id);
-        const name = findHolder(keys.records(), id) ?? (await banned());
+        const name = findUsageSubject(keys.records(), id) ?? (await banned());
         if (name === undefined) return unknown(id);
         const { account, environment } = name;
         const lifted = await quotas.liftBan({ account, environment });
@@ -100,13 +104,13 @@ type Stores = Terms & { readonly keys: KeyStore; readonly quotas: QuotaStore };
 
 async function tellHistory(
   { config, now, keys, quotas }: Stores,
-  { id, environment, plan, period }: AskedHistory,
+  { id, environment, plan, period }: HistoryQuery,
   tell: (rows: readonly DayReport[]) => void,
-): Promise<AccountAnswer<undefined>> {
-  const off = noHistory(config);
+): Promise<OperationResult<undefined>> {
+  const off = historyDisabledError(config);
   if (off !== undefined) return refused(off);
   const records = keys.records();
-  const holder = id === undefined ? undefined : findHolder(records, id);
+  const holder = id === undefined ? undefined : findUsageSubject(records, id);
   if (id !== undefined && holder === undefined) return unknown(id);
   const filter = { environment, plan, account: holder?.account };
   const span = spanOf(period, now());
@@ -114,13 +118,13 @@ async function tellHistory(
   return given(undefined);
 }
 
-type NotFound = Extract<FoundAccount, { ok: false }>;
+type NotFound = Extract<AccountLookup, { ok: false }>;
 
 /** A store that is away is said in words, without its password. */
 async function answered<T>(
   config: Config,
-  ask: () => Promise<AccountAnswer<T>>,
-): Promise<AccountAnswer<T>> {
+  ask: () => Promise<OperationResult<T>>,
+): Promise<OperationResult<T>> {
   try {
     return await ask();
   } catch (error) {
@@ -130,18 +134,18 @@ async function answered<T>(
   }
 }
 
-function given<T>(value: T): AccountAnswer<T> {
+function given<T>(value: T): OperationResult<T> {
   return { ok: true, value };
 }
 
-function notFound({ because, message }: NotFound): AccountAnswer<never> {
+function notFound({ because, message }: NotFound): OperationResult<never> {
   return because === "unknown" ? refused(message) : { ok: false, message, usage: true };
 }
 
-function unknown(id: string): AccountAnswer<never> {
+function unknown(id: string): OperationResult<never> {
   return refused(`Cannot find ${JSON.stringify(id)}: no key or account has this ID`);
 }
 
-function refused(message: string): AccountAnswer<never> {
+function refused(message: string): OperationResult<never> {
   return { ok: false, message };
 }

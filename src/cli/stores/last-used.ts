@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
-import { type KeyReport, keyReports, usedReports } from "../../core/keys/report.ts";
-import { readLastUsed } from "../../stores/open.ts";
+import { type KeyReport, keyReports, keyReportsWithLastUse } from "../../core/keys/report.ts";
+import { lastUsedOf } from "../../stores/open.ts";
 import type { Terminal } from "../frame/terminal.ts";
 
 /**
@@ -15,7 +15,7 @@ export async function withLastUsed(
 ): Promise<readonly KeyReport[]> {
   const ids = keys.map(({ id }) => id);
   try {
-    return usedReports(keys, records, await readLastUsed(config, ids));
+    return keyReportsWithLastUse(keys, records, await lastUsedOf(config, ids));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     terminal.err(`Cannot tell when keys were used last: ${why}\n`);

@@ -2,10 +2,12 @@ import type { Config } from "../../config/config.ts";
 import { deprecatedOperations } from "../../config/deprecations.ts";
 import { openQuotaStore } from "../../stores/open.ts";
 import type { DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
-import type { AccountAnswer } from "./accounts.ts";
+import type { OperationResult } from "./accounts.ts";
 
 /** The calls of deprecated operations that all gateways told the store they share. */
-export async function readCalls(config: Config): Promise<AccountAnswer<readonly DeprecatedCall[]>> {
+export async function readDeprecatedCalls(
+  config: Config,
+): Promise<OperationResult<readonly DeprecatedCall[]>> {
   const quotas = await openQuotaStore(config, { now: Date.now, report: () => {} });
   try {
     return { ok: true, value: await quotas.notes.calls(deprecatedOperations(config)) };

@@ -1,18 +1,21 @@
-import { fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import type { Terminal } from "../frame/terminal.ts";
-import type { Call } from "../frame/verb.ts";
+import type { Invocation } from "../frame/verb.ts";
 
 /**
  * The key that stands in stdin, on one line; undefined where there is none, or where the argument is
  * no "-", which is said on stderr without what was found.
  */
-export async function readKey(call: Call, terminal: Terminal): Promise<string | undefined> {
+export async function readKeyFromStdin(
+  call: Invocation,
+  terminal: Terminal,
+): Promise<string | undefined> {
   if (call.args[0] !== "-") {
-    fail(terminal, WRONG_USAGE, 'Expected "-": the key itself is read from stdin');
+    fail(terminal, EXIT_USAGE, 'Expected "-": the key itself is read from stdin');
     return undefined;
   }
   const key = (await terminal.readIn()).trim();
   if (/^[\x21-\x7e]{8,512}$/.test(key)) return key;
-  fail(terminal, WRONG_USAGE, "Expected one key in stdin, on a line of its own");
+  fail(terminal, EXIT_USAGE, "Expected one key in stdin, on a line of its own");
   return undefined;
 }

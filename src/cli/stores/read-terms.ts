@@ -1,15 +1,15 @@
 import { LIMITED } from "../../core/keys/keyring-rules.ts";
-import type { OwnLimit } from "../../core/keys/records.ts";
-import type { Call } from "../frame/verb.ts";
+import type { AccountLimit } from "../../core/keys/records.ts";
+import type { Invocation } from "../frame/verb.ts";
 
 /** The values of --limit, or what is wrong with one. */
-export function readLimits(call: Call): readonly OwnLimit[] | string {
+export function parseLimitOptions(call: Invocation): readonly AccountLimit[] | string {
   const limits = call.texts("limit").map(readLimit);
   const wrong = limits.find((limit) => typeof limit === "string");
   return wrong ?? limits.filter((limit) => typeof limit !== "string");
 }
 
-function readLimit(text: string): OwnLimit | string {
+function readLimit(text: string): AccountLimit | string {
   const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
   const window = LIMITED.find((known) => known === name);
   if (window === undefined || digits === undefined) {
@@ -19,7 +19,7 @@ function readLimit(text: string): OwnLimit | string {
 }
 
 /** The values of --meta, or what is wrong with one. A value may have "=" in it. */
-export function readMeta(call: Call): Readonly<Record<string, string>> | string {
+export function parseMetaOptions(call: Invocation): Readonly<Record<string, string>> | string {
   const pairs: [string, string][] = [];
   for (const text of call.texts("meta")) {
     const at = text.indexOf("=");
@@ -35,7 +35,7 @@ export function readMeta(call: Call): Readonly<Record<string, string>> | string 
 }
 
 /** An environment that is not configured is wrong usage; a plan may be one that accounts still have. */
-export function unknownEnvironment(
+export function unknownEnvironmentError(
   wanted: string | undefined,
   { environments }: { readonly environments: readonly { readonly name: string }[] },
 ): string | undefined {
@@ -45,7 +45,7 @@ export function unknownEnvironment(
 }
 
 /** A plan that is neither configured nor that of any account is wrong usage. */
-export function unknownPlan(
+export function unknownPlanError(
   wanted: string | undefined,
   { plans }: { readonly plans: ReadonlyMap<string, unknown> },
   { accounts }: { readonly accounts: readonly { readonly plan: string }[] },

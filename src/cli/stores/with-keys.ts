@@ -1,15 +1,15 @@
-import type { Config, Environment } from "../../config/config.ts";
+import type { Config, EnvironmentConfig } from "../../config/config.ts";
 import type { IssuedKey } from "../../core/keys/keyring.ts";
-import type { Edited, KeyringRefusal } from "../../core/keys/keyring-rules.ts";
+import type { EditRefusal, EditResult } from "../../core/keys/keyring-rules.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { issuedReport } from "../../core/keys/report.ts";
-import { FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import { editKeys } from "../../stores/interface/edit-keys.ts";
+import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { applyKeyEdit } from "../../stores/interface/edit-keys.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { curlLine } from "../frame/curl.ts";
 import type { Terminal } from "../frame/terminal.ts";
-import type { Call } from "../frame/verb.ts";
+import type { Invocation } from "../frame/verb.ts";
 import { refreshGateway } from "./ask-admin.ts";
 
 /**
@@ -18,7 +18,7 @@ import { refreshGateway } from "./ask-admin.ts";
  * running gateway has read it when this resolves, where its admin listener can be asked.
  */
 export async function withKeys(
-  call: Call,
+  call: Invocation,
   terminal: Terminal,
   work: (keys: KeyStore, config: Config) => Promise<number>,
 ): Promise<number> {
@@ -66,27 +66,27 @@ export async function withEdit<T>(
     edit,
     say,
   }: {
-    readonly edit: (records: Records) => Edited<T>;
+    readonly edit: (records: Records) => EditResult<T>;
     readonly say: (edited: { readonly records: Records } & T) => number;
   },
 ): Promise<number> {
-  const edited = await editKeys(keys, edit);
-  return edited.ok ? say(edited) : failRefused(terminal, edited);
+  const edited = await applyKeyEdit(keys, edit);
+  return edited.ok ? say(edited) : failWithRefusal(terminal, edited);
 }
 
-export function failRefused(terminal: Terminal, { because, message }: KeyringRefusal): number {
-  return fail(terminal, because === "usage" ? WRONG_USAGE : FAILED, message);
+export function failWithRefusal(terminal: Terminal, { because, message }: EditRefusal): number {
+  return fail(terminal, because === "usage" ? EXIT_USAGE : EXIT_FAILURE, message);
 }
 
 /** The status of a list that lacks what could not be read. */
-export function listStatus(keys: KeyStore): number {
-  return keys.damage().length === 0 ? 0 : FAILED;
+export function listExitStatus(keys: KeyStore): number {
+  return keys.damage().length === 0 ? 0 : EXIT_FAILURE;
 }
 
 /** The key, shown once, with a line that tries it. */
 export function issuedText(issued: IssuedKey, config: Config): string {
   const { id, key, plan, environment, account } = issuedReport(issued);
-  const where = config.environments.find(({ name }: Environment) => name === environment);
+  const where = config.environments.find(({ name }: EnvironmentConfig) => name === environment);
   const line = where === undefined ? "" : `  ${curlLine(where, key)}\n`;
   return `Key ${id}: ${environment}, plan ${plan}, account ${account}. It is shown this once:\n  ${key}\n${line}`;
 }

@@ -1,12 +1,12 @@
-import { findAccount, unknown } from "../../core/keys/find.ts";
+import { findAccount, unknownIdRefusal } from "../../core/keys/find.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/report.ts";
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import { instant, table } from "../frame/table.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { formatInstant, formatTable } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { unknownEnvironment, unknownPlan } from "../stores/read-terms.ts";
-import { failRefused, listStatus, withKeys } from "../stores/with-keys.ts";
+import { unknownEnvironmentError, unknownPlanError } from "../stores/read-terms.ts";
+import { failWithRefusal, listExitStatus, withKeys } from "../stores/with-keys.ts";
 
 const list: Verb = {
   name: "accounts list",
@@ -23,11 +23,11 @@ const list: Verb = {
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys, config) => {
       const [environment, plan] = [call.text("env"), call.text("plan")];
-      const strange = unknownEnvironment(environment, config);
-      if (strange !== undefined) return fail(terminal, WRONG_USAGE, strange);
+      const strange = unknownEnvironmentError(environment, config);
+      if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
       const records = keys.records();
-      const unheard = unknownPlan(plan, config, records);
-      if (unheard !== undefined) return fail(terminal, WRONG_USAGE, unheard);
+      const unheard = unknownPlanError(plan, config, records);
+      if (unheard !== undefined) return fail(terminal, EXIT_USAGE, unheard);
       const chosen = records.accounts.filter(
         (account) =>
           (environment ?? account.environment) === account.environment &&
@@ -38,7 +38,7 @@ const list: Verb = {
       else if (reports.length > 0) terminal.out(accountTable(reports, terminal));
       else if (records.accounts.length > 0) terminal.out("No account is like that\n");
       else terminal.out("There are no accounts: `keys create` makes one with its first key\n");
-      return listStatus(keys);
+      return listExitStatus(keys);
     }),
 };
 
@@ -54,8 +54,8 @@ const show: Verb = {
       const [id = ""] = call.args;
       const records = keys.records();
       const account = findAccount(records, id);
-      if (account === undefined) return failRefused(terminal, unknown(id));
-      return showAccount(account, { records, call, terminal });
+      if (account === undefined) return failWithRefusal(terminal, unknownIdRefusal(id));
+      return printAccount(account, { records, call, terminal });
     }),
 };
 
@@ -66,11 +66,11 @@ type Showing = {
 };
 
 /** An account as it is, in words or as JSON. */
-export function showAccount(account: AccountRecord, { records, call, terminal }: Showing): number {
+export function printAccount(account: AccountRecord, { records, call, terminal }: Showing): number {
   const [report] = accountReports([account], records, terminal.now()) as [AccountReport];
   if (call.flag("json")) return printJson(terminal, report);
   terminal.out(accountText(report));
-  return DONE;
+  return EXIT_OK;
 }
 
 function accountTable(reports: readonly AccountReport[], terminal: Terminal): string {
@@ -79,7 +79,7 @@ function accountTable(reports: readonly AccountReport[], terminal: Terminal): st
     const { account, environment, plan, keys } = report;
     return [account, environment, plan, pairs(report.limits), keys.length, stateText(report)];
   });
-  return table(terminal, names, rows);
+  return formatTable(terminal, names, rows);
 }
 
 function accountText(report: AccountReport): string {
@@ -89,7 +89,7 @@ function accountText(report: AccountReport): string {
     ["limits", pairs(report.limits) || "those of the plan"],
     ["metadata", pairs(report.meta) || "none"],
     ["keys", report.keys.join(" ") || "none works"],
-    ["created", instant(report.created)],
+    ["created", formatInstant(report.created)],
     ["state", stateText(report)],
   ];
   const lines = rows.map(([name = "", value]) => `  ${name.padEnd(12)} ${value}\n`);
@@ -104,7 +104,7 @@ function pairs(members: Readonly<Record<string, string | number>>): string {
 
 function stateText({ suspended }: AccountReport): string {
   if (suspended === null) return "active";
-  const until = suspended.until === null ? "" : ` until ${instant(suspended.until)}`;
+  const until = suspended.until === null ? "" : ` until ${formatInstant(suspended.until)}`;
   return `suspended${until}${suspended.reason === "" ? "" : `: ${suspended.reason}`}`;
 }
 

@@ -1,14 +1,14 @@
 import type { Config } from "../../config/config.ts";
-import { type AccountChange, accountsOn, setAccounts } from "../../core/keys/accounts.ts";
+import { type AccountChange, accountsOnPlan, updateAccounts } from "../../core/keys/accounts.ts";
 import { limitsText } from "../../core/keys/keyring-rules.ts";
 import { accountReports } from "../../core/keys/report.ts";
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import { editKeys, ringOf } from "../../stores/interface/edit-keys.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { applyKeyEdit, keyContextOf } from "../../stores/interface/edit-keys.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { readLimits, readMeta } from "../stores/read-terms.ts";
-import { failRefused, withEdit, withKeys } from "../stores/with-keys.ts";
+import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { parseLimitOptions, parseMetaOptions } from "../stores/read-terms.ts";
+import { failWithRefusal, withEdit, withKeys } from "../stores/with-keys.ts";
 
 /** Accounts changed in one go: other writers have their turn between two of them. */
 const BATCH = 2_000;
@@ -36,13 +36,13 @@ export const accountsSet: Verb = {
   more: true,
   run(call, terminal) {
     const change = readChange(call);
-    if (typeof change === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, change));
+    if (typeof change === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, change));
     return withKeys(call, terminal, (keys, config) => {
       const on = call.text("on");
       if (on !== undefined) return setAllOn(keys, config, { on, change, call, terminal });
-      const ring = ringOf(config, terminal.now());
+      const ring = keyContextOf(config, terminal.now());
       return withEdit(keys, terminal, {
-        edit: (records) => setAccounts(records, call.args, change, ring),
+        edit: (records) => updateAccounts(records, call.args, change, ring),
         say: ({ records, accounts }) => {
           const reports = accountReports(accounts, records, terminal.now());
           if (call.flag("json")) {
@@ -52,20 +52,20 @@ export const accountsSet: Verb = {
             const own = limits.length === 0 ? "" : `, with its own limits ${limitsText(limits)}`;
             terminal.out(`Account ${id} is on plan ${plan}${own}\n`);
           }
-          return DONE;
+          return EXIT_OK;
         },
       });
     });
   },
 };
 
-function readChange(call: Call): AccountChange | string {
+function readChange(call: Invocation): AccountChange | string {
   const on = call.text("on");
   if (on === undefined && call.args.length === 0) return "Missing ID, or --on PLAN";
   if (on !== undefined && call.args.length > 0) return "Give IDs or --on PLAN, not both";
-  const limits = readLimits(call);
+  const limits = parseLimitOptions(call);
   if (typeof limits === "string") return limits;
-  const meta = readMeta(call);
+  const meta = parseMetaOptions(call);
   if (typeof meta === "string") return meta;
   const change = { plan: call.text("plan"), limits, dropLimits: call.flag("no-limits"), meta };
   const isNothing = change.plan === undefined && limits.length === 0 && !change.dropLimits;
@@ -78,7 +78,7 @@ function readChange(call: Call): AccountChange | string {
 type All = {
   readonly on: string;
   readonly change: AccountChange;
-  readonly call: Call;
+  readonly call: Invocation;
   readonly terminal: Terminal;
 };
 
@@ -88,28 +88,28 @@ async function setAllOn(
   config: Config,
   { on, change, call, terminal }: All,
 ): Promise<number> {
-  const ring = ringOf(config, terminal.now());
-  const judged = accountsOn(keys.records(), on, change, ring);
-  if (!judged.ok) return failRefused(terminal, judged);
+  const ring = keyContextOf(config, terminal.now());
+  const judged = accountsOnPlan(keys.records(), on, change, ring);
+  if (!judged.ok) return failWithRefusal(terminal, judged);
   const { ids } = judged;
   let changed = 0;
   for (let from = 0; from < ids.length; from += BATCH) {
     const batch = new Set(ids.slice(from, from + BATCH));
-    const edited = await editKeys(keys, (records) => {
+    const edited = await applyKeyEdit(keys, (records) => {
       // Somebody may have moved one of them meanwhile.
       const still = records.accounts.filter(({ id, plan }) => plan === on && batch.has(id));
-      return setAccounts(
+      return updateAccounts(
         records,
         still.map(({ id }) => id),
         change,
         ring,
       );
     });
-    if (!edited.ok) return failRefused(terminal, edited);
+    if (!edited.ok) return failWithRefusal(terminal, edited);
     changed += edited.accounts.length;
     if (ids.length > BATCH) terminal.err(`${changed} of ${ids.length} accounts\n`);
   }
   if (call.flag("json")) return printJson(terminal, { changed });
   terminal.out(`${changed} ${changed === 1 ? "account is" : "accounts are"} changed\n`);
-  return DONE;
+  return EXIT_OK;
 }

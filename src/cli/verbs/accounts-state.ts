@@ -1,12 +1,12 @@
 import { resumeAccount, suspendAccount } from "../../core/keys/accounts.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
 import type { ResetReport } from "../../core/keys/report.ts";
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import { printJson } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
+import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
 import { withEdit, withKeys } from "../stores/with-keys.ts";
-import { showAccount } from "./accounts-list.ts";
+import { printAccount } from "./accounts-list.ts";
 
 const suspend: Verb = {
   name: "accounts suspend",
@@ -21,14 +21,14 @@ const suspend: Verb = {
   ],
   args: ["ID"],
   run(call, terminal) {
-    const forMs = readPeriod(call, "for");
-    if (typeof forMs === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, forMs));
+    const forMs = parsePeriodOption(call, "for");
+    if (typeof forMs === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, forMs));
     const how = { forMs, reason: call.text("reason") };
     return withKeys(call, terminal, (keys) =>
       withEdit(keys, terminal, {
         edit: (records) => suspendAccount(records, call.args[0] ?? "", how, terminal.now()),
         say: ({ records, accounts: [account] }) =>
-          showAccount(account as AccountRecord, { records, call, terminal }),
+          printAccount(account as AccountRecord, { records, call, terminal }),
       }),
     );
   },
@@ -46,7 +46,7 @@ const resume: Verb = {
       withEdit(keys, terminal, {
         edit: (records) => resumeAccount(records, call.args[0] ?? "", terminal.now()),
         say: ({ records, accounts: [account] }) =>
-          showAccount(account as AccountRecord, { records, call, terminal }),
+          printAccount(account as AccountRecord, { records, call, terminal }),
       }),
     ),
 };
@@ -77,7 +77,7 @@ const reset: Verb = {
       say: (report) => {
         if (call.flag("json")) return printJson(terminal, report);
         terminal.out(resetText(report));
-        return DONE;
+        return EXIT_OK;
       },
     });
   },

@@ -2,30 +2,30 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
 import type { UsageReport } from "../../core/keys/report.ts";
 import { dayOf } from "../../core/quota/days.ts";
-import { WINDOWS } from "../../core/quota/windows.ts";
-import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { WINDOW_NAMES } from "../../core/quota/windows.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import { DAYS_MAX } from "../../stores/interface/read-history.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { openProgress } from "../frame/progress.ts";
-import { table } from "../frame/table.ts";
+import { formatTable } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import {
-  type Call,
   CONFIG,
+  type Invocation,
   JSON_FLAG,
   LOG,
   logFilesOf,
-  readAdmins,
+  parseAdminOptions,
   type Verb,
 } from "../frame/verb.ts";
 import { type Balance, balances } from "../logs/balance.ts";
 import { Ledger } from "../logs/ledger.ts";
-import { Missing } from "../logs/missing.ts";
-import { type DayBalance, PastDays } from "../logs/past-days.ts";
-import type { AccountAnswer, Accounts } from "../stores/accounts.ts";
-import { askGateway, LIST } from "../stores/ask-admin.ts";
-import { askWhereTheyAre } from "../stores/with-accounts.ts";
+import { LogGaps } from "../logs/missing.ts";
+import { type DayBalance, DayComparison } from "../logs/past-days.ts";
+import type { AccountOperations, OperationResult } from "../stores/accounts.ts";
+import { fetchAdmin, LIST } from "../stores/ask-admin.ts";
+import { runAccountOperation } from "../stores/with-accounts.ts";
 
 /** A line is written within 200 ms of the end of its request. */
 const LINES_LATE_MS = 300;
@@ -52,12 +52,12 @@ export const audit: Verb = {
   async run(call, terminal) {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
-    const admins = readAdmins(call);
-    if (typeof admins === "string") return fail(terminal, WRONG_USAGE, admins);
+    const admins = parseAdminOptions(call);
+    if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     const files = logFilesOf(call, 0);
     const first = await read(files, terminal);
     const asked = await ask(config, admins, terminal, first.ledger);
-    if (!asked.ok) return fail(terminal, FAILED, asked.message);
+    if (!asked.ok) return fail(terminal, EXIT_FAILURE, asked.message);
     const { reports, days, open, unasked, atMs } = asked.value;
     const balanced = (ledger: Ledger, underWay: readonly OpenCharge[]) => {
       return [...balances(reports, ledger, underWay), ...days.balances(ledger, underWay)];
@@ -80,7 +80,7 @@ type Read = { readonly ledger: Ledger; readonly missing: readonly string[] };
 async function read(files: readonly string[], terminal: Terminal, untilMs?: number): Promise<Read> {
   const { readLogs } = await import("../../telemetry/read-log.ts");
   const ledger = new Ledger();
-  const missing = new Missing();
+  const missing = new LogGaps();
   const progress = openProgress(terminal, "Reading");
   const tally = await readLogs(files, {
     request: (line) => {
@@ -97,13 +97,13 @@ async function read(files: readonly string[], terminal: Terminal, untilMs?: numb
     tally.damaged === 0
       ? []
       : [`${tally.damaged} lines are damaged and left out, the first at ${tally.firstDamage}`];
-  return { ledger, missing: [...damaged, ...missing.told(WINDOWS.at(-2))] };
+  return { ledger, missing: [...damaged, ...missing.told(WINDOW_NAMES.at(-2))] };
 }
 
 type Asked = {
   readonly reports: readonly UsageReport[];
   /** Days that are over and differ from the log. */
-  readonly days: PastDays;
+  readonly days: DayComparison;
   readonly open: readonly OpenCharge[];
   /** Accounts and gateways of which nothing could be learned, in words. */
   readonly unasked: readonly string[];
@@ -117,11 +117,11 @@ async function ask(
   admins: readonly string[],
   terminal: Terminal,
   ledger: Ledger,
-): Promise<AccountAnswer<Asked>> {
+): Promise<OperationResult<Asked>> {
   const atMs = terminal.now();
   const unasked: string[] = [];
-  const days = new PastDays(ledger, dayOf(atMs));
-  const counted = await askWhereTheyAre(config, terminal, async (accounts) => {
+  const days = new DayComparison(ledger, dayOf(atMs));
+  const counted = await runAccountOperation(config, terminal, async (accounts) => {
     const counts = await countsOf(accounts, ledger, unasked);
     if (counts.ok)
       await compareDays({ config, accounts, counts: counts.value, ledger, days, unasked, atMs });
@@ -135,7 +135,7 @@ async function ask(
       members: LIST,
       ...(origin === undefined ? {} : { origin }),
     };
-    const answer = await askGateway<readonly OpenCharge[]>(config, question);
+    const answer = await fetchAdmin<readonly OpenCharge[]>(config, question);
     if (answer.ok) open.push(...answer.value);
     else unasked.push(`requests under way are not known: ${answer.message}`);
   }
@@ -144,10 +144,10 @@ async function ask(
 
 type DaysAsked = {
   readonly config: Config;
-  readonly accounts: Accounts;
+  readonly accounts: AccountOperations;
   readonly counts: readonly UsageReport[];
   readonly ledger: Ledger;
-  readonly days: PastDays;
+  readonly days: DayComparison;
   readonly unasked: string[];
   readonly atMs: number;
 };
@@ -170,10 +170,10 @@ async function compareDays(asked: DaysAsked): Promise<void> {
 
 /** All accounts that have a record, and those that the log alone knows. */
 async function countsOf(
-  accounts: Accounts,
+  accounts: AccountOperations,
   ledger: Ledger,
   unasked: string[],
-): Promise<AccountAnswer<readonly UsageReport[]>> {
+): Promise<OperationResult<readonly UsageReport[]>> {
   const all = await accounts.usageOfAll({});
   if (!all.ok) return all;
   const known = new Set(all.value.map(({ account }) => account));
@@ -190,7 +190,7 @@ async function countsOf(
 type AnyBalance = Balance | DayBalance;
 
 type Outcome = {
-  readonly call: Call;
+  readonly call: Invocation;
   readonly terminal: Terminal;
   readonly found: readonly AnyBalance[];
   readonly missing: readonly string[];
@@ -201,14 +201,14 @@ function say({ call, terminal, found, missing, charged }: Outcome): number {
   const drift = found.filter((one) => one.drift !== 0);
   const open = found.filter((one) => one.open !== 0);
   const accounts = new Set(found.map(({ environment, account }) => `${environment}:${account}`));
-  const status = drift.length === 0 ? DONE : FAILED;
+  const status = drift.length === 0 ? EXIT_OK : EXIT_FAILURE;
   if (call.flag("json")) {
     printJson(terminal, { accounts: accounts.size, charged, drift, open, missing });
     return status;
   }
   terminal.out(`${accounts.size} accounts, ${charged} units in the logs\n`);
   const rows = (list: readonly AnyBalance[]) =>
-    table(
+    formatTable(
       terminal,
       ["ACCOUNT", "ENVIRONMENT", "WINDOW", "CHARGED", "COUNTED", "RESET", "OPEN", "DRIFT"],
       list.map((one) => [

@@ -1,7 +1,7 @@
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import { instant, table } from "../frame/table.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { formatInstant, formatTable } from "../frame/table.ts";
 import { printJson } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
+import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
 import { bansWhy } from "./explain.ts";
 
@@ -18,11 +18,11 @@ const list: Verb = {
       say: (bans) => {
         if (call.flag("json")) return printJson(terminal, bans);
         const rows = bans.map(({ account, environment, until, offences }) => {
-          return [account, environment, instant(until), offences];
+          return [account, environment, formatInstant(until), offences];
         });
         const names = ["ACCOUNT", "ENVIRONMENT", "UNTIL", "OFFENCES"];
-        terminal.out(rows.length === 0 ? "Nobody is banned\n" : table(terminal, names, rows));
-        return DONE;
+        terminal.out(rows.length === 0 ? "Nobody is banned\n" : formatTable(terminal, names, rows));
+        return EXIT_OK;
       },
     }),
 };
@@ -39,17 +39,17 @@ const add: Verb = {
   example: "bans add a_8LwVnVUvnqzT --for 1h",
   args: ["ID"],
   run(call, terminal) {
-    const lengthMs = readPeriod(call, "for");
+    const lengthMs = parsePeriodOption(call, "for");
     if (typeof lengthMs !== "number") {
-      return Promise.resolve(fail(terminal, WRONG_USAGE, lengthMs ?? "Missing --for 1h"));
+      return Promise.resolve(fail(terminal, EXIT_USAGE, lengthMs ?? "Missing --for 1h"));
     }
     return withAccounts(call, terminal, {
       ask: (accounts) => accounts.ban(call.args[0] ?? "", lengthMs),
       say: (ban) => {
         if (call.flag("json")) return printJson(terminal, ban);
         const { account, environment, until } = ban;
-        terminal.out(`${account} in ${environment} is banned until ${instant(until)}\n`);
-        return DONE;
+        terminal.out(`${account} in ${environment} is banned until ${formatInstant(until)}\n`);
+        return EXIT_OK;
       },
     });
   },
@@ -68,7 +68,7 @@ const lift: Verb = {
       say: ({ account, environment }) => {
         if (call.flag("json")) return printJson(terminal, { account, environment, lifted: true });
         terminal.out(`The ban of ${account} in ${environment} is lifted\n`);
-        return DONE;
+        return EXIT_OK;
       },
     }),
 };

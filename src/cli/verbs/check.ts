@@ -1,9 +1,9 @@
 import type { Config } from "../../config/config.ts";
-import { type Mistake, mistakeLine } from "../../config/file/place.ts";
-import { DONE, WRONG_CONFIGURATION } from "../../server/process/process-door.ts";
+import { formatMistake, type Mistake } from "../../config/file/place.ts";
+import { EXIT_CONFIG, EXIT_OK } from "../../server/process/process-door.ts";
 import { configFileOf } from "../frame/config-file.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, CONFIG_UNREAD, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { CONFIG, CONFIG_IGNORED, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import { readRecords } from "../stores/with-keys.ts";
 
 /** Every mistake at once, each as FILE:LINE:COL: message; warnings are told and fail nothing. */
@@ -28,12 +28,12 @@ export const check: Verb = {
       loaded.ok && call.flag("keys") ? await scopeWarnings(loaded.config, terminal) : [];
     const warnings = loaded.ok ? [...loaded.warnings, ...scopes] : [];
     for (const warning of warnings) {
-      terminal.err(`${mistakeLine({ ...warning, message: `warning: ${warning.message}` })}\n`);
+      terminal.err(`${formatMistake({ ...warning, message: `warning: ${warning.message}` })}\n`);
     }
-    for (const mistake of mistakes) terminal.err(`${mistakeLine(mistake)}\n`);
+    for (const mistake of mistakes) terminal.err(`${formatMistake(mistake)}\n`);
     if (call.flag("json")) printJson(terminal, { ok: loaded.ok, mistakes, warnings });
     else if (loaded.ok) sayFine(file, loaded.config, terminal);
-    return loaded.ok ? DONE : WRONG_CONFIGURATION;
+    return loaded.ok ? EXIT_OK : EXIT_CONFIG;
   },
 };
 
@@ -58,12 +58,12 @@ export const schema: Verb = {
   name: "schema",
   usage: "[--config FILE] [--json]",
   summary: "print the JSON Schema of the configuration",
-  options: [CONFIG_UNREAD, JSON_FLAG],
+  options: [CONFIG_IGNORED, JSON_FLAG],
   args: [],
   example: "schema > tollgate.schema.json",
   async run(_call, terminal) {
     const { schemaText } = await import("../../config/schema/json-schema.ts");
     terminal.out(schemaText());
-    return DONE;
+    return EXIT_OK;
   },
 };

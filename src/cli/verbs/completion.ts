@@ -1,7 +1,7 @@
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import { didYouMean } from "../frame/suggest.ts";
 import { printJson } from "../frame/terminal.ts";
-import { CONFIG_UNREAD, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "../frame/verb.ts";
 
 type Words = {
   /** The first words of all verbs. */
@@ -20,7 +20,7 @@ export function completionOf(verbs: () => readonly Verb[]): Verb {
     name: "completion",
     usage: "bash|zsh|fish [--json]",
     summary: "print what completes verbs and options in a shell",
-    options: [CONFIG_UNREAD, JSON_FLAG],
+    options: [CONFIG_IGNORED, JSON_FLAG],
     args: ["SHELL"],
     example: "completion bash > /etc/bash_completion.d/tollgate",
     async run(call, terminal) {
@@ -29,12 +29,12 @@ export function completionOf(verbs: () => readonly Verb[]): Verb {
       if (script === undefined) {
         const known = Object.keys(SHELLS);
         const message = `Expected ${known.join(", ")}: found ${JSON.stringify(shell)}${didYouMean(shell, known)}`;
-        return fail(terminal, WRONG_USAGE, message);
+        return fail(terminal, EXIT_USAGE, message);
       }
       const text = script(wordsOf(verbs()));
       if (call.flag("json")) return printJson(terminal, { shell, script: text });
       terminal.out(text);
-      return DONE;
+      return EXIT_OK;
     },
   };
 }

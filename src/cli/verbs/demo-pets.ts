@@ -9,14 +9,14 @@ const READY_MS_MAX = 15_000;
 const STOP_MS_MAX = 6_000;
 
 /** The sample backends of the demo, each a process of its own, as any backend is. */
-export type RunningPets = { stop(): Promise<void> };
+export type DemoPets = { stop(): Promise<void> };
 
 /**
  * Starts pets at each upstream on this machine. Rejects, with none left running, when one cannot
  * start; the message names the port and the setting. They end when this process does, however that
  * happens: the channel between the two closes with it.
  */
-export async function startPetsOf(config: Config, terminal: Terminal): Promise<RunningPets> {
+export async function startDemoPets(config: Config, terminal: Terminal): Promise<DemoPets> {
   const children: Child[] = [];
   const stop = async () => {
     await Promise.all(children.map((child) => child.stop()));

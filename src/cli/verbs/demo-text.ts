@@ -1,14 +1,14 @@
-import type { Config, Environment } from "../../config/config.ts";
+import type { Config, EnvironmentConfig } from "../../config/config.ts";
 import type { IssuedKey } from "../../core/keys/keyring.ts";
-import { limitsOf } from "../../core/keys/records.ts";
-import type { Started } from "../../server/process/started.ts";
+import { effectiveLimits } from "../../core/keys/records.ts";
+import type { GatewayHandle } from "../../server/process/started.ts";
 import { DEFAULT_FILE } from "../frame/config-file.ts";
 import { curlLine } from "../frame/curl.ts";
 import { styleOf } from "../frame/table.ts";
 import type { Terminal } from "../frame/terminal.ts";
 
-export type Shown = {
-  readonly started: Pick<Started, "urls" | "adminUrl">;
+export type DemoScreen = {
+  readonly started: Pick<GatewayHandle, "urls" | "adminUrl">;
   readonly config: Config;
   readonly issued: readonly DemoKey[];
   /** As it was named on the command line. */
@@ -17,7 +17,7 @@ export type Shown = {
 };
 
 /** The first screen of `npm start`. */
-export function demoText(shown: Shown, terminal: Terminal): string {
+export function demoText(shown: DemoScreen, terminal: Terminal): string {
   const { started, config, dataFolder } = shown;
   const { bold, dim } = styleOf(terminal);
   const places = config.environments.map(({ name, routes, upstreams }) => {
@@ -34,7 +34,7 @@ export function demoText(shown: Shown, terminal: Terminal): string {
   return `\n${bold("Tollgate is up.")} Ctrl-C ends all of it.\n\n${lines.join("")}\n${keysText(shown, terminal)}\n`;
 }
 
-function keysText({ issued, config, started, file }: Shown, terminal: Terminal): string {
+function keysText({ issued, config, started, file }: DemoScreen, terminal: Terminal): string {
   const { bold, dim } = styleOf(terminal);
   const [environment] = config.environments;
   const [plan] = config.plans.keys();
@@ -44,7 +44,7 @@ function keysText({ issued, config, started, file }: Shown, terminal: Terminal):
     return `Keys of an earlier start are in use. A new one:\n  ${command}\n`;
   }
   const shown = issued.map(({ key, account, environment: where }) => {
-    const limits = limitsOf(config.plans.get(account.plan) ?? [], account.limits);
+    const limits = effectiveLimits(config.plans.get(account.plan) ?? [], account.limits);
     const told = limits.map(({ window, limit }) => `${limit} a ${window}`).join(", ");
     const line = curlLine(where, key, started.urls[where.name]);
     return `${bold(`${where.name}, ${account.plan}`)} ${dim(`(${told})`)}\n  ${line}\n`;
@@ -52,4 +52,4 @@ function keysText({ issued, config, started, file }: Shown, terminal: Terminal):
   return `Demo keys, shown this once (only their digests are kept):\n\n${shown.join("")}\nAnother key:\n  ${command}\n`;
 }
 
-export type DemoKey = IssuedKey & { readonly environment: Environment };
+export type DemoKey = IssuedKey & { readonly environment: EnvironmentConfig };

@@ -2,7 +2,7 @@ import { dirname } from "node:path";
 import type { Config } from "../../config/config.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { configFileOf } from "../frame/config-file.ts";
-import { peopleLines } from "../frame/people-lines.ts";
+import { prettyLogFormatter } from "../frame/people-lines.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import { CONFIG, type Verb } from "../frame/verb.ts";
 import { type DemoKey, demoText } from "./demo-text.ts";
@@ -28,18 +28,18 @@ export const demo: Verb = {
   args: [],
   async run(call, terminal) {
     const { serve } = await import("../../server/serve.ts");
-    const { startPetsOf } = await import("./demo-pets.ts");
+    const { startDemoPets } = await import("./demo-pets.ts");
     const file = configFileOf(call);
-    let pets: Awaited<ReturnType<typeof startPetsOf>> | undefined;
+    let pets: Awaited<ReturnType<typeof startDemoPets>> | undefined;
     let issued: readonly DemoKey[] = [];
     try {
       return await serve(
         {
           file,
           env: { ...terminal.env, REDIS_URL: undefined },
-          format: peopleLines(terminal),
+          format: prettyLogFormatter(terminal),
           before: async (config) => {
-            pets = await startPetsOf(config, terminal);
+            pets = await startDemoPets(config, terminal);
             issued = await issueFirstKeys(config, terminal);
             return () => takeBack(config, terminal, issued);
           },
@@ -60,7 +60,7 @@ export const demo: Verb = {
 async function issueFirstKeys(config: Config, terminal: Terminal): Promise<readonly DemoKey[]> {
   const { openKeyStore } = await import("../../stores/open.ts");
   const { issueKeys } = await import("../../core/keys/keyring.ts");
-  const { ringOf } = await import("../../stores/interface/edit-keys.ts");
+  const { keyContextOf } = await import("../../stores/interface/edit-keys.ts");
   const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
   try {
     return await keys.change((before) => {
@@ -70,7 +70,7 @@ async function issueFirstKeys(config: Config, terminal: Terminal): Promise<reado
       for (const { environment, plan } of wantedKeys(config)) {
         const limits = config.plans.get(plan) === "custom" ? AGREED : [];
         const wanted = { environment: environment.name, plan, name: `demo ${plan}`, limits };
-        const edited = issueKeys(records, wanted, ringOf(config, terminal.now()));
+        const edited = issueKeys(records, wanted, keyContextOf(config, terminal.now()));
         if (!edited.ok) throw new Error(edited.message);
         records = edited.records;
         result.push(...edited.issued.map((one) => ({ ...one, environment })));

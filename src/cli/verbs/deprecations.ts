@@ -1,13 +1,13 @@
 import type { Config } from "../../config/config.ts";
-import { type Deprecation, deprecations as report } from "../../config/deprecations.ts";
-import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { type Deprecation, deprecationReport as report } from "../../config/deprecations.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import { readConfig } from "../frame/config-file.ts";
-import { instant, table } from "../frame/table.ts";
+import { formatInstant, formatTable } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, readAdmins, type Verb } from "../frame/verb.ts";
-import type { AccountAnswer } from "../stores/accounts.ts";
-import { askPages } from "../stores/ask-admin.ts";
-import { readCalls } from "../stores/read-calls.ts";
+import { CONFIG, JSON_FLAG, parseAdminOptions, type Verb } from "../frame/verb.ts";
+import type { OperationResult } from "../stores/accounts.ts";
+import { fetchAllPages } from "../stores/ask-admin.ts";
+import { readDeprecatedCalls } from "../stores/read-calls.ts";
 
 /** Lists the operations that go away, and who still calls them. */
 export const deprecations: Verb = {
@@ -24,19 +24,19 @@ export const deprecations: Verb = {
   async run(call, terminal) {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
-    const admins = readAdmins(call);
-    if (typeof admins === "string") return fail(terminal, WRONG_USAGE, admins);
+    const admins = parseAdminOptions(call);
+    if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     const gateways = await askGateways(config, admins);
     const shared = config.store.kind !== "memory";
     if (!gateways.ok && (!shared || gateways.named)) {
-      return fail(terminal, FAILED, gateways.message);
+      return fail(terminal, EXIT_FAILURE, gateways.message);
     }
-    const stored = shared ? await readCalls(config) : gateways;
-    if (!stored.ok) return fail(terminal, FAILED, stored.message);
+    const stored = shared ? await readDeprecatedCalls(config) : gateways;
+    if (!stored.ok) return fail(terminal, EXIT_FAILURE, stored.message);
     const found = report(config, stored.value, terminal.now());
     if (call.flag("json")) return printJson(terminal, found);
     terminal.out(deprecationsText(found, terminal));
-    return DONE;
+    return EXIT_OK;
   },
 };
 
@@ -49,12 +49,12 @@ type Calls = Parameters<typeof report>[1];
 async function askGateways(
   config: Config,
   others: readonly string[],
-): Promise<AccountAnswer<Calls> & { readonly named?: boolean }> {
+): Promise<OperationResult<Calls> & { readonly named?: boolean }> {
   const calls: Calls[number][] = [];
   for (const origin of [undefined, ...others]) {
     const question = { path: "/api/deprecations", ...(origin === undefined ? {} : { origin }) };
     const only = "the running gateway knows who calls";
-    const answer = await askPages<Deprecation>(config, { ...question, only });
+    const answer = await fetchAllPages<Deprecation>(config, { ...question, only });
     if (!answer.ok) return { ...answer, named: origin !== undefined };
     for (const { environment, method, route, accounts } of answer.value) {
       calls.push(...accounts.map((one) => ({ environment, method, route, ...one })));
@@ -68,13 +68,13 @@ function deprecationsText(found: readonly Deprecation[], terminal: Terminal): st
   return found
     .map(({ environment, method, route, sunset, daysLeft, accounts }) => {
       const left =
-        sunset === null ? "no sunset" : `${daysLeft} days left, until ${instant(sunset)}`;
+        sunset === null ? "no sunset" : `${daysLeft} days left, until ${formatInstant(sunset)}`;
       const head = `${environment}: ${method} ${route}, ${left}\n`;
       if (accounts.length === 0) return `${head}  Nobody has called it\n`;
       const rows = accounts.map(({ account, requests, last }) => {
-        return [account, requests, instant(last)];
+        return [account, requests, formatInstant(last)];
       });
-      return `${head}${table(terminal, ["ACCOUNT", "REQUESTS", "LAST"], rows)}`;
+      return `${head}${formatTable(terminal, ["ACCOUNT", "REQUESTS", "LAST"], rows)}`;
     })
     .join("\n");
 }

@@ -1,21 +1,21 @@
 import type { Config } from "../../config/config.ts";
-import { type Explanation, explain as explainLine } from "../../core/quota/explain.ts";
-import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import type { EarnedBan } from "../../telemetry/recall.ts";
+import { type Explanation, explainRefusal as explainLine } from "../../core/quota/explain.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import type { BanRecord } from "../../telemetry/recall.ts";
 import { readConfig } from "../frame/config-file.ts";
-import { instant, styleOf, table } from "../frame/table.ts";
+import { formatInstant, formatTable, styleOf } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import {
-  type Call,
   CONFIG,
+  type Invocation,
   JSON_FLAG,
   LOG,
   logFilesOf,
-  readAdmins,
+  parseAdminOptions,
   type Verb,
 } from "../frame/verb.ts";
-import type { AccountAnswer } from "../stores/accounts.ts";
-import { askGateway } from "../stores/ask-admin.ts";
+import type { OperationResult } from "../stores/accounts.ts";
+import { fetchAdmin } from "../stores/ask-admin.ts";
 
 export const explain: Verb = {
   name: "explain",
@@ -38,24 +38,27 @@ export const explain: Verb = {
   async run(call, terminal) {
     const files = logFilesOf(call, 1);
     const [id = "", extra] = call.args;
-    const admins = readAdmins(call);
-    if (typeof admins === "string") return fail(terminal, WRONG_USAGE, admins);
+    const admins = parseAdminOptions(call);
+    if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     if (files.length === 0 && extra !== undefined) {
-      return fail(terminal, WRONG_USAGE, `Unexpected argument ${JSON.stringify(extra)}`);
+      return fail(terminal, EXIT_USAGE, `Unexpected argument ${JSON.stringify(extra)}`);
     }
     const found =
       files.length > 0
         ? await fromLogs(files, id)
         : await fromGateways(call, { id, admins }, terminal);
     if (typeof found === "number") return found;
-    if (!found.ok) return fail(terminal, FAILED, found.message);
+    if (!found.ok) return fail(terminal, EXIT_FAILURE, found.message);
     if (call.flag("json")) return printJson(terminal, found.value);
     terminal.out(explanationText(found.value, terminal));
-    return DONE;
+    return EXIT_OK;
   },
 };
 
-async function fromLogs(files: readonly string[], id: string): Promise<AccountAnswer<Explanation>> {
+async function fromLogs(
+  files: readonly string[],
+  id: string,
+): Promise<OperationResult<Explanation>> {
   const { readLogs } = await import("../../telemetry/read-log.ts");
   let found: Explanation | undefined;
   await readLogs(files, {
@@ -69,17 +72,17 @@ async function fromLogs(files: readonly string[], id: string): Promise<AccountAn
 
 /** Each gateway remembers its own refusals: they are asked in turn. */
 async function fromGateways(
-  call: Call,
+  call: Invocation,
   { id, admins }: { readonly id: string; readonly admins: readonly string[] },
   terminal: Terminal,
-): Promise<AccountAnswer<Explanation> | number> {
+): Promise<OperationResult<Explanation> | number> {
   const config = await readConfig(call, terminal);
   if (typeof config === "number") return config;
   const path = `/api/explain/${encodeURIComponent(id)}`;
   const asked = [undefined, ...admins];
   const messages: string[] = [];
   for (const origin of asked) {
-    const answer = await askGateway<Explanation>(config, {
+    const answer = await fetchAdmin<Explanation>(config, {
       ...{ path, members: ["id", "windows"] },
       ...(origin && { origin }),
     });
@@ -95,24 +98,31 @@ function explanationText(told: Explanation, terminal: Terminal): string {
   const { bold } = styleOf(terminal);
   const { id, request, status, code, rule, windows, passesAt, strikes, ban, account } = told;
   const rows = windows.map(({ window, used, limit, from, reset, exhausted }) => {
-    return [window, used, limit, instant(from), instant(reset), exhausted ? "used up" : ""];
+    return [
+      window,
+      used,
+      limit,
+      formatInstant(from),
+      formatInstant(reset),
+      exhausted ? "used up" : "",
+    ];
   });
   const names = ["WINDOW", "USED", "LIMIT", "FROM", "RESET", ""];
   const owner = account === null ? "" : ` of account ${account}, plan ${told.plan}`;
   const when =
     told.decidedAt === null
       ? ""
-      : `, decided ${instant(told.decidedAt)} (${told.decidedBy ?? "store"})`;
+      : `, decided ${formatInstant(told.decidedAt)} (${told.decidedBy ?? "store"})`;
   return [
     `${bold(`${status} ${code ?? ""}`.trim())}  ${request}${owner}${when}\n`,
     `${rule}\n`,
-    windows.length === 0 ? "" : table(terminal, names, rows),
+    windows.length === 0 ? "" : formatTable(terminal, names, rows),
     strikes === null
       ? ""
-      : `Strikes: ${strikes}${ban === null ? "" : `; banned until ${instant(ban.until)}`}\n`,
+      : `Strikes: ${strikes}${ban === null ? "" : `; banned until ${formatInstant(ban.until)}`}\n`,
     passesAt === null
       ? ""
-      : `It would pass from ${instant(passesAt)} on, by what was counted then\n`,
+      : `It would pass from ${formatInstant(passesAt)} on, by what was counted then\n`,
     told.config === null ? "" : `Configuration ${told.config}, request ${id}\n`,
   ].join("");
 }
@@ -122,7 +132,7 @@ type WhyBanned = {
   readonly environment: string;
   readonly strikes: number;
   readonly ban: { readonly until: number; readonly offences: number } | null;
-  readonly bans: readonly EarnedBan[];
+  readonly bans: readonly BanRecord[];
 };
 
 export const bansWhy: Verb = {
@@ -139,15 +149,15 @@ export const bansWhy: Verb = {
     const [id = ""] = call.args;
     const files = logFilesOf(call, 1);
     const told = files.length > 0 ? await bansInLogs(files, id) : await bansOfGateway(config, id);
-    if (!told.ok) return fail(terminal, FAILED, told.message);
+    if (!told.ok) return fail(terminal, EXIT_FAILURE, told.message);
     if (call.flag("json")) return printJson(terminal, told.value);
     terminal.out(whyText(told.value, terminal));
-    return DONE;
+    return EXIT_OK;
   },
 };
 
-function bansOfGateway(config: Config, id: string): Promise<AccountAnswer<WhyBanned>> {
-  return askGateway<WhyBanned>(config, {
+function bansOfGateway(config: Config, id: string): Promise<OperationResult<WhyBanned>> {
+  return fetchAdmin<WhyBanned>(config, {
     path: `/api/bans/${encodeURIComponent(id)}`,
     members: ["account", "bans"],
     id,
@@ -155,7 +165,10 @@ function bansOfGateway(config: Config, id: string): Promise<AccountAnswer<WhyBan
 }
 
 /** The lines of an account or of one of its keys, and the bans among them. */
-async function bansInLogs(files: readonly string[], id: string): Promise<AccountAnswer<WhyBanned>> {
+async function bansInLogs(
+  files: readonly string[],
+  id: string,
+): Promise<OperationResult<WhyBanned>> {
   const { readLogs } = await import("../../telemetry/read-log.ts");
   const { RecentRefusals } = await import("../../telemetry/recall.ts");
   const recall = new RecentRefusals();
@@ -201,16 +214,16 @@ type BanLine = {
 
 function whyText(told: WhyBanned, terminal: Terminal): string {
   const { account, environment, strikes, ban, bans } = told;
-  const now = ban === null ? "not banned" : `banned until ${instant(ban.until)}`;
+  const now = ban === null ? "not banned" : `banned until ${formatInstant(ban.until)}`;
   const head = `Account ${account} (${environment}): ${now}, running strikes: ${strikes}\n`;
   if (bans.length === 0) return `${head}No ban of it is remembered\n`;
   const rows = bans.flatMap(({ at, until, window, offences, observed, strikes: counted }) => {
-    const ends = observed === true ? "only observed" : `until ${instant(until)}`;
+    const ends = observed === true ? "only observed" : `until ${formatInstant(until)}`;
     const by = `by the ${window} limit, offence ${offences}`;
     return [
-      ["ban", instant(at), `${ends}, ${offences === 0 ? "imposed by hand" : by}`],
-      ...counted.map((strike) => ["strike", instant(strike.at), `request ${strike.id}`]),
+      ["ban", formatInstant(at), `${ends}, ${offences === 0 ? "imposed by hand" : by}`],
+      ...counted.map((strike) => ["strike", formatInstant(strike.at), `request ${strike.id}`]),
     ];
   });
-  return `${head}${table(terminal, ["", "AT", "WHAT"], rows)}`;
+  return `${head}${formatTable(terminal, ["", "AT", "WHAT"], rows)}`;
 }

@@ -1,10 +1,10 @@
 import { open, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { makeFolder } from "../../config/file/make-folder.ts";
-import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import { configFileOf, DEFAULT_FILE } from "../frame/config-file.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../frame/verb.ts";
 
 const UPSTREAM = "http://127.0.0.1:3000";
 
@@ -25,26 +25,26 @@ export const init: Verb = {
     const upstream = await upstreamOf(call, terminal);
     if (upstream === undefined) {
       const message = `Missing --upstream URL: name your backend, such as ${UPSTREAM}, or take that by --yes`;
-      return fail(terminal, WRONG_USAGE, message);
+      return fail(terminal, EXIT_USAGE, message);
     }
     const file = configFileOf(call);
     const written = await writeNew(file, configText(upstream));
-    if (written !== undefined) return fail(terminal, FAILED, written);
+    if (written !== undefined) return fail(terminal, EXIT_FAILURE, written);
     const mistake = await mistakeIn(file, upstream, terminal);
     if (mistake !== undefined) {
       await rm(file, { force: true });
-      return fail(terminal, WRONG_USAGE, mistake);
+      return fail(terminal, EXIT_USAGE, mistake);
     }
     if (call.flag("json")) return printJson(terminal, { file, upstream });
     // npm says so of a program that it runs for npx, which is on nobody's PATH.
     const program = terminal.env.npm_command === "exec" ? "npx tollgate" : "tollgate";
     terminal.out(nextSteps(program, file, upstream));
-    return DONE;
+    return EXIT_OK;
   },
 };
 
 /** Asked for at a terminal; undefined where nobody can be asked and nothing was said. */
-async function upstreamOf(call: Call, terminal: Terminal): Promise<string | undefined> {
+async function upstreamOf(call: Invocation, terminal: Terminal): Promise<string | undefined> {
   const named = call.text("upstream");
   if (named !== undefined) return named;
   if (call.flag("yes")) return UPSTREAM;

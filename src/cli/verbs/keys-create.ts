@@ -1,11 +1,11 @@
 import { issueKeys } from "../../core/keys/keyring.ts";
-import type { WantedKeys } from "../../core/keys/keyring-rules.ts";
+import type { NewKeys } from "../../core/keys/keyring-rules.ts";
 import { issuedReport } from "../../core/keys/report.ts";
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import { ringOf } from "../../stores/interface/edit-keys.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { keyContextOf } from "../../stores/interface/edit-keys.ts";
 import { printJson } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
-import { readLimits, readMeta } from "../stores/read-terms.ts";
+import { CONFIG, type Invocation, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
+import { parseLimitOptions, parseMetaOptions } from "../stores/read-terms.ts";
 import { issuedText, withEdit, withKeys } from "../stores/with-keys.ts";
 
 export const keysCreate: Verb = {
@@ -30,9 +30,9 @@ export const keysCreate: Verb = {
   args: [],
   run(call, terminal) {
     const wanted = readWanted(call);
-    if (typeof wanted === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, wanted));
+    if (typeof wanted === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, wanted));
     return withKeys(call, terminal, (keys, config) => {
-      const ring = ringOf(config, terminal.now());
+      const ring = keyContextOf(config, terminal.now());
       return withEdit(keys, terminal, {
         edit: (records) => issueKeys(records, wanted, ring),
         say: ({ issued }) => {
@@ -41,7 +41,7 @@ export const keysCreate: Verb = {
             return printJson(terminal, wanted.count === undefined ? reports[0] : reports);
           }
           terminal.out(issued.map((one) => issuedText(one, config)).join("\n"));
-          return DONE;
+          return EXIT_OK;
         },
       });
     });
@@ -49,7 +49,7 @@ export const keysCreate: Verb = {
 };
 
 /** The keys that were asked for, or the mistake; names are judged where the configuration is known. */
-function readWanted(call: Call): WantedKeys | string {
+function readWanted(call: Invocation): NewKeys | string {
   const [environment, plan, account] = [call.text("env"), call.text("plan"), call.text("account")];
   const missing = [
     ...(environment === undefined ? ["--env ENV"] : []),
@@ -58,11 +58,11 @@ function readWanted(call: Call): WantedKeys | string {
   if (missing.length > 0 && account === undefined) {
     return `Missing ${missing.join(", ")} (see: tollgate help keys create)`;
   }
-  const expires = readPeriod(call, "expires");
+  const expires = parsePeriodOption(call, "expires");
   if (typeof expires === "string") return expires;
-  const limits = readLimits(call);
+  const limits = parseLimitOptions(call);
   if (typeof limits === "string") return limits;
-  const meta = readMeta(call);
+  const meta = parseMetaOptions(call);
   if (typeof meta === "string") return meta;
   const count = call.text("count");
   if (count !== undefined && !/^\d{1,9}$/.test(count)) {

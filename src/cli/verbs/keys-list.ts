@@ -2,14 +2,14 @@ import { findKeys } from "../../core/keys/find.ts";
 import { digestKey, maskKeys } from "../../core/keys/key.ts";
 import { type KeyRecord, keyState } from "../../core/keys/records.ts";
 import type { KeyReport } from "../../core/keys/report.ts";
-import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import { instant, table } from "../frame/table.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { formatInstant, formatTable } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../frame/verb.ts";
 import { withLastUsed } from "../stores/last-used.ts";
-import { readKey } from "../stores/read-key.ts";
-import { unknownEnvironment } from "../stores/read-terms.ts";
-import { failRefused, listStatus, withKeys } from "../stores/with-keys.ts";
+import { readKeyFromStdin } from "../stores/read-key.ts";
+import { unknownEnvironmentError } from "../stores/read-terms.ts";
+import { failWithRefusal, listExitStatus, withKeys } from "../stores/with-keys.ts";
 
 const STATES = ["works", "expired", "revoked"] as const;
 
@@ -31,11 +31,11 @@ export const keysList: Verb = {
     const wanted = call.text("state");
     if (wanted !== undefined && !STATES.some((state) => state === wanted)) {
       const message = `Unknown --state ${JSON.stringify(wanted)}: expected ${STATES.join(", ")}`;
-      return Promise.resolve(fail(terminal, WRONG_USAGE, message));
+      return Promise.resolve(fail(terminal, EXIT_USAGE, message));
     }
     return withKeys(call, terminal, async (keys, config) => {
-      const unknown = unknownEnvironment(call.text("env"), config);
-      if (unknown !== undefined) return fail(terminal, WRONG_USAGE, unknown);
+      const unknown = unknownEnvironmentError(call.text("env"), config);
+      if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);
       const records = keys.records();
       const plans = new Map(records.accounts.map(({ id, plan }) => [id, plan]));
       const chosen = records.keys.filter(
@@ -50,7 +50,7 @@ export const keysList: Verb = {
       else if (chosen.length > 0) terminal.out(keyTable(chosen, reports, terminal));
       else if (records.keys.length > 0) terminal.out("No key is like that\n");
       else terminal.out("There are no keys: issue one with `keys create`\n");
-      return listStatus(keys);
+      return listExitStatus(keys);
     });
   },
 };
@@ -70,7 +70,7 @@ export const keysShow: Verb = {
     withKeys(call, terminal, async (keys, config) => {
       const records = keys.records();
       const found = findKeys(records, call.args[0] ?? "");
-      if (!found.ok) return failRefused(terminal, found);
+      if (!found.ok) return failWithRefusal(terminal, found);
       const { key, keys: all } = found;
       const chosen = key === undefined ? all : [key];
       const reports = await withLastUsed(chosen, records, { config, terminal });
@@ -80,7 +80,7 @@ export const keysShow: Verb = {
       if (only !== undefined && others.length === 0)
         return showKey(only, reports, { call, terminal });
       terminal.out(keyTable(all, reports, terminal));
-      return DONE;
+      return EXIT_OK;
     }),
 };
 
@@ -92,11 +92,11 @@ export const keysFind: Verb = {
   options: [CONFIG, JSON_FLAG],
   args: ["-"],
   run: async (call, terminal) => {
-    const key = await readKey(call, terminal);
-    if (key === undefined) return WRONG_USAGE;
+    const key = await readKeyFromStdin(call, terminal);
+    if (key === undefined) return EXIT_USAGE;
     return withKeys(call, terminal, async (keys, config) => {
       const record = keys.find(digestKey(key));
-      if (record === undefined) return fail(terminal, FAILED, "This key is not known here");
+      if (record === undefined) return fail(terminal, EXIT_FAILURE, "This key is not known here");
       const reports = await withLastUsed([record], keys.records(), { config, terminal });
       return showKey(record, reports, { call, terminal });
     });
@@ -106,12 +106,12 @@ export const keysFind: Verb = {
 function showKey(
   key: KeyRecord,
   [report]: readonly KeyReport[],
-  { call, terminal }: { readonly call: Call; readonly terminal: Terminal },
+  { call, terminal }: { readonly call: Invocation; readonly terminal: Terminal },
 ): number {
-  if (report === undefined) return FAILED;
+  if (report === undefined) return EXIT_FAILURE;
   if (call.flag("json")) return printJson(terminal, report);
   terminal.out(keyText(key, report, terminal));
-  return DONE;
+  return EXIT_OK;
 }
 
 function keyTable(
@@ -125,7 +125,7 @@ function keyTable(
     const state = stateText(key, terminal.now());
     return [id, maskKeys(name), plan, environment, account, lastUsedText(lastUsed), state];
   });
-  return table(terminal, names, rows);
+  return formatTable(terminal, names, rows);
 }
 
 function keyText(key: KeyRecord, told: KeyReport, terminal: Terminal): string {
@@ -138,7 +138,7 @@ function keyText(key: KeyRecord, told: KeyReport, terminal: Terminal): string {
     ["limits", limits.join(" ") || "those of the plan"],
     ["scopes", told.scopes.join(" ") || "none"],
     ["from", told.from.join(" ") || "anywhere"],
-    ["created", instant(told.created)],
+    ["created", formatInstant(told.created)],
     ["last used", lastUsedText(told.lastUsed)],
     ["state", stateText(key, terminal.now())],
   ];
@@ -150,7 +150,7 @@ function lastUsedText(day: string | null | undefined): string {
 }
 
 function stateText(key: KeyRecord, nowMs: number): string {
-  const at = (instantMs: number | undefined) => instant(Math.ceil((instantMs ?? 0) / 1000));
+  const at = (instantMs: number | undefined) => formatInstant(Math.ceil((instantMs ?? 0) / 1000));
   const state = keyState(key, nowMs);
   if (state === "revoked") return `revoked ${at(key.revokedMs)}`;
   if (state === "expired") return `expired ${at(key.expiresMs)}`;

@@ -1,14 +1,14 @@
 import { digestKey } from "../../core/keys/key.ts";
 import { revokeKeys, rotateKey } from "../../core/keys/keyring.ts";
-import type { Edited } from "../../core/keys/keyring-rules.ts";
+import type { EditResult } from "../../core/keys/keyring-rules.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { issuedReport, keyReports } from "../../core/keys/report.ts";
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import { ringOf } from "../../stores/interface/edit-keys.ts";
-import { instant } from "../frame/table.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { keyContextOf } from "../../stores/interface/edit-keys.ts";
+import { formatInstant } from "../frame/table.ts";
 import { printJson } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
-import { readKey } from "../stores/read-key.ts";
+import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
+import { readKeyFromStdin } from "../stores/read-key.ts";
 import { issuedText, withEdit, withKeys } from "../stores/with-keys.ts";
 
 /** A rotated key works on for this long unless told otherwise (docs/reference/keys.md#rotation). */
@@ -26,10 +26,10 @@ export const keysRotate: Verb = {
   ],
   args: ["ID"],
   run(call, terminal) {
-    const graceMs = readPeriod(call, "grace", 0) ?? GRACE_MS;
-    if (typeof graceMs === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, graceMs));
+    const graceMs = parsePeriodOption(call, "grace", 0) ?? GRACE_MS;
+    if (typeof graceMs === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, graceMs));
     return withKeys(call, terminal, (keys, config) => {
-      const options = { ...ringOf(config, terminal.now()), graceMs };
+      const options = { ...keyContextOf(config, terminal.now()), graceMs };
       return withEdit(keys, terminal, {
         edit: (records) => rotateKey(records, call.args[0] ?? "", options),
         say: ({ issued, previous, records }) => {
@@ -39,9 +39,9 @@ export const keysRotate: Verb = {
           }
           terminal.out(issuedText(issued, config));
           if (typeof old?.expires === "number") {
-            terminal.out(`The old key ${old.id} works until ${instant(old.expires)}\n`);
+            terminal.out(`The old key ${old.id} works until ${formatInstant(old.expires)}\n`);
           }
-          return DONE;
+          return EXIT_OK;
         },
       });
     });
@@ -58,8 +58,8 @@ export const keysRevoke: Verb = {
   args: ["ID"],
   run: async (call, terminal) => {
     const [id = ""] = call.args;
-    const key = id === "-" ? await readKey(call, terminal) : undefined;
-    if (id === "-" && key === undefined) return WRONG_USAGE;
+    const key = id === "-" ? await readKeyFromStdin(call, terminal) : undefined;
+    if (id === "-" && key === undefined) return EXIT_USAGE;
     return withKeys(call, terminal, (keys) => {
       const nowMs = terminal.now();
       return withEdit(keys, terminal, {
@@ -69,14 +69,14 @@ export const keysRevoke: Verb = {
           const reports = keyReports(revoked, records);
           if (call.flag("json")) return printJson(terminal, one ? reports[0] : reports);
           terminal.out(reports.map((report) => `Key ${report.id} is revoked\n`).join(""));
-          return DONE;
+          return EXIT_OK;
         },
       });
     });
   },
 };
 
-type Revoked = Edited<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }>;
+type Revoked = EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }>;
 
 function revokeByKey(records: Records, key: string, nowMs: number): Revoked {
   const digest = digestKey(key);

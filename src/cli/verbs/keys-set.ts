@@ -1,8 +1,8 @@
-import { type KeyChange, setKey } from "../../core/keys/keyring.ts";
+import { type KeyChange, updateKey } from "../../core/keys/keyring.ts";
 import { keyReports } from "../../core/keys/report.ts";
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import { printJson } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, readPeriod, type Verb } from "../frame/verb.ts";
+import { CONFIG, type Invocation, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
 import { withEdit, withKeys } from "../stores/with-keys.ts";
 
 export const keysSet: Verb = {
@@ -27,27 +27,27 @@ export const keysSet: Verb = {
   args: ["ID"],
   run(call, terminal) {
     const change = readChange(call);
-    if (typeof change === "string") return Promise.resolve(fail(terminal, WRONG_USAGE, change));
+    if (typeof change === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, change));
     return withKeys(call, terminal, (keys) =>
       withEdit(keys, terminal, {
-        edit: (records) => setKey(records, call.args[0] ?? "", change, terminal.now()),
+        edit: (records) => updateKey(records, call.args[0] ?? "", change, terminal.now()),
         say: ({ changed, records }) => {
           const [report] = keyReports([changed], records);
           if (call.flag("json")) return printJson(terminal, report);
           terminal.out(`Key ${changed.id} is changed\n`);
-          return DONE;
+          return EXIT_OK;
         },
       }),
     );
   },
 };
 
-function readChange(call: Call): KeyChange | string {
+function readChange(call: Invocation): KeyChange | string {
   const from = call.texts("from");
   const isAny = from.includes("any");
   if (isAny && from.length > 1) return "Cannot use --from any beside a network: give one of them";
   const never = call.text("expires") === "never";
-  const expires = never ? "never" : readPeriod(call, "expires");
+  const expires = never ? "never" : parsePeriodOption(call, "expires");
   if (typeof expires === "string" && expires !== "never") return expires;
   const change = {
     name: call.text("name"),

@@ -1,11 +1,11 @@
 import { readFile } from "node:fs/promises";
-import { whyUnread } from "../../config/file/text-file.ts";
-import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
-import { editKeys, ringOf } from "../../stores/interface/edit-keys.ts";
-import { counted } from "../frame/table.ts";
+import { readErrorMessage } from "../../config/file/text-file.ts";
+import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-door.ts";
+import { applyKeyEdit, keyContextOf } from "../../stores/interface/edit-keys.ts";
+import { formatCount } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { failRefused, listStatus, withKeys } from "../stores/with-keys.ts";
+import { failWithRefusal, listExitStatus, withKeys } from "../stores/with-keys.ts";
 
 const keysExport: Verb = {
   name: "keys export",
@@ -20,7 +20,7 @@ const keysExport: Verb = {
       const lines = [...exportLines(keys.records())];
       if (call.flag("json")) terminal.out(`[${lines.join(",")}]\n`);
       else terminal.out(lines.map((line) => `${line}\n`).join(""));
-      return listStatus(keys);
+      return listExitStatus(keys);
     }),
 };
 
@@ -42,27 +42,27 @@ const keysImport: Verb = {
   run: async (call, terminal) => {
     const [file = ""] = call.args;
     const text = await readText(file, terminal);
-    if (text === undefined) return FAILED;
+    if (text === undefined) return EXIT_FAILURE;
     return withKeys(call, terminal, async (keys, config) => {
-      const { importRecords, readLines } = await import("../../stores/keys/transfer.ts");
+      const { importNow, readLines } = await import("../../stores/keys/transfer.ts");
       const options = {
         plain: call.flag("plain"),
         foreignKeys: config.foreignKeys,
-        ring: ringOf(config, terminal.now()),
+        ring: keyContextOf(config, terminal.now()),
       };
       const lines = await readLines(file, text, terminal.now());
       const dry = call.flag("dry-run");
       const edited = dry
-        ? importRecords(keys.records(), lines, options)
-        : await editKeys(keys, (records) => importRecords(records, lines, options));
-      if (!edited.ok) return failRefused(terminal, edited);
+        ? importNow(keys.records(), lines, options)
+        : await applyKeyEdit(keys, (records) => importNow(records, lines, options));
+      if (!edited.ok) return failWithRefusal(terminal, edited);
       const { keys: fresh, accounts, known, ended } = edited;
       if (call.flag("json")) return printJson(terminal, { keys: fresh, accounts, known, ended });
       const would = dry ? "would be " : "";
-      const taken = `${counted(fresh, "key")} and ${counted(accounts, "account")} ${would}new`;
-      const told = `${taken}, ${counted(known, "key")} known already, ${ended} of them ${would}ended sooner`;
+      const taken = `${formatCount(fresh, "key")} and ${formatCount(accounts, "account")} ${would}new`;
+      const told = `${taken}, ${formatCount(known, "key")} known already, ${ended} of them ${would}ended sooner`;
       terminal.out(`${told}\n`);
-      return DONE;
+      return EXIT_OK;
     });
   },
 };
@@ -72,7 +72,7 @@ async function readText(file: string, terminal: Terminal): Promise<string | unde
   try {
     return await readFile(file, "utf8");
   } catch (cause) {
-    fail(terminal, FAILED, `Cannot read ${file}: ${whyUnread(cause)}`);
+    fail(terminal, EXIT_FAILURE, `Cannot read ${file}: ${readErrorMessage(cause)}`);
     return undefined;
   }
 }

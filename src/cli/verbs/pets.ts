@@ -1,6 +1,6 @@
-import { type Address, formatAddress } from "../../core/http/address.ts";
-import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import { reasonOf } from "../../telemetry/reason.ts";
+import { formatHostPort, type HostPort } from "../../core/http/address.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { errorMessage } from "../../telemetry/reason.ts";
 import type { Terminal } from "../frame/terminal.ts";
 import type { Verb } from "../frame/verb.ts";
 
@@ -21,12 +21,12 @@ export const pets: Verb = {
   args: [],
   example: "pets --listen 127.0.0.1:9001 --data data/pets.db --seed",
   async run(call, terminal) {
-    const { readListen } = await import("../../config/schema/addresses.ts");
+    const { parseListen } = await import("../../config/schema/addresses.ts");
     const text = call.text("listen") ?? "";
-    const listen = readListen(text);
+    const listen = parseListen(text);
     if ("why" in listen) {
       const found = JSON.stringify(text);
-      return fail(terminal, WRONG_USAGE, `Cannot read --listen: ${listen.why}; it is ${found}`);
+      return fail(terminal, EXIT_USAGE, `Cannot read --listen: ${listen.why}; it is ${found}`);
     }
     const data = call.text("data");
     const dataFile = data === undefined ? {} : { dataFile: data };
@@ -34,7 +34,7 @@ export const pets: Verb = {
   },
 };
 
-type Wanted = Address & { readonly dataFile?: string; readonly seed: boolean };
+type Wanted = HostPort & { readonly dataFile?: string; readonly seed: boolean };
 
 /** Until a signal, or until the demo that started it is gone, however that ended. */
 async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
@@ -55,15 +55,15 @@ async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
     parent?.tell({ listening: running.url });
     await ended;
     await running.stop();
-    return DONE;
+    return EXIT_OK;
   } catch (error) {
-    const message = `Cannot serve pets at ${formatAddress(wanted)} (--listen): ${whyUnserved(error)}`;
+    const message = `Cannot serve pets at ${formatHostPort(wanted)} (--listen): ${whyUnserved(error)}`;
     parent?.tell({ failed: whyUnserved(error) });
-    return parent === undefined ? fail(terminal, FAILED, message) : FAILED;
+    return parent === undefined ? fail(terminal, EXIT_FAILURE, message) : EXIT_FAILURE;
   }
 }
 
 function whyUnserved(error: unknown): string {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === "EADDRINUSE" ? "the port is in use by another process" : reasonOf(error);
+  return code === "EADDRINUSE" ? "the port is in use by another process" : errorMessage(error);
 }

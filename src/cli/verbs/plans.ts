@@ -1,14 +1,14 @@
-import { mistakeLine } from "../../config/file/place.ts";
+import { formatMistake } from "../../config/file/place.ts";
 import { plansReport } from "../../config/plans-report.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import { DONE, fail, WRONG_CONFIGURATION, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { openProgress } from "../frame/progress.ts";
-import { counted, instant, table } from "../frame/table.ts";
+import { formatCount, formatInstant, formatTable } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, LOG, logFilesOf, type Verb } from "../frame/verb.ts";
-import { Missing } from "../logs/missing.ts";
-import { PastTraffic, type TriedAccount } from "../logs/past-traffic.ts";
+import { CONFIG, type Invocation, JSON_FLAG, LOG, logFilesOf, type Verb } from "../frame/verb.ts";
+import { LogGaps } from "../logs/missing.ts";
+import { type AccountReplay, TrafficReplay } from "../logs/past-traffic.ts";
 import { readAccounts, withKeys } from "../stores/with-keys.ts";
 
 const list: Verb = {
@@ -29,8 +29,10 @@ const list: Verb = {
         concurrent ?? "-",
         on,
       ]);
-      terminal.out(table(terminal, ["PLAN", "LIMITS", "OBSERVED", "CONCURRENT", "ACCOUNTS"], rows));
-      return DONE;
+      terminal.out(
+        formatTable(terminal, ["PLAN", "LIMITS", "OBSERVED", "CONCURRENT", "ACCOUNTS"], rows),
+      );
+      return EXIT_OK;
     }),
 };
 
@@ -49,13 +51,13 @@ const tryOut: Verb = {
   async run(call, terminal) {
     const files = logFilesOf(call, 1);
     if (files.length === 0) {
-      return fail(terminal, WRONG_USAGE, "Missing --log FILE (see: tollgate help plans try)");
+      return fail(terminal, EXIT_USAGE, "Missing --log FILE (see: tollgate help plans try)");
     }
     const trial = await trialOf(call, terminal);
     if (typeof trial === "number") return trial;
     const { readLogs } = await import("../../telemetry/read-log.ts");
-    const traffic = new PastTraffic(trial);
-    const missing = new Missing();
+    const traffic = new TrafficReplay(trial);
+    const missing = new LogGaps();
     const progress = openProgress(terminal, "Reading");
     const tally = await readLogs(files, {
       request: (line) => {
@@ -77,15 +79,15 @@ const tryOut: Verb = {
 };
 
 /** The plans that are tried, with the accounts and operations that they are tried on. */
-async function trialOf(call: Call, terminal: Terminal) {
+async function trialOf(call: Invocation, terminal: Terminal) {
   const { loadPlans } = await import("../../config/load-plans.ts");
   const loaded = await loadPlans(call.args[0] ?? "", terminal.env);
   if (!loaded.ok) {
-    return fail(terminal, WRONG_CONFIGURATION, loaded.mistakes.map(mistakeLine).join("\n"));
+    return fail(terminal, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
   }
   const isNamed = call.text("config") !== undefined || loaded.config === undefined;
   const config = isNamed ? await readConfig(call, terminal) : loaded.config;
-  if (config === undefined || typeof config === "number") return config ?? WRONG_CONFIGURATION;
+  if (config === undefined || typeof config === "number") return config ?? EXIT_CONFIG;
   const accounts = await readAccounts(config, terminal);
   if (loaded.config !== undefined) {
     return { plans: loaded.config, environments: loaded.config.environments, accounts };
@@ -95,12 +97,12 @@ async function trialOf(call: Call, terminal: Terminal) {
 }
 
 type Outcome = {
-  readonly call: Call;
+  readonly call: Invocation;
   readonly terminal: Terminal;
-  readonly tried: readonly TriedAccount[];
+  readonly tried: readonly AccountReplay[];
   readonly lacking: readonly string[];
-  readonly traffic: PastTraffic;
-  readonly span: Missing["span"];
+  readonly traffic: TrafficReplay;
+  readonly span: LogGaps["span"];
 };
 
 function say({ call, terminal, tried, lacking, traffic, span }: Outcome): number {
@@ -123,17 +125,19 @@ function say({ call, terminal, tried, lacking, traffic, span }: Outcome): number
     ...["BANNED", "BANS", "SINCE", "EASED"],
   ];
   const when = span === undefined ? "" : `, ${since(span.fromMs)} to ${since(span.toMs)}`;
-  terminal.out(`${counted(requests, "request")} of ${counted(accounts, "account")}${when}\n`);
+  terminal.out(
+    `${formatCount(requests, "request")} of ${formatCount(accounts, "account")}${when}\n`,
+  );
   terminal.out(
     tried.length === 0
       ? "Each would be decided as it was: nobody is newly limited or banned\n"
-      : table(terminal, names, rows),
+      : formatTable(terminal, names, rows),
   );
   for (const one of lacking) terminal.out(`Missing: ${one}\n`);
-  return DONE;
+  return EXIT_OK;
 }
 
-function reportOf({ limitedSinceMs, bannedSinceMs, window, ...rest }: TriedAccount) {
+function reportOf({ limitedSinceMs, bannedSinceMs, window, ...rest }: AccountReplay) {
   return {
     ...rest,
     window: window ?? null,
@@ -143,7 +147,7 @@ function reportOf({ limitedSinceMs, bannedSinceMs, window, ...rest }: TriedAccou
 }
 
 function since(ms: number | undefined): string {
-  return ms === undefined ? "-" : instant(seconds(ms));
+  return ms === undefined ? "-" : formatInstant(seconds(ms));
 }
 
 function seconds(ms: number): number {

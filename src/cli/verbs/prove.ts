@@ -1,12 +1,12 @@
-import { DONE, FAILED, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import { styleOf } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { type Call, CONFIG_UNREAD, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import type { Fault, Proof } from "../prove/proof.ts";
+import { CONFIG_IGNORED, type Invocation, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import type { PlantedFault, ProofReport } from "../prove/proof.ts";
 
 const SECONDS = { least: 3, most: 86_400, usual: 20 };
 const GATEWAYS = { least: 1, most: 16, usual: 2 };
-const FAULTS: readonly Fault[] = ["limit", "retry-after", "forward"];
+const FAULTS: readonly PlantedFault[] = ["limit", "retry-after", "forward"];
 
 /** Shows on this machine that the promises hold, or that they do not. */
 export const prove: Verb = {
@@ -18,7 +18,7 @@ export const prove: Verb = {
     { name: "redis", value: "URL", summary: "a Redis to use (one of its own, where installed)" },
     { name: "seconds", value: "S", summary: "how long the load lasts (20)" },
     { name: "break", value: "FAULT", summary: `plant a fault: ${FAULTS.join(", ")}` },
-    CONFIG_UNREAD,
+    CONFIG_IGNORED,
     JSON_FLAG,
   ],
   args: [],
@@ -28,8 +28,8 @@ export const prove: Verb = {
     const seconds = readNumber(call.text("seconds"), SECONDS);
     const fault = FAULTS.find((one) => one === call.text("break"));
     const wrong = mistakeIn(call, { gateways, seconds, fault });
-    if (wrong !== undefined) return fail(terminal, WRONG_USAGE, wrong);
-    const { prove: run } = await import("../prove/proof.ts");
+    if (wrong !== undefined) return fail(terminal, EXIT_USAGE, wrong);
+    const { runProof: run } = await import("../prove/proof.ts");
     const stopping = new AbortController();
     terminal.process.onEnd(() => stopping.abort(new Error("Stopped before the end of the proof")));
     const proof = await run({
@@ -43,7 +43,7 @@ export const prove: Verb = {
     const broken = brokenIn(proof);
     if (call.flag("json")) printJson(terminal, { ...proof, broken });
     else terminal.out(proofText(proof, broken, terminal));
-    return broken.length === 0 ? DONE : FAILED;
+    return broken.length === 0 ? EXIT_OK : EXIT_FAILURE;
   },
 };
 
@@ -59,10 +59,10 @@ function readNumber(
 type Read = {
   readonly gateways: number | undefined;
   readonly seconds: number | undefined;
-  readonly fault: Fault | undefined;
+  readonly fault: PlantedFault | undefined;
 };
 
-function mistakeIn(call: Call, { gateways, seconds, fault }: Read): string | undefined {
+function mistakeIn(call: Invocation, { gateways, seconds, fault }: Read): string | undefined {
   const cannot = (option: string, wanted: string) =>
     `Cannot use --${option} ${JSON.stringify(call.text(option))}: it must be ${wanted}`;
   if (gateways === undefined) return cannot("gateways", "a whole number from 1 to 16");
@@ -78,7 +78,7 @@ function mistakeIn(call: Call, { gateways, seconds, fault }: Read): string | und
 }
 
 /** The promises that did not hold, by the members of the proof that show it. */
-function brokenIn(proof: Proof): readonly string[] {
+function brokenIn(proof: ProofReport): readonly string[] {
   const counts = {
     ...{ overLimit: proof.overLimit, falseRefusals: proof.falseRefusals },
     ...{ untrueHeaders: proof.untrueHeaders, doubleForwards: proof.doubleForwards },
@@ -90,7 +90,7 @@ function brokenIn(proof: Proof): readonly string[] {
   return proof.admitted > 0 && proof.refused > 0 ? broken : [...broken, "noLoad"];
 }
 
-function proofText(proof: Proof, broken: readonly string[], terminal: Terminal): string {
+function proofText(proof: ProofReport, broken: readonly string[], terminal: Terminal): string {
   const { bold } = styleOf(terminal);
   const { gateways, store, requests, admitted, refused, unanswered } = proof;
   const done = [

@@ -1,13 +1,13 @@
 import type { Config } from "../../config/config.ts";
-import { DONE, FAILED, fail } from "../../server/process/process-door.ts";
-import type { Checks } from "../../telemetry/health.ts";
+import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-door.ts";
+import type { ReadinessChecks } from "../../telemetry/health.ts";
 import { readConfig } from "../frame/config-file.ts";
 import { styleOf } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
 import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { askGateway } from "../stores/ask-admin.ts";
+import { fetchAdmin } from "../stores/ask-admin.ts";
 
-type Readiness = { readonly status: string; readonly checks: Checks };
+type Readiness = { readonly status: string; readonly checks: ReadinessChecks };
 
 /** Asks the running gateway how it is; 1 where it is not ready, or does not answer. */
 export const status: Verb = {
@@ -20,27 +20,27 @@ export const status: Verb = {
   async run(call, terminal) {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
-    const ready = await askGateway<Readiness>(config, {
+    const ready = await fetchAdmin<Readiness>(config, {
       ...{ path: "/readyz", also: [503] },
       members: ["status", "checks"],
     });
-    if (!ready.ok) return fail(terminal, FAILED, ready.message);
-    const shown = await askGateway<{ hash: string }>(config, {
+    if (!ready.ok) return fail(terminal, EXIT_FAILURE, ready.message);
+    const shown = await fetchAdmin<{ hash: string }>(config, {
       path: "/api/config",
       members: ["hash"],
     });
-    if (!shown.ok) return fail(terminal, FAILED, shown.message);
+    if (!shown.ok) return fail(terminal, EXIT_FAILURE, shown.message);
     const { status: told, checks } = ready.value;
     const { hash } = shown.value;
     if (call.flag("json")) printJson(terminal, { status: told, checks, config: hash });
     else terminal.out(statusText({ told, checks, hash, config }, terminal));
-    return told === "ready" ? DONE : FAILED;
+    return told === "ready" ? EXIT_OK : EXIT_FAILURE;
   },
 };
 
 type Shown = {
   readonly told: string;
-  readonly checks: Checks;
+  readonly checks: ReadinessChecks;
   readonly hash: string;
   readonly config: Config;
 };
@@ -78,12 +78,12 @@ export const reload: Verb = {
   async run(call, terminal) {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
-    const reloaded = await askGateway<Reloading>(config, {
+    const reloaded = await fetchAdmin<Reloading>(config, {
       ...{ method: "POST", path: "/api/reload" },
       members: ["hash"],
     });
     if (!reloaded.ok) {
-      return fail(terminal, FAILED, `${reloaded.message}${insteadOf(reloaded.status)}`);
+      return fail(terminal, EXIT_FAILURE, `${reloaded.message}${insteadOf(reloaded.status)}`);
     }
     const { hash } = reloaded.value;
     if (call.flag("json")) return printJson(terminal, { hash });
@@ -92,6 +92,6 @@ export const reload: Verb = {
     terminal.out(
       `The gateway has read its configuration: ${hash.slice(0, 8)} is in force${other}\n`,
     );
-    return DONE;
+    return EXIT_OK;
   },
 };

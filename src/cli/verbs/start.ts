@@ -1,5 +1,5 @@
 import { configFileOf } from "../frame/config-file.ts";
-import { peopleLines } from "../frame/people-lines.ts";
+import { prettyLogFormatter } from "../frame/people-lines.ts";
 import { CONFIG, type Verb } from "../frame/verb.ts";
 
 /** Prints nothing but JSON lines on stdout, or lines for people where that is a terminal. */
@@ -13,7 +13,7 @@ export const start: Verb = {
   async run(call, terminal) {
     const { serve } = await import("../../server/serve.ts");
     return serve(
-      { file: configFileOf(call), env: terminal.env, format: peopleLines(terminal) },
+      { file: configFileOf(call), env: terminal.env, format: prettyLogFormatter(terminal) },
       terminal,
     );
   },

@@ -1,9 +1,9 @@
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
-import { type DayReport, periodOf } from "../../stores/interface/read-history.ts";
-import { csv, csvLines } from "../frame/csv.ts";
-import { table } from "../frame/table.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { type DayReport, parsePeriod } from "../../stores/interface/read-history.ts";
+import { formatCsv, formatCsvRows } from "../frame/csv.ts";
+import { formatTable } from "../frame/table.ts";
 import type { Terminal } from "../frame/terminal.ts";
-import type { Call, Option } from "../frame/verb.ts";
+import type { Invocation, Option } from "../frame/verb.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
 
 export const PERIODS: readonly Option[] = [
@@ -13,7 +13,7 @@ export const PERIODS: readonly Option[] = [
 
 const COLUMNS = ["account", "environment", "plan", "day", "admitted", "units", "refused"] as const;
 
-export function isByDay(call: Call): boolean {
+export function isByDay(call: Invocation): boolean {
   return PERIODS.some(({ name }) => call.text(name) !== undefined);
 }
 
@@ -21,18 +21,18 @@ export function isByDay(call: Call): boolean {
  * `usage --days` and `usage --month`: a row for each account and day, printed as they are read, so
  * that any number of accounts takes the same memory (docs/reference/history.md).
  */
-export async function usageByDay(call: Call, terminal: Terminal): Promise<number> {
-  const period = periodOf({ days: call.text("days"), month: call.text("month") }, (name) => {
+export async function usageByDay(call: Invocation, terminal: Terminal): Promise<number> {
+  const period = parsePeriod({ days: call.text("days"), month: call.text("month") }, (name) => {
     return `--${name}`;
   });
-  if (typeof period === "string") return fail(terminal, WRONG_USAGE, period);
+  if (typeof period === "string") return fail(terminal, EXIT_USAGE, period);
   const [id] = call.args;
   const narrowing = ["over", "top", ...(id === undefined ? [] : ["plan"])].find((name) => {
     return call.text(name) !== undefined;
   });
   if (narrowing !== undefined) {
     const message = `--${narrowing} does not go with usage by day${narrowing === "plan" ? " of one account" : ""}: leave it out`;
-    return fail(terminal, WRONG_USAGE, message);
+    return fail(terminal, EXIT_USAGE, message);
   }
   const asked = { id, environment: call.text("env"), plan: call.text("plan"), period };
   const printer = call.flag("json") ? asJson(terminal) : asRows(call, terminal);
@@ -40,7 +40,7 @@ export async function usageByDay(call: Call, terminal: Terminal): Promise<number
     ask: (accounts) => accounts.history(asked, printer.rows),
     say: () => {
       printer.end();
-      return DONE;
+      return EXIT_OK;
     },
   });
 }
@@ -60,15 +60,15 @@ function asJson(terminal: Terminal): Printer {
   };
 }
 
-function asRows(call: Call, terminal: Terminal): Printer {
+function asRows(call: Invocation, terminal: Terminal): Printer {
   const asCsv = call.flag("csv");
   let isFirst = true;
   const print = (rows: readonly DayReport[]) => {
     const cells = rows.map((row) => COLUMNS.map((name) => row[name]));
-    if (asCsv) terminal.out(isFirst ? csv(COLUMNS, cells) : csvLines(cells));
+    if (asCsv) terminal.out(isFirst ? formatCsv(COLUMNS, cells) : formatCsvRows(cells));
     else
       terminal.out(
-        table(
+        formatTable(
           terminal,
           COLUMNS.map((name) => name.toUpperCase()),
           cells,

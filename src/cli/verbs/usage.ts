@@ -1,12 +1,12 @@
 import type { UsageReport } from "../../core/keys/report.ts";
-import { DONE, fail, WRONG_USAGE } from "../../server/process/process-door.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
 import type { UsageFilter } from "../../stores/interface/read-usage.ts";
 import { readConfig } from "../frame/config-file.ts";
-import { csv } from "../frame/csv.ts";
-import { instant, table } from "../frame/table.ts";
+import { formatCsv } from "../frame/csv.ts";
+import { formatInstant, formatTable } from "../frame/table.ts";
 import { printJson, type Terminal } from "../frame/terminal.ts";
-import { type Call, CONFIG, JSON_FLAG, type Option, type Verb } from "../frame/verb.ts";
-import { unknownEnvironment } from "../stores/read-terms.ts";
+import { CONFIG, type Invocation, JSON_FLAG, type Option, type Verb } from "../frame/verb.ts";
+import { unknownEnvironmentError } from "../stores/read-terms.ts";
 import { withAccounts } from "../stores/with-accounts.ts";
 import { isByDay, PERIODS, usageByDay } from "./usage-by-day.ts";
 
@@ -37,7 +37,7 @@ export const usage: Verb = {
     const config = await readConfig(call, terminal);
     if (typeof config === "number") return config;
     const filter = readFilter(call, config);
-    if (typeof filter === "string") return fail(terminal, WRONG_USAGE, filter);
+    if (typeof filter === "string") return fail(terminal, EXIT_USAGE, filter);
     if (isByDay(call)) return usageByDay(call, terminal);
     if (id !== undefined) return usageOfOne(id, call, terminal);
     return withAccounts(call, terminal, {
@@ -47,11 +47,11 @@ export const usage: Verb = {
   },
 };
 
-function usageOfOne(id: string, call: Call, terminal: Terminal): Promise<number> {
+function usageOfOne(id: string, call: Invocation, terminal: Terminal): Promise<number> {
   const narrowing = FILTERS.find(({ name }) => name !== "env" && call.text(name) !== undefined);
   if (narrowing !== undefined) {
     const message = `--${narrowing.name} chooses among all accounts: leave it out, or the ID`;
-    return Promise.resolve(fail(terminal, WRONG_USAGE, message));
+    return Promise.resolve(fail(terminal, EXIT_USAGE, message));
   }
   return withAccounts(call, terminal, {
     ask: (accounts) => accounts.usage({ id, environment: call.text("env") }),
@@ -59,7 +59,7 @@ function usageOfOne(id: string, call: Call, terminal: Terminal): Promise<number>
       if (call.flag("json")) return printJson(terminal, report);
       if (call.flag("csv")) terminal.out(usageCsv([report]));
       else terminal.out(usageText(report, terminal));
-      return DONE;
+      return EXIT_OK;
     },
   });
 }
@@ -70,9 +70,9 @@ type Names = {
 };
 
 /** The filter, or the mistake in the options. */
-function readFilter(call: Call, { environments, plans }: Names): UsageFilter | string {
+function readFilter(call: Invocation, { environments, plans }: Names): UsageFilter | string {
   const [environment, plan] = [call.text("env"), call.text("plan")];
-  const strange = unknownEnvironment(environment, { environments });
+  const strange = unknownEnvironmentError(environment, { environments });
   if (strange !== undefined) return strange;
   if (plan !== undefined && !plans.has(plan)) {
     return `Unknown plan ${JSON.stringify(plan)}: expected ${[...plans.keys()].join(", ")}`;
@@ -92,23 +92,25 @@ function readFilter(call: Call, { environments, plans }: Names): UsageFilter | s
   };
 }
 
-function sayAll(reports: readonly UsageReport[], call: Call, terminal: Terminal): number {
+function sayAll(reports: readonly UsageReport[], call: Invocation, terminal: Terminal): number {
   if (call.flag("json")) return printJson(terminal, reports);
   if (call.flag("csv")) {
     terminal.out(usageCsv(reports));
-    return DONE;
+    return EXIT_OK;
   }
   const rows = reports.flatMap(({ account, environment, plan, windows, ban }) =>
     windows.map(({ window, used, limit, reset }) => [
       ...[account, environment, plan, window, used, limit],
       `${Math.floor((100 * used) / limit)} %`,
-      instant(reset),
-      ban === null ? "" : `banned until ${instant(ban.until)}`,
+      formatInstant(reset),
+      ban === null ? "" : `banned until ${formatInstant(ban.until)}`,
     ]),
   );
   const names = ["ACCOUNT", "ENVIRONMENT", "PLAN", "WINDOW", "USED", "LIMIT", "SHARE", "RESET", ""];
-  terminal.out(rows.length === 0 ? "No account is like that\n" : table(terminal, names, rows));
-  return DONE;
+  terminal.out(
+    rows.length === 0 ? "No account is like that\n" : formatTable(terminal, names, rows),
+  );
+  return EXIT_OK;
 }
 
 function usageCsv(reports: readonly UsageReport[]): string {
@@ -118,18 +120,18 @@ function usageCsv(reports: readonly UsageReport[]): string {
     }),
   );
   const names = ["account", "environment", "plan", "window", "used", "limit", "remaining", "reset"];
-  return csv(names, rows);
+  return formatCsv(names, rows);
 }
 
 function usageText(report: UsageReport, terminal: Terminal): string {
   const { account, environment, plan, windows, observed = [], strikes, ban } = report;
   const rows = [...windows, ...observed].map((one) => {
     const note = observed.includes(one) ? "observed" : "";
-    return [one.window, one.used, one.limit, one.remaining, instant(one.reset), note];
+    return [one.window, one.used, one.limit, one.remaining, formatInstant(one.reset), note];
   });
   const names = ["WINDOW", "USED", "LIMIT", "REMAINING", "RESET", ""];
-  const banned = ban === null ? "not banned" : `banned until ${instant(ban.until)}`;
+  const banned = ban === null ? "not banned" : `banned until ${formatInstant(ban.until)}`;
   const offences = ban === null ? "" : `, offences: ${ban.offences}`;
   const head = `Account ${account}: ${environment}, plan ${plan}`;
-  return `${head}\n${table(terminal, names, rows)}Strikes: ${strikes}; ${banned}${offences}\n`;
+  return `${head}\n${formatTable(terminal, names, rows)}Strikes: ${strikes}; ${banned}${offences}\n`;
 }

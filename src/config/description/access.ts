@@ -1,19 +1,19 @@
 import type { Findings } from "../file/findings.ts";
-import { type Fields, isMap, type Path } from "../file/place.ts";
+import { type ConfigPath, isYamlMap, type YamlMap } from "../file/place.ts";
 import { SCOPE, scope } from "../schema/kinds.ts";
-import { lookUp, pointerOf } from "./reference.ts";
+import { parseJsonPointer, valueAtPath } from "./reference.ts";
 
 /** The conditions to call an operation (docs/reference/plans.md#scopes). */
-export type Access = {
+export type OperationAccess = {
   /** A key needs all scopes of one of them; empty: it needs none. */
   readonly scopes: readonly (readonly string[])[];
   /** May be called without credentials, where the environment has a plan for that. */
   readonly isPublic: boolean;
 };
 
-export const ANY_KEY: Access = { scopes: [], isPublic: false };
+export const ANY_KEY: OperationAccess = { scopes: [], isPublic: false };
 
-type Around = {
+type AccessContext = {
   readonly findings: Findings;
   /** Whether the environment has a plan for requests without a key. */
   readonly hasPublicPlan: boolean;
@@ -26,9 +26,9 @@ type Around = {
  */
 export function readAccess(
   value: unknown,
-  path: Path,
-  { findings, hasPublicPlan }: Around,
-): Access {
+  path: ConfigPath,
+  { findings, hasPublicPlan }: AccessContext,
+): OperationAccess {
   if (!Array.isArray(value)) {
     findings.misread(path, "a list of security requirements");
     return ANY_KEY;
@@ -55,8 +55,8 @@ export function readAccess(
 /** Scopes; "public" where nothing is needed; "never" and "unknown" where it is not to be met. */
 type Alternative = readonly string[] | "public" | "never" | "unknown";
 
-function readAlternative(value: unknown, path: Path, findings: Findings): Alternative {
-  if (!isMap(value)) {
+function readAlternative(value: unknown, path: ConfigPath, findings: Findings): Alternative {
+  if (!isYamlMap(value)) {
     findings.misread(path, "a map of security schemes to scopes");
     return "unknown";
   }
@@ -85,7 +85,7 @@ function readAlternative(value: unknown, path: Path, findings: Findings): Altern
   return result;
 }
 
-function readScopes(value: unknown, path: Path, findings: Findings, into: string[]): boolean {
+function readScopes(value: unknown, path: ConfigPath, findings: Findings, into: string[]): boolean {
   if (!Array.isArray(value)) {
     findings.misread(path, "a list of scopes");
     return false;
@@ -102,17 +102,17 @@ function readScopes(value: unknown, path: Path, findings: Findings, into: string
   return isSound;
 }
 
-function schemeOf(name: string, findings: Findings): Fields | undefined {
+function schemeOf(name: string, findings: Findings): YamlMap | undefined {
   const root = findings.tree.value;
-  let scheme = lookUp(root, ["components", "securitySchemes", name]);
-  for (let hops = 0; isMap(scheme) && typeof scheme.$ref === "string" && hops < 16; hops++) {
-    const target = pointerOf(scheme.$ref);
-    scheme = target === undefined ? undefined : lookUp(root, target);
+  let scheme = valueAtPath(root, ["components", "securitySchemes", name]);
+  for (let hops = 0; isYamlMap(scheme) && typeof scheme.$ref === "string" && hops < 16; hops++) {
+    const target = parseJsonPointer(scheme.$ref);
+    scheme = target === undefined ? undefined : valueAtPath(root, target);
   }
-  return isMap(scheme) ? scheme : undefined;
+  return isYamlMap(scheme) ? scheme : undefined;
 }
 
-function isMetByKey({ type, scheme }: Fields): boolean {
+function isMetByKey({ type, scheme }: YamlMap): boolean {
   if (type === "http") return typeof scheme === "string" && scheme.toLowerCase() === "bearer";
   return type === "oauth2" || type === "openIdConnect";
 }

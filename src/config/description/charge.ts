@@ -1,23 +1,23 @@
 import { crc32 } from "node:zlib";
 import { COST_MAX } from "../../core/quota/decide.ts";
 import type { OperationLimits } from "../../core/quota/plan.ts";
-import { type Limit, WINDOWS } from "../../core/quota/windows.ts";
+import { type Limit, WINDOW_NAMES } from "../../core/quota/windows.ts";
 import { type Findings, noteIssues } from "../file/findings.ts";
-import { dotted, type Fields, type Path } from "../file/place.ts";
+import { type ConfigPath, formatPath, type YamlMap } from "../file/place.ts";
 import { cost } from "../schema/kinds.ts";
-import { inOrder, windowsOf } from "../schema/plans.ts";
+import { limitsByLength, windowKeys } from "../schema/plans.ts";
 
 /** The operations of an environment by their names, over all of its descriptions. */
 export type OperationNames = Map<string, { readonly where: string; readonly isLimited: boolean }>;
 
-export type Charging = {
+export type CostContext = {
   readonly environment: string;
   readonly names: OperationNames;
   /** The smallest limit of each plan that has one. */
   readonly leastLimits: ReadonlyMap<string, number>;
 };
 
-export type Charge = {
+export type OperationCost = {
   /** Units of one request, from 0. */
   readonly cost: number;
   readonly limits: OperationLimits | undefined;
@@ -28,12 +28,12 @@ export type Charge = {
  * (docs/reference/plans.md#cost). `x-limits` need an `operationId` that is unique in the
  * environment, since the counts are kept under it.
  */
-export function readCharge(
-  operation: Fields,
-  path: Path,
+export function readOperationCost(
+  operation: YamlMap,
+  path: ConfigPath,
   findings: Findings,
-  charging: Charging,
-): Charge {
+  charging: CostContext,
+): OperationCost {
   const units = readCost(operation["x-cost"], [...path, "x-cost"], findings);
   const windows = readWindows(operation["x-limits"], [...path, "x-limits"], findings);
   const id = claimName(operation, path, findings, charging);
@@ -46,7 +46,7 @@ export function readCharge(
   };
 }
 
-function readCost(value: unknown, path: Path, findings: Findings): number {
+function readCost(value: unknown, path: ConfigPath, findings: Findings): number {
   if (value === undefined) return 1;
   const read = cost.safeParse(value);
   if (read.success) return read.data;
@@ -54,16 +54,16 @@ function readCost(value: unknown, path: Path, findings: Findings): number {
   return 1;
 }
 
-function readWindows(value: unknown, path: Path, findings: Findings): readonly Limit[] {
+function readWindows(value: unknown, path: ConfigPath, findings: Findings): readonly Limit[] {
   if (value === undefined) return [];
-  const read = windowsOf("Units").safeParse(value);
+  const read = windowKeys("Units").safeParse(value);
   if (!read.success) {
-    noteIssues(findings, read.error.issues, path, () => WINDOWS);
+    noteIssues(findings, read.error.issues, path, () => WINDOW_NAMES);
     return [];
   }
-  const windows = inOrder(read.data);
+  const windows = limitsByLength(read.data);
   if (windows.length === 0)
-    findings.misread(path, `a map with at least one of ${WINDOWS.join(", ")}`);
+    findings.misread(path, `a map with at least one of ${WINDOW_NAMES.join(", ")}`);
   return windows;
 }
 
@@ -71,10 +71,10 @@ const OPERATION_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The name under which the operation is counted; undefined where it has no usable name. */
 function claimName(
-  operation: Fields,
-  path: Path,
+  operation: YamlMap,
+  path: ConfigPath,
   findings: Findings,
-  { environment, names }: Charging,
+  { environment, names }: CostContext,
 ): string | undefined {
   const { operationId } = operation;
   const isLimited = operation["x-limits"] !== undefined;
@@ -87,7 +87,7 @@ function claimName(
     } else findings.misread(at, "a name for x-limits", why);
     return undefined;
   }
-  const where = `${dotted(path)} of ${findings.file}`;
+  const where = `${formatPath(path)} of ${findings.file}`;
   const other = names.get(operationId);
   if (other !== undefined && (isLimited || other.isLimited)) {
     findings.mistake(
@@ -115,9 +115,9 @@ export function countsId(environment: string, operationId: string): string {
 }
 
 type Judging = {
-  readonly path: Path;
+  readonly path: ConfigPath;
   readonly findings: Findings;
-  readonly charging: Charging;
+  readonly charging: CostContext;
 };
 
 /** A cost that no account can ever pay is allowed, and hardly meant. */

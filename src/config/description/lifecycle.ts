@@ -1,9 +1,9 @@
 import type { Lifecycle } from "../../core/http/lifecycle.ts";
 import type { Findings } from "../file/findings.ts";
-import type { Fields, Path } from "../file/place.ts";
-import { readDuration } from "../schema/units.ts";
+import type { ConfigPath, YamlMap } from "../file/place.ts";
+import { parseDuration } from "../schema/units.ts";
 
-type From = { readonly operation: Fields; readonly path: Path; readonly findings: Findings };
+type From = { readonly operation: YamlMap; readonly path: ConfigPath; readonly findings: Findings };
 
 const STABILITY = ["experimental", "beta"] as const;
 
@@ -13,7 +13,7 @@ const STABILITY = ["experimental", "beta"] as const;
  * and not sent; so is a deprecation without dates. A sunset before the deprecation is a mistake
  * (RFC 9745, 4).
  */
-export function readLifecycle(operation: Fields, path: Path, findings: Findings): Lifecycle {
+export function readLifecycle(operation: YamlMap, path: ConfigPath, findings: Findings): Lifecycle {
   const from = { operation, path, findings };
   const stability = readStability(from);
   const brownouts = readBrownouts(from);
@@ -120,7 +120,7 @@ function readBrownouts({ operation, path, findings }: From): NonNullable<Lifecyc
       /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})(:\d{2})?([Zz]|[+-]\d{2}:\d{2})\/(\w+)$/.exec(String(one)) ??
       [];
     const fromMs = instantOf(`${from}${seconds}${offset}`);
-    const lengthMs = readDuration(lasts);
+    const lengthMs = parseDuration(lasts);
     if (fromMs !== undefined && lengthMs !== undefined && lengthMs > 0) {
       return [{ fromMs, toMs: fromMs + lengthMs }];
     }

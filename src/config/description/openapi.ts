@@ -1,27 +1,27 @@
 import { isUnder, type Operation } from "../../core/http/route.ts";
 import { Findings } from "../file/findings.ts";
 import type { Mistake } from "../file/place.ts";
-import { dotted, type Fields, isMap, type Path } from "../file/place.ts";
-import { readTree } from "../file/tree.ts";
+import { type ConfigPath, formatPath, isYamlMap, type YamlMap } from "../file/place.ts";
+import { parseTree } from "../file/tree.ts";
 import { ANY_KEY, readAccess } from "./access.ts";
-import type { Charging } from "./charge.ts";
-import { type Matched, type OfDescription, readOperation } from "./operation.ts";
-import { lookUp, pointerOf } from "./reference.ts";
+import type { CostContext } from "./charge.ts";
+import { type DescriptionDefaults, type PathTemplate, readOperation } from "./operation.ts";
+import { parseJsonPointer, valueAtPath } from "./reference.ts";
 
-export type Description = {
+export type ApiDescription = {
   readonly operations: readonly Operation[];
   readonly mistakes: readonly Mistake[];
   readonly warnings: readonly Mistake[];
 };
 
-type Around = {
+type DescriptionContext = {
   /** The name of the file in mistakes. */
   readonly file: string;
   /** The start of a client's path, ahead of the template. */
   readonly basePath: string;
   /** The path of the backend that the description is of: its operations must not lie elsewhere. */
   readonly under?: string;
-  readonly charging?: Charging;
+  readonly charging?: CostContext;
   readonly hasPublicPlan?: boolean;
 };
 
@@ -33,9 +33,9 @@ const BESIDE = ["$ref", "summary", "description", "servers", "parameters"];
  * Reads an OpenAPI 3 description (YAML or JSON) into the operations under `basePath`. Only what the
  * gateway acts on is judged; the rest of the description is for others.
  */
-export function readDescription(text: string, around: Around): Description {
+export function readDescription(text: string, around: DescriptionContext): ApiDescription {
   const { file } = around;
-  const read = readTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
+  const read = parseTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
   if (read.tree === undefined) return { operations: [], mistakes: read.mistakes, warnings: [] };
   const findings = new Findings(file, read.tree);
   const operations = readPaths(findings, around);
@@ -46,17 +46,17 @@ export function readDescription(text: string, around: Around): Description {
   };
 }
 
-function readPaths(findings: Findings, around: Around): Operation[] {
+function readPaths(findings: Findings, around: DescriptionContext): Operation[] {
   const { basePath, under, charging = alone(), hasPublicPlan = false } = around;
   const root = findings.tree.value;
-  if (!isMap(root)) {
+  if (!isYamlMap(root)) {
     findings.misread([], "an OpenAPI 3 description");
     return [];
   }
   if (typeof root.openapi !== "string" || !/^3\.\d+(\.|$)/.test(root.openapi)) {
     findings.misread(["openapi"], 'a version of OpenAPI 3, such as "3.1.0"');
   }
-  if (!isMap(root.paths)) {
+  if (!isYamlMap(root.paths)) {
     findings.misread(["paths"], "a map of paths");
     return [];
   }
@@ -66,7 +66,7 @@ function readPaths(findings: Findings, around: Around): Operation[] {
     root.security === undefined
       ? ANY_KEY
       : readAccess(root.security, ["security"], { findings, hasPublicPlan });
-  const of: OfDescription = { charging, hasPublicPlan, access };
+  const of: DescriptionDefaults = { charging, hasPublicPlan, access };
   const operations: Operation[] = [];
   const seen = new Map<string, string>();
   for (const [template, item] of Object.entries(root.paths)) {
@@ -103,15 +103,15 @@ function readPaths(findings: Findings, around: Around): Operation[] {
 }
 
 /** A description by itself: no other of its environment, and no plan, is known. */
-function alone(): Charging {
+function alone(): CostContext {
   return { environment: "", names: new Map(), leastLimits: new Map() };
 }
 
 function readItem(
   value: unknown,
-  start: Path,
-  matched: Matched,
-  { findings, of }: { readonly findings: Findings; readonly of: OfDescription },
+  start: ConfigPath,
+  matched: PathTemplate,
+  { findings, of }: { readonly findings: Findings; readonly of: DescriptionDefaults },
 ): Operation[] {
   const { item, path } = followed(value, start, findings);
   if (item === undefined) return [];
@@ -119,7 +119,7 @@ function readItem(
   for (const [key, operation] of Object.entries(item)) {
     const at = [...path, key];
     if (METHODS.includes(key)) {
-      if (isMap(operation))
+      if (isYamlMap(operation))
         operations.push(
           readOperation(operation, at, { ...matched, method: key.toUpperCase() }, findings, of),
         );
@@ -127,7 +127,7 @@ function readItem(
     } else if (key === "trace") {
       findings.warning(at, "The gateway never forwards TRACE: this operation is left out");
     } else if (!BESIDE.includes(key) && !key.startsWith("x-")) {
-      findings.warning(at, `There is no method ${dotted([key])}: this entry is left out`);
+      findings.warning(at, `There is no method ${formatPath([key])}: this entry is left out`);
     }
   }
   return operations;
@@ -136,20 +136,20 @@ function readItem(
 /** A path item, through references inside of the file. */
 function followed(
   value: unknown,
-  start: Path,
+  start: ConfigPath,
   findings: Findings,
-): { readonly item: Fields | undefined; readonly path: Path } {
+): { readonly item: YamlMap | undefined; readonly path: ConfigPath } {
   let item = value;
   let path = start;
-  for (let hops = 0; isMap(item) && item.$ref !== undefined; hops++) {
+  for (let hops = 0; isYamlMap(item) && item.$ref !== undefined; hops++) {
     const reference = item.$ref;
     const at = [...path, "$ref"];
-    const target = typeof reference === "string" ? pointerOf(reference) : undefined;
+    const target = typeof reference === "string" ? parseJsonPointer(reference) : undefined;
     if (target === undefined) {
       findings.misread(at, "a reference inside this file, such as #/components/pathItems/NAME");
       return { item: undefined, path };
     }
-    const found = lookUp(findings.tree.value, target);
+    const found = valueAtPath(findings.tree.value, target);
     if (found === undefined || hops === 16) {
       const why =
         found === undefined ? "there is no such place in the file" : "it leads in a circle";
@@ -159,7 +159,7 @@ function followed(
     item = found;
     path = target;
   }
-  if (isMap(item)) return { item, path };
+  if (isYamlMap(item)) return { item, path };
   findings.misread(path, "a map of operations");
   return { item: undefined, path };
 }
@@ -171,7 +171,7 @@ function followed(
 function checkServers(servers: unknown, basePath: string, findings: Findings): void {
   if (!Array.isArray(servers) || servers.length === 0 || basePath === "/") return;
   const urls = servers.map((server) =>
-    isMap(server) && typeof server.url === "string" ? server.url : "",
+    isYamlMap(server) && typeof server.url === "string" ? server.url : "",
   );
   if (urls.some((url) => url.replace(/\/$/, "").endsWith(basePath))) return;
   findings.warning(

@@ -1,26 +1,26 @@
 import type { Operation } from "../../core/http/route.ts";
 import type { Findings } from "../file/findings.ts";
-import type { Fields, Path } from "../file/place.ts";
-import { type Access, readAccess } from "./access.ts";
-import { type Charging, readCharge } from "./charge.ts";
+import type { ConfigPath, YamlMap } from "../file/place.ts";
+import { type OperationAccess, readAccess } from "./access.ts";
+import { type CostContext, readOperationCost } from "./charge.ts";
 import { readLifecycle } from "./lifecycle.ts";
 
 /** The path that an operation belongs to, and what holds for all operations of its description. */
-export type Matched = Pick<Operation, "template" | "segments">;
-export type OfDescription = {
-  readonly charging: Charging;
+export type PathTemplate = Pick<Operation, "template" | "segments">;
+export type DescriptionDefaults = {
+  readonly charging: CostContext;
   readonly hasPublicPlan: boolean;
   /** The description's own `security`. */
-  readonly access: Access;
+  readonly access: OperationAccess;
 };
 
 /** Reads what the gateway acts on of one operation; the rest is for others. */
 export function readOperation(
-  operation: Fields,
-  path: Path,
-  matched: Matched & Pick<Operation, "method">,
+  operation: YamlMap,
+  path: ConfigPath,
+  matched: PathTemplate & Pick<Operation, "method">,
   findings: Findings,
-  { charging, hasPublicPlan, access: inherited }: OfDescription,
+  { charging, hasPublicPlan, access: inherited }: DescriptionDefaults,
 ): Operation {
   const { operationId, security } = operation;
   if (operationId !== undefined && typeof operationId !== "string") {
@@ -38,16 +38,16 @@ export function readOperation(
     hasRequestBody: operation.requestBody !== undefined,
     requiresScope: readRequiresScope(operation, path, findings, { access, lifecycle }),
     ...access,
-    ...readCharge(operation, path, findings, charging),
+    ...readOperationCost(operation, path, findings, charging),
     lifecycle,
   };
 }
 
 function readRequiresScope(
-  operation: Fields,
-  path: Path,
+  operation: YamlMap,
+  path: ConfigPath,
   findings: Findings,
-  { access, lifecycle }: { readonly access: Access } & Pick<Operation, "lifecycle">,
+  { access, lifecycle }: { readonly access: OperationAccess } & Pick<Operation, "lifecycle">,
 ): boolean {
   const value = operation["x-requires-scope"] ?? false;
   const at = [...path, "x-requires-scope"];

@@ -1,7 +1,7 @@
-import { isMap, type Path } from "../file/place.ts";
+import { type ConfigPath, isYamlMap } from "../file/place.ts";
 
 /** The path that a JSON Pointer in a fragment leads to (RFC 6901, 6); undefined for others. */
-export function pointerOf(reference: string): string[] | undefined {
+export function parseJsonPointer(reference: string): string[] | undefined {
   if (!/^#\/[^%]+$/.test(reference.replace(/%[0-9A-Fa-f]{2}/g, ""))) return undefined;
   try {
     const parts = decodeURIComponent(reference.slice(2)).split("/");
@@ -12,10 +12,10 @@ export function pointerOf(reference: string): string[] | undefined {
 }
 
 /** The value at a place of a file; undefined where there is none. */
-export function lookUp(value: unknown, path: Path): unknown {
+export function valueAtPath(value: unknown, path: ConfigPath): unknown {
   let inner = value;
   for (const part of path) {
-    inner = isMap(inner) && Object.hasOwn(inner, part) ? inner[part] : undefined;
+    inner = isYamlMap(inner) && Object.hasOwn(inner, part) ? inner[part] : undefined;
   }
   return inner;
 }

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { Mistake } from "./place.ts";
-import { dotted, mistakeAt, type Path, pathKey } from "./place.ts";
+import { type ConfigPath, formatPath, makeMistake, pathKey } from "./place.ts";
 import type { Tree } from "./tree.ts";
 
 /** A file's tree with what is wrong in it: every mistake is noted, none ends the reading. */
@@ -16,40 +16,43 @@ export class Findings {
   }
 
   /** A mistake at the value. */
-  mistake(path: Path, message: string): void {
-    this.mistakes.push(mistakeAt(this.file, this.tree.placeOf(path), message));
+  mistake(path: ConfigPath, message: string): void {
+    this.mistakes.push(makeMistake(this.file, this.tree.placeOf(path), message));
   }
 
   /** A mistake at the key: its name is wrong, or its being there. */
-  mistakeAtKey(path: Path, message: string): void {
-    this.mistakes.push(mistakeAt(this.file, this.tree.placeOfKey(path), message));
+  mistakeAtKey(path: ConfigPath, message: string): void {
+    this.mistakes.push(makeMistake(this.file, this.tree.placeOfKey(path), message));
   }
 
   /** Whether the file says anything there, rather than leaving it to a default. */
-  isGiven(path: Path): boolean {
+  isGiven(path: ConfigPath): boolean {
     return valueAt(this.tree.value, path) !== undefined;
   }
 
-  warning(path: Path, message: string): void {
-    this.warnings.push(mistakeAt(this.file, this.tree.placeOfKey(path), message));
+  warning(path: ConfigPath, message: string): void {
+    this.warnings.push(makeMistake(this.file, this.tree.placeOfKey(path), message));
   }
 
   /** "Cannot read PATH as WANTED: the value found; the remedy". */
-  misread(path: Path, wanted: string, hint?: string): void {
+  misread(path: ConfigPath, wanted: string, hint?: string): void {
     const advice = hint === undefined ? "" : `; ${hint}`;
-    this.mistake(path, `Cannot read ${dotted(path)} as ${wanted}: ${this.found(path)}${advice}`);
+    this.mistake(
+      path,
+      `Cannot read ${formatPath(path)} as ${wanted}: ${this.found(path)}${advice}`,
+    );
   }
 
-  unknownKey(path: Path, known: readonly string[]): void {
+  unknownKey(path: ConfigPath, known: readonly string[]): void {
     const name = String(path.at(-1));
     const near = nearest(name, known);
     const advice =
       near === undefined ? `the keys here are ${known.join(", ")}` : `did you mean ${near}?`;
-    this.mistakeAtKey(path, `Cannot use ${dotted(path)}: there is no such key; ${advice}`);
+    this.mistakeAtKey(path, `Cannot use ${formatPath(path)}: there is no such key; ${advice}`);
   }
 
   /** The value in words; never one that may be a secret. */
-  found(path: Path): string {
+  found(path: ConfigPath): string {
     const value = valueAt(this.tree.value, path);
     if (value === undefined) return "there is none; add it";
     if (value === null) return "it is empty; give it a value or remove it";
@@ -71,19 +74,21 @@ export class Findings {
 export function noteIssues(
   findings: Findings,
   issues: readonly z.core.$ZodIssue[],
-  start: Path,
-  knownAt: (path: Path) => readonly string[],
+  start: ConfigPath,
+  knownAt: (path: ConfigPath) => readonly string[],
 ): void {
   const seen = new Set<string>();
   const all = issues.flatMap(meant);
   const misspelt = new Set(
-    all.flatMap(({ code, path }) => (code === "unrecognized_keys" ? [pathKey(path as Path)] : [])),
+    all.flatMap(({ code, path }) =>
+      code === "unrecognized_keys" ? [pathKey(path as ConfigPath)] : [],
+    ),
   );
   for (const issue of all) {
-    const path = [...start, ...(issue.path as Path)];
+    const path = [...start, ...(issue.path as ConfigPath)];
     if (findings.tree.isBroken(path)) continue;
     // A key that the map seems to lack may be the one that is misspelt.
-    if (issue.code === "custom" && misspelt.has(pathKey(issue.path as Path))) continue;
+    if (issue.code === "custom" && misspelt.has(pathKey(issue.path as ConfigPath))) continue;
     const once = `${pathKey(path)} ${issue.code === "unrecognized_keys" ? issue.keys : issue.message}`;
     if (seen.has(once)) continue;
     seen.add(once);
@@ -94,7 +99,7 @@ export function noteIssues(
       const key = quoted(String(path.at(-1)));
       findings.mistakeAtKey(
         path,
-        `Cannot use ${key} as a name in ${dotted(path.slice(0, -1))}: it must be ${wanted}`,
+        `Cannot use ${key} as a name in ${formatPath(path.slice(0, -1))}: it must be ${wanted}`,
       );
     } else {
       const hint = issue.code === "custom" ? issue.params?.hint : undefined;
@@ -122,16 +127,16 @@ function isOfAnotherKind({ code, path }: z.core.$ZodIssue): boolean {
 const LISTED_MAX = 5;
 
 function listed(keys: readonly string[]): string {
-  const shown = keys.slice(0, LISTED_MAX).map((key) => dotted([key]));
+  const shown = keys.slice(0, LISTED_MAX).map((key) => formatPath([key]));
   return keys.length > LISTED_MAX ? `${shown.join(", ")} and more` : shown.join(", ");
 }
 
-function isSecret(path: Path): boolean {
-  const place = dotted(path);
+function isSecret(path: ConfigPath): boolean {
+  const place = formatPath(path);
   return ["store", "admin.token", "events.secret"].includes(place);
 }
 
-function valueAt(value: unknown, path: Path): unknown {
+function valueAt(value: unknown, path: ConfigPath): unknown {
   let inner = value;
   for (const part of path) {
     if (typeof inner !== "object" || inner === null || !Object.hasOwn(inner, part))

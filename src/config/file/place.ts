@@ -1,18 +1,18 @@
 /** A map of a file, as plain values. */
-export type Fields = Readonly<Record<string, unknown>>;
+export type YamlMap = Readonly<Record<string, unknown>>;
 
-export function isMap(value: unknown): value is Fields {
+export function isYamlMap(value: unknown): value is YamlMap {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The way to a value in a file: keys of maps and positions in lists. */
-export type Path = readonly (string | number)[];
+export type ConfigPath = readonly (string | number)[];
 
 /** Lines and columns from 1. */
-export type Place = { readonly line: number; readonly column: number };
+export type TextPosition = { readonly line: number; readonly column: number };
 
 /** As people write it: environments.production.upstreams[0]; the root is "the file". */
-export function dotted(path: Path): string {
+export function formatPath(path: ConfigPath): string {
   let text = "";
   for (const part of path) {
     if (typeof part === "number") text += `[${part}]`;
@@ -23,7 +23,7 @@ export function dotted(path: Path): string {
 }
 
 /** One string for each path, for maps and sets. */
-export function pathKey(path: Path): string {
+export function pathKey(path: ConfigPath): string {
   return JSON.stringify(path);
 }
 
@@ -44,7 +44,11 @@ export type Mistake = {
  * Makes a mistake of words about a file: control characters in them, and marks that turn the
  * direction of text, are written as escapes, so that nothing in a file can pose as ours.
  */
-export function mistakeAt(file: string, { line, column }: Place, message: string): Mistake {
+export function makeMistake(
+  file: string,
+  { line, column }: TextPosition,
+  message: string,
+): Mistake {
   const plain = message.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });
@@ -55,6 +59,6 @@ export function mistakeAt(file: string, { line, column }: Place, message: string
  * One line for a mistake, in the form of compilers, so that editors can jump there
  * (docs/reference/commands.md#mistakes).
  */
-export function mistakeLine({ file, line, column, message }: Mistake): string {
+export function formatMistake({ file, line, column, message }: Mistake): string {
   return `${file}:${line}:${column}: ${message}`;
 }

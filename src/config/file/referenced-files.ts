@@ -1,5 +1,5 @@
 import { isAbsolute, join, resolve } from "node:path";
-import { type ReadText, readTextFile } from "./text-file.ts";
+import { readTextFile, type TextFileResult } from "./text-file.ts";
 
 const REFERENCE = /\$\{file:([^{}$]+)\}/g;
 /** A secret is a line or a certificate, never more. */
@@ -9,7 +9,7 @@ const FILES_MAX = 100;
 
 /** The contents that stand for `${file:PATH}`, by PATH as written; `paths` are the files, absolute. */
 export type ReferencedFiles = {
-  readonly contents: ReadonlyMap<string, ReadText>;
+  readonly contents: ReadonlyMap<string, TextFileResult>;
   readonly paths: readonly string[];
 };
 
@@ -20,7 +20,7 @@ export type ReferencedFiles = {
  */
 export async function readReferencedFiles(text: string, folder: string): Promise<ReferencedFiles> {
   const named = new Set([...text.matchAll(REFERENCE)].map(([, path = ""]) => path.trim()));
-  const contents = new Map<string, ReadText>();
+  const contents = new Map<string, TextFileResult>();
   const paths: string[] = [];
   for (const path of [...named].slice(0, FILES_MAX)) {
     const file = isAbsolute(path) ? path : resolve(join(folder, path));

@@ -1,9 +1,9 @@
-import type { ReadText } from "./text-file.ts";
+import type { TextFileResult } from "./text-file.ts";
 
 /** The environment as it was handed in: config/ never reads the process's own. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-export type Substituted = {
+export type Substitution = {
   readonly text: string;
   /** Variables and files whose values are in the text: it may hold a secret and is never shown. */
   readonly used: readonly string[];
@@ -11,7 +11,7 @@ export type Substituted = {
   readonly mistakes: readonly string[];
 };
 
-const NO_FILES: ReadonlyMap<string, ReadText> = new Map();
+const NO_FILES: ReadonlyMap<string, TextFileResult> = new Map();
 const TOKEN = /\$\$|\$\{([^}]*)(\}?)/g;
 const FILE = /^file:([^{}$]+)$/;
 const REFERENCE = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}$]*))?$/;
@@ -24,8 +24,8 @@ const REFERENCE = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}$]*))?$/;
 export function substitute(
   text: string,
   variables: Variables,
-  files: ReadonlyMap<string, ReadText> = NO_FILES,
-): Substituted {
+  files: ReadonlyMap<string, TextFileResult> = NO_FILES,
+): Substitution {
   const used: string[] = [];
   const mistakes: string[] = [];
   const replaced = text.replace(TOKEN, (whole, inner: string | undefined, close: string) => {

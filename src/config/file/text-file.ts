@@ -1,17 +1,17 @@
 import { open } from "node:fs/promises";
 
-export type ReadText =
+export type TextFileResult =
   | { readonly ok: true; readonly text: string }
   /** Line from 1, and what to tell. */
   | { readonly ok: false; readonly line: number; readonly why: string };
 
 /** Reads a UTF-8 file of at most `bytesMax`; a byte order mark is left out. */
-export async function readTextFile(path: string, bytesMax: number): Promise<ReadText> {
+export async function readTextFile(path: string, bytesMax: number): Promise<TextFileResult> {
   let bytes: Buffer;
   try {
     bytes = await readAtMost(path, bytesMax + 1);
   } catch (error) {
-    return { ok: false, line: 1, why: whyUnread(error) };
+    return { ok: false, line: 1, why: readErrorMessage(error) };
   }
   if (bytes.length > bytesMax) {
     return { ok: false, line: 1, why: `it is larger than ${bytesMax} bytes` };
@@ -35,7 +35,7 @@ async function readAtMost(path: string, bytesMax: number): Promise<Buffer> {
 }
 
 /** Why a file cannot be read, in words; an error of another kind is thrown on. */
-export function whyUnread(error: unknown): string {
+export function readErrorMessage(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
   if (code === "ENOENT") return "there is no such file; check the path";
   if (code === "EACCES") return "this user may not read it; check its permissions";

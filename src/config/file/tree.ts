@@ -10,22 +10,29 @@ import {
   type ScalarTag,
 } from "yaml";
 import type { Mistake } from "./place.ts";
-import { dotted, isWithin, mistakeAt, type Path, type Place, pathKey } from "./place.ts";
+import {
+  type ConfigPath,
+  formatPath,
+  isWithin,
+  makeMistake,
+  pathKey,
+  type TextPosition,
+} from "./place.ts";
 import { substitute, type Variables } from "./substitute.ts";
-import type { ReadText } from "./text-file.ts";
-import { type Parsed, parseYaml } from "./yaml.ts";
+import type { TextFileResult } from "./text-file.ts";
+import { type ParsedYaml, parseYaml } from "./yaml.ts";
 
 /** A YAML file as plain values, with the place of each of them. */
 export type Tree = {
   readonly value: unknown;
   /** The place of a value; if it is absent, that of the nearest key or value around it. */
-  placeOf(path: Path): Place;
+  placeOf(path: ConfigPath): TextPosition;
   /** The place of the key of a value. */
-  placeOfKey(path: Path): Place;
+  placeOfKey(path: ConfigPath): TextPosition;
   /** Text from the environment is in this value: it may be a secret and is never shown. */
-  isSubstituted(path: Path): boolean;
+  isSubstituted(path: ConfigPath): boolean;
   /** Whether a part of the value could not be read, so that the value is unknown. */
-  isBroken(path: Path): boolean;
+  isBroken(path: ConfigPath): boolean;
 };
 
 export type TreeOptions = {
@@ -34,7 +41,7 @@ export type TreeOptions = {
   /** For `${NAME}`; undefined leaves dollars alone. */
   readonly variables: Variables | undefined;
   /** For `${file:PATH}`, by PATH. */
-  readonly files?: ReadonlyMap<string, ReadText>;
+  readonly files?: ReadonlyMap<string, TextFileResult>;
   /** Values at most, aliases expanded: a bomb of aliases must not go off. */
   readonly valuesMax: number;
 };
@@ -43,7 +50,7 @@ const DEPTH_MAX = 64;
 const RESERVED = new Set(["__proto__", "constructor", "prototype"]);
 
 /** The state of reading one file. Offsets are of its text. */
-type Reading = Parsed & {
+type ParseState = ParsedYaml & {
   readonly options: TreeOptions;
   readonly mistakes: Mistake[];
   readonly values: Map<string, number>;
@@ -63,13 +70,13 @@ type Reading = Parsed & {
  * Parses YAML 1.2 and replaces references in scalars, so that lines and columns are those of the
  * file and no variable can add structure. There is no tree when the text is no YAML, or too much.
  */
-export function readTree(
+export function parseTree(
   text: string,
   options: TreeOptions,
 ): { readonly tree?: Tree; readonly mistakes: readonly Mistake[] } {
   const { parsed, mistakes } = parseYaml(text, options.file);
   if (parsed === undefined) return { mistakes };
-  const reading: Reading = {
+  const reading: ParseState = {
     ...parsed,
     options,
     mistakes: [],
@@ -89,12 +96,16 @@ export function readTree(
 }
 
 type Spot = {
-  readonly path: Path;
+  readonly path: ConfigPath;
   /** The place of an alias to the value: mistakes belong there. */
   readonly aliasAt?: number;
 };
 
-function plain(reading: Reading, node: Node | null | undefined, { path, aliasAt }: Spot): unknown {
+function plain(
+  reading: ParseState,
+  node: Node | null | undefined,
+  { path, aliasAt }: Spot,
+): unknown {
   reading.count++;
   const offset = aliasAt ?? node?.range?.[0];
   if (isTooMuch(reading, path, offset)) return undefined;
@@ -121,19 +132,23 @@ function plain(reading: Reading, node: Node | null | undefined, { path, aliasAt 
  * Keeps the node under its anchor, in the order of the file: an alias means the last anchor of its
  * name before it (YAML 1.2.2, 7.1). The parser's own look-up walks the whole file for each alias.
  */
-function noteAnchor({ anchors, anchored }: Reading, node: Node | null | undefined): void {
+function noteAnchor({ anchors, anchored }: ParseState, node: Node | null | undefined): void {
   if (!isScalar(node) && !isMap(node) && !isSeq(node)) return;
   if (node.anchor === undefined || anchored.has(node)) return;
   anchored.add(node);
   anchors.set(node.anchor, node);
 }
 
-function targetOf({ anchors, targets }: Reading, alias: Alias): Node | undefined {
+function targetOf({ anchors, targets }: ParseState, alias: Alias): Node | undefined {
   if (!targets.has(alias)) targets.set(alias, anchors.get(alias.source));
   return targets.get(alias);
 }
 
-function plainMap(reading: Reading, items: readonly Pair[], path: Path): Record<string, unknown> {
+function plainMap(
+  reading: ParseState,
+  items: readonly Pair[],
+  path: ConfigPath,
+): Record<string, unknown> {
   const map: Record<string, unknown> = {};
   for (const pair of items) {
     if (reading.exceeded) break;
@@ -150,7 +165,7 @@ function plainMap(reading: Reading, items: readonly Pair[], path: Path): Record<
       note(reading, offset, `Cannot use ${name} as a key: the name is reserved; choose another`);
     } else if (Object.hasOwn(map, name)) {
       const { line } = reading.placeAt(reading.keys.get(pathKey(here)) ?? 0);
-      const problem = `Cannot use the key ${dotted(here)} twice: it is on line ${line} already`;
+      const problem = `Cannot use the key ${formatPath(here)} twice: it is on line ${line} already`;
       note(reading, offset, `${problem}; remove one`);
     } else {
       reading.keys.set(pathKey(here), offset);
@@ -160,13 +175,13 @@ function plainMap(reading: Reading, items: readonly Pair[], path: Path): Record<
   return map;
 }
 
-function plainScalar(reading: Reading, node: Scalar, path: Path): unknown {
+function plainScalar(reading: ParseState, node: Scalar, path: ConfigPath): unknown {
   const { variables, files } = reading.options;
   if (variables === undefined || !node.source?.includes("$")) return node.value;
   const { text, used, mistakes } = substitute(node.source, variables, files);
   for (const mistake of mistakes) {
     const offset = reading.values.get(pathKey(path)) ?? 0;
-    note(reading, offset, `Cannot replace the references in ${dotted(path)}: ${mistake}`);
+    note(reading, offset, `Cannot replace the references in ${formatPath(path)}: ${mistake}`);
   }
   if (used.length > 0) reading.substituted.add(pathKey(path));
   if (mistakes.length > 0) {
@@ -184,7 +199,7 @@ function plainScalar(reading: Reading, node: Scalar, path: Path): unknown {
   return isScalar(resolved) ? resolved.value : resolved;
 }
 
-function isTooMuch(reading: Reading, path: Path, offset = 0): boolean {
+function isTooMuch(reading: ParseState, path: ConfigPath, offset = 0): boolean {
   const { valuesMax } = reading.options;
   const isDeep = path.length > DEPTH_MAX;
   if (reading.exceeded) return true;
@@ -197,13 +212,13 @@ function isTooMuch(reading: Reading, path: Path, offset = 0): boolean {
   return true;
 }
 
-function note({ mistakes, options, placeAt }: Reading, offset: number, message: string): void {
-  mistakes.push(mistakeAt(options.file, placeAt(offset), message));
+function note({ mistakes, options, placeAt }: ParseState, offset: number, message: string): void {
+  mistakes.push(makeMistake(options.file, placeAt(offset), message));
 }
 
-function treeOf(reading: Reading, value: unknown): Tree {
+function treeOf(reading: ParseState, value: unknown): Tree {
   const { values, keys, placeAt, substituted, broken } = reading;
-  const placeOf = (path: Path): Place => {
+  const placeOf = (path: ConfigPath): TextPosition => {
     const exact = values.get(pathKey(path));
     if (exact !== undefined && path.length > 0) return placeAt(exact);
     for (let length = path.length; length > 0; length--) {

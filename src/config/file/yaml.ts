@@ -1,18 +1,18 @@
 import { type Document, LineCounter, type ParsedNode, parseDocument, type YAMLError } from "yaml";
-import { type Mistake, mistakeAt, type Place } from "./place.ts";
+import { type Mistake, makeMistake, type TextPosition } from "./place.ts";
 
-export type Parsed = {
+export type ParsedYaml = {
   readonly document: Document.Parsed<ParsedNode>;
-  readonly placeAt: (offset: number) => Place;
+  readonly placeAt: (offset: number) => TextPosition;
 };
 
 /** Parses one YAML 1.2 document (JSON is one), or tells every place where it is none. */
 export function parseYaml(
   text: string,
   file: string,
-): { readonly parsed?: Parsed; readonly mistakes: readonly Mistake[] } {
+): { readonly parsed?: ParsedYaml; readonly mistakes: readonly Mistake[] } {
   const lineCounter = new LineCounter();
-  const placeAt = (offset: number): Place => {
+  const placeAt = (offset: number): TextPosition => {
     const { line, col } = lineCounter.linePos(offset);
     return { line: Math.max(1, line), column: Math.max(1, col) };
   };
@@ -32,7 +32,7 @@ export function parseYaml(
     const place = placeAt(error.pos[0]);
     // One slip makes the parser stumble over the rest of its line.
     const isEcho = mistakes.some((one) => one.line === place.line && one.message === message);
-    if (!isEcho) mistakes.push(mistakeAt(file, place, message));
+    if (!isEcho) mistakes.push(makeMistake(file, place, message));
   }
   return mistakes.length > 0 ? { mistakes } : { parsed: { document, placeAt }, mistakes };
 }

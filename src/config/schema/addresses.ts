@@ -1,16 +1,16 @@
 import { isIP, isIPv4, isIPv6 } from "node:net";
-import type { Address } from "../../core/http/address.ts";
+import type { HostPort } from "../../core/http/address.ts";
 
 /**
  * A value that was read, or why it could not be: in words that follow the value's name and never
  * hold the value.
  */
-export type Read<T> = { readonly value: T } | { readonly why: string };
+export type ParseResult<T> = { readonly value: T } | { readonly why: string };
 
 const HOST_NAME = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?$/;
 
 /** `HOST:PORT`, IPv6 in brackets; port 0 asks for any free port. */
-export function readListen(text: string): Read<Address> {
+export function parseListen(text: string): ParseResult<HostPort> {
   const match = /^(?:\[([^\]]*)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
   if (match === null) return { why: "write HOST:PORT; 0.0.0.0:PORT stands for every address" };
   const [, bracketed, bare = "", digits] = match;
@@ -29,7 +29,7 @@ export function readListen(text: string): Read<Address> {
 }
 
 /** An origin: http or https, a host, perhaps a port, nothing else. */
-export function readOrigin(text: string): Read<string> {
+export function parseOrigin(text: string): ParseResult<string> {
   const url = /^https?:\/\//i.test(text) ? URL.parse(text) : null;
   if (url === null) return { why: "write http://HOST:PORT or https://HOST:PORT" };
   if (url.username !== "" || url.password !== "") {
@@ -41,7 +41,7 @@ export function readOrigin(text: string): Read<string> {
 }
 
 /** Where something is sent: http or https, a host, perhaps a port, path and query. */
-export function readUrl(text: string): Read<string> {
+export function parseHttpUrl(text: string): ParseResult<string> {
   const url = /^https?:\/\/[^/\\\s]/i.test(text) && !/\s/.test(text) ? URL.parse(text) : null;
   if (url === null || url.hash !== "")
     return { why: "write http://HOST:PORT/PATH or https://HOST/PATH" };
@@ -52,15 +52,15 @@ export function readUrl(text: string): Read<string> {
 }
 
 /** The address of an OpenTelemetry collector, to whose path more is added. */
-export function readCollector(text: string): Read<string> {
-  const read = readUrl(text);
+export function parseCollector(text: string): ParseResult<string> {
+  const read = parseHttpUrl(text);
   return "value" in read && new URL(read.value).search !== ""
     ? { why: "it takes no query: headers go into OTEL_EXPORTER_OTLP_HEADERS" }
     : read;
 }
 
 /** A network as `address/bits`; a bare address is a network of one. */
-export function readNetwork(text: string): Read<string> {
+export function parseNetwork(text: string): ParseResult<string> {
   const match = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(text);
   const version = isIP(match?.[1] ?? "");
   if (match === null || version === 0)
@@ -80,9 +80,9 @@ const NODE =
  * Reads the address of a store: memory, redis://, redis+sentinel:// and redis+cluster://, with
  * rediss in place of redis for TLS (docs/configuration.md#the-file).
  */
-export function readStore(text: string): Read<StoreAddress> {
+export function parseStoreAddress(text: string): ParseResult<StoreAddress> {
   if (text === "memory") return { value: { kind: "memory" } };
-  const read = readRedisUrl(text);
+  const read = parseRedisUrl(text);
   if (!("value" in read)) return read;
   const { kind } = read.value;
   const [, secret = ""] = /^[^/]*\/\/(?:([^/]*)@)?/.exec(text) ?? [];
@@ -96,7 +96,7 @@ export type RedisUrl = {
   readonly kind: "redis" | "sentinel" | "cluster";
   readonly tls: boolean;
   /** The server, the Sentinels, or some nodes of the Cluster. */
-  readonly hosts: readonly Address[];
+  readonly hosts: readonly HostPort[];
   readonly username: string | undefined;
   readonly password: string | undefined;
   /** The number of a database; 0 on a Cluster, which has no others. */
@@ -112,7 +112,7 @@ const SENTINEL_PORT = 26_379;
  * The one reader of a Redis URL: the configuration checks by it, and the store connects by it.
  * Ports are 6379, of a Sentinel 26379, where none is written.
  */
-export function readRedisUrl(text: string): Read<RedisUrl> {
+export function parseRedisUrl(text: string): ParseResult<RedisUrl> {
   const match = REDIS.exec(text);
   if (match === null)
     return {
@@ -133,7 +133,7 @@ export function readRedisUrl(text: string): Read<RedisUrl> {
     value: {
       kind,
       tls: scheme === "rediss",
-      hosts: hosts as Address[],
+      hosts: hosts as HostPort[],
       username: username === "" ? undefined : username,
       password,
       database: kind === "redis" ? Number(path) : 0,
@@ -155,7 +155,7 @@ function misfit(kind: RedisUrl["kind"], nodes: number, path: string): string | u
   return /^\d{0,5}$/.test(path) ? undefined : "its path must be the number of a database";
 }
 
-function nodeOf(text: string, fallback: number): Address | undefined {
+function nodeOf(text: string, fallback: number): HostPort | undefined {
   const [, bracketed, name, digits] = NODE.exec(text) ?? [];
   const host = bracketed ?? name;
   const port = digits === undefined ? fallback : Number(digits);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { METHODS } from "../../core/http/methods.ts";
-import { readOrigin } from "./addresses.ts";
+import { parseOrigin } from "./addresses.ts";
 import * as kind from "./kinds.ts";
 import { optional, required } from "./kinds.ts";
 
@@ -17,7 +17,7 @@ const pageOrigin = z
   .meta({ pattern: "^(?:\\*|[A-Za-z][A-Za-z0-9+.-]*://[^/?#\\\\\\s]+)$" })
   .transform((text, context) => {
     if (text === "*") return text;
-    const read = /^https?:/i.test(text) ? readOrigin(text) : customOrigin(text);
+    const read = /^https?:/i.test(text) ? parseOrigin(text) : customOrigin(text);
     if ("value" in read) return read.value;
     context.issues.push({ code: "custom", message: PAGE_ORIGIN, input: text });
     return z.NEVER;

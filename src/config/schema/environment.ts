@@ -58,7 +58,7 @@ const maintenance = z.strictObject(
 export const environmentShape = z.strictObject(
   {
     listen: required(
-      kind.listen,
+      kind.listenAddress,
       "Where clients connect. Environments may share an address if they differ by `hosts`. Port 0 takes any free port.",
     ),
     hosts: optional(

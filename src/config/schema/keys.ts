@@ -25,7 +25,7 @@ const foreignKey = z.strictObject(
       "What such a key starts with.",
     ),
     min: optional(
-      kind.whole({ from: 16, to: 256 }),
+      kind.integer({ from: 16, to: 256 }),
       22,
       "So many characters of A-Z, a-z, 0-9, _ and - at least come after it.",
     ),

@@ -3,15 +3,15 @@ import { SCOPE_PATTERN } from "../../core/keys/keyring-rules.ts";
 import { COST_MAX } from "../../core/quota/decide.ts";
 import { LIMIT_MAX } from "../../core/quota/windows.ts";
 import {
-  type Read,
-  readCollector,
-  readListen,
-  readNetwork,
-  readOrigin,
-  readStore,
-  readUrl,
+  type ParseResult,
+  parseCollector,
+  parseHttpUrl,
+  parseListen,
+  parseNetwork,
+  parseOrigin,
+  parseStoreAddress,
 } from "./addresses.ts";
-import { DURATION, readDuration, readSize, SIZE } from "./units.ts";
+import { DURATION, parseDuration, parseSize, SIZE } from "./units.ts";
 
 /**
  * The kinds of values. Each says what it wants in one phrase, `title`: the mistakes, the schema and
@@ -19,7 +19,7 @@ import { DURATION, readDuration, readSize, SIZE } from "./units.ts";
  */
 type Range<T> = { readonly from: T; readonly to: T };
 
-export function whole({ from, to }: Range<number>) {
+export function integer({ from, to }: Range<number>) {
   const title = `a whole number from ${from} to ${to}`;
   return z.preprocess(digits, z.int(title).min(from, title).max(to, title)).meta({ title });
 }
@@ -50,13 +50,13 @@ export const boolean = z
 /** Read into milliseconds. */
 export function duration({ from, to }: Range<string>) {
   const title = `a duration from ${from} to ${to}, such as 500ms, 10s, 5m, 24h or 30d`;
-  return measured(title, { pattern: DURATION, read: readDuration, from, to });
+  return measured(title, { pattern: DURATION, read: parseDuration, from, to });
 }
 
 /** Read into bytes. */
 export function size({ from, to }: Range<string>) {
   const title = `a size from ${from} to ${to}, such as 512B, 16KiB, 1MiB or 2GiB`;
-  return measured(title, { pattern: SIZE, read: readSize, from, to });
+  return measured(title, { pattern: SIZE, read: parseSize, from, to });
 }
 
 type Measure = Range<string> & {
@@ -95,7 +95,7 @@ export const off = z
   .meta({ title: "off" });
 
 /** Limits of a plan: 1 to 10^12 requests a window. */
-export const requests = whole({ from: 1, to: LIMIT_MAX });
+export const requestLimit = integer({ from: 1, to: LIMIT_MAX });
 
 /** Names of environments and plans go into store keys, header fields and labels. */
 export const NAME = /^[A-Za-z0-9._-]{1,64}$/;
@@ -105,37 +105,37 @@ export const keyPart = text("1 to 32 characters of a-z and 0-9", /^[a-z0-9]{1,32
 
 export const file = text("a path, relative to this file", /^[^\0]+$/);
 
-export const listen = read("an address to listen on, HOST:PORT (IPv6 in brackets)", {
+export const listenAddress = read("an address to listen on, HOST:PORT (IPv6 in brackets)", {
   pattern: /:\d{1,5}$/,
-  read: readListen,
+  read: parseListen,
 });
 
 export const origin = read("an origin, http:// or https:// with a host and no path", {
   pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+$/,
-  read: readOrigin,
+  read: parseOrigin,
 });
 
 export const url = read("an address, http:// or https://", {
   pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+/,
-  read: readUrl,
+  read: parseHttpUrl,
 });
 
 export const collector = read("an address, http:// or https://", {
   pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+[^?#\s]*$/,
-  read: readCollector,
+  read: parseCollector,
 });
 
 const network = read("a network, such as 10.0.0.0/8 or 2001:db8::/32", {
   pattern: /^[0-9A-Fa-f:.]+(?:\/\d{1,3})?$/,
-  read: readNetwork,
+  read: parseNetwork,
 });
 
 export const store = read(
   "memory, or an address with redis://, rediss://, redis+sentinel:// or redis+cluster://",
-  { pattern: /^(?:memory$|rediss?(?:\+sentinel|\+cluster)?:\/\/)/, read: readStore },
+  { pattern: /^(?:memory$|rediss?(?:\+sentinel|\+cluster)?:\/\/)/, read: parseStoreAddress },
 );
 
-type Reading<T> = { readonly pattern: RegExp; readonly read: (text: string) => Read<T> };
+type Reading<T> = { readonly pattern: RegExp; readonly read: (text: string) => ParseResult<T> };
 
 /** `pattern` is for editors, through the schema; `read` decides, and says why not. */
 function read<T>(title: string, { pattern, read }: Reading<T>) {
@@ -174,7 +174,7 @@ export const basePath = text(
   /^\/$|^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
 );
 
-export const cost = whole({ from: 0, to: COST_MAX });
+export const cost = integer({ from: 0, to: COST_MAX });
 
 export const SCOPE = "a scope: 1 to 64 of a-z, 0-9 and . _ : / -";
 export const scope = text(SCOPE, SCOPE_PATTERN);
@@ -191,7 +191,7 @@ const ROUTE =
 /** A method and a whole path, in which `{name}` stands for any segment. */
 export const route = read("a method and a path, such as GET /v1/status or GET /v1/jobs/{id}", {
   pattern: ROUTE,
-  read: (text): Read<{ readonly method: string; readonly template: string }> => {
+  read: (text): ParseResult<{ readonly method: string; readonly template: string }> => {
     const [, method = "", template] = ROUTE.exec(text) ?? [];
     return template === undefined
       ? { why: "write one method in capitals, a space, and a path of plain segments" }

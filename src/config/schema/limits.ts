@@ -13,7 +13,7 @@ export const limits = z.strictObject(
       "The request line and all header fields of a request; more is 431.",
     ),
     headerCount: optional(
-      kind.whole({ from: 1, to: 10_000 }),
+      kind.integer({ from: 1, to: 10_000 }),
       100,
       "Header fields of a request; more is 431.",
     ),
@@ -28,12 +28,12 @@ export const limits = z.strictObject(
       "The body of a request; a longer one is 413.",
     ),
     connections: optional(
-      kind.whole({ from: 1, to: 1_000_000 }),
+      kind.integer({ from: 1, to: 1_000_000 }),
       20_000,
       "Client connections of a listener at once.",
     ),
     upstreamConnections: optional(
-      kind.whole({ from: 1, to: 65_535 }),
+      kind.integer({ from: 1, to: 65_535 }),
       256,
       "Connections to each upstream at once.",
     ),
@@ -63,7 +63,7 @@ export const limits = z.strictObject(
       "Between two pieces of a body, either way.",
     ),
     tunnelsPerKey: optional(
-      kind.whole({ from: 0, to: 1_000_000 }),
+      kind.integer({ from: 0, to: 1_000_000 }),
       100,
       "WebSocket tunnels of one key at once.",
     ),

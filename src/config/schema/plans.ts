@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { type Limit, WINDOWS, type WindowName } from "../../core/quota/windows.ts";
+import { type Limit, WINDOW_NAMES, type WindowName } from "../../core/quota/windows.ts";
 import * as kind from "./kinds.ts";
 import { optional } from "./kinds.ts";
 
-const NAMES = WINDOWS.join(", ");
+const NAMES = WINDOW_NAMES.join(", ");
 
 /** Windows are aligned to UTC (docs/reference/http.md#windows). */
 function eachWindow(counted: string) {
   const each = (window: string) => {
-    return kind.requests.optional().meta({ description: `${counted} in each ${window}.` });
+    return kind.requestLimit.optional().meta({ description: `${counted} in each ${window}.` });
   };
   return {
     second: each("second"),
@@ -20,7 +20,7 @@ function eachWindow(counted: string) {
 }
 
 /** `counted` names for people the things that the window counts. */
-export function windowsOf(counted: string) {
+export function windowKeys(counted: string) {
   return z.strictObject(eachWindow(counted), `a map of ${NAMES} to limits`);
 }
 
@@ -39,12 +39,12 @@ export const plan = z
               title: "true",
               description: "The windows are agreed per account; there are none here.",
             }),
-            concurrent: kind.whole({ from: 1, to: 1_000_000 }).optional().meta({
+            concurrent: kind.integer({ from: 1, to: 1_000_000 }).optional().meta({
               description:
                 "Requests of an account under way at once, in each process; a tunnel is under way until it closes. More are 429 `too_concurrent`.",
             }),
             observe: optional(
-              windowsOf("Units"),
+              windowKeys("Units"),
               {},
               "Second limits that refuse nothing: what they would refuse is logged and counted, so that a limit can be tried before it holds.",
             ),
@@ -57,7 +57,7 @@ export const plan = z
           params: { hint: "remove custom, or the windows" },
         })
         // The refinements above, as an editor reads them.
-        .meta({ oneOf: [{ required: ["custom"] }, { anyOf: WINDOWS.map(required) }] }),
+        .meta({ oneOf: [{ required: ["custom"] }, { anyOf: WINDOW_NAMES.map(required) }] }),
     ],
     PLAN,
   )
@@ -68,12 +68,14 @@ function required(window: string) {
 }
 
 function hasWindows(value: object): boolean {
-  return WINDOWS.some((window) => window in value);
+  return WINDOW_NAMES.some((window) => window in value);
 }
 
 /** From the shortest window to the longest, whatever the order in the file. */
-export function inOrder(windows: { readonly [W in WindowName]?: number | undefined }): Limit[] {
-  return WINDOWS.flatMap((window) => {
+export function limitsByLength(
+  windows: { readonly [W in WindowName]?: number | undefined },
+): Limit[] {
+  return WINDOW_NAMES.flatMap((window) => {
     const limit = windows[window];
     return limit === undefined ? [] : [{ window, limit }];
   });

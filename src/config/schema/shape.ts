@@ -4,14 +4,14 @@ import { foreignKeys, keyHeaders } from "./keys.ts";
 import * as kind from "./kinds.ts";
 import { optional, required } from "./kinds.ts";
 import { limits } from "./limits.ts";
-import { plan, windowsOf } from "./plans.ts";
+import { plan, windowKeys } from "./plans.ts";
 import { events, log, telemetry } from "./signs.ts";
 
 const BAN_TIME = { from: "1ms", to: "366d" };
 
 const bans = z.strictObject(
   {
-    strikes: optional(kind.whole({ from: 1, to: 1_000 }), 20, "This many strikes earn a ban …"),
+    strikes: optional(kind.integer({ from: 1, to: 1_000 }), 20, "This many strikes earn a ban …"),
     within: optional(kind.duration(BAN_TIME), "1m", "… when they come in this time."),
     grace: optional(
       kind.duration({ from: "0s", to: "366d" }),
@@ -42,7 +42,7 @@ const bans = z.strictObject(
 const admin = z.strictObject(
   {
     listen: optional(
-      kind.listen,
+      kind.listenAddress,
       "127.0.0.1:9090",
       "Where health, metrics and the admin API answer. Off loopback it needs a token.",
     ),
@@ -85,7 +85,7 @@ export const shape = z.strictObject(
       "While the store is away: admit a share of each limit, answer 503, or forward all and charge it later.",
     ),
     expectedGateways: optional(
-      kind.whole({ from: 1, to: 10_000 }),
+      kind.integer({ from: 1, to: 10_000 }),
       1,
       "Gateways on this store, for the shares of `onStoreFailure: local`.",
     ),
@@ -107,7 +107,7 @@ export const shape = z.strictObject(
     workers: optional(
       z
         .union(
-          [kind.whole({ from: 1, to: 256 }), z.literal("auto")],
+          [kind.integer({ from: 1, to: 256 }), z.literal("auto")],
           "auto, or a whole number from 1 to 256",
         )
         .meta({ title: "auto, or a whole number from 1 to 256" }),
@@ -130,7 +130,7 @@ export const shape = z.strictObject(
       "Temporary bans of accounts that keep asking after a 429.",
     ),
     unauthenticated: optional(
-      windowsOf("Failures")
+      windowKeys("Failures")
         .refine((value) => Object.keys(value).length === 1, "a map with exactly one window")
         .meta({ minProperties: 1, maxProperties: 1 }),
       { minute: 60 },

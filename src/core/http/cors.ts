@@ -22,13 +22,13 @@ export const CORS_FIELDS: ReadonlySet<string> = new Set([
   "access-control-max-age",
 ]);
 
-type Asked = {
+type PreflightRequest = {
   readonly method: string;
   readonly names: readonly string[];
 };
 
 /** A browser asks whether a page may send a request that it could not send without CORS. */
-export function isPreflight({ method, names }: Asked): boolean {
+export function isPreflight({ method, names }: PreflightRequest): boolean {
   return (
     method === "OPTIONS" &&
     names.includes("origin") &&

@@ -20,7 +20,7 @@ export type EdgeLimits = {
   readonly drainMs: number;
 };
 
-type Drained = {
+type DrainSettings = {
   readonly environments: readonly {
     readonly limits: Pick<EdgeLimits, "drainDelayMs" | "drainMs">;
   }[];
@@ -37,7 +37,7 @@ export type DrainTimes = {
  * The longest time that a shutdown takes, in milliseconds: one drain delay and one drain serve all
  * environments of a process, so that the longest of each counts.
  */
-export function drainTimes({ environments }: Drained): DrainTimes {
+export function drainTimes({ environments }: DrainSettings): DrainTimes {
   const limits = environments.map((environment) => environment.limits);
   const delayMs = Math.max(0, ...limits.map(({ drainDelayMs }) => drainDelayMs));
   const drainMs = Math.max(0, ...limits.map((one) => one.drainMs));

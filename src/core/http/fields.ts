@@ -1,7 +1,7 @@
 import type { AccountRecord, KeyRecord } from "../keys/records.ts";
 import type { Limit } from "../quota/windows.ts";
-import type { Head } from "./head.ts";
-import { passTrace, type TraceFields } from "./trace.ts";
+import type { RequestHead } from "./head.ts";
+import { parseTraceContext, type TraceFields } from "./trace.ts";
 
 /**
  * Fields of one connection, never of the message: RFC 9110 7.6.1, and HTTP/2's upgrade field. Close
@@ -44,7 +44,7 @@ const FROM_PROXIES = new Set(["forwarded", "x-real-ip"]);
 /**
  * The gateway's own statements about a request, for the backend.
  */
-export type Identity = {
+export type ForwardedIdentity = {
   readonly requestId: string;
   /** Both undefined where the request had no key. */
   readonly key: Pick<KeyRecord, "id" | "scopes"> | undefined;
@@ -66,7 +66,7 @@ const PSEUDONYM = "tollgate";
 const PASSES_MAX = 3;
 
 /** RFC 9110 7.6: a message must not be forwarded to oneself without an end to it. */
-export function isLoop({ names, rawHeaders }: Pick<Head, "names" | "rawHeaders">): boolean {
+export function isLoop({ names, rawHeaders }: Pick<RequestHead, "names" | "rawHeaders">): boolean {
   let passes = 0;
   for (let i = 0; i < names.length; i++) {
     if (names[i] !== "via") continue;
@@ -104,7 +104,7 @@ function isOurs(name: string): boolean {
  * those it may not set, and names with "_" (which others read as "-"); then ours, so that a
  * nomination can never remove them. Framing is written by the client library from the body.
  */
-export function requestFields(head: Head, identity: Identity): string[] {
+export function upstreamRequestFields(head: RequestHead, identity: ForwardedIdentity): string[] {
   const { names, rawHeaders } = head;
   const dropped = nominated(names, rawHeaders);
   const fields: string[] = [];
@@ -139,7 +139,7 @@ export function requestFields(head: Head, identity: Identity): string[] {
   }
 
   const received = { parents: traceparents, states: tracestates };
-  const trace = identity.trace ?? passTrace(received);
+  const trace = identity.trace ?? parseTraceContext(received);
   pushConsumer(fields, identity);
   fields.push("X-Request-Id", identity.requestId);
   if (clientRequestId !== undefined && isPlain(clientRequestId)) {
@@ -157,7 +157,7 @@ export function requestFields(head: Head, identity: Identity): string[] {
 }
 
 /** The account and the key of the request (docs/reference/http.md#backend-fields). */
-function pushConsumer(fields: string[], { key, owner }: Identity): void {
+function pushConsumer(fields: string[], { key, owner }: ForwardedIdentity): void {
   if (key === undefined || owner === undefined) return;
   fields.push("X-Consumer-Id", owner.id, "X-Consumer-Plan", owner.plan);
   fields.push("X-Consumer-Key-Id", key.id);
@@ -182,7 +182,7 @@ function isPlain(value: string): boolean {
  * (lower case), and with its first Date alone. A 204 has no length, while HEAD and 304 may tell the
  * one that GET would have.
  */
-export function responseFields(
+export function clientResponseFields(
   raw: readonly string[],
   { replaced, status }: { replaced: ReadonlySet<string>; status: number },
 ): string[] {
@@ -206,7 +206,7 @@ const POLICY_SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400 } as co
  * RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-10, section 3. A month has no fixed
  * length, so it is told without `w`, which is optional there.
  */
-export function policyField(limits: readonly Limit[]): string {
+export function rateLimitPolicyField(limits: readonly Limit[]): string {
   const items = limits.map(({ window, limit }) => {
     const length = window === "month" ? "" : `;w=${POLICY_SECONDS[window]}`;
     return `"${window}";q=${limit}${length}`;

@@ -1,22 +1,22 @@
-import { accept, type Judged, refuse } from "../refusal.ts";
+import { accept, type Result, refuse } from "../refusal.ts";
 import { isMethod } from "./methods.ts";
 
 /** A request head as the parser gave it: names and values in turn, nothing merged, nothing dropped. */
-export type RawHead = {
+export type RawRequestHead = {
   readonly method: string;
   readonly url: string;
   readonly version: string;
   readonly rawHeaders: readonly string[];
 };
 
-export type HeadLimits = {
+export type RequestHeadLimits = {
   readonly headerBytes: number;
   readonly headerCount: number;
   readonly urlBytes: number;
 };
 
 /** A head that can be passed on safely. `names` are those of rawHeaders in lower case, in order. */
-export type Head = RawHead & {
+export type RequestHead = RawRequestHead & {
   readonly names: readonly string[];
   readonly host: string;
   readonly authorization: string | undefined;
@@ -49,9 +49,9 @@ const PORT_MAX = 65_535;
  * Host and framing. Reads rawHeaders and never the merged headers, since the parser keeps the first
  * of two Hosts and says nothing.
  */
-export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
+export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Result<RequestHead> {
   const { method, version } = raw;
-  const sized = judgeSize(raw, limits);
+  const sized = validateHeadSize(raw, limits);
   if (!sized.ok) return sized;
   const fields = readFields(raw.rawHeaders);
   if (!fields.ok) return fields;
@@ -90,7 +90,10 @@ export function judgeHead(raw: RawHead, limits: HeadLimits): Judged<Head> {
 /**
  * Judges the size of a head: the number of fields, their bytes with ": " and CRLF, and the target.
  */
-export function judgeSize({ rawHeaders, url }: RawHead, limits: HeadLimits): Judged<void> {
+export function validateHeadSize(
+  { rawHeaders, url }: RawRequestHead,
+  limits: RequestHeadLimits,
+): Result<void> {
   if (rawHeaders.length > 2 * limits.headerCount) return refuse("headers_too_large", "too many");
   let bytes = 2 * rawHeaders.length;
   for (const part of rawHeaders) bytes += part.length;
@@ -100,7 +103,7 @@ export function judgeSize({ rawHeaders, url }: RawHead, limits: HeadLimits): Jud
 
 type Fields = { readonly names: string[]; readonly single: Readonly<SingleFields> };
 
-function readFields(rawHeaders: readonly string[]): Judged<Fields> {
+function readFields(rawHeaders: readonly string[]): Result<Fields> {
   const names: string[] = [];
   const single = new SingleFields();
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -121,10 +124,10 @@ function readFields(rawHeaders: readonly string[]): Judged<Fields> {
   return accept({ names, single });
 }
 
-type Framing = { readonly contentLength: number | undefined; readonly chunked: boolean };
+type DeclaredFraming = { readonly contentLength: number | undefined; readonly chunked: boolean };
 
 /** RFC 9112 6.1 to 6.3, strictly: one way to say where a body ends, and no other. */
-function judgeFraming(single: Readonly<SingleFields>, version: string): Judged<Framing> {
+function judgeFraming(single: Readonly<SingleFields>, version: string): Result<DeclaredFraming> {
   const { "content-length": length, "transfer-encoding": coding } = single;
   if (coding !== undefined) {
     if (length !== undefined) return refuse("bad_request", "both length and transfer coding");
@@ -137,7 +140,7 @@ function judgeFraming(single: Readonly<SingleFields>, version: string): Judged<F
   return accept({ contentLength: Number(length), chunked: false });
 }
 
-export function hasBody({ contentLength, chunked }: Framing): boolean {
+export function hasBody({ contentLength, chunked }: DeclaredFraming): boolean {
   return chunked || (contentLength ?? 0) > 0;
 }
 
@@ -148,10 +151,10 @@ const BODILESS = new Set(["GET", "HEAD", "OPTIONS"]);
  * no meaning, and is where smuggling starts; on DELETE it must be declared
  * (docs/reference/edge.md#request-framing).
  */
-export function judgeBody(
-  head: Head,
+export function validateBody(
+  head: RequestHead,
   { bodyBytes, deleteBody }: { bodyBytes: number; deleteBody: boolean },
-): Judged<Head> {
+): Result<RequestHead> {
   if (!hasBody(head)) return accept(head);
   if (BODILESS.has(head.method) || (head.method === "DELETE" && !deleteBody)) {
     return refuse("bad_request", `a body on ${head.method}`);
@@ -161,6 +164,6 @@ export function judgeBody(
 }
 
 /** The authority without its port, in lower case, for comparison with configured hosts. */
-export function hostName(host: string): string {
+export function normalizeHost(host: string): string {
   return host.replace(/:\d*$/, "").toLowerCase();
 }

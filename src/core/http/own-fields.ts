@@ -1,11 +1,11 @@
-import type { Standing } from "../quota/standing.ts";
+import type { RateLimitInfo } from "../quota/standing.ts";
 import { CORS_FIELDS, type CorsPolicy, corsFields } from "./cors.ts";
 import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./lifecycle.ts";
 
 /** The facts of an exchange that the gateway's own response fields are made of. */
-export type Answered = {
+export type ResponseFacts = {
   readonly id: string;
-  readonly standing: Standing | undefined;
+  readonly standing: RateLimitInfo | undefined;
   /** Units that the request costs. */
   readonly cost: number;
   /** The RateLimit-Policy field, where the configuration asks for it. */
@@ -21,9 +21,9 @@ export type Answered = {
  * the backend's field of that name is dropped, always, or where the gateway speaks of that subject
  * itself. `exposed`: pages of other origins may read it, where `cors` is configured.
  */
-type Row = {
+type FieldRow = {
   readonly name: string;
-  readonly value: (answered: Answered) => string | undefined;
+  readonly value: (answered: ResponseFacts) => string | undefined;
   readonly replaces: "always" | "never" | Subject;
   readonly exposed: boolean;
 };
@@ -34,7 +34,7 @@ type Subject = "end" | "stability";
 const nothing = () => undefined;
 
 /** The value of a field that the operation's description decides. */
-function described(value: (lifecycle: Lifecycle) => string | undefined): Row["value"] {
+function described(value: (lifecycle: Lifecycle) => string | undefined): FieldRow["value"] {
   return ({ found }) => {
     const lifecycle = found?.operation?.lifecycle;
     return lifecycle === undefined ? undefined : value(lifecycle);
@@ -45,7 +45,7 @@ function described(value: (lifecycle: Lifecycle) => string | undefined): Row["va
  * The gateway's own fields of a response, one row for each (docs/reference/http.md#rate-limit-fields).
  * A new field is a new row. Those of CORS are in cors.ts, those of a refusal in its row.
  */
-const OWN_FIELDS: readonly Row[] = [
+const OWN_FIELDS: readonly FieldRow[] = [
   { name: "X-Request-Id", value: ({ id }) => id, replaces: "always", exposed: true },
   {
     name: "X-RateLimit-Limit",
@@ -104,7 +104,7 @@ const OWN_FIELDS: readonly Row[] = [
 const EXPOSED = OWN_FIELDS.filter(({ exposed }) => exposed).map(({ name }) => name);
 
 /** Our fields of a response with a head, flat: names and values in turn. */
-export function ownFields(answered: Answered): string[] {
+export function gatewayFields(answered: ResponseFacts): string[] {
   const fields: string[] = [];
   for (const { name, value } of OWN_FIELDS) {
     const text = value(answered);
@@ -122,7 +122,7 @@ export function ownFields(answered: Answered): string[] {
 export function replacedFields({
   found,
   cors,
-}: Pick<Answered, "found" | "cors">): ReadonlySet<string> {
+}: Pick<ResponseFacts, "found" | "cors">): ReadonlySet<string> {
   const lifecycle = found?.operation?.lifecycle;
   const end = lifecycle?.deprecated === true;
   const stability = lifecycle?.stability !== undefined;

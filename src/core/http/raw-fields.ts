@@ -1,5 +1,5 @@
 /** The values of one field as they were sent, without blanks around them; `wanted` in lower case. */
-export function valuesOf(rawHeaders: readonly string[], wanted: string): string[] {
+export function fieldValues(rawHeaders: readonly string[], wanted: string): string[] {
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;

@@ -1,6 +1,6 @@
 import type { OperationLimits } from "../quota/plan.ts";
 import type { Limit } from "../quota/windows.ts";
-import { accept, type Judged, refuse } from "../refusal.ts";
+import { accept, type Result, refuse } from "../refusal.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { METHODS } from "./methods.ts";
 
@@ -52,7 +52,7 @@ export type RouteRule = {
  * The route that was found for a path and a method. It is judged later, after key and quota
  * (docs/reference/http.md#routes).
  */
-export type Found = {
+export type RouteMatch = {
   readonly operation: Operation | undefined;
   /** The template for the log: a path's own spelling never becomes a label. */
   readonly template: string | undefined;
@@ -67,7 +67,7 @@ export type Found = {
 const COST = 1;
 
 /** There is no such path. */
-export const NOTHING: Found = {
+export const NO_ROUTE: RouteMatch = {
   ...{ operation: undefined, template: undefined, allow: undefined },
   isPublic: false,
   cost: COST,
@@ -77,9 +77,9 @@ export const NOTHING: Found = {
  * Finds a route by the raw path. The string matched is, byte for byte, the string that is forwarded
  * (docs/reference/edge.md#target).
  */
-export function findRoute(table: RouteTable, method: string, path: string): Found {
+export function findRoute(table: RouteTable, method: string, path: string): RouteMatch {
   const { basePath, operations } = table;
-  if (!isUnder(basePath, path)) return NOTHING;
+  if (!isUnder(basePath, path)) return NO_ROUTE;
   if (operations === undefined) {
     return {
       operation: undefined,
@@ -91,7 +91,7 @@ export function findRoute(table: RouteTable, method: string, path: string): Foun
   }
   const { literal, templated } = indexOf(operations);
   const found = literal.get(path) ?? fitting(templated, path);
-  if (found === undefined) return NOTHING;
+  if (found === undefined) return NO_ROUTE;
   const { template, methods, allow } = found;
   const operation = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined);
   const { isPublic = false, cost = COST } = operation ?? {};
@@ -163,10 +163,10 @@ function fitting(paths: readonly Path[], path: string): Path | undefined {
  * No such path: 404. Known path, other method: 405. Past its sunset, or in a brownout: 410. Without
  * the scopes: 403.
  */
-export function judgeRoute(
-  found: Found,
+export function checkRoute(
+  found: RouteMatch,
   { method, scopes, nowMs }: { method: string; scopes: readonly string[]; nowMs: number },
-): Judged<Found> {
+): Result<RouteMatch> {
   const { operation, allow } = found;
   if (allow === undefined) return refuse("not_found");
   if (operation === undefined) {
@@ -193,7 +193,7 @@ export function judgeRoute(
  * A client learns every way in; the challenge has room for one, the first
  * (RFC 6750 3, docs/reference/plans.md#scopes).
  */
-function refuseScopes(needed: Operation["scopes"]): Judged<never> {
+function refuseScopes(needed: Operation["scopes"]): Result<never> {
   const named = needed.map((all) => all.join(" and ")).join(", or ");
   const isOne = needed.length === 1 && needed[0]?.length === 1;
   const words = `the scope${isOne ? "" : "s"} ${named}`;

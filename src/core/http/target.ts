@@ -1,9 +1,9 @@
-import { accept, type Judged, refuse } from "../refusal.ts";
+import { accept, type Result, refuse } from "../refusal.ts";
 
 /** `whole` is forwarded byte for byte; `path` is the part before "?", which routes are matched on. */
 export type Target = { readonly whole: string; readonly path: string };
 
-type Asked = { readonly method: string; readonly url: string; readonly host: string };
+type TargetInput = { readonly method: string; readonly url: string; readonly host: string };
 
 /** The schemes of listeners, and the port that each leaves out. */
 const PORTS = { http: /:(?:80)?$/, https: /:(?:443)?$/ } as const;
@@ -19,7 +19,7 @@ const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:[/;]|$)|%(?:2e|2f|5c|25|00)/i;
  * another parser could read differently: dot segments, double or encoded slashes, backslashes,
  * doubled or broken escapes. `OPTIONS *` asks about the server itself.
  */
-export function judgeTarget({ method, url, host }: Asked, scheme: Scheme): Judged<Target> {
+export function validateTarget({ method, url, host }: TargetInput, scheme: Scheme): Result<Target> {
   if (url === "*" && method === "OPTIONS") return accept({ whole: url, path: url });
   if (!PRINTABLE.test(url)) return refuse("bad_request", "target is not printable ASCII");
   const whole = originForm(url, host, scheme);
@@ -36,7 +36,7 @@ export function judgeTarget({ method, url, host }: Asked, scheme: Scheme): Judge
  * The target for the backend: what follows the prefix that is stripped goes on byte for byte behind
  * the one that is added; a path of which nothing is left becomes "/".
  */
-export function forwardedTarget(
+export function upstreamTarget(
   whole: string,
   { stripPrefix, addPrefix }: { readonly stripPrefix: string; readonly addPrefix: string },
 ): string {

@@ -3,7 +3,7 @@ const ZERO_TRACE = "0".repeat(32);
 const ZERO_SPAN = "0".repeat(16);
 
 /** The fields of a request, each as often as it came. */
-export type ReceivedTrace = {
+export type TraceFieldValues = {
   readonly parents: readonly string[];
   readonly states: readonly string[];
 };
@@ -15,7 +15,7 @@ export type TraceFields = {
 };
 
 /** A client's trace, as it goes on to the backend, and the parts of its traceparent. */
-export type Trace = TraceFields & {
+export type TraceContext = TraceFields & {
   readonly traceId: string;
   readonly parentId: string;
   readonly flags: number;
@@ -26,7 +26,7 @@ export type Trace = TraceFields & {
  * it. None is begun here: a backend that follows the flag of its parent would stop recording (W3C
  * Trace Context 2.2 and 3.3). More than one traceparent is invalid.
  */
-export function passTrace({ parents, states }: ReceivedTrace): Trace | undefined {
+export function parseTraceContext({ parents, states }: TraceFieldValues): TraceContext | undefined {
   const [traceparent] = parents;
   if (traceparent === undefined || parents.length > 1) return undefined;
   const match = TRACEPARENT.exec(traceparent);
@@ -40,7 +40,7 @@ export function passTrace({ parents, states }: ReceivedTrace): Trace | undefined
 }
 
 /** The client's trace, from the fields of its request as they came; undefined as in `passTrace`. */
-export function receivedTrace(rawHeaders: readonly string[]): Trace | undefined {
+export function readTraceContext(rawHeaders: readonly string[]): TraceContext | undefined {
   const parents: string[] = [];
   const states: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -51,7 +51,7 @@ export function receivedTrace(rawHeaders: readonly string[]): Trace | undefined 
     if (name === "traceparent") parents.push(rawHeaders[i + 1] as string);
     else if (name === "tracestate") states.push(rawHeaders[i + 1] as string);
   }
-  return passTrace({ parents, states });
+  return parseTraceContext({ parents, states });
 }
 
 const TRACEPARENT_LENGTH = "traceparent".length;
@@ -65,9 +65,9 @@ const RANDOM = 0x02;
  * The fields of a request that a span of ours sends on, in the client's trace or in one begun here
  * (Trace Context 3.4): the span is the new parent. The client's list of states goes on as it is.
  */
-export function continuedTrace(
+export function childTraceFields(
   span: { readonly traceId: string; readonly spanId: string; readonly sampled: boolean },
-  received: Trace | undefined,
+  received: TraceContext | undefined,
 ): TraceFields {
   const flags = (span.sampled ? SAMPLED : 0) | ((received?.flags ?? 0) & RANDOM);
   const traceparent = `00-${span.traceId}-${span.spanId}-${flags.toString(16).padStart(2, "0")}`;
@@ -84,7 +84,7 @@ export function traceIdOf({
 }): string | undefined {
   const place = names.indexOf("traceparent");
   if (place === -1 || names.includes("traceparent", place + 1)) return undefined;
-  return passTrace({ parents: [rawHeaders[2 * place + 1] as string], states: [] })?.traceId;
+  return parseTraceContext({ parents: [rawHeaders[2 * place + 1] as string], states: [] })?.traceId;
 }
 
 /** Trace Context 3.3.1.3: a key and a value of at most 256 characters, none of them a separator. */

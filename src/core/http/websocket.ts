@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
-import { accept, type Judged, refuse } from "../refusal.ts";
-import type { RawHead } from "./head.ts";
-import { valuesOf } from "./raw-fields.ts";
+import { accept, type Result, refuse } from "../refusal.ts";
+import type { RawRequestHead } from "./head.ts";
+import { fieldValues } from "./raw-fields.ts";
 
 /** A request to open a WebSocket, as RFC 6455 4.1 wants it: its Sec-WebSocket-Key. */
 export type Handshake = { readonly key: string };
@@ -17,17 +17,19 @@ const KEY = /^[A-Za-z0-9+/]{22}==$/;
  * such a request is served as a plain one, without the field (RFC 9110 7.8), as is one on HTTP/1.0
  * or without `Connection: upgrade`.
  */
-export function asksForWebSocket({ version, rawHeaders }: RawHead): boolean {
+export function isWebSocketRequest({ version, rawHeaders }: RawRequestHead): boolean {
   return (
     version === "1.1" &&
-    valuesOf(rawHeaders, "upgrade").some((value) => value.toLowerCase() === "websocket") &&
+    fieldValues(rawHeaders, "upgrade").some((value) => value.toLowerCase() === "websocket") &&
     names(rawHeaders, "connection", "upgrade")
   );
 }
 
 /** Whether a request asks for another protocol, of whatever name (RFC 9110 7.8). */
-export function asksForUpgrade(rawHeaders: readonly string[]): boolean {
-  return valuesOf(rawHeaders, "upgrade").length > 0 && names(rawHeaders, "connection", "upgrade");
+export function isUpgradeRequest(rawHeaders: readonly string[]): boolean {
+  return (
+    fieldValues(rawHeaders, "upgrade").length > 0 && names(rawHeaders, "connection", "upgrade")
+  );
 }
 
 /**
@@ -35,18 +37,18 @@ export function asksForUpgrade(rawHeaders: readonly string[]): boolean {
  * without a body, one `Upgrade: websocket` that Connection names, version 13 and a key of 16 bytes.
  * Reads rawHeaders: it decides before anything else about the request has been judged.
  */
-export function judgeHandshake(raw: RawHead): Judged<Handshake> {
+export function validateHandshake(raw: RawRequestHead): Result<Handshake> {
   const { method, rawHeaders } = raw;
   const one = (name: string) => {
-    const values = valuesOf(rawHeaders, name);
+    const values = fieldValues(rawHeaders, name);
     return values.length === 1 ? values[0] : undefined;
   };
-  if (!asksForWebSocket(raw) || one("upgrade") === undefined) {
+  if (!isWebSocketRequest(raw) || one("upgrade") === undefined) {
     return refuse("bad_request", "no upgrade to WebSocket");
   }
   if (method !== "GET") return refuse("bad_request", "an upgrade with another method than GET");
-  const lengths = valuesOf(rawHeaders, "content-length");
-  if (lengths.some((length) => length !== "0") || valuesOf(rawHeaders, "transfer-encoding")[0]) {
+  const lengths = fieldValues(rawHeaders, "content-length");
+  if (lengths.some((length) => length !== "0") || fieldValues(rawHeaders, "transfer-encoding")[0]) {
     return refuse("bad_request", "an upgrade with a body");
   }
   if (one("sec-websocket-version") !== WEBSOCKET_VERSION) {
@@ -60,25 +62,25 @@ export function judgeHandshake(raw: RawHead): Judged<Handshake> {
 }
 
 /** The Sec-WebSocket-Accept that proves that the backend understood this very key (RFC 6455 4.2.2). */
-export function acceptFor(key: string): string {
+export function webSocketAccept(key: string): string {
   return hash("sha1", key + GUID, "base64");
 }
 
 /** The reason why a 101 of the backend must not be passed on; undefined when it may be. */
-export function wrongSwitch(raw: readonly string[], key: string): string | undefined {
-  const upgrades = valuesOf(raw, "upgrade");
+export function switchError(raw: readonly string[], key: string): string | undefined {
+  const upgrades = fieldValues(raw, "upgrade");
   if (upgrades.length !== 1 || (upgrades[0] as string).toLowerCase() !== "websocket") {
     return "a 101 to something else than WebSocket";
   }
-  const accepts = valuesOf(raw, "sec-websocket-accept");
-  if (accepts.length !== 1 || accepts[0] !== acceptFor(key)) {
+  const accepts = fieldValues(raw, "sec-websocket-accept");
+  if (accepts.length !== 1 || accepts[0] !== webSocketAccept(key)) {
     return "a 101 without the right Sec-WebSocket-Accept";
   }
   return undefined;
 }
 
 function names(rawHeaders: readonly string[], field: string, option: string): boolean {
-  return valuesOf(rawHeaders, field).some((value) =>
+  return fieldValues(rawHeaders, field).some((value) =>
     value.split(",").some((one) => one.trim().toLowerCase() === option),
   );
 }

@@ -1,4 +1,4 @@
-import { accept, type Judged, refuse } from "../refusal.ts";
+import { accept, type Result, refuse } from "../refusal.ts";
 
 const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 const TOKEN_LENGTH_MIN = 16;
@@ -8,7 +8,7 @@ const TOKEN_LENGTH_MAX = 512;
  * The token of one Authorization field: RFC 6750 2.1, scheme in any case, token68 of 16 to 512
  * characters. Nothing else is hashed, looked up or logged (docs/reference/http.md#authentication).
  */
-export function readBearer(authorization: string | undefined): Judged<string> {
+export function parseBearer(authorization: string | undefined): Result<string> {
   // No credentials are a missing key; whatever else is wrong with them is an invalid one.
   if (authorization === undefined || authorization === "") return refuse("key_missing");
   if (authorization.length > TOKEN_LENGTH_MAX + 16) return refuse("key_invalid", "too long");
@@ -24,7 +24,7 @@ const BARE = /^[\x21-\x7e]{16,512}$/;
 const AUTHORIZATION = "authorization";
 
 /** The fields of a request, flat as they came, and their names in lower case. */
-export type Fields = {
+export type CredentialFields = {
   readonly names: readonly string[];
   readonly rawHeaders: readonly string[];
   readonly authorization: string | undefined;
@@ -34,9 +34,12 @@ export type Fields = {
  * The one token among the fields where a key may stand (docs/reference/http.md#authentication): an
  * empty field is none, and two are refused, even if they are equal. `keyHeaders` are lower case.
  */
-export function readCredentials(head: Fields, keyHeaders: readonly string[]): Judged<string> {
+export function findCredential(
+  head: CredentialFields,
+  keyHeaders: readonly string[],
+): Result<string> {
   if (keyHeaders.length === 1 && keyHeaders[0] === AUTHORIZATION) {
-    return readBearer(head.authorization);
+    return parseBearer(head.authorization);
   }
   const { names, rawHeaders } = head;
   let found: { readonly name: string; readonly value: string } | undefined;
@@ -47,7 +50,7 @@ export function readCredentials(head: Fields, keyHeaders: readonly string[]): Ju
     found = { name, value };
   }
   if (found === undefined) return refuse("key_missing");
-  if (found.name === AUTHORIZATION) return readBearer(found.value);
+  if (found.name === AUTHORIZATION) return parseBearer(found.value);
   return BARE.test(found.value)
     ? accept(found.value)
     : refuse("key_invalid", "malformed credentials");

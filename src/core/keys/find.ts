@@ -1,10 +1,10 @@
 import { maskKeys } from "./key.ts";
-import { type KeyringRefusal, refused, shown } from "./keyring-rules.ts";
-import { byId } from "./record-index.ts";
+import { conflictRefusal, type EditRefusal, quoteValue } from "./keyring-rules.ts";
+import { findById } from "./record-index.ts";
 import { type AccountRecord, isWorking, type KeyRecord, type Records } from "./records.ts";
 
 /** `key` is set when the ID is that of a key; `keys` are all of its account, oldest first. */
-export type FoundKeys = {
+export type AccountKeys = {
   readonly ok: true;
   readonly account: AccountRecord;
   readonly key: KeyRecord | undefined;
@@ -12,20 +12,20 @@ export type FoundKeys = {
 };
 
 /** An ID means a key, or an account; where both have it, the key (of that account). */
-export function findKeys({ keys, accounts }: Records, id: string): FoundKeys | KeyringRefusal {
-  const key = byId(keys, id);
+export function findKeys({ keys, accounts }: Records, id: string): AccountKeys | EditRefusal {
+  const key = findById(keys, id);
   const name = key?.account ?? id;
-  const account = byId(accounts, name);
-  if (account === undefined) return unknown(id);
+  const account = findById(accounts, name);
+  if (account === undefined) return unknownIdRefusal(id);
   return { ok: true, account, key, keys: keys.filter((record) => record.account === name) };
 }
 
 /** The account that an ID names: an account, or that of a key; where both have it, the account. */
 export function findAccount({ keys, accounts }: Records, id: string): AccountRecord | undefined {
-  const named = byId(accounts, id);
+  const named = findById(accounts, id);
   if (named !== undefined) return named;
-  const owner = byId(keys, id)?.account;
-  return owner === undefined ? undefined : byId(accounts, owner);
+  const owner = findById(keys, id)?.account;
+  return owner === undefined ? undefined : findById(accounts, owner);
 }
 
 /** One key to edit: an account stands for its only working key, or its only key. */
@@ -33,25 +33,26 @@ export function pickKey(
   records: Records,
   id: string,
   nowMs: number,
-): { readonly ok: true; readonly key: KeyRecord } | KeyringRefusal {
-  const named = byId(records.keys, id);
+): { readonly ok: true; readonly key: KeyRecord } | EditRefusal {
+  const named = findById(records.keys, id);
   if (named !== undefined) return { ok: true, key: named };
   const found = findKeys(records, id);
   if (!found.ok) return found;
   const working = found.keys.filter((record) => isWorking(record, nowMs));
   const [only, ...others] = working.length === 0 ? found.keys.slice(-1) : working;
   if (only !== undefined && others.length === 0) return { ok: true, key: only };
-  if (only === undefined) return refused(`Cannot choose a key of account ${id}: it has none`);
+  if (only === undefined)
+    return conflictRefusal(`Cannot choose a key of account ${id}: it has none`);
   const names = working.slice(0, 10).map((record) => record.id);
-  return refused(
+  return conflictRefusal(
     `Cannot choose a key of account ${id}, as ${working.length} work: name one of ${names.join(", ")}`,
   );
 }
 
-export function unknown(id: string): KeyringRefusal {
+export function unknownIdRefusal(id: string): EditRefusal {
   return {
     ok: false,
     because: "unknown",
-    message: `Cannot find ${shown(maskKeys(id))}: no key or account has this ID`,
+    message: `Cannot find ${quoteValue(maskKeys(id))}: no key or account has this ID`,
   };
 }

@@ -1,6 +1,6 @@
 import { BASE62 } from "./key.ts";
-import type { Keyring } from "./keyring-rules.ts";
-import { byId, isIndexed } from "./record-index.ts";
+import type { KeyContext } from "./keyring-rules.ts";
+import { findById, isIndexed } from "./record-index.ts";
 import type { Records } from "./records.ts";
 
 /** Ids that a new one must not be: it is told of those that come, too. */
@@ -19,7 +19,9 @@ export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
   }
   return {
     has: (id) => {
-      return taken.has(id) || byId(keys, id) !== undefined || byId(accounts, id) !== undefined;
+      return (
+        taken.has(id) || findById(keys, id) !== undefined || findById(accounts, id) !== undefined
+      );
     },
     add: (id) => taken.add(id),
   };
@@ -28,7 +30,7 @@ export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
 /** 12 base62 characters: 71 random bits, so ids tell nothing and do not meet. */
 export function freshId(
   start: "k_" | "a_",
-  { random }: Pick<Keyring, "random">,
+  { random }: Pick<KeyContext, "random">,
   taken: TakenIds,
 ): string {
   let id: string;

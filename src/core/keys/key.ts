@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { accept, type Judged, refuse } from "../refusal.ts";
+import { accept, type Result, refuse } from "../refusal.ts";
 
 export const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /** The value of each character as a digit of base62; NO_DIGIT where it is none. */
@@ -14,7 +14,7 @@ const CHECKSUM_LENGTH = 6;
  * `<prefix>_<tag>_<30 base62><checksum>`. `random` gives whole numbers from 0 to below `max`, and
  * must be cryptographic: core rolls no dice itself.
  */
-export function formKey(prefix: string, tag: string, random: (max: number) => number): string {
+export function makeKey(prefix: string, tag: string, random: (max: number) => number): string {
   let body = `${prefix}_${tag}_`;
   for (let i = 0; i < SECRET_LENGTH; i++) body += BASE62[random(BASE62.length)];
   return body + checksum(body);
@@ -35,7 +35,7 @@ export function checksum(body: string): string {
  * Judges shape, tag and checksum of a token, without looking anything up
  * (docs/reference/keys.md#key-shape).
  */
-export function judgeShape(token: string, prefix: string, tag: string): Judged<string> {
+export function checkKeyFormat(token: string, prefix: string, tag: string): Result<string> {
   const start = `${prefix}_${tag}_`;
   if (!token.startsWith(start)) return refuse("key_invalid", "another prefix or environment");
   const bodyLength = start.length + SECRET_LENGTH;
@@ -52,10 +52,10 @@ export function judgeShape(token: string, prefix: string, tag: string): Judged<s
 }
 
 /** Keys of another shape: `prefix`, then at least `min` of A-Z a-z 0-9 _ - (docs/reference/keys.md#foreign-keys). */
-export type ForeignShape = { readonly prefix: string; readonly min: number };
+export type ForeignKeyFormat = { readonly prefix: string; readonly min: number };
 
 /** Whether a token has one of these shapes. */
-export function isForeign(token: string, shapes: readonly ForeignShape[]): boolean {
+export function matchesForeignFormat(token: string, shapes: readonly ForeignKeyFormat[]): boolean {
   return shapes.some(({ prefix, min }) => {
     const rest = token.slice(prefix.length);
     return token.startsWith(prefix) && rest.length >= min && /^[A-Za-z0-9_-]+$/.test(rest);
@@ -66,7 +66,7 @@ export function isForeign(token: string, shapes: readonly ForeignShape[]): boole
  * Judges a token, without looking anything up: one of ours by shape, tag and checksum, any other by
  * the shapes of foreign keys.
  */
-export function judgeToken(
+export function checkKeyText(
   token: string,
   {
     keyPrefix,
@@ -75,25 +75,25 @@ export function judgeToken(
   }: {
     readonly keyPrefix: string;
     readonly keyTag: string;
-    readonly foreignKeys: readonly ForeignShape[];
+    readonly foreignKeys: readonly ForeignKeyFormat[];
   },
-): Judged<string> {
+): Result<string> {
   const isOurs = token.startsWith(`${keyPrefix}_`);
-  return !isOurs && isForeign(token, foreignKeys)
+  return !isOurs && matchesForeignFormat(token, foreignKeys)
     ? accept(token)
-    : judgeShape(token, keyPrefix, keyTag);
+    : checkKeyFormat(token, keyPrefix, keyTag);
 }
 
 const KEY_SHAPED = /([a-z0-9]_[a-z0-9]+_)[0-9A-Za-z]{20,}/g;
 const WHOLE_KEY = /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{36}(?![0-9A-Za-z])/;
 
 /** Whether a text has a whole key in it, or one mistyped: secrets are given by stdin only. */
-export function holdsKey(text: string, shapes: readonly ForeignShape[] = []): boolean {
+export function containsKey(text: string, shapes: readonly ForeignKeyFormat[] = []): boolean {
   return WHOLE_KEY.test(text) || shapes.some((shape) => foreignPattern(shape).test(text));
 }
 
 /** Hides keys in a text for the log: people put keys in paths, and the log must not learn them. */
-export function maskKeys(text: string, shapes: readonly ForeignShape[] = []): string {
+export function maskKeys(text: string, shapes: readonly ForeignKeyFormat[] = []): string {
   let masked = text.includes("_") ? text.replace(KEY_SHAPED, "$1…") : text;
   for (const shape of shapes) {
     if (!masked.includes(shape.prefix)) continue;
@@ -102,7 +102,7 @@ export function maskKeys(text: string, shapes: readonly ForeignShape[] = []): st
   return masked;
 }
 
-function foreignPattern({ prefix, min }: ForeignShape): RegExp {
+function foreignPattern({ prefix, min }: ForeignKeyFormat): RegExp {
   return new RegExp(`${prefix.replace(/[^A-Za-z0-9_]/g, "\\$&")}[A-Za-z0-9_-]{${min},}`);
 }
 

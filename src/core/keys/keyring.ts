@@ -1,26 +1,26 @@
 import { findKeys, pickKey } from "./find.ts";
 import { FEW_RECORDS, freshId, type TakenIds, takenIds } from "./fresh-ids.ts";
-import { digestKey, formKey } from "./key.ts";
+import { digestKey, makeKey } from "./key.ts";
 import {
-  accountIsKey,
-  clashWith,
-  type Edited,
-  inOrder,
-  isPeriod,
-  type Keyring,
-  type KeyringRefusal,
-  mistakeIn,
-  mistakeInExpiry,
-  mistakeInName,
-  mistakeInNetworks,
-  mistakeInScopes,
-  refused,
-  tagOf,
-  usage,
-  type WantedKeys,
-  withoutLimits,
+  accountConflict,
+  conflictRefusal,
+  type EditRefusal,
+  type EditResult,
+  expiryError,
+  idTakenByKey,
+  isValidPeriod,
+  type KeyContext,
+  keyTagOf,
+  missingLimitsError,
+  type NewKeys,
+  nameError,
+  networksError,
+  newKeysError,
+  scopesError,
+  sortLimits,
+  usageRefusal,
 } from "./keyring-rules.ts";
-import { byId, isIndexed } from "./record-index.ts";
+import { findById, isIndexed } from "./record-index.ts";
 import {
   type AccountRecord,
   isWorking,
@@ -43,18 +43,18 @@ export type IssuedKey = {
  */
 export function issueKeys(
   records: Records,
-  wanted: WantedKeys,
-  ring: Keyring,
-): Edited<{ readonly issued: readonly IssuedKey[] }> {
-  const mistake = mistakeIn(wanted, ring);
-  if (mistake !== undefined) return usage(mistake);
+  wanted: NewKeys,
+  ring: KeyContext,
+): EditResult<{ readonly issued: readonly IssuedKey[] }> {
+  const mistake = newKeysError(wanted, ring);
+  if (mistake !== undefined) return usageRefusal(mistake);
   const taken = takenIds(records, wanted.count ?? 1);
   const owners = ownersFor(records, wanted, ring, taken);
   if ("because" in owners) return owners;
   const { of, fresh } = owners;
-  const tag = tagOf(ring, (of[0] as AccountRecord).environment);
+  const tag = keyTagOf(ring, (of[0] as AccountRecord).environment);
   if (tag === undefined) {
-    return refused(
+    return conflictRefusal(
       `Cannot issue a key: the environment ${JSON.stringify(of[0]?.environment)} of its account is no longer configured`,
     );
   }
@@ -82,25 +82,27 @@ type Owners = { readonly of: readonly AccountRecord[]; readonly fresh: readonly 
 
 function ownersFor(
   records: Records,
-  wanted: WantedKeys,
-  ring: Keyring,
+  wanted: NewKeys,
+  ring: KeyContext,
   taken: TakenIds,
-): Owners | KeyringRefusal {
+): Owners | EditRefusal {
   const { account, environment, plan } = wanted;
-  const present = account === undefined ? undefined : byId(records.accounts, account);
+  const present = account === undefined ? undefined : findById(records.accounts, account);
   if (present !== undefined) {
-    const clash = clashWith(present, wanted);
-    return clash === undefined ? { of: [present], fresh: [] } : refused(clash);
+    const clash = accountConflict(present, wanted);
+    return clash === undefined ? { of: [present], fresh: [] } : conflictRefusal(clash);
   }
-  const limits = inOrder(wanted.limits ?? []);
+  const limits = sortLimits(wanted.limits ?? []);
   if (environment === undefined || plan === undefined) {
     const missing = [environment ?? "--env", plan ?? "--plan"].filter((t) => t.startsWith("--"));
-    return usage(`Missing ${missing.join(" and ")}: a new account needs an environment and a plan`);
+    return usageRefusal(
+      `Missing ${missing.join(" and ")}: a new account needs an environment and a plan`,
+    );
   }
-  const lacking = withoutLimits(plan, limits, ring);
-  if (lacking !== undefined) return usage(lacking);
-  const isKey = account === undefined ? undefined : accountIsKey(records, account);
-  if (isKey !== undefined) return refused(isKey);
+  const lacking = missingLimitsError(plan, limits, ring);
+  if (lacking !== undefined) return usageRefusal(lacking);
+  const isKey = account === undefined ? undefined : idTakenByKey(records, account);
+  if (isKey !== undefined) return conflictRefusal(isKey);
   const count = account === undefined ? (wanted.count ?? 1) : 1;
   const of = Array.from({ length: count }, (): AccountRecord => {
     const id = account ?? freshId("a_", ring, taken);
@@ -118,29 +120,30 @@ function ownersFor(
 export function rotateKey(
   records: Records,
   id: string,
-  options: Keyring & { readonly graceMs: number },
-): Edited<{ readonly issued: IssuedKey; readonly previous: KeyRecord }> {
+  options: KeyContext & { readonly graceMs: number },
+): EditResult<{ readonly issued: IssuedKey; readonly previous: KeyRecord }> {
   const { graceMs, nowMs } = options;
-  if (!isPeriod(graceMs, 0)) return usage("Cannot use this grace: it must be from 0s to 36525d");
+  if (!isValidPeriod(graceMs, 0))
+    return usageRefusal("Cannot use this grace: it must be from 0s to 36525d");
   const found = pickKey(records, id, nowMs);
   if (!found.ok) return found;
   const old = found.key;
   const state = keyState(old, nowMs);
   if (state !== "works") {
-    return refused(`Cannot rotate key ${old.id} as it is ${state}: issue a new key`);
+    return conflictRefusal(`Cannot rotate key ${old.id} as it is ${state}: issue a new key`);
   }
   if (old.replacedBy !== undefined) {
-    return refused(
+    return conflictRefusal(
       `Cannot rotate key ${old.id} as it was rotated before: rotate ${old.replacedBy}`,
     );
   }
-  const tag = tagOf(options, old.environment);
+  const tag = keyTagOf(options, old.environment);
   if (tag === undefined) {
-    return refused(
+    return conflictRefusal(
       `Cannot rotate key ${old.id}: its environment ${JSON.stringify(old.environment)} is no longer configured`,
     );
   }
-  const account = byId(records.accounts, old.account) as AccountRecord;
+  const account = findById(records.accounts, old.account) as AccountRecord;
   const { id: _, digest: __, ...kept } = old;
   const made = make({ ...kept, createdMs: nowMs }, tag, options, takenIds(records, 1));
   const previous: KeyRecord = {
@@ -148,7 +151,7 @@ export function rotateKey(
     expiresMs: Math.min(old.expiresMs ?? Number.POSITIVE_INFINITY, nowMs + graceMs),
     replacedBy: made.record.id,
   };
-  const keys = [...replaced(records.keys, [previous]), made.record];
+  const keys = [...replaceById(records.keys, [previous]), made.record];
   return { ok: true, records: { ...records, keys }, issued: { ...made, account }, previous };
 }
 
@@ -161,8 +164,8 @@ export function revokeKeys(
   records: Records,
   id: string,
   nowMs: number,
-): Edited<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
-  const one = byId(records.keys, id);
+): EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
+  const one = findById(records.keys, id);
   // The other keys of its account are searched for among all that there are, so only where it matters.
   if (one !== undefined && isWorking(one, nowMs))
     return ended(records, [one], { nowMs, one: true });
@@ -171,28 +174,28 @@ export function revokeKeys(
   const working = found.keys.filter((key) => isWorking(key, nowMs));
   if (one === undefined) {
     if (working.length === 0) {
-      return refused(`No key of account ${id} works: none is left to revoke`);
+      return conflictRefusal(`No key of account ${id} works: none is left to revoke`);
     }
     return ended(records, working, { nowMs, one: false });
   }
   const state = keyState(one, nowMs);
   if (working.length > 0) {
     const names = working.map((key) => key.id).join(", ");
-    return refused(
+    return conflictRefusal(
       `Key ${id} is ${state} already. Of its account ${found.account.id} these still work: ${names}`,
     );
   }
   if (state === "revoked") return { ok: true, records, revoked: [one], one: true };
-  return refused(`Key ${id} is expired already, and no key of its account works`);
+  return conflictRefusal(`Key ${id} is expired already, and no key of its account works`);
 }
 
 function ended(
   records: Records,
   ending: readonly KeyRecord[],
   { nowMs, one }: { readonly nowMs: number; readonly one: boolean },
-): Edited<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
+): EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
   const revoked = ending.map((key): KeyRecord => ({ ...key, revokedMs: nowMs }));
-  const keys = replaced(records.keys, revoked);
+  const keys = replaceById(records.keys, revoked);
   return { ok: true, records: { ...records, keys }, revoked, one };
 }
 
@@ -206,12 +209,12 @@ export type KeyChange = {
 };
 
 /** Changes a key in place. Refuses one that is revoked: that is for ever. */
-export function setKey(
+export function updateKey(
   records: Records,
   id: string,
   change: KeyChange,
   nowMs: number,
-): Edited<{ readonly changed: KeyRecord }> {
+): EditResult<{ readonly changed: KeyRecord }> {
   const { name, expiresInMs, addScopes = [], dropScopes = [], from } = change;
   const found = pickKey(records, id, nowMs);
   if (!found.ok) return found;
@@ -219,15 +222,15 @@ export function setKey(
   const dropped = new Set(dropScopes);
   const scopes = [...new Set([...key.scopes, ...addScopes])].filter((each) => !dropped.has(each));
   const mistake =
-    mistakeInName(name) ??
-    mistakeInScopes(dropScopes) ??
-    mistakeInScopes(addScopes) ??
-    mistakeInScopes(scopes) ??
-    mistakeInNetworks(from ?? []) ??
-    (expiresInMs === "never" ? undefined : mistakeInExpiry(expiresInMs));
-  if (mistake !== undefined) return usage(mistake);
+    nameError(name) ??
+    scopesError(dropScopes) ??
+    scopesError(addScopes) ??
+    scopesError(scopes) ??
+    networksError(from ?? []) ??
+    (expiresInMs === "never" ? undefined : expiryError(expiresInMs));
+  if (mistake !== undefined) return usageRefusal(mistake);
   if (key.revokedMs !== undefined) {
-    return refused(`Cannot change key ${key.id} as it is revoked: issue a new key`);
+    return conflictRefusal(`Cannot change key ${key.id} as it is revoked: issue a new key`);
   }
   const { expiresMs: before, ...rest } = key;
   const expiresMs =
@@ -239,18 +242,18 @@ export function setKey(
     from: from === undefined ? key.from : [...new Set(from)],
     ...(expiresMs === undefined ? {} : { expiresMs }),
   };
-  return { ok: true, records: { ...records, keys: replaced(records.keys, [changed]) }, changed };
+  return { ok: true, records: { ...records, keys: replaceById(records.keys, [changed]) }, changed };
 }
 
 /** The list with the records of `by` in place of those with their ids. */
-export function replaced<T extends { readonly id: string }>(
+export function replaceById<T extends { readonly id: string }>(
   list: readonly T[],
   by: readonly T[],
 ): readonly T[] {
   if (by.length <= FEW_RECORDS && isIndexed(list)) {
     const changed = [...list];
     for (const record of by) {
-      const old = byId(list, record.id);
+      const old = findById(list, record.id);
       if (old !== undefined) changed[list.indexOf(old)] = record;
     }
     return changed;
@@ -262,10 +265,10 @@ export function replaced<T extends { readonly id: string }>(
 function make(
   template: Omit<KeyRecord, "id" | "digest">,
   tag: string,
-  ring: Keyring,
+  ring: KeyContext,
   taken: TakenIds,
 ): Omit<IssuedKey, "account"> {
   const id = freshId("k_", ring, taken);
-  const key = formKey(ring.keyPrefix, tag, ring.random);
+  const key = makeKey(ring.keyPrefix, tag, ring.random);
   return { key, record: { id, digest: digestKey(key), ...template } };
 }

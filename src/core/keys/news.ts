@@ -5,7 +5,7 @@ import type { AccountRecord, KeyRecord } from "./records.ts";
  * A change of the records that people hear of (docs/reference/events.md#kinds). Gateways that see
  * the same change give it the same `marker`, by which they find out who tells it.
  */
-export type RecordNews = {
+export type RecordEvent = {
   readonly kind: "key_issued" | "key_rotated" | "key_revoked" | "account_changed";
   readonly marker: string;
   readonly details: Readonly<Record<"account" | "env", string>> & {
@@ -16,13 +16,13 @@ export type RecordNews = {
 };
 
 /** A record, and the one of the same id that it replaces. */
-export type Pair<T> = readonly [was: T | undefined, is: T];
+export type BeforeAfter<T> = readonly [was: T | undefined, is: T];
 
 /** The news of one key; `isSuccessor` says that another key is rotated to it, which tells it too. */
-export function keyNews(
-  [was, is]: Pair<KeyRecord>,
+export function keyEvent(
+  [was, is]: BeforeAfter<KeyRecord>,
   { plan, isSuccessor }: { readonly plan: string; readonly isSuccessor: boolean },
-): RecordNews | undefined {
+): RecordEvent | undefined {
   const { id: key, account, environment: env, replacedBy: successor } = is;
   if (was === undefined) {
     if (isSuccessor || is.revokedMs !== undefined) return undefined;
@@ -37,7 +37,7 @@ export function keyNews(
 }
 
 /** The news of an account that was there before; a new one is told with its first key. */
-export function accountNews([was, is]: Pair<AccountRecord>): RecordNews | undefined {
+export function accountEvent([was, is]: BeforeAfter<AccountRecord>): RecordEvent | undefined {
   if (was === undefined) return undefined;
   const text = JSON.stringify(is);
   if (JSON.stringify(was) === text) return undefined;

@@ -1,5 +1,5 @@
-import { type Limit, WINDOWS, type WindowName } from "../quota/windows.ts";
-import { accept, type Judged, refuse } from "../refusal.ts";
+import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
+import { accept, type Result, refuse } from "../refusal.ts";
 
 /**
  * The record of a key at rest (docs/reference/keys.md#key-records): never the key, only its SHA-256
@@ -33,7 +33,7 @@ export type AccountRecord = {
   readonly environment: string;
   readonly plan: string;
   /** Limits agreed for this account: each replaces that of the plan. */
-  readonly limits: readonly OwnLimit[];
+  readonly limits: readonly AccountLimit[];
   /** Told to the backend as X-Consumer-Meta-NAME. */
   readonly meta: Readonly<Record<string, string>>;
   readonly createdMs: number;
@@ -41,7 +41,7 @@ export type AccountRecord = {
 };
 
 /** A limit of an account's own: of a window, or of its requests under way at once. */
-export type OwnLimit = { readonly window: WindowName | "concurrent"; readonly limit: number };
+export type AccountLimit = { readonly window: WindowName | "concurrent"; readonly limit: number };
 
 /** Without `untilMs` a suspension lasts until it is taken back. */
 export type Suspension = {
@@ -86,11 +86,11 @@ export function isSuspended({ suspended }: AccountRecord, nowMs: number): boolea
 }
 
 /** Unknown, revoked, expired and wrong environment look the same to the client; the log knows. */
-export function judgeRecord(
+export function checkKeyRecord(
   record: KeyRecord | undefined,
   environment: string,
   nowMs: number,
-): Judged<KeyRecord> {
+): Result<KeyRecord> {
   if (record === undefined) return refuse("key_invalid", "unknown key");
   if (record.environment !== environment) return refuse("key_invalid", "another environment");
   const state = keyState(record, nowMs);
@@ -98,17 +98,20 @@ export function judgeRecord(
 }
 
 /** A plan's windows with the account's own in place of them; "custom" has only the account's. */
-export function limitsOf(plan: readonly Limit[] | "custom", own: readonly OwnLimit[]): Limit[] {
+export function effectiveLimits(
+  plan: readonly Limit[] | "custom",
+  own: readonly AccountLimit[],
+): Limit[] {
   const base = plan === "custom" ? [] : plan;
   const kept = base.filter(({ window }) => !own.some((mine) => mine.window === window));
   const windows = own.filter((limit) => limit.window !== "concurrent") as readonly Limit[];
   return [...kept, ...windows].sort(
-    (a, b) => WINDOWS.indexOf(a.window) - WINDOWS.indexOf(b.window),
+    (a, b) => WINDOW_NAMES.indexOf(a.window) - WINDOW_NAMES.indexOf(b.window),
   );
 }
 
 /** How many requests of an account may be under way at once, where that is agreed for it. */
-export function ownConcurrency({ limits }: AccountRecord): number | undefined {
+export function accountConcurrency({ limits }: AccountRecord): number | undefined {
   return limits.find(({ window }) => window === "concurrent")?.limit;
 }
 
@@ -117,7 +120,7 @@ export function ownConcurrency({ limits }: AccountRecord): number | undefined {
  * late gives a key back that somebody took away (docs/reference/keys.md#copies). `key` itself where
  * `other` takes nothing away.
  */
-export function soonestEnd(key: KeyRecord, other: KeyRecord): KeyRecord {
+export function earliestEnd(key: KeyRecord, other: KeyRecord): KeyRecord {
   const revokedMs = earlier(key.revokedMs, other.revokedMs);
   const expiresMs = earlier(key.expiresMs, other.expiresMs);
   if (revokedMs === key.revokedMs && expiresMs === key.expiresMs) return key;

@@ -1,16 +1,16 @@
-import { dayText } from "../quota/days.ts";
-import type { Ban, Verdict, WindowStanding } from "../quota/decide.ts";
+import { formatDay } from "../quota/days.ts";
+import type { Ban, QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/standing.ts";
 import type { Limit } from "../quota/windows.ts";
 import { findAccount } from "./find.ts";
 import type { IssuedKey } from "./keyring.ts";
-import { byId, isIndexed } from "./record-index.ts";
+import { findById, isIndexed } from "./record-index.ts";
 import {
+  type AccountLimit,
   type AccountRecord,
   isSuspended,
   isWorking,
   type KeyRecord,
-  type OwnLimit,
   type Records,
 } from "./records.ts";
 
@@ -65,15 +65,15 @@ export type KeyReport = {
  * The owner of a usage report: an account with its one environment, plan and set of limits
  * (docs/reference/keys.md#accounts).
  */
-export type Holder = {
+export type UsageSubject = {
   readonly account: string;
   readonly environment: string;
   readonly plan: string;
-  readonly limits: readonly OwnLimit[];
+  readonly limits: readonly AccountLimit[];
 };
 
 /** The account that `id` names: an account, or one of its keys. Undefined for an unknown id. */
-export function findHolder(records: Records, id: string): Holder | undefined {
+export function findUsageSubject(records: Records, id: string): UsageSubject | undefined {
   const found = findAccount(records, id);
   if (found === undefined) return undefined;
   const { environment, plan, limits } = found;
@@ -85,8 +85,8 @@ export function findHolder(records: Records, id: string): Holder | undefined {
  * operations; `observe` are the limits of its plan that refuse nothing.
  */
 export function usageReport(
-  { account, environment, plan }: Omit<Holder, "limits">,
-  verdict: Verdict,
+  { account, environment, plan }: Omit<UsageSubject, "limits">,
+  verdict: QuotaDecision,
   observe: readonly Limit[] = [],
 ): UsageReport {
   const windows = verdict.windows
@@ -105,7 +105,7 @@ export function usageReport(
   };
 }
 
-function windowReport(standing: WindowStanding): WindowReport {
+function windowReport(standing: WindowUsage): WindowReport {
   const { limit, used, resetMs } = standing;
   const remaining = Math.max(0, limit - used);
   return { window: windowLabel(standing), limit, used, remaining, reset: seconds(resetMs) };
@@ -163,7 +163,7 @@ export function keyReports(
   { accounts }: Pick<Records, "accounts">,
 ): KeyReport[] {
   if (isIndexed(accounts)) {
-    return keys.map((key) => keyReport(key, byId(accounts, key.account) as AccountRecord));
+    return keys.map((key) => keyReport(key, findById(accounts, key.account) as AccountRecord));
   }
   const wanted = new Set(keys.map(({ account }) => account));
   const named = new Map<string, AccountRecord>();
@@ -172,14 +172,14 @@ export function keyReports(
 }
 
 /** The same with the last day on which each was used, of those that are known. */
-export function usedReports(
+export function keyReportsWithLastUse(
   keys: readonly KeyRecord[],
   records: Pick<Records, "accounts">,
   lastUsed: ReadonlyMap<string, number>,
 ): KeyReport[] {
   return keyReports(keys, records).map((report) => {
     const day = lastUsed.get(report.id);
-    return { ...report, lastUsed: day === undefined ? null : dayText(day) };
+    return { ...report, lastUsed: day === undefined ? null : formatDay(day) };
   });
 }
 

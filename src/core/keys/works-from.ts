@@ -1,13 +1,13 @@
-import { type Networks, readNetworks } from "../networks.ts";
+import { type AddressMatcher, addressMatcher } from "../networks.ts";
 import type { KeyRecord } from "./records.ts";
 
 /** Read once for each list: a record is replaced, never changed. */
-const known = new WeakMap<readonly string[], Networks>();
+const known = new WeakMap<readonly string[], AddressMatcher>();
 
 /** Whether the key works at the client's address (docs/reference/keys.md#networks). */
-export function worksFrom({ from }: Pick<KeyRecord, "from">, client: string): boolean {
+export function isKeyAllowedFrom({ from }: Pick<KeyRecord, "from">, client: string): boolean {
   if (from.length === 0) return true;
-  const networks = known.get(from) ?? readNetworks(from);
+  const networks = known.get(from) ?? addressMatcher(from);
   known.set(from, networks);
   return networks(client);
 }

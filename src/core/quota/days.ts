@@ -17,7 +17,7 @@ export function dayOf(ms: number): number {
 }
 
 /** `2026-10-21`. */
-export function dayText(day: number): string {
+export function formatDay(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
 
@@ -35,7 +35,7 @@ export function monthsOf({ from, to }: DaySpan): number[] {
 }
 
 /** The days of a month that is named as `2026-10`; undefined where it is none. */
-export function spanOfMonth(text: string): DaySpan | undefined {
+export function monthRange(text: string): DaySpan | undefined {
   const found = /^(\d{4})-(0[1-9]|1[0-2])$/.exec(text);
   if (found === null) return undefined;
   const [year, month] = [Number(found[1]), Number(found[2])];

@@ -1,9 +1,9 @@
 import {
-  counterOf,
+  counterName,
+  counterWindow,
   type Limit,
   type WindowName,
   windowEnd,
-  windowOf,
   windowStart,
 } from "./windows.ts";
 
@@ -27,7 +27,7 @@ export type BanPolicy = {
  * One window of an account. `refusedMs` is the instant of its first refusal, or 0 before there is
  * one.
  */
-export type Usage = {
+export type WindowCount = {
   readonly startMs: number;
   readonly count: number;
   readonly refusedMs: number;
@@ -46,26 +46,26 @@ export type Ban = {
 };
 
 /** A ban as it was just earned, and the instants of the strikes that made it, the last one's too. */
-export type EarnedBan = Ban & { readonly strikesMs: readonly number[] };
+export type NewBan = Ban & { readonly strikesMs: readonly number[] };
 
 /**
  * All that is remembered of an account; its usage by counter (`counterOf`). A ban is kept after its
  * end, until it is forgotten.
  */
-export type Account = {
-  readonly usage: Readonly<Partial<Record<string, Usage>>>;
+export type AccountState = {
+  readonly usage: Readonly<Partial<Record<string, WindowCount>>>;
   readonly strikesMs: readonly number[];
   readonly ban: Ban | undefined;
 };
 
-export const NEW_ACCOUNT: Account = { usage: {}, strikesMs: [], ban: undefined };
+export const NEW_ACCOUNT_STATE: AccountState = { usage: {}, strikesMs: [], ban: undefined };
 
 /**
  * `units` requests at once, each of which costs `cost` (default 1; 0 to COST_MAX). No request at all
  * peeks, and changes nothing that is not damaged. A cost of 0 asks for the ban alone. `limits` are
  * those of `askedLimits`.
  */
-export type Ask = {
+export type QuotaRequest = {
   readonly limits: readonly Limit[];
   readonly bans: BanPolicy | undefined;
   readonly units: number;
@@ -76,7 +76,7 @@ export type Ask = {
 export const COST_MAX = 1e6;
 
 /** Where one window stands after the decision, in units. `resetMs` is its end. */
-export type WindowStanding = Limit & { readonly used: number; readonly resetMs: number };
+export type WindowUsage = Limit & { readonly used: number; readonly resetMs: number };
 
 /**
  * The answer to an ask: the first `granted` of its requests were charged to every window, the others
@@ -85,22 +85,22 @@ export type WindowStanding = Limit & { readonly used: number; readonly resetMs: 
  * earliest instant at which a further refusal of the same cost could be a strike: refusals before it
  * need not be reported. All instants are of the store's clock, whose now is `nowMs`.
  */
-export type Verdict = {
+export type QuotaDecision = {
   readonly nowMs: number;
   readonly granted: number;
-  readonly windows: readonly WindowStanding[];
+  readonly windows: readonly WindowUsage[];
   readonly ban: Ban | undefined;
-  readonly earned?: EarnedBan;
+  readonly earned?: NewBan;
   readonly strikes: number;
   readonly strikeDueMs: number;
   /** A window or a ban from an impossible future was moved to the present: worth a log line. */
   readonly repaired: boolean;
 };
 
-export type Decision = { readonly account: Account; readonly verdict: Verdict };
+export type DecideResult = { readonly account: AccountState; readonly verdict: QuotaDecision };
 
 /** Whether a request fits below a limit; what costs nothing always does. */
-export function fits(used: number, cost: number, limit: number): boolean {
+export function fitsLimit(used: number, cost: number, limit: number): boolean {
   return cost === 0 || used + cost <= limit;
 }
 
@@ -110,7 +110,7 @@ export function fits(used: number, cost: number, limit: number): boolean {
  * one of the same cost at the same instant. The memory store runs this; decide.lua says the same to Redis, and a
  * differential test holds the two together.
  */
-export function decide(account: Account, ask: Ask, nowMs: number): Decision {
+export function decide(account: AccountState, ask: QuotaRequest, nowMs: number): DecideResult {
   const { limits, bans, units, cost = 1, strikesOnly = false } = ask;
   const past = present(account, ask, nowMs);
   const { usage, ban } = past;
@@ -123,15 +123,15 @@ export function decide(account: Account, ask: Ask, nowMs: number): Decision {
   const refused = units - granted;
   const window = refused > 0 && !banned ? lastExhausted(usage, ask) : undefined;
   const struck = window === undefined ? past : strike(past, ask, nowMs, refused, window);
-  const all: Account = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
-  const next = past.repaired || changes(account, all, ask) ? running(all, nowMs) : all;
+  const all: AccountState = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
+  const next = past.repaired || changes(account, all, ask) ? dropEndedWindows(all, nowMs) : all;
   const verdict = verdictOf(next, ask, nowMs, granted, past.repaired);
   const earned = "earned" in struck ? struck.earned : undefined;
   return { account: next, verdict: earned === undefined ? verdict : { ...verdict, earned } };
 }
 
 /** How many requests of that cost fit into every window. */
-function roomFor(cost: number, usage: Account["usage"], limits: readonly Limit[]): number {
+function roomFor(cost: number, usage: AccountState["usage"], limits: readonly Limit[]): number {
   if (cost === 0) return Number.POSITIVE_INFINITY;
   return Math.min(
     ...limits.map((limit) => Math.floor((limit.limit - held(usage, limit).count) / cost)),
@@ -139,7 +139,7 @@ function roomFor(cost: number, usage: Account["usage"], limits: readonly Limit[]
 }
 
 type Present = {
-  readonly usage: Partial<Record<string, Usage>>;
+  readonly usage: Partial<Record<string, WindowCount>>;
   readonly strikesMs: readonly number[];
   readonly ban: Ban | undefined;
   readonly repaired: boolean;
@@ -151,17 +151,17 @@ type Present = {
  * (docs/reference/http.md#windows). A ban that would begin in the future, and strikes further ahead
  * than they could matter, are damage too.
  */
-function present(account: Account, { limits, bans }: Ask, nowMs: number): Present {
-  const usage: Partial<Record<string, Usage>> = { ...account.usage };
+function present(account: AccountState, { limits, bans }: QuotaRequest, nowMs: number): Present {
+  const usage: Partial<Record<string, WindowCount>> = { ...account.usage };
   let repaired = false;
   for (const limit of limits) {
     const { window } = limit;
     const startMs = windowStart(window, nowMs);
     const stored = held(usage, limit);
     if (stored.startMs < startMs) {
-      usage[counterOf(limit)] = { startMs, count: 0, refusedMs: 0 };
+      usage[counterName(limit)] = { startMs, count: 0, refusedMs: 0 };
     } else if (stored.startMs - nowMs > windowEnd(window, stored.startMs) - stored.startMs) {
-      usage[counterOf(limit)] = { startMs, count: stored.count, refusedMs: 0 };
+      usage[counterName(limit)] = { startMs, count: stored.count, refusedMs: 0 };
       repaired = true;
     }
   }
@@ -179,7 +179,11 @@ function present(account: Account, { limits, bans }: Ask, nowMs: number): Presen
 }
 
 /** Whether an ask leaves an account otherwise than it was: a peek never counts as a change. */
-function changes(before: Account, after: Account, { limits, units }: Ask): boolean {
+function changes(
+  before: AccountState,
+  after: AccountState,
+  { limits, units }: QuotaRequest,
+): boolean {
   if (units === 0) return false;
   if (before.ban !== after.ban || before.strikesMs.length !== after.strikesMs.length) return true;
   if (before.strikesMs.at(-1) !== after.strikesMs.at(-1)) return true;
@@ -190,10 +194,10 @@ function changes(before: Account, after: Account, { limits, units }: Ask): boole
 }
 
 /** The account without windows that are over: they leave when there is something to write. */
-export function running(account: Account, nowMs: number): Account {
-  const usage: Partial<Record<string, Usage>> = {};
+export function dropEndedWindows(account: AccountState, nowMs: number): AccountState {
+  const usage: Partial<Record<string, WindowCount>> = {};
   for (const [counter, stored] of Object.entries(account.usage)) {
-    if (stored !== undefined && windowEnd(windowOf(counter), stored.startMs) > nowMs) {
+    if (stored !== undefined && windowEnd(counterWindow(counter), stored.startMs) > nowMs) {
       usage[counter] = stored;
     }
   }
@@ -206,24 +210,24 @@ function kept(strikesMs: readonly number[], nowMs: number, keepMs: number): read
   return strikesMs.filter((atMs) => Math.abs(nowMs - atMs) < keepMs);
 }
 
-const NEVER: Usage = { startMs: Number.NEGATIVE_INFINITY, count: 0, refusedMs: 0 };
+const NEVER: WindowCount = { startMs: Number.NEGATIVE_INFINITY, count: 0, refusedMs: 0 };
 
-function held(usage: Account["usage"], limit: Limit): Usage {
-  return usage[counterOf(limit)] ?? NEVER;
+function held(usage: AccountState["usage"], limit: Limit): WindowCount {
+  return usage[counterName(limit)] ?? NEVER;
 }
 
 function charge(
-  usage: Partial<Record<string, Usage>>,
+  usage: Partial<Record<string, WindowCount>>,
   limits: readonly Limit[],
   units: number,
 ): void {
   for (const limit of limits) {
     const stored = held(usage, limit);
-    usage[counterOf(limit)] = { ...stored, count: stored.count + units };
+    usage[counterName(limit)] = { ...stored, count: stored.count + units };
   }
 }
 
-type Struck = Pick<Account, "strikesMs" | "ban"> & { readonly earned?: EarnedBan };
+type Struck = Pick<AccountState, "strikesMs" | "ban"> & { readonly earned?: NewBan };
 
 /**
  * A refused request is a strike when it comes more than `grace` after the first refusal of its
@@ -232,9 +236,15 @@ type Struck = Pick<Account, "strikesMs" | "ban"> & { readonly earned?: EarnedBan
  * A ban that is only observed leaves the account as it is, and its next strike is as far away as
  * from any other strike.
  */
-function strike(past: Present, { bans }: Ask, nowMs: number, refused: number, at: Limit): Struck {
+function strike(
+  past: Present,
+  { bans }: QuotaRequest,
+  nowMs: number,
+  refused: number,
+  at: Limit,
+): Struck {
   const { usage } = past;
-  const counter = counterOf(at);
+  const counter = counterName(at);
   const stored = held(usage, at);
   if (stored.refusedMs === 0) usage[counter] = { ...stored, refusedMs: nowMs };
   if (bans === undefined) return past;
@@ -282,14 +292,14 @@ export function banLength({ durationMs, factor, maxMs }: BanPolicy, offences: nu
 
 /** The window that resets last of those in which the cost does not fit; the longer one on a tie. */
 function lastExhausted(
-  usage: Account["usage"],
-  { limits, cost = 1 }: Pick<Ask, "limits" | "cost">,
+  usage: AccountState["usage"],
+  { limits, cost = 1 }: Pick<QuotaRequest, "limits" | "cost">,
 ): Limit | undefined {
   let last: Limit | undefined;
   let lastMs = 0;
   for (const limit of limits) {
     const stored = held(usage, limit);
-    if (fits(stored.count, cost, limit.limit)) continue;
+    if (fitsLimit(stored.count, cost, limit.limit)) continue;
     const endMs = windowEnd(limit.window, stored.startMs);
     if (endMs >= lastMs) [last, lastMs] = [limit, endMs];
   }
@@ -297,12 +307,12 @@ function lastExhausted(
 }
 
 function verdictOf(
-  account: Account,
-  ask: Ask,
+  account: AccountState,
+  ask: QuotaRequest,
   nowMs: number,
   granted: number,
   repaired: boolean,
-): Verdict {
+): QuotaDecision {
   const { limits, bans } = ask;
   const windows = limits.map((limit) => {
     const { startMs, count } = held(account.usage, limit);

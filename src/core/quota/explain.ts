@@ -1,9 +1,9 @@
 import type { RefusalCode } from "../refusal.ts";
 import { REFUSALS } from "../refusal-table.ts";
-import { WINDOWS, windowStart } from "./windows.ts";
+import { WINDOW_NAMES, windowStart } from "./windows.ts";
 
 /** The members of the line of a request that a refusal is explained from (docs/reference/log.md). */
-export type RefusedLine = {
+export type RefusalRecord = {
   readonly id: string;
   readonly env?: string | undefined;
   readonly account?: string | undefined;
@@ -70,7 +70,7 @@ export type Explanation = {
  * Explains one line of the log, by the rules under which it was decided
  * (docs/reference/http.md#quotas): the same from the memory of a gateway and from a file.
  */
-export function explain(line: RefusedLine): Explanation {
+export function explainRefusal(line: RefusalRecord): Explanation {
   const { cost = 1, decidedAt, ban, code } = line;
   const windows = (line.windows ?? []).map((told) => explained(told, cost, decidedAt ?? 0));
   const exhausted = windows.filter((one) => one.exhausted);
@@ -108,14 +108,17 @@ function explained(
   decidedAt: number,
 ): ExplainedWindow {
   // A window of an operation is `createPet.minute`.
-  const name = WINDOWS.find((one) => one === window.split(".").at(-1));
+  const name = WINDOW_NAMES.find((one) => one === window.split(".").at(-1));
   const from = name === undefined ? 0 : Math.floor(windowStart(name, decidedAt) / 1_000);
   const exhausted = cost > 0 && used + cost > limit;
   return { window, used, limit, remaining: Math.max(0, limit - used), from, reset, exhausted };
 }
 
 /** The rule that decided, in words. */
-function ruleOf({ code, why, cost = 1, decision }: RefusedLine, window?: ExplainedWindow): string {
+function ruleOf(
+  { code, why, cost = 1, decision }: RefusalRecord,
+  window?: ExplainedWindow,
+): string {
   if (code === "key_banned") {
     return "A ban of the account ran: it is earned by requests that go on after a limit is used up";
   }
@@ -135,7 +138,7 @@ export type Strike = { readonly id: string; readonly at: number };
  * The strikes among refusals of one account, oldest first, up to `untilMs`: each raised the count of
  * the one before it, or earned the ban, which clears them.
  */
-export function strikesAmong(lines: readonly RefusedLine[], untilMs: number): Strike[] {
+export function findStrikes(lines: readonly RefusalRecord[], untilMs: number): Strike[] {
   let found: Strike[] = [];
   let count = 0;
   for (const { id, code, decision, strikes = 0, decidedAt } of lines) {

@@ -1,13 +1,13 @@
 /** How a request was decided. Of one instant the admitted came first: room only ever shrinks. */
-export const OUTCOMES = ["admitted", "limited", "banned"] as const;
-export type Outcome = (typeof OUTCOMES)[number];
+export const PAST_OUTCOMES = ["admitted", "limited", "banned"] as const;
+export type PastOutcome = (typeof PAST_OUTCOMES)[number];
 
-export type PastAsk = {
+export type ReplayEntry = {
   /** Unix milliseconds of the store's clock. */
   readonly atMs: number;
   /** The number under which the caller keeps plan, limits and cost. */
   readonly kind: number;
-  readonly outcome: Outcome;
+  readonly outcome: PastOutcome;
 };
 
 const FIRST_ROOM = 65_536;
@@ -16,7 +16,7 @@ const FIRST_ROOM = 65_536;
  * Requests of the past, of many accounts in any order, at 16 bytes each: logs are written when
  * requests end, and several gateways write them, so they are put in order here.
  */
-export class PastAsks {
+export class ReplayLog {
   #atMs = new Float64Array(FIRST_ROOM);
   #account = new Uint32Array(FIRST_ROOM);
   /** Kind and outcome in one number. */
@@ -28,16 +28,16 @@ export class PastAsks {
   }
 
   /** `account` and `kind` are numbers that the caller gives out, from 0. */
-  add(account: number, { atMs, kind, outcome }: PastAsk): void {
+  add(account: number, { atMs, kind, outcome }: ReplayEntry): void {
     if (this.#size === this.#atMs.length) this.#grow();
     this.#atMs[this.#size] = atMs;
     this.#account[this.#size] = account;
-    this.#what[this.#size] = kind * OUTCOMES.length + OUTCOMES.indexOf(outcome);
+    this.#what[this.#size] = kind * PAST_OUTCOMES.length + PAST_OUTCOMES.indexOf(outcome);
     this.#size += 1;
   }
 
   /** One account after the other, each with its requests as they were decided. */
-  *byAccount(): Generator<{ readonly account: number; readonly asks: Iterable<PastAsk> }> {
+  *byAccount(): Generator<{ readonly account: number; readonly asks: Iterable<ReplayEntry> }> {
     const order = this.#ordered();
     for (let from = 0; from < order.length; ) {
       const account = this.#account[order[from] as number] as number;
@@ -48,13 +48,13 @@ export class PastAsks {
     }
   }
 
-  *#asksOf(places: Uint32Array): Generator<PastAsk> {
+  *#asksOf(places: Uint32Array): Generator<ReplayEntry> {
     for (const place of places) {
       const what = this.#what[place] as number;
       yield {
         atMs: this.#atMs[place] as number,
-        kind: Math.floor(what / OUTCOMES.length),
-        outcome: OUTCOMES[what % OUTCOMES.length] as Outcome,
+        kind: Math.floor(what / PAST_OUTCOMES.length),
+        outcome: PAST_OUTCOMES[what % PAST_OUTCOMES.length] as PastOutcome,
       };
     }
   }
@@ -66,7 +66,7 @@ export class PastAsks {
       return (
         at(account, a) - at(account, b) ||
         at(atMs, a) - at(atMs, b) ||
-        (at(what, a) % OUTCOMES.length) - (at(what, b) % OUTCOMES.length) ||
+        (at(what, a) % PAST_OUTCOMES.length) - (at(what, b) % PAST_OUTCOMES.length) ||
         a - b
       );
     });

@@ -1,7 +1,7 @@
 import type { Limit } from "./windows.ts";
 
 /** The parts of a plan beside its windows (docs/reference/plans.md). */
-export type PlanBounds = {
+export type PlanOptions = {
   /** Requests of an account under way at once, in one process; undefined: any number. */
   readonly concurrent: number | undefined;
   /** Second limits on the counts of these windows, shortest first: never refuse, only tell. */

@@ -1,13 +1,19 @@
-import { type Account, type BanPolicy, decide, NEW_ACCOUNT, type Verdict } from "./decide.ts";
-import type { Outcome, PastAsk } from "./past-asks.ts";
-import { refusalAt, windowLabel } from "./standing.ts";
+import {
+  type AccountState,
+  type BanPolicy,
+  decide,
+  NEW_ACCOUNT_STATE,
+  type QuotaDecision,
+} from "./decide.ts";
+import type { PastOutcome, ReplayEntry } from "./past-asks.ts";
+import { rateLimitRefusal, windowLabel } from "./standing.ts";
 import type { Limit } from "./windows.ts";
 
 /** Requests of one kind ask for this under the plan that is tried. */
-export type AskKind = { readonly limits: readonly Limit[]; readonly cost: number };
+export type RequestKind = { readonly limits: readonly Limit[]; readonly cost: number };
 
 /** Requests that one account would be refused and was not, or the other way round. */
-export type Difference = {
+export type ReplayDifference = {
   readonly requests: number;
   /** Admitted then, and over a limit now. */
   readonly limited: number;
@@ -30,14 +36,14 @@ export type Difference = {
  * as when they came (docs/reference/http.md#quotas). The account begins without any usage.
  */
 export function replay(
-  asks: Iterable<PastAsk>,
-  kinds: readonly AskKind[],
+  asks: Iterable<ReplayEntry>,
+  kinds: readonly RequestKind[],
   bans: BanPolicy | undefined,
-): Difference {
+): ReplayDifference {
   const found = { ...NOTHING };
-  let account: Account = NEW_ACCOUNT;
+  let account: AccountState = NEW_ACCOUNT_STATE;
   for (const { atMs, kind, outcome } of asks) {
-    const { limits, cost } = kinds[kind] as AskKind;
+    const { limits, cost } = kinds[kind] as RequestKind;
     found.requests += 1;
     const tooSmall = limits.find(({ limit, observed }) => cost > limit && !observed);
     if (tooSmall !== undefined) {
@@ -54,21 +60,21 @@ export function replay(
 }
 
 /** Whether anything was decided otherwise than it had been. */
-export function isDifferent({ limited, banned, admitted, unbanned }: Difference): boolean {
+export function isDifferent({ limited, banned, admitted, unbanned }: ReplayDifference): boolean {
   return limited + banned + admitted + unbanned > 0;
 }
 
-type Found = { -readonly [Member in keyof Difference]: Difference[Member] };
+type Found = { -readonly [Member in keyof ReplayDifference]: ReplayDifference[Member] };
 
-const NOTHING: Difference = {
+const NOTHING: ReplayDifference = {
   ...{ requests: 0, bans: 0, admitted: 0, unbanned: 0 },
   ...{ limited: 0, limitedSinceMs: undefined, window: undefined },
   ...{ banned: 0, bannedSinceMs: undefined },
 };
 
 type Compared = {
-  readonly was: Outcome;
-  readonly is: Outcome;
+  readonly was: PastOutcome;
+  readonly is: PastOutcome;
   readonly atMs: number;
   readonly window: string | undefined;
 };
@@ -87,9 +93,9 @@ function compare(found: Found, { was, is, atMs, window }: Compared): void {
   }
 }
 
-function outcomeOf(verdict: Verdict, cost: number): Pick<Compared, "is" | "window"> {
+function outcomeOf(verdict: QuotaDecision, cost: number): Pick<Compared, "is" | "window"> {
   if (verdict.granted > 0) return { is: "admitted", window: undefined };
-  const refusal = refusalAt(verdict, verdict.nowMs, cost);
+  const refusal = rateLimitRefusal(verdict, verdict.nowMs, cost);
   if (refusal?.code === "key_banned") return { is: "banned", window: undefined };
   return { is: "limited", window: refusal?.standing.window };
 }

@@ -1,8 +1,8 @@
-import { type Ban, fits, type Verdict, type WindowStanding } from "./decide.ts";
+import { type Ban, fitsLimit, type QuotaDecision, type WindowUsage } from "./decide.ts";
 import { type Limit, type WindowName, windowEnd, windowStart } from "./windows.ts";
 
 /** The content of the rate limit fields: one window, or the end of the refusal. */
-export type Standing = {
+export type RateLimitInfo = {
   /** The window's name, or `ban`; absent with a failure allowance, which is no account's. */
   readonly window?: string;
   readonly limit: number;
@@ -10,9 +10,9 @@ export type Standing = {
   readonly resetMs: number;
 };
 
-export type StandingRefusal = {
+export type RateLimitRefusal = {
   readonly code: "rate_limited" | "key_banned";
-  readonly standing: Standing;
+  readonly standing: RateLimitInfo;
 };
 
 /**
@@ -21,8 +21,11 @@ export type StandingRefusal = {
  * `unspent` units of the same verdict belong to others that were admitted after this one: they had
  * not been used when it was.
  */
-export function admittedStanding({ windows }: Pick<Verdict, "windows">, unspent = 0): Standing {
-  let told: Standing | undefined;
+export function admittedRateLimit(
+  { windows }: Pick<QuotaDecision, "windows">,
+  unspent = 0,
+): RateLimitInfo {
+  let told: RateLimitInfo | undefined;
   for (const standing of windows) {
     const { limit, used, resetMs } = standing;
     if (standing.observed) continue;
@@ -45,10 +48,10 @@ export function windowLabel({ window, operation }: Pick<Limit, "window" | "opera
 }
 
 /** The window whose refusals made the strikes of a ban, where it is among `windows`. */
-export function struckWindow(
-  windows: readonly WindowStanding[],
+export function banWindow(
+  windows: readonly WindowUsage[],
   ban: Pick<Ban, "window" | "operation">,
-): WindowStanding | undefined {
+): WindowUsage | undefined {
   return windows.find(({ window, operation }) => {
     return window === ban.window && operation?.id === ban.operation;
   });
@@ -59,14 +62,14 @@ export function struckWindow(
  * in which the cost does not fit. Its standing is that of whatever ends last of both
  * (docs/reference/http.md#rate-limit-fields). Undefined once all of it is over.
  */
-export function refusalAt(
-  verdict: Pick<Verdict, "windows" | "ban">,
+export function rateLimitRefusal(
+  verdict: Pick<QuotaDecision, "windows" | "ban">,
   nowMs: number,
   cost = 1,
-): StandingRefusal | undefined {
-  let last: WindowStanding | undefined;
+): RateLimitRefusal | undefined {
+  let last: WindowUsage | undefined;
   for (const window of verdict.windows) {
-    if (fits(window.used, cost, window.limit) || window.resetMs <= nowMs) continue;
+    if (fitsLimit(window.used, cost, window.limit) || window.resetMs <= nowMs) continue;
     if (last === undefined || window.resetMs >= last.resetMs) last = window;
   }
   const { ban } = verdict;
@@ -75,13 +78,13 @@ export function refusalAt(
 
   const code = banned ? "key_banned" : "rate_limited";
   if (banned && (last === undefined || ban.untilMs > last.resetMs)) {
-    const struck = struckWindow(verdict.windows, ban);
+    const struck = banWindow(verdict.windows, ban);
     const shown = verdict.windows.findLast(({ observed }) => !observed);
     const { limit } = struck ?? last ?? shown ?? { limit: 0 };
     return { code, standing: { window: "ban", limit, remaining: 0, resetMs: ban.untilMs } };
   }
-  const { limit, used, resetMs } = last as WindowStanding;
-  const window = windowLabel(last as WindowStanding);
+  const { limit, used, resetMs } = last as WindowUsage;
+  const window = windowLabel(last as WindowUsage);
   return { code, standing: { window, limit, remaining: Math.max(0, limit - used), resetMs } };
 }
 
@@ -90,7 +93,7 @@ export function refusalAt(
  * limits of its plan. `unspent` is as for `admittedStanding`.
  */
 export function crossedLimits(
-  { windows }: Pick<Verdict, "windows">,
+  { windows }: Pick<QuotaDecision, "windows">,
   observe: readonly Limit[],
   unspent = 0,
 ): readonly WindowName[] {
@@ -104,7 +107,7 @@ export function crossedLimits(
  * The message of a 429 for a window without room, which names the limit
  * (docs/reference/http.md#refusals). The window of an operation is named `createPet.minute`.
  */
-export function usedUpMessage({ window = "", limit }: Standing): string {
+export function limitExceededMessage({ window = "", limit }: RateLimitInfo): string {
   const dot = window.lastIndexOf(".");
   const which =
     dot === -1 ? `${window} limit` : `${window.slice(dot + 1)} limit of ${window.slice(0, dot)}`;
@@ -115,12 +118,12 @@ export function usedUpMessage({ window = "", limit }: Standing): string {
  * The standing of an account of which nothing is known yet: limit and limit, of the window that
  * will refuse soonest.
  */
-export function untouchedStanding(limits: readonly Limit[], nowMs: number): Standing {
+export function unusedRateLimit(limits: readonly Limit[], nowMs: number): RateLimitInfo {
   const windows = limits.map((limit) => {
     const resetMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
     return { ...limit, used: 0, resetMs };
   });
-  return admittedStanding({ windows });
+  return admittedRateLimit({ windows });
 }
 
 /**

@@ -21,10 +21,10 @@ export type WindowRow = {
   readonly begins: string;
 };
 export const WINDOW_ROWS: readonly WindowRow[] = ROWS;
-export const WINDOWS: readonly WindowName[] = ROWS.map(({ name }) => name);
+export const WINDOW_NAMES: readonly WindowName[] = ROWS.map(({ name }) => name);
 
 /** An operation with windows of its own: its short number, which names it in the store. */
-export type Operation = { readonly id: string; readonly name: string };
+export type OperationRef = { readonly id: string; readonly name: string };
 export const OPERATION_ID = /^[0-9a-z]{1,7}$/;
 
 /**
@@ -34,18 +34,18 @@ export const OPERATION_ID = /^[0-9a-z]{1,7}$/;
 export type Limit = {
   readonly window: WindowName;
   readonly limit: number;
-  readonly operation?: Operation;
+  readonly operation?: OperationRef;
   readonly observed?: true;
 };
 export const LIMIT_MAX = 1e12;
 
 /** The name that a count is kept under: `minute`, or `1z141z3.minute` for an operation's. */
-export function counterOf({ window, operation }: Pick<Limit, "window" | "operation">): string {
+export function counterName({ window, operation }: Pick<Limit, "window" | "operation">): string {
   return operation === undefined ? window : `${operation.id}.${window}`;
 }
 
 /** The window that a counter counts in. */
-export function windowOf(counter: string): WindowName {
+export function counterWindow(counter: string): WindowName {
   return counter.slice(counter.indexOf(".") + 1) as WindowName;
 }
 
@@ -74,7 +74,7 @@ export function windowEnd(window: WindowName, startMs: number): number {
 }
 
 /** The windows beside those of the account, by which one request is decided. */
-export type FurtherLimits = {
+export type ExtraLimits = {
   /** Windows of the operation, each with its `operation` set. */
   readonly operation?: readonly Limit[] | undefined;
   /** Second limits on the counts of the account, which never refuse. */
@@ -89,9 +89,9 @@ const merged = new WeakMap<object, WeakMap<object, WeakMap<object, readonly Limi
  * operation, and those that are only observed, as far as the account lacks them
  * (docs/reference/http.md#quotas). The same lists give the same list again.
  */
-export function askedLimits(
+export function mergeLimits(
   limits: readonly Limit[],
-  { operation = NONE, observe = NONE }: FurtherLimits,
+  { operation = NONE, observe = NONE }: ExtraLimits,
 ): readonly Limit[] {
   if (operation.length === 0 && observe.length === 0) return limits;
   const byOperation = nested(merged, limits);
@@ -121,6 +121,6 @@ function merge(
   const counted = observe
     .filter(({ window }) => !limits.some((limit) => limit.window === window))
     .map(({ window }) => ({ window, limit: Number.MAX_SAFE_INTEGER, observed: true as const }));
-  const length = ({ window }: Limit) => WINDOWS.indexOf(window);
+  const length = ({ window }: Limit) => WINDOW_NAMES.indexOf(window);
   return [...limits, ...operation, ...counted].sort((a, b) => length(a) - length(b));
 }

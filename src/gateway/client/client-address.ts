@@ -1,12 +1,12 @@
 import { isIP } from "node:net";
-import { type Networks, readNetworks } from "../../core/networks.ts";
+import { type AddressMatcher, addressMatcher } from "../../core/networks.ts";
 
 /**
  * An address in one spelling as far as it matters: IPv4-mapped IPv6 is IPv4, in whatever letters and
  * digits, or all IPv4 clients behind one socket family would share a bucket; without a zone, which
  * is a name of this machine's and no part of the address (RFC 4007 11).
  */
-export function plainAddress(address: string | undefined): string {
+export function normalizeAddress(address: string | undefined): string {
   if (address === undefined || !address.includes(":")) return address ?? "";
   const [plain = ""] = address.split("%");
   if (!/ffff:/i.test(plain) || isIP(plain) !== 6) return plain;
@@ -30,10 +30,11 @@ function wordsOf(address: string): number[] {
   return [...left, ...Array(Math.max(0, 8 - left.length - right.length)).fill(0), ...right];
 }
 
-export type TrustedProxies = Networks;
+export type TrustedProxyMatcher = AddressMatcher;
 
 /** Reads CIDRs as the configuration checked them; a bare address is a network of one. */
-export const trustProxies: (cidrs: readonly string[]) => TrustedProxies = readNetworks;
+export const trustedProxyMatcher: (cidrs: readonly string[]) => TrustedProxyMatcher =
+  addressMatcher;
 
 /**
  * The client's address: the peer's, or, from a trusted proxy, the rightmost of X-Forwarded-For that
@@ -42,12 +43,12 @@ export const trustProxies: (cidrs: readonly string[]) => TrustedProxies = readNe
 export function clientAddress(
   peer: string,
   forwardedFor: string | undefined,
-  isTrusted: TrustedProxies,
+  isTrusted: TrustedProxyMatcher,
 ): string {
   if (forwardedFor === undefined || !isTrusted(peer)) return peer;
   let client = peer;
   for (const member of forwardedFor.split(",").reverse()) {
-    const address = plainAddress(withoutPort(member.trim()));
+    const address = normalizeAddress(withoutPort(member.trim()));
     if (isIP(address) === 0) return client;
     client = address;
     if (!isTrusted(address)) return client;

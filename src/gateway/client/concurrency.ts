@@ -3,7 +3,7 @@
  * end of their answers (docs/reference/plans.md#concurrency). Nothing is kept elsewhere: a process
  * that is killed leaves nothing behind, and the bound over all processes is the sum of theirs.
  */
-export class Concurrency {
+export class ConcurrencyLimiter {
   readonly #underWay = new Map<string, number>();
 
   /** Counts a request in; false where the account has `max` under way. Each one is to leave once. */

@@ -1,6 +1,6 @@
 import { hash, randomUUID } from "node:crypto";
 import { RateLimiterMemory } from "rate-limiter-flexible";
-import type { Standing } from "../../core/quota/standing.ts";
+import type { RateLimitInfo } from "../../core/quota/standing.ts";
 import { type Limit, windowEnd, windowStart } from "../../core/quota/windows.ts";
 import { addressGroup } from "./client-address.ts";
 
@@ -17,13 +17,13 @@ const SALT = randomUUID();
 const SECONDS_MAX = 24 * 86_400;
 
 /** The standing of an address with its failed authentications. */
-export type Failures = { readonly standing: Standing; readonly over: boolean };
+export type AuthFailures = { readonly standing: RateLimitInfo; readonly over: boolean };
 
-export type FailureAllowance = {
+export type AuthFailureLimiter = {
   /** Counts one failed authentication of the address. */
-  failed(address: string, nowMs: number): Promise<Failures>;
+  failed(address: string, nowMs: number): Promise<AuthFailures>;
   /** The standing of the address. Counts nothing. */
-  peek(address: string, nowMs: number): Promise<Standing>;
+  peek(address: string, nowMs: number): Promise<RateLimitInfo>;
 };
 
 /**
@@ -32,10 +32,10 @@ export type FailureAllowance = {
  * Its window is aligned to UTC like all others; each window has counters of its own, which go when
  * it ends.
  */
-export function createFailureAllowance(
+export function createAuthFailureLimiter(
   { window, limit }: Limit,
   salt: string = SALT,
-): FailureAllowance {
+): AuthFailureLimiter {
   const limiter = new RateLimiterMemory({ points: limit, duration: SECONDS_MAX });
 
   /** The counter of an address in the window of now, and where it stands with so many failures. */

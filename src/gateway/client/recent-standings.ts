@@ -1,14 +1,14 @@
-import type { Verdict } from "../../core/quota/decide.ts";
+import type { QuotaDecision } from "../../core/quota/decide.ts";
 
 /** The store's last answers about one account, and when it was asked: the two last times. */
-type Recent = {
+type CacheEntry = {
   lastMs: number;
   beforeMs: number;
-  told: Promise<Verdict>;
+  told: Promise<QuotaDecision>;
   toldMs: number;
 };
 
-export type RecentAnswer = { readonly verdict: Verdict; readonly ageMs: number };
+export type CachedUsage = { readonly verdict: QuotaDecision; readonly ageMs: number };
 
 const SECOND_MS = 1_000;
 /** So many accounts are kept at least once there are more, and twice as many at most. */
@@ -18,17 +18,21 @@ const KEPT = 5_000;
  * Asks the store where an account stands, at most twice a second for each account: whoever asks
  * more often gets the last answer and its age (docs/reference/plans.md#standing).
  */
-export class RecentStandings {
-  #young = new Map<string, Recent>();
-  #old = new Map<string, Recent>();
+export class UsageReportCache {
+  #young = new Map<string, CacheEntry>();
+  #old = new Map<string, CacheEntry>();
 
   /** `elapsedMs` is of a monotonic clock. Rejects as `peek` does. */
-  async ask(id: string, elapsedMs: number, peek: () => Promise<Verdict>): Promise<RecentAnswer> {
+  async ask(
+    id: string,
+    elapsedMs: number,
+    peek: () => Promise<QuotaDecision>,
+  ): Promise<CachedUsage> {
     const known = this.#young.get(id) ?? this.#old.get(id);
     if (known !== undefined && elapsedMs - known.beforeMs < SECOND_MS) {
       return { verdict: await known.told, ageMs: elapsedMs - known.toldMs };
     }
-    const recent: Recent = {
+    const recent: CacheEntry = {
       lastMs: elapsedMs,
       beforeMs: known?.lastMs ?? Number.NEGATIVE_INFINITY,
       told: peek(),
@@ -38,7 +42,7 @@ export class RecentStandings {
     return { verdict: await recent.told, ageMs: 0 };
   }
 
-  #keep(id: string, recent: Recent): void {
+  #keep(id: string, recent: CacheEntry): void {
     if (this.#young.size >= KEPT) {
       this.#old = this.#young;
       this.#young = new Map();

@@ -1,4 +1,9 @@
-import { digestKey, type ForeignShape, isForeign, judgeShape } from "../../core/keys/key.ts";
+import {
+  checkKeyFormat,
+  digestKey,
+  type ForeignKeyFormat,
+  matchesForeignFormat,
+} from "../../core/keys/key.ts";
 import { isWorking, type KeyRecord } from "../../core/keys/records.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 
@@ -9,15 +14,15 @@ const WAITING_MAX = 100;
 const TOLD_MAX = 10_000;
 const DAY_MS = 86_400_000;
 
-type Place = {
+type KeyUsePlace = {
   readonly name: string;
   readonly keyPrefix: string;
-  readonly foreignKeys: readonly ForeignShape[];
+  readonly foreignKeys: readonly ForeignKeyFormat[];
 };
 
-type Stray = { readonly token: string; readonly place: Place };
+type WaitingToken = { readonly token: string; readonly place: KeyUsePlace };
 
-type Finds = {
+type WrongEnvironmentOptions = {
   readonly keys: Pick<KeyStore, "find">;
   /** Unix milliseconds. */
   readonly now: () => number;
@@ -29,17 +34,17 @@ type Finds = {
  * Finds, among tokens that an environment has refused, the keys that work in another one: somebody
  * has mixed them up. It looks after the answer, at a few tokens in a second, whoever sends more.
  */
-export class StrayKeys {
-  readonly #finds: Finds;
+export class WrongEnvironmentKeys {
+  readonly #finds: WrongEnvironmentOptions;
   readonly #told = new Set<string>();
   #day = 0;
-  #waiting: Stray[] = [];
+  #waiting: WaitingToken[] = [];
 
-  constructor(finds: Finds) {
+  constructor(finds: WrongEnvironmentOptions) {
     this.#finds = finds;
   }
 
-  note(token: string, place: Place): void {
+  note(token: string, place: KeyUsePlace): void {
     if (this.#waiting.length >= WAITING_MAX) return;
     this.#waiting.push({ token, place });
     if (this.#waiting.length === 1) setTimeout(() => this.#look(), LOOK_MS).unref();
@@ -63,7 +68,7 @@ export class StrayKeys {
 }
 
 /** Whether it is a key by its shape, of whatever environment. */
-function isKey(token: string, { keyPrefix, foreignKeys }: Place): boolean {
+function isKey(token: string, { keyPrefix, foreignKeys }: KeyUsePlace): boolean {
   const tag = token.slice(keyPrefix.length + 1).split("_", 1)[0] ?? "";
-  return judgeShape(token, keyPrefix, tag).ok || isForeign(token, foreignKeys);
+  return checkKeyFormat(token, keyPrefix, tag).ok || matchesForeignFormat(token, foreignKeys);
 }

@@ -1,9 +1,9 @@
 import type { Limit } from "../../core/quota/windows.ts";
-import { type AccountName, accountId } from "../../stores/interface/quota-store.ts";
+import { type AccountRef, accountId } from "../../stores/interface/quota-store.ts";
 import { addressGroup } from "./client-address.ts";
 
 /** The terms of requests without a key to public operations of an environment. */
-export type PublicTerms = {
+export type PublicPlan = {
   readonly environment: string;
   readonly plan: string;
   /** Windows of an hour at most. */
@@ -14,16 +14,16 @@ export type PublicTerms = {
  * The owner of requests without a key: a client address, counted exactly as an account
  * (docs/reference/plans.md#public-operations). It has no key, no scopes, no strikes and no bans.
  */
-export class Visitor implements AccountName {
+export class AnonymousClient implements AccountRef {
   readonly key = undefined;
   readonly owner = undefined;
   readonly scopes: readonly string[] = [];
   readonly account: string;
   readonly id: string;
-  readonly terms: PublicTerms;
+  readonly terms: PublicPlan;
   bucket: number | undefined;
 
-  constructor(account: string, terms: PublicTerms) {
+  constructor(account: string, terms: PublicPlan) {
     this.account = account;
     this.id = accountId({ environment: terms.environment, account });
     this.terms = terms;
@@ -49,20 +49,20 @@ const KEPT = 50_000;
 const OTHER = "addr:other";
 
 /** The visitors of a process. An attacker has many addresses: how fast new ones come is bounded. */
-export class Visitors {
-  #young = new Map<string, Visitor>();
-  #old = new Map<string, Visitor>();
+export class AnonymousClients {
+  #young = new Map<string, AnonymousClient>();
+  #old = new Map<string, AnonymousClient>();
   #second = 0;
   #new = 0;
 
   /** The visitor at this address. `elapsedMs` is of a monotonic clock. */
-  at(terms: PublicTerms, client: string, elapsedMs: number): Visitor {
+  at(terms: PublicPlan, client: string, elapsedMs: number): AnonymousClient {
     const account = `addr:${addressGroup(client)}`;
     const id = accountId({ environment: terms.environment, account });
     const known = this.#young.get(id) ?? this.#old.get(id);
-    if (known === undefined && !this.#mayCome(elapsedMs)) return new Visitor(OTHER, terms);
+    if (known === undefined && !this.#mayCome(elapsedMs)) return new AnonymousClient(OTHER, terms);
     if (known !== undefined && known.terms === terms && this.#young.has(id)) return known;
-    const visitor = known?.terms === terms ? known : new Visitor(account, terms);
+    const visitor = known?.terms === terms ? known : new AnonymousClient(account, terms);
     if (this.#young.size >= KEPT) {
       this.#old = this.#young;
       this.#young = new Map();

@@ -1,18 +1,18 @@
-import type { RequestTrace } from "../../telemetry/tracing.ts";
-import type { Answer } from "../../wire/answer.ts";
-import type { ReceivedRequest } from "../../wire/request.ts";
+import type { RequestSpan } from "../../telemetry/tracing.ts";
+import type { ResponseWriter } from "../../wire/answer.ts";
+import type { IncomingRequest } from "../../wire/request.ts";
 import type { ServerConnection } from "../../wire/server-connection.ts";
 import type { Upgrade } from "./open-tunnel.ts";
 
 /** The request, its answer and the connection that both belong to. */
-export type Parts = {
-  readonly request: ReceivedRequest;
-  readonly response: Answer;
+export type ExchangeParts = {
+  readonly request: IncomingRequest;
+  readonly response: ResponseWriter;
   readonly connection: ServerConnection;
 };
 
 /** Known when the head has come. `last`: nothing that follows on the connection is a request. */
-export type Arrival = {
+export type RequestContext = {
   readonly id: string;
   readonly startedMs: number;
   readonly peer: string;
@@ -24,5 +24,5 @@ export type Arrival = {
   readonly upgrade: Upgrade | undefined;
   readonly last: boolean;
   /** Undefined while telemetry is off. */
-  readonly trace?: RequestTrace | undefined;
+  readonly trace?: RequestSpan | undefined;
 };

@@ -1,25 +1,25 @@
 import type { Socket } from "node:net";
 import type { CorsPolicy } from "../../core/http/cors.ts";
-import type { Head } from "../../core/http/head.ts";
-import { valuesOf } from "../../core/http/raw-fields.ts";
-import type { Found } from "../../core/http/route.ts";
+import type { RequestHead } from "../../core/http/head.ts";
+import { fieldValues } from "../../core/http/raw-fields.ts";
+import type { RouteMatch } from "../../core/http/route.ts";
 import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
-import type { Standing } from "../../core/quota/standing.ts";
+import type { RateLimitInfo } from "../../core/quota/standing.ts";
 import type { Refusal, RefusalCode } from "../../core/refusal.ts";
-import type { RequestLine } from "../../telemetry/log.ts";
-import type { Answer, AnswerListener } from "../../wire/answer.ts";
-import type { ReceivedRequest } from "../../wire/request.ts";
+import type { AccessLogEntry } from "../../telemetry/log.ts";
+import type { ResponseListener, ResponseWriter } from "../../wire/answer.ts";
+import type { IncomingRequest } from "../../wire/request.ts";
 import type { ServerConnection } from "../../wire/server-connection.ts";
-import type { Concurrency } from "../client/concurrency.ts";
-import type { Arrival, Parts } from "./arrival.ts";
-import type { Forwarding, Waiting } from "./forwarding.ts";
-import type { Backend, Served } from "./served.ts";
+import type { ConcurrencyLimiter } from "../client/concurrency.ts";
+import type { ExchangeParts, RequestContext } from "./arrival.ts";
+import type { ForwardHandler, WaitKind } from "./forwarding.ts";
+import type { Environment, Service } from "./served.ts";
 
 /**
  * The life of a request. It goes down this list and never back; a refusal, a cut or a client that
  * leaves goes from any of them to `over`.
  */
-export type Stage =
+export type ExchangeState =
   /** Its head, its key and its route are judged; nothing is waited for. */
   | "judging"
   /** The store is asked. */
@@ -34,7 +34,7 @@ export type Stage =
   | "over";
 
 /** The caller that an accepted key, or an address without one, makes. */
-type Identified = {
+type CallerIdentity = {
   readonly key: KeyRecord | undefined;
   readonly owner: Pick<AccountRecord, "meta"> | undefined;
   readonly account: string;
@@ -42,47 +42,47 @@ type Identified = {
 };
 
 /** The store's answer. `decidedMs` is its now: Retry-After counts from it. */
-type Decision = {
+type DecisionFacts = {
   readonly decision: "admitted" | "refused";
   readonly charged: number;
-  readonly standing: Standing;
+  readonly standing: RateLimitInfo;
   readonly decidedMs: number;
   readonly strikes: number;
   /** Windows whose observed limits an admitted request crossed. */
-  readonly observed?: RequestLine["observed"];
+  readonly observed?: AccessLogEntry["observed"];
   readonly refusal?: RefusalFacts;
 };
 
 /** The state that a refusal was decided by: enough to decide it again. */
-type RefusalFacts = Pick<RequestLine, "windows" | "by" | "ban">;
+type RefusalFacts = Pick<AccessLogEntry, "windows" | "by" | "ban">;
 
 /**
  * One request and its response, from the head to the last byte: all that is known of it, the
  * decision, and the present wait. The log line is written from it. Only the methods below change it
  * (test/tidy.test.ts sees to that).
  */
-export class Exchange implements AnswerListener {
-  readonly request: ReceivedRequest;
-  readonly response: Answer;
+export class Exchange implements ResponseListener {
+  readonly request: IncomingRequest;
+  readonly response: ResponseWriter;
   readonly connection: ServerConnection;
   readonly socket: Socket;
   readonly #onEnd: (exchange: Exchange) => void;
-  readonly arrival: Arrival;
+  readonly arrival: RequestContext;
   readonly id: string;
 
-  stage: Stage = "judging";
+  stage: ExchangeState = "judging";
   // Learned while the request is judged, piece by piece: a refusal tells what is known by then.
-  head: Head | undefined;
+  head: RequestHead | undefined;
   path: string;
-  served: Served | undefined;
-  found: Found | undefined;
-  backend: Backend | undefined;
+  served: Environment | undefined;
+  found: RouteMatch | undefined;
+  backend: Service | undefined;
   cors: CorsPolicy | undefined;
   key: KeyRecord | undefined;
   account: string | undefined;
   plan: string | undefined;
   meta: AccountRecord["meta"] | undefined;
-  standing: Standing | undefined;
+  standing: RateLimitInfo | undefined;
   policy: string | undefined;
   /** Units that the request costs. */
   cost = 1;
@@ -91,7 +91,7 @@ export class Exchange implements AnswerListener {
   charged = 0;
   decidedMs: number | undefined;
   strikes: number | undefined;
-  observed: RequestLine["observed"];
+  observed: AccessLogEntry["observed"];
   /** The state that a refusal was decided by. */
   refusal: RefusalFacts | undefined;
   code: RefusalCode | undefined;
@@ -105,7 +105,7 @@ export class Exchange implements AnswerListener {
   /** The fault of the client's later bytes, where nothing was there to be told of it. */
   broken: Refusal | undefined;
 
-  waiting: Waiting = "nothing";
+  waiting: WaitKind = "nothing";
   /** On the clock of the arrival: when the present wait began, or last made progress. */
   progressMs: number;
   /**
@@ -115,10 +115,10 @@ export class Exchange implements AnswerListener {
   bodyBytes = 0;
   promisedBytes = -1;
   /** The forwarding under way, which ends waits that take too long and requests that break. */
-  forwarding: Forwarding | undefined;
+  forwarding: ForwardHandler | undefined;
   /** Its place in the list of the listener's timeouts; -1 while it is not in it. */
   timeoutsPlace = -1;
-  #occupied: { readonly concurrency: Concurrency; readonly account: string } | undefined;
+  #occupied: { readonly concurrency: ConcurrencyLimiter; readonly account: string } | undefined;
   #deciding: Promise<unknown> | undefined;
   /** Bytes of an ended response that the client had not taken at the last look. */
   #unread = -1;
@@ -127,8 +127,8 @@ export class Exchange implements AnswerListener {
 
   /** `onEnd` is called when the response has ended, or nobody is there to get one any more. */
   constructor(
-    { request, response, connection }: Parts,
-    arrival: Arrival,
+    { request, response, connection }: ExchangeParts,
+    arrival: RequestContext,
     onEnd: (exchange: Exchange) => void,
   ) {
     this.request = request;
@@ -155,7 +155,7 @@ export class Exchange implements AnswerListener {
 
   /** The page that asks, by its Origin field; undefined where there is none, or more than one. */
   get origin(): string | undefined {
-    const values = valuesOf(this.request.rawHeaders, "origin");
+    const values = fieldValues(this.request.rawHeaders, "origin");
     return values.length === 1 ? values[0] : undefined;
   }
 
@@ -173,18 +173,18 @@ export class Exchange implements AnswerListener {
   // Judged and decided.
 
   /** The head is well-formed. */
-  readHead(head: Head): void {
+  readHead(head: RequestHead): void {
     this.head = head;
   }
 
   /** The answer comes from this environment; `served` may be unknown while its pages may read it. */
-  answerFor(served: Served | undefined, cors: CorsPolicy | undefined): void {
+  answerFor(served: Environment | undefined, cors: CorsPolicy | undefined): void {
     this.served = served;
     this.cors = cors;
   }
 
   /** The route is found, and judged later. */
-  find(path: string, found: Found, backend: Backend | undefined): void {
+  find(path: string, found: RouteMatch, backend: Service | undefined): void {
     this.path = path;
     this.found = found;
     this.backend = backend;
@@ -192,7 +192,7 @@ export class Exchange implements AnswerListener {
   }
 
   /** The key is accepted, or the address where none is needed. */
-  identify({ key, owner, account, plan }: Identified): void {
+  identify({ key, owner, account, plan }: CallerIdentity): void {
     this.key = key;
     this.meta = owner?.meta;
     this.account = account;
@@ -200,7 +200,7 @@ export class Exchange implements AnswerListener {
   }
 
   /** The state of the account, or of the address's failure allowance, where nothing is decided. */
-  stand(standing: Standing): void {
+  stand(standing: RateLimitInfo): void {
     this.standing = standing;
   }
 
@@ -224,7 +224,15 @@ export class Exchange implements AnswerListener {
     if (this.stage === "deciding") this.stage = "judging";
   }
 
-  decide({ decision, charged, standing, decidedMs, strikes, observed, refusal }: Decision): void {
+  decide({
+    decision,
+    charged,
+    standing,
+    decidedMs,
+    strikes,
+    observed,
+    refusal,
+  }: DecisionFacts): void {
     this.decision = decision;
     this.charged = charged;
     this.standing = standing;
@@ -238,7 +246,7 @@ export class Exchange implements AnswerListener {
    * Counts the request among those of its account that are under way, until it ends; false where
    * there are `max` already.
    */
-  occupy(concurrency: Concurrency, account: string, max: number): boolean {
+  occupy(concurrency: ConcurrencyLimiter, account: string, max: number): boolean {
     if (!concurrency.enter(account, max)) return false;
     this.#occupied = { concurrency, account };
     return true;
@@ -265,7 +273,7 @@ export class Exchange implements AnswerListener {
   // Forwarded and answered.
 
   /** A forwarding deals with the request from here on, until it is settled. */
-  forward(forwarding: Forwarding): void {
+  forward(forwarding: ForwardHandler): void {
     this.stage = "forwarding";
     this.forwarding = forwarding;
   }
@@ -304,7 +312,7 @@ export class Exchange implements AnswerListener {
     this.wait("tunnel", nowMs);
   }
 
-  wait(waiting: Waiting, nowMs: number): void {
+  wait(waiting: WaitKind, nowMs: number): void {
     this.waiting = waiting;
     this.progressMs = nowMs;
   }

@@ -4,7 +4,7 @@ import type { Refusal } from "../../core/refusal.ts";
  * The thing that the gateway waits for. Each wait has a limit of its own
  * (docs/reference/edge.md#timeouts). `reader`: for the client to take what has come for it.
  */
-export type Waiting =
+export type WaitKind =
   | "nothing"
   | "connection"
   | "upload"
@@ -13,7 +13,7 @@ export type Waiting =
   | "reader"
   | "tunnel";
 
-export type Forwarding = {
+export type ForwardHandler = {
   /** The present wait took longer than its limit. */
   late(): void;
   /**

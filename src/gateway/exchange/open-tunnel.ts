@@ -1,14 +1,14 @@
 import type { KeyRecord } from "../../core/keys/records.ts";
-import type { Served } from "./served.ts";
+import type { Environment } from "./served.ts";
 
 /**
  * The client asks for a WebSocket as it should (docs/reference/edge.md#upgrade). `nonce` is its
  * Sec-WebSocket-Key.
  */
-export type Upgrade = { readonly nonce: string; readonly tunnels: TunnelRegister };
+export type Upgrade = { readonly nonce: string; readonly tunnels: TunnelRegistry };
 
 /** Counts the tunnels of each key: implemented by the open tunnels of a listener. */
-export type TunnelRegister = {
+export type TunnelRegistry = {
   /** Counts a tunnel in; false where its key has as many as it may. */
   enter(tunnel: OpenTunnel): boolean;
   leave(tunnel: OpenTunnel): void;
@@ -22,7 +22,7 @@ export type OpenTunnel = {
   readonly owner: string;
   /** The address of the client. */
   readonly client: string;
-  readonly served: Served;
+  readonly served: Environment;
   /** Ends it from our side: 1001, the gateway goes or nothing moves; 1008, the key may no longer. */
   close(status: 1001 | 1008, why: string): void;
 };

@@ -1,12 +1,12 @@
 import { traceIdOf } from "../../core/http/trace.ts";
 import { maskKeys } from "../../core/keys/key.ts";
-import type { RequestLine } from "../../telemetry/log.ts";
+import type { AccessLogEntry } from "../../telemetry/log.ts";
 import type { Exchange } from "./exchange.ts";
 
 const PATH_LOGGED_MAX = 2_048;
 
 /** The log line of an exchange that ended at `endedMs`, on the clock of its arrival. */
-export function lineOf(exchange: Exchange, endedMs: number): RequestLine {
+export function accessLogEntry(exchange: Exchange, endedMs: number): AccessLogEntry {
   const { served, key, arrival, refusal } = exchange;
   return {
     id: exchange.id,

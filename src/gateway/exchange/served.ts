@@ -1,33 +1,33 @@
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { isUnder, type RouteTable } from "../../core/http/route.ts";
-import type { ForeignShape } from "../../core/keys/key.ts";
+import type { ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
-import type { PlanBounds } from "../../core/quota/plan.ts";
+import type { PlanOptions } from "../../core/quota/plan.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
-import type { AccountName, Answer, QuotaStore } from "../../stores/interface/quota-store.ts";
-import type { CalledOperation, DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
-import type { Log, RequestLine } from "../../telemetry/log.ts";
+import type { AccountRef, ChargeResult, QuotaStore } from "../../stores/interface/quota-store.ts";
+import type { DeprecatedCall, DeprecatedOperation } from "../../telemetry/deprecated-calls.ts";
+import type { AccessLogEntry, Log } from "../../telemetry/log.ts";
 import type { Tracing } from "../../telemetry/tracing.ts";
-import type { TrustedProxies } from "../client/client-address.ts";
-import type { Concurrency } from "../client/concurrency.ts";
-import type { FailureAllowance } from "../client/failure-allowance.ts";
-import type { RecentStandings } from "../client/recent-standings.ts";
-import type { StrayKeys } from "../client/stray-keys.ts";
-import type { PublicTerms, Visitors } from "../client/visitors.ts";
+import type { TrustedProxyMatcher } from "../client/client-address.ts";
+import type { ConcurrencyLimiter } from "../client/concurrency.ts";
+import type { AuthFailureLimiter } from "../client/failure-allowance.ts";
+import type { UsageReportCache } from "../client/recent-standings.ts";
+import type { WrongEnvironmentKeys } from "../client/stray-keys.ts";
+import type { AnonymousClients, PublicPlan } from "../client/visitors.ts";
 import type { Certificate } from "../node/certificate.ts";
-import type { Memory } from "../node/memory-pressure.ts";
-import type { Upstreams } from "../upstreams/upstreams.ts";
+import type { MemoryPressure } from "../node/memory-pressure.ts";
+import type { UpstreamPool } from "../upstreams/upstreams.ts";
 
 /**
  * A service of an environment: the paths under `path`, by whole segments, with a description and
  * backends of its own (docs/reference/plans.md#services). The one without `path` has what no other has.
  */
-export type Backend = {
+export type Service = {
   readonly path: string | undefined;
   readonly routes: RouteTable;
-  readonly upstreams: Upstreams;
+  readonly upstreams: UpstreamPool;
   /** The environment's limits, with the backend's own in their place. */
   readonly limits: EdgeLimits;
   /** Taken off the front of a target on its way to the backend, and what is put there instead. */
@@ -36,16 +36,16 @@ export type Backend = {
 };
 
 /** One environment as it is served now. Replaced whole by a reload; an exchange keeps its own. */
-export type Served = {
+export type Environment = {
   readonly name: string;
   readonly hosts: readonly string[];
   readonly keyPrefix: string;
   readonly keyTag: string;
   /** Names of the fields that a key may stand in, lower case. */
   readonly keyHeaders: readonly string[];
-  readonly foreignKeys: readonly ForeignShape[];
+  readonly foreignKeys: readonly ForeignKeyFormat[];
   /** The longest path first, the one without a path last. */
-  readonly backends: readonly Backend[];
+  readonly backends: readonly Service[];
   readonly limits: EdgeLimits;
   /** The first digits of the hash of the configuration, for the request line. */
   readonly config: string;
@@ -59,10 +59,10 @@ export type Served = {
   /** Set when the listener speaks TLS. */
   readonly certificate: Certificate | undefined;
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
-  readonly planBounds: ReadonlyMap<string, PlanBounds>;
+  readonly planBounds: ReadonlyMap<string, PlanOptions>;
   readonly bans: BanPolicy | undefined;
   /** The terms of requests without a key to public operations; undefined where they need one. */
-  readonly publicTerms: PublicTerms | undefined;
+  readonly publicTerms: PublicPlan | undefined;
   /** The path at which a key may ask where its account stands. */
   readonly standing: string | undefined;
   readonly rateLimitFields: "off" | "policy";
@@ -72,57 +72,57 @@ export type Served = {
  * The parts that all listeners of this process share. `now` is the wall clock, `elapsed` the
  * monotonic one.
  */
-export type Gateway = {
+export type GatewayContext = {
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
-  failures: FailureAllowance;
+  failures: AuthFailureLimiter;
   /** Hears of tokens that were refused; absent where nobody wants to know. */
-  readonly strays?: StrayKeys;
-  readonly concurrency: Concurrency;
-  isTrusted: TrustedProxies;
-  readonly visitors: Visitors;
-  readonly standings: RecentStandings;
+  readonly strays?: WrongEnvironmentKeys;
+  readonly concurrency: ConcurrencyLimiter;
+  isTrusted: TrustedProxyMatcher;
+  readonly visitors: AnonymousClients;
+  readonly standings: UsageReportCache;
   readonly log: Log;
   /** `tracing` is undefined while telemetry is off. */
   readonly telemetry?: { readonly tracing: Tracing | undefined };
-  readonly onRequest: (line: RequestLine) => void;
+  readonly onRequest: (line: AccessLogEntry) => void;
   /** An account that was known has called a deprecated operation, however that was answered. */
-  readonly onDeprecated?: (operation: CalledOperation, account: string) => void;
+  readonly onDeprecated?: (operation: DeprecatedOperation, account: string) => void;
   /** The deprecated operations that an account calls, as far as this process knows. */
-  readonly deprecatedCalls?: (name: AccountName) => readonly DeprecatedCall[];
+  readonly deprecatedCalls?: (name: AccountRef) => readonly DeprecatedCall[];
   /** A request was decided without the store, or not at all (docs/reference/store.md#away). */
   readonly onWithoutStore: (answer: "local" | "unavailable") => void;
   /** The store, or what stands in for it, answered for a request of that cost. */
-  readonly onAnswer: (consumer: AnsweredAccount, answer: Answer, cost: number) => void;
+  readonly onAnswer: (consumer: RespondedAccount, answer: ChargeResult, cost: number) => void;
   readonly now: () => number;
   readonly elapsed: () => number;
   /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
   draining: "no" | "announced" | "closed";
   /** As the upkeep found it last; absent until then. */
-  memory?: Memory;
+  memory?: MemoryPressure;
 };
 
 /** The owner of a request that was answered. */
-type AnsweredAccount = AccountName & { readonly plan: string; readonly key: object | undefined };
+type RespondedAccount = AccountRef & { readonly plan: string; readonly key: object | undefined };
 
 /** The service that has the path; undefined where none has. */
-export function backendAt({ backends }: Served, path: string): Backend | undefined {
+export function findService({ backends }: Environment, path: string): Service | undefined {
   return backends.find((backend) => backend.path === undefined || isUnder(backend.path, path));
 }
 
 /** The scheme that clients of this environment speak. */
-export function schemeOf({ certificate }: Served): "http" | "https" {
+export function schemeOf({ certificate }: Environment): "http" | "https" {
   return certificate === undefined ? "http" : "https";
 }
 
-const known = new WeakMap<readonly Served[], EdgeLimits>();
+const known = new WeakMap<readonly Environment[], EdgeLimits>();
 
 /**
  * The loosest of every limit among environments that share a listener: they hold until a request's
  * host is known, and for the connection itself.
  */
-export function loosestLimits(serves: readonly Served[]): EdgeLimits {
-  const [first, ...others] = serves as readonly [Served, ...Served[]];
+export function loosestLimits(serves: readonly Environment[]): EdgeLimits {
+  const [first, ...others] = serves as readonly [Environment, ...Environment[]];
   let limits = known.get(serves);
   if (limits === undefined) {
     const all = { ...first.limits };

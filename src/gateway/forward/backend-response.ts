@@ -1,9 +1,9 @@
-import { responseFields } from "../../core/http/fields.ts";
+import { clientResponseFields } from "../../core/http/fields.ts";
 import { replacedFields } from "../../core/http/own-fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import type { Loss } from "../../wire/outgoing-request.ts";
+import type { RequestFailure } from "../../wire/outgoing-request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Admitted } from "./backend-request.ts";
+import type { ForwardContext } from "./backend-request.ts";
 
 const FIELDS_MAX = 100;
 
@@ -11,7 +11,7 @@ const FIELDS_MAX = 100;
  * The reason why a response must not be passed on, beyond those of the parser
  * (docs/reference/edge.md#response-head). Undefined when it may be.
  */
-export function judgeResponse(status: number, raw: readonly string[]): string | undefined {
+export function validateResponse(status: number, raw: readonly string[]): string | undefined {
   if (status > 599) return `status ${status}`;
   if (raw.length > 2 * FIELDS_MAX) return "too many fields";
   let codings = 0;
@@ -28,7 +28,7 @@ export function judgeResponse(status: number, raw: readonly string[]): string | 
  * log, such as why a certificate is not accepted; the client learns the code only
  * (docs/reference/http.md#backend-failures).
  */
-export function refusalFor({ kind, why }: Pick<Loss, "kind" | "why">): Refusal {
+export function failureRefusal({ kind, why }: Pick<RequestFailure, "kind" | "why">): Refusal {
   if (kind === "misframed") return { code: "bad_request", why };
   const isUnreachable = kind === "unreached" || kind === "unanswered";
   return { code: isUnreachable ? "upstream_unreachable" : "upstream_invalid", why };
@@ -38,7 +38,7 @@ export function refusalFor({ kind, why }: Pick<Loss, "kind" | "why">): Refusal {
  * The reason why an exchange ended before its time. If the backend broke off its response, the
  * reason says how much of the body had come: the client can only tell that it broke off.
  */
-export function whyEnded({ code, why = code }: Refusal, exchange: Exchange): string {
+export function endReason({ code, why = code }: Refusal, exchange: Exchange): string {
   const { response, bodyBytes, promisedBytes } = exchange;
   if (!response.headWritten || !code.startsWith("upstream")) return why;
   const what = code === "upstream_timeout" ? why : `upstream_aborted: ${why}`;
@@ -69,10 +69,10 @@ const HINTS_MAX = 8;
 export class EarlyHints {
   #passed = 0;
 
-  pass({ exchange, head }: Admitted, status: number, raw: readonly string[]): void {
+  pass({ exchange, head }: ForwardContext, status: number, raw: readonly string[]): void {
     if (status !== 103 || head.version !== "1.1" || this.#passed >= HINTS_MAX) return;
     this.#passed += 1;
-    const fields = responseFields(raw, { replaced: replacedFields(exchange), status });
+    const fields = clientResponseFields(raw, { replaced: replacedFields(exchange), status });
     exchange.response.writeInterim(status, fields);
   }
 }

@@ -1,34 +1,40 @@
-import { responseFields } from "../../core/http/fields.ts";
+import { clientResponseFields } from "../../core/http/fields.ts";
 import { hasBody } from "../../core/http/head.ts";
-import { ownFields, replacedFields } from "../../core/http/own-fields.ts";
+import { gatewayFields, replacedFields } from "../../core/http/own-fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import type { ForwardTrace } from "../../telemetry/tracing.ts";
-import type { Connection, ConnectionHandler } from "../../wire/connection.ts";
-import type { Loss } from "../../wire/outgoing-request.ts";
-import { takeBack } from "../../wire/piece-buffers.ts";
+import type { UpstreamSpan } from "../../telemetry/tracing.ts";
+import type { ClientConnection, ResponseHandler } from "../../wire/connection.ts";
+import type { RequestFailure } from "../../wire/outgoing-request.ts";
+import { recycleBuffer } from "../../wire/piece-buffers.ts";
 import type { ResponseHead } from "../../wire/response.ts";
-import type { StatusHead } from "../../wire/status-head.ts";
-import type { Forwarding } from "../exchange/forwarding.ts";
-import { endTogether } from "../node/end-together.ts";
-import { countPassedBytes } from "../node/free-buffers.ts";
+import type { ParsedResponseHead } from "../../wire/status-head.ts";
+import type { ForwardHandler } from "../exchange/forwarding.ts";
+import { endInBatch } from "../node/end-together.ts";
+import { countForwardedBytes } from "../node/free-buffers.ts";
 import { failExchange } from "../stages/reply.ts";
-import type { BackendConnection } from "../upstreams/backend-connection.ts";
-import { type Admitted, outgoingRequest, traceTry } from "./backend-request.ts";
-import { EarlyHints, isSmall, judgeResponse, refusalFor, whyEnded } from "./backend-response.ts";
+import type { UpstreamConnection } from "../upstreams/backend-connection.ts";
+import { type ForwardContext, startUpstreamSpan, upstreamRequest } from "./backend-request.ts";
+import {
+  EarlyHints,
+  endReason,
+  failureRefusal,
+  isSmall,
+  validateResponse,
+} from "./backend-response.ts";
 import { RequestBody } from "./request-body.ts";
-import { Attempts } from "./retry.ts";
+import { RetryPolicy } from "./retry.ts";
 
 /** Sends the request to a backend and its response to the client, both as they come. */
-export function forward(admitted: Admitted): void {
+export function forward(admitted: ForwardContext): void {
   new Forward(admitted).start();
 }
 
-class Forward implements Forwarding, ConnectionHandler {
-  readonly #admitted: Admitted;
-  readonly #attempts = new Attempts();
+class Forward implements ForwardHandler, ResponseHandler {
+  readonly #admitted: ForwardContext;
+  readonly #attempts = new RetryPolicy();
   #hints: EarlyHints | undefined;
-  #connection: BackendConnection | undefined;
-  #trace: ForwardTrace | undefined;
+  #connection: UpstreamConnection | undefined;
+  #trace: UpstreamSpan | undefined;
   #body: RequestBody | undefined;
   #stopWaiting: () => void = nothing;
   #answering = false;
@@ -38,7 +44,7 @@ class Forward implements Forwarding, ConnectionHandler {
   /** The pieces of one read go out together. */
   #pieces: Buffer[] = [];
 
-  constructor(admitted: Admitted) {
+  constructor(admitted: ForwardContext) {
     this.#admitted = admitted;
   }
 
@@ -63,11 +69,11 @@ class Forward implements Forwarding, ConnectionHandler {
     );
   }
 
-  #send(connection: BackendConnection): void {
+  #send(connection: UpstreamConnection): void {
     this.#connection = connection;
     this.#admitted.exchange.tryAt(connection.upstream.origin);
-    this.#trace = traceTry(this.#admitted, connection.upstream);
-    const request = outgoingRequest(this.#admitted, connection.upstream, this.#trace);
+    this.#trace = startUpstreamSpan(this.#admitted, connection.upstream);
+    const request = upstreamRequest(this.#admitted, connection.upstream, this.#trace);
     try {
       connection.send(request, this);
     } catch {
@@ -77,7 +83,7 @@ class Forward implements Forwarding, ConnectionHandler {
 
   // Events of the connection, in order.
 
-  onStart(connection: Connection): void {
+  onStart(connection: ClientConnection): void {
     const { gateway, exchange } = this.#admitted;
     if (this.#body === undefined) return;
     exchange.wait("upload", gateway.elapsed());
@@ -102,14 +108,14 @@ class Forward implements Forwarding, ConnectionHandler {
     this.#answering = true;
   }
 
-  onInterim({ status, rawHeaders }: StatusHead): void {
+  onInterim({ status, rawHeaders }: ParsedResponseHead): void {
     this.#hints ??= new EarlyHints();
     this.#hints.pass(this.#admitted, status, rawHeaders);
   }
 
   onHead(head: ResponseHead): void {
     this.#trace?.answered(head.status);
-    const wrong = judgeResponse(head.status, head.rawHeaders);
+    const wrong = validateResponse(head.status, head.rawHeaders);
     if (wrong === undefined) this.#sendHead(head);
     else this.#fail({ code: "upstream_invalid", why: wrong });
   }
@@ -134,19 +140,19 @@ class Forward implements Forwarding, ConnectionHandler {
     const { backend, exchange } = this.#admitted;
     this.#writePieces();
     this.#trace?.end();
-    backend.upstreams.succeeded(this.#connection as BackendConnection);
+    backend.upstreams.succeeded(this.#connection as UpstreamConnection);
     this.#body?.stop();
     exchange.settle();
     this.#releaseConnection();
-    endTogether(exchange.response, this.#whole);
+    endInBatch(exchange.response, this.#whole);
   }
 
-  onLost(loss: Loss): void {
+  onLost(loss: RequestFailure): void {
     const { backend, exchange, head } = this.#admitted;
-    const { upstream } = this.#connection as BackendConnection;
+    const { upstream } = this.#connection as UpstreamConnection;
     this.#writePieces();
     const again = this.#attempts.again(backend.upstreams, upstream, loss, head.method);
-    const failure = refusalFor(loss);
+    const failure = failureRefusal(loss);
     this.#trace?.end(failure.code);
     // A connection that died of old age, or behind a client that reads nothing, says nothing of the
     // backend.
@@ -202,7 +208,7 @@ class Forward implements Forwarding, ConnectionHandler {
     this.#body?.stop();
     const { gateway, exchange } = this.#admitted;
     exchange.takeBackAnswer();
-    failExchange(gateway, exchange, { ...failure, why: whyEnded(failure, exchange) });
+    failExchange(gateway, exchange, { ...failure, why: endReason(failure, exchange) });
   }
 
   #releaseConnection(): void {
@@ -220,7 +226,7 @@ class Forward implements Forwarding, ConnectionHandler {
     const whole = pieces.length === 1 ? first : Buffer.concat(pieces);
     this.#pieces = [];
     const takesMore = response.write(whole);
-    if (!response.isFlushed || !takeBack(whole)) countPassedBytes(whole.length);
+    if (!response.isFlushed || !recycleBuffer(whole)) countForwardedBytes(whole.length);
     return takesMore;
   }
 
@@ -232,11 +238,11 @@ class Forward implements Forwarding, ConnectionHandler {
     const { gateway, exchange } = this.#admitted;
     const { response, request } = exchange;
     if (gateway.draining !== "no" || !request.complete) exchange.closeAfter();
-    const theirs = responseFields(rawHeaders, { replaced: replacedFields(exchange), status });
+    const theirs = clientResponseFields(rawHeaders, { replaced: replacedFields(exchange), status });
     const promisedBytes = typeof framing === "number" ? framing : -1;
     exchange.answer(promisedBytes, gateway.elapsed());
     if (isSmall(promisedBytes)) this.#wholeBytes = promisedBytes;
-    response.writeHead(status, [...theirs, ...ownFields(exchange)]);
+    response.writeHead(status, [...theirs, ...gatewayFields(exchange)]);
   }
 }
 

@@ -1,7 +1,7 @@
-import type { Connection } from "../../wire/connection.ts";
+import type { ClientConnection } from "../../wire/connection.ts";
 import type { BodySink } from "../../wire/request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import { countPassedBytes } from "../node/free-buffers.ts";
+import { countForwardedBytes } from "../node/free-buffers.ts";
 
 /**
  * The body on its way to the backend, piece by piece as it comes, and counted against the limit. The
@@ -11,7 +11,7 @@ export class RequestBody implements BodySink {
   readonly #exchange: Exchange;
   readonly #elapsed: () => number;
   #bytesLeft: number;
-  #connection: Connection | undefined;
+  #connection: ClientConnection | undefined;
   #over = false;
   #pieces: Buffer[] = [];
   /**
@@ -26,7 +26,7 @@ export class RequestBody implements BodySink {
     this.#bytesLeft = bytesMax;
   }
 
-  sendTo(connection: Connection): void {
+  sendTo(connection: ClientConnection): void {
     this.#connection = connection;
     this.#exchange.request.read(this);
   }
@@ -48,7 +48,7 @@ export class RequestBody implements BodySink {
   /** A piece goes on when the whole read was judged: a fault in it is found before a byte is sent. */
   onBodyData(chunk: Buffer): void {
     this.#bytesLeft -= chunk.length;
-    countPassedBytes(chunk.length);
+    countForwardedBytes(chunk.length);
     if (this.#over) return;
     this.#exchange.progress(this.#elapsed());
     if (this.#bytesLeft < 0) {

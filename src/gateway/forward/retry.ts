@@ -1,16 +1,16 @@
-import type { Loss } from "../../wire/outgoing-request.ts";
+import type { RequestFailure } from "../../wire/outgoing-request.ts";
 import type { Upstream } from "../upstreams/backend-connection.ts";
-import type { Preference, Upstreams } from "../upstreams/upstreams.ts";
+import type { PickPreference, UpstreamPool } from "../upstreams/upstreams.ts";
 
 const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 /** Backends that one request may find unreachable before it is answered. */
 const UNREACHED_MAX = 3;
 const NONE: ReadonlySet<Upstream> = new Set();
 
-type Again = "aged" | "unreached" | undefined;
+type RetryReason = "aged" | "unreached" | undefined;
 
 /** The tries of one request so far, and their consequences for the next one. */
-export class Attempts implements Preference {
+export class RetryPolicy implements PickPreference {
   fresh = false;
   shunned: Upstream | undefined;
   unreached: ReadonlySet<Upstream> = NONE;
@@ -21,7 +21,12 @@ export class Attempts implements Preference {
    * `aged`: a connection that had carried responses died before any byte of this one; then once,
    * and on a new connection: any request that was not sent yet, and GET and HEAD that were.
    */
-  again(upstreams: Upstreams, upstream: Upstream, loss: Loss, method: string): Again {
+  again(
+    upstreams: UpstreamPool,
+    upstream: Upstream,
+    loss: RequestFailure,
+    method: string,
+  ): RetryReason {
     if (loss.kind === "unanswered" && loss.reused && !this.fresh) {
       if (loss.sent && !RETRIED.has(method)) return undefined;
       this.fresh = true;

@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, Server as TlsServer } from "node:tls";
-import type { Gateway, Served } from "../exchange/served.ts";
+import type { Environment, GatewayContext } from "../exchange/served.ts";
 import { loosestLimits } from "../exchange/served.ts";
 import type { Certificate } from "../node/certificate.ts";
 import { DISCARD_BYTES_MAX, endThenDiscard } from "../node/linger.ts";
@@ -16,8 +16,8 @@ const OPTIONS = { allowHalfOpen: true, noDelay: true };
  * takes each connection, over TLS when its handshake is over.
  */
 export function createEdgeServer(
-  gateway: Gateway,
-  serves: () => readonly Served[],
+  gateway: GatewayContext,
+  serves: () => readonly Environment[],
   onConnection: (socket: Socket) => void,
 ): Server {
   const first = defaultCertificate(serves());
@@ -70,20 +70,20 @@ function takePlainHttp(server: TlsServer, firstByteMs: () => number): void {
 }
 
 /** Shows clients without SNI the certificate that holds now. */
-export function renewCertificate(server: Server, serves: readonly Served[]): void {
+export function renewCertificate(server: Server, serves: readonly Environment[]): void {
   const certificate = defaultCertificate(serves);
   if (certificate !== undefined && server instanceof TlsServer) {
     server.setSecureContext(certificate.options);
   }
 }
 
-function certificateFor(serves: readonly Served[], name: string): Certificate | undefined {
+function certificateFor(serves: readonly Environment[], name: string): Certificate | undefined {
   const named = serves.find(({ hosts }) => hosts.includes(name.toLowerCase()));
   return named?.certificate ?? defaultCertificate(serves);
 }
 
 /** The certificate of the environment that answers to any host, or else of the first one. */
-function defaultCertificate(serves: readonly Served[]): Certificate | undefined {
+function defaultCertificate(serves: readonly Environment[]): Certificate | undefined {
   const any = serves.find(({ hosts }) => hosts.length === 0);
   return (any ?? serves[0])?.certificate;
 }

@@ -1,15 +1,15 @@
-import type { Config, Environment, Service } from "../../config/config.ts";
-import { type Address, formatAddress } from "../../core/http/address.ts";
-import { trustProxies } from "../client/client-address.ts";
-import type { Backend, Served } from "../exchange/served.ts";
+import type { Config, EnvironmentConfig, ServiceConfig } from "../../config/config.ts";
+import { formatHostPort, type HostPort } from "../../core/http/address.ts";
+import { trustedProxyMatcher } from "../client/client-address.ts";
+import type { Environment, Service } from "../exchange/served.ts";
 import { Certificate } from "../node/certificate.ts";
-import { Upstreams } from "../upstreams/upstreams.ts";
+import { UpstreamPool } from "../upstreams/upstreams.ts";
 
 /** The environments behind one listening address. */
-export type Listening = {
+export type ListenerSpec = {
   readonly key: string;
-  readonly listen: Address;
-  readonly serves: readonly Served[];
+  readonly listen: HostPort;
+  readonly serves: readonly Environment[];
 };
 
 /**
@@ -17,13 +17,13 @@ export type Listening = {
  * keep their connections: they are taken over from `previous`. Throws in words when a certificate
  * is no good.
  */
-export function environmentsOf(
+export function listenerSpecs(
   config: Config,
   elapsed: () => number,
-  previous: readonly Listening[] = [],
-): Listening[] {
+  previous: readonly ListenerSpec[] = [],
+): ListenerSpec[] {
   const before = new Map(previous.flatMap(({ serves }) => serves).map((one) => [one.name, one]));
-  const listening = new Map<string, { key: string; listen: Address; serves: Served[] }>();
+  const listening = new Map<string, { key: string; listen: HostPort; serves: Environment[] }>();
   for (const environment of config.environments) {
     const key = listenKey(environment);
     const entry = listening.get(key) ?? { key, listen: environment.listen, serves: [] };
@@ -34,17 +34,17 @@ export function environmentsOf(
 }
 
 /** Port 0 is any free port, so it is never shared. */
-function listenKey({ name, listen }: Environment): string {
-  const address = formatAddress(listen);
+function listenKey({ name, listen }: EnvironmentConfig): string {
+  const address = formatHostPort(listen);
   return listen.port === 0 ? `${address} for ${name}` : address;
 }
 
 function servedOf(
   config: Config,
-  environment: Environment,
+  environment: EnvironmentConfig,
   elapsed: () => number,
-  before: Served | undefined,
-): Served {
+  before: Environment | undefined,
+): Environment {
   const { limits } = environment;
   return {
     name: environment.name,
@@ -71,7 +71,7 @@ function servedOf(
   };
 }
 
-function publicTermsOf({ plans }: Config, { name, publicPlan }: Environment) {
+function publicTermsOf({ plans }: Config, { name, publicPlan }: EnvironmentConfig) {
   const limits = publicPlan === undefined ? undefined : plans.get(publicPlan);
   if (publicPlan === undefined || limits === undefined || limits === "custom") return undefined;
   return { environment: name, plan: publicPlan, limits };
@@ -82,23 +82,23 @@ const HASH_DIGITS = 8;
 
 /** The services under paths of their own, and last the one that has what none of them has. */
 function backendsOf(
-  environment: Environment,
+  environment: EnvironmentConfig,
   elapsed: () => number,
-  before: Served | undefined,
-): readonly Backend[] {
+  before: Environment | undefined,
+): readonly Service[] {
   const own = { ...environment, path: undefined, stripPrefix: "", addPrefix: "" };
   return [...environment.backends, own]
     .filter(({ upstreams }) => upstreams.length > 0)
     .map((backend) => backendOf(backend, elapsed, before));
 }
 
-type Configured = Service & Pick<Backend, "path" | "stripPrefix" | "addPrefix">;
+type Configured = ServiceConfig & Pick<Service, "path" | "stripPrefix" | "addPrefix">;
 
 function backendOf(
   { path, stripPrefix, addPrefix, routes, limits, ...service }: Configured,
   elapsed: () => number,
-  before: Served | undefined,
-): Backend {
+  before: Environment | undefined,
+): Service {
   const options = {
     origins: service.upstreams,
     connectionsMax: limits.upstreamConnections,
@@ -111,23 +111,23 @@ function backendOf(
   };
   const kept = before?.backends.find((backend) => backend.path === path)?.upstreams;
   const upstreams =
-    kept !== undefined && sameOptions(kept, options) ? kept : new Upstreams(options);
+    kept !== undefined && sameOptions(kept, options) ? kept : new UpstreamPool(options);
   return { path, routes, upstreams, limits, stripPrefix, addPrefix };
 }
 
 /** `deny` wins; an empty `allow` takes all that `deny` leaves (docs/reference/plans.md#admission). */
-function admissionOf({ allow, deny }: Environment): (address: string) => boolean {
-  const isAllowed = allow.length === 0 ? () => true : trustProxies(allow);
-  const isDenied = trustProxies(deny);
+function admissionOf({ allow, deny }: EnvironmentConfig): (address: string) => boolean {
+  const isAllowed = allow.length === 0 ? () => true : trustedProxyMatcher(allow);
+  const isDenied = trustedProxyMatcher(deny);
   return (address) => !isDenied(address) && isAllowed(address);
 }
 
-function maintenanceOf({ maintenance }: Environment): Served["maintenance"] {
+function maintenanceOf({ maintenance }: EnvironmentConfig): Environment["maintenance"] {
   if (maintenance === undefined) return undefined;
   return { retryAfterSeconds: Math.max(1, Math.ceil(maintenance.retryAfterMs / 1_000)) };
 }
 
-function certificateOf({ name, tls }: Environment, before: Served | undefined) {
+function certificateOf({ name, tls }: EnvironmentConfig, before: Environment | undefined) {
   if (tls === undefined) return undefined;
   const kept = before?.certificate;
   if (kept?.files.cert === tls.cert && kept.files.key === tls.key) return kept;
@@ -138,17 +138,20 @@ function certificateOf({ name, tls }: Environment, before: Served | undefined) {
   }
 }
 
-function sameOptions({ options }: Upstreams, next: Upstreams["options"]): boolean {
+function sameOptions({ options }: UpstreamPool, next: UpstreamPool["options"]): boolean {
   return JSON.stringify(options) === JSON.stringify(next);
 }
 
 /** The backends that were served and are no longer. */
-export function retired(previous: readonly Listening[], next: readonly Listening[]): Upstreams[] {
+export function retiredPools(
+  previous: readonly ListenerSpec[],
+  next: readonly ListenerSpec[],
+): UpstreamPool[] {
   const kept = new Set(upstreamsOf(next));
   return upstreamsOf(previous).filter((upstreams) => !kept.has(upstreams));
 }
 
-function upstreamsOf(listening: readonly Listening[]): Upstreams[] {
+function upstreamsOf(listening: readonly ListenerSpec[]): UpstreamPool[] {
   const backends = listening.flatMap(({ serves }) => serves.flatMap((served) => served.backends));
   return backends.map(({ upstreams }) => upstreams);
 }

@@ -1,22 +1,26 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo, Server, Socket } from "node:net";
-import { type Address, formatAddress } from "../../core/http/address.ts";
-import { valuesOf } from "../../core/http/raw-fields.ts";
-import { asksForUpgrade, judgeHandshake } from "../../core/http/websocket.ts";
+import { formatHostPort, type HostPort } from "../../core/http/address.ts";
+import { fieldValues } from "../../core/http/raw-fields.ts";
+import { isUpgradeRequest, validateHandshake } from "../../core/http/websocket.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
-import type { Answer } from "../../wire/answer.ts";
-import type { ReceivedRequest } from "../../wire/request.ts";
+import type { ResponseWriter } from "../../wire/answer.ts";
+import type { IncomingRequest } from "../../wire/request.ts";
 import { ServerConnection, type ServerHandler } from "../../wire/server-connection.ts";
-import { clientAddress, plainAddress, type TrustedProxies } from "../client/client-address.ts";
+import {
+  clientAddress,
+  normalizeAddress,
+  type TrustedProxyMatcher,
+} from "../client/client-address.ts";
 import { Exchange } from "../exchange/exchange.ts";
-import { lineOf } from "../exchange/request-line.ts";
-import { type Gateway, type Served, schemeOf } from "../exchange/served.ts";
+import { accessLogEntry } from "../exchange/request-line.ts";
+import { type Environment, type GatewayContext, schemeOf } from "../exchange/served.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
-import { Tunnels } from "../tunnel/open-tunnels.ts";
+import { OpenTunnels } from "../tunnel/open-tunnels.ts";
 import { createEdgeServer, renewCertificate } from "./edge-server.ts";
-import { answerTo, codeFor } from "./parser-error.ts";
-import { limit, serverLimits, tellLimit } from "./server-limits.ts";
+import { errorResponseTo, refusalCodeFor } from "./parser-error.ts";
+import { applyConnectionLimit, serverLimits, warnOfFileLimit } from "./server-limits.ts";
 import { Timeouts } from "./timeouts.ts";
 
 /**
@@ -24,9 +28,9 @@ import { Timeouts } from "./timeouts.ts";
  * knows the setting to name. Port 0 takes any free port.
  */
 export async function openListener(
-  gateway: Gateway,
-  address: Address,
-  serves: readonly Served[],
+  gateway: GatewayContext,
+  address: HostPort,
+  serves: readonly Environment[],
 ): Promise<Listener> {
   const listener = new Listener(gateway, address, serves);
   await listener.listen();
@@ -35,21 +39,21 @@ export async function openListener(
 
 /** One listening address and the environments behind it. */
 export class Listener implements ServerHandler {
-  readonly #gateway: Gateway;
-  readonly #address: Address;
+  readonly #gateway: GatewayContext;
+  readonly #address: HostPort;
   readonly #timeouts: Timeouts;
-  readonly #tunnels: Tunnels;
+  readonly #tunnels: OpenTunnels;
   readonly #server: Server;
   readonly #connections = new Set<ServerConnection>();
-  #serves: readonly Served[];
+  #serves: readonly Environment[];
   limits: ServerHandler["limits"];
-  readonly answerTo = answerTo;
+  readonly answerTo = errorResponseTo;
 
-  constructor(gateway: Gateway, address: Address, serves: readonly Served[]) {
+  constructor(gateway: GatewayContext, address: HostPort, serves: readonly Environment[]) {
     this.#gateway = gateway;
     this.#address = address;
     this.#timeouts = new Timeouts(gateway, (nowMs) => this.#onTick(nowMs));
-    this.#tunnels = new Tunnels(gateway);
+    this.#tunnels = new OpenTunnels(gateway);
     this.#serves = serves;
     this.limits = serverLimits(serves);
     this.#server = createEdgeServer(
@@ -57,7 +61,7 @@ export class Listener implements ServerHandler {
       () => this.#serves,
       (socket: Socket) => this.#connections.add(new ServerConnection(socket, this)),
     );
-    limit(this.#server, serves, gateway);
+    applyConnectionLimit(this.#server, serves, gateway);
   }
 
   async listen(): Promise<void> {
@@ -68,7 +72,7 @@ export class Listener implements ServerHandler {
     });
     this.#timeouts.start();
     // Behind the line that says that all of it serves, where it does.
-    const tell = () => tellLimit(this.#server, this.#serves, this.#gateway);
+    const tell = () => warnOfFileLimit(this.#server, this.#serves, this.#gateway);
     setTimeout(tell, TELL_LIMIT_MS).unref();
   }
 
@@ -94,10 +98,10 @@ export class Listener implements ServerHandler {
   }
 
   /** Replaces the environments, with their limits and certificates, for all that comes later. */
-  serve(serves: readonly Served[]): void {
+  serve(serves: readonly Environment[]): void {
     this.#serves = serves;
     this.limits = serverLimits(serves);
-    limit(this.#server, serves, this.#gateway);
+    applyConnectionLimit(this.#server, serves, this.#gateway);
     renewCertificate(this.#server, serves);
   }
 
@@ -123,10 +127,14 @@ export class Listener implements ServerHandler {
 
   // Each connection calls these.
 
-  onRequest(request: ReceivedRequest, response: Answer, connection: ServerConnection): void {
+  onRequest(
+    request: IncomingRequest,
+    response: ResponseWriter,
+    connection: ServerConnection,
+  ): void {
     const { memory = "enough", elapsed, isTrusted } = this.#gateway;
-    const peer = plainAddress(connection.socket.remoteAddress);
-    const changesProtocol = asksForUpgrade(request.rawHeaders);
+    const peer = normalizeAddress(connection.socket.remoteAddress);
+    const changesProtocol = isUpgradeRequest(request.rawHeaders);
     const nonce = changesProtocol ? nonceOf(request) : undefined;
     const arrival = {
       id: randomUUID(),
@@ -146,9 +154,9 @@ export class Listener implements ServerHandler {
     });
   }
 
-  onBroken({ wrong }: ReceivedRequest, { listener }: Answer): void {
+  onBroken({ wrong }: IncomingRequest, { listener }: ResponseWriter): void {
     if (wrong === undefined || !(listener instanceof Exchange)) return;
-    const code = codeFor(wrong);
+    const code = refusalCodeFor(wrong);
     listener.breaks({ code, why: code });
   }
 
@@ -167,11 +175,11 @@ export class Listener implements ServerHandler {
   #tell(exchange: Exchange): void {
     this.#timeouts.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
-    const line = lineOf(exchange, elapsed());
+    const line = accessLogEntry(exchange, elapsed());
     onRequest(line);
     const { served, found, account, arrival, head } = exchange;
     arrival.trace?.end(line, {
-      scheme: schemeOf(served ?? (this.#serves[0] as Served)),
+      scheme: schemeOf(served ?? (this.#serves[0] as Environment)),
       host: head?.host,
       version: head?.version,
     });
@@ -194,27 +202,27 @@ const FAREWELL_MS = 1_200;
  * request of its connection was unanswered when it came: its sender cannot know what it would be
  * upgrading (docs/reference/edge.md#upgrade).
  */
-function nonceOf(request: ReceivedRequest): string | undefined {
+function nonceOf(request: IncomingRequest): string | undefined {
   const { method, target: url, version, rawHeaders } = request;
   if (method !== "GET" || request.pipelined) return undefined;
-  const handshake = judgeHandshake({ method, url, version, rawHeaders });
+  const handshake = validateHandshake({ method, url, version, rawHeaders });
   return handshake.ok ? handshake.value.key : undefined;
 }
 
-function clientOf(request: ReceivedRequest, peer: string, isTrusted: TrustedProxies): string {
+function clientOf(request: IncomingRequest, peer: string, isTrusted: TrustedProxyMatcher): string {
   if (!isTrusted(peer)) return peer;
-  const told = valuesOf(request.rawHeaders, "x-forwarded-for");
+  const told = fieldValues(request.rawHeaders, "x-forwarded-for");
   return clientAddress(peer, told.length === 0 ? undefined : told.join(", "), isTrusted);
 }
 
-function unexpected(gateway: Gateway, exchange: Exchange, error: unknown): void {
+function unexpected(gateway: GatewayContext, exchange: Exchange, error: unknown): void {
   const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
   gateway.log.error("request_failed", { id: exchange.id, error: why });
   sendRefusal(gateway, exchange, { code: "internal_error" }).catch(() => exchange.socket.destroy());
 }
 
-function urlOf(server: Server, { host }: Address, [first]: readonly Served[]): string {
+function urlOf(server: Server, { host }: HostPort, [first]: readonly Environment[]): string {
   const scheme = first === undefined ? "http" : schemeOf(first);
   const { port } = server.address() as AddressInfo;
-  return `${scheme}://${formatAddress({ host, port })}`;
+  return `${scheme}://${formatHostPort({ host, port })}`;
 }

@@ -1,22 +1,22 @@
 import type { Config } from "../../config/config.ts";
-import { formatAddress } from "../../core/http/address.ts";
+import { formatHostPort } from "../../core/http/address.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
-import type { Gateway } from "../exchange/served.ts";
-import { environmentsOf, type Listening, retired } from "./environments.ts";
+import type { GatewayContext } from "../exchange/served.ts";
+import { type ListenerSpec, listenerSpecs, retiredPools } from "./environments.ts";
 import { type Listener, openListener } from "./listener.ts";
-import { Upkeep } from "./upkeep.ts";
+import { PeriodicTasks } from "./upkeep.ts";
 
 /** The public listeners of a gateway and the environments behind them, as the configuration says. */
-export class Serving {
-  readonly #gateway: Gateway;
+export class Listeners {
+  readonly #gateway: GatewayContext;
   readonly #listeners = new Map<string, Listener>();
-  readonly #upkeep: Upkeep;
-  #listening: readonly Listening[] = [];
+  readonly #upkeep: PeriodicTasks;
+  #listening: readonly ListenerSpec[] = [];
 
-  constructor(gateway: Gateway) {
+  constructor(gateway: GatewayContext) {
     this.#gateway = gateway;
     const served = () => this.#listening.flatMap(({ serves }) => serves);
-    this.#upkeep = new Upkeep(gateway, served, () => this.#tellListeners());
+    this.#upkeep = new PeriodicTasks(gateway, served, () => this.#tellListeners());
   }
 
   /** One entry for each environment, by name. */
@@ -64,7 +64,7 @@ export class Serving {
    */
   async serve(config: Config): Promise<void> {
     const before = this.#listening;
-    const next = environmentsOf(config, this.#gateway.elapsed, before);
+    const next = listenerSpecs(config, this.#gateway.elapsed, before);
     await this.#open(next);
     this.#listening = next;
     this.#tellListeners();
@@ -72,7 +72,7 @@ export class Serving {
     for (const { key } of before) {
       if (!next.some((one) => one.key === key)) void this.#close(key);
     }
-    for (const upstreams of retired(before, next)) upstreams.close();
+    for (const upstreams of retiredPools(before, next)) upstreams.close();
   }
 
   /** Lets what is under way end, for at most `deadlineMs`, then closes every connection. */
@@ -93,7 +93,7 @@ export class Serving {
     for (const { key, serves } of this.#listening) this.#listeners.get(key)?.serve(serves);
   }
 
-  async #open(next: readonly Listening[]): Promise<void> {
+  async #open(next: readonly ListenerSpec[]): Promise<void> {
     const opened: string[] = [];
     for (const { key, listen, serves } of next) {
       if (this.#listeners.has(key)) continue;
@@ -103,7 +103,7 @@ export class Serving {
       } catch (error) {
         for (const one of opened) await this.#close(one);
         const settings = serves.map(({ name }) => `environments.${name}.listen`).join(", ");
-        throw cannotListen(error, formatAddress(listen), settings);
+        throw listenError(error, formatHostPort(listen), settings);
       }
     }
   }
@@ -119,7 +119,7 @@ export class Serving {
  * The error of a listener, with the value and the setting: an address in use is the commonest
  * start-up trouble.
  */
-export function cannotListen(error: unknown, address: string, setting: string): Error {
+export function listenError(error: unknown, address: string, setting: string): Error {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   const why =
     code === "EADDRINUSE"

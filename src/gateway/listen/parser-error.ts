@@ -1,9 +1,9 @@
 import { isMethod } from "../../core/http/methods.ts";
 import { errorBody, type RefusalCode, statusOf } from "../../core/refusal.ts";
-import { REASONS } from "../../wire/reasons.ts";
-import type { RequestWrong } from "../../wire/request.ts";
+import { REASON_PHRASES } from "../../wire/reasons.ts";
+import type { RequestError } from "../../wire/request.ts";
 
-const CODES: Readonly<Record<RequestWrong, RefusalCode>> = {
+const CODES: Readonly<Record<RequestError, RefusalCode>> = {
   line: "bad_request",
   field: "bad_request",
   method: "not_implemented",
@@ -24,7 +24,7 @@ const REFUSED: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
  * The refusal of bytes that are no request. `method` is the one that the line begins with, or "":
  * whatever follows an unknown one, such as PRI or those of RTSP, the method is what is wrong.
  */
-export function codeFor(wrong: RequestWrong, method = ""): RefusalCode {
+export function refusalCodeFor(wrong: RequestError, method = ""): RefusalCode {
   const isLine = wrong === "line" || wrong === "version";
   const isUnknown = method !== "" && !isMethod(method) && !REFUSED.has(method);
   return isLine && isUnknown ? "not_implemented" : CODES[wrong];
@@ -34,12 +34,12 @@ export function codeFor(wrong: RequestWrong, method = ""): RefusalCode {
  * The answer to bytes that are no request, so that it has no rate limit fields and no log line
  * (docs/reference/http.md#rate-limit-fields).
  */
-export function answerTo(wrong: RequestWrong, method: string): string {
-  const code = codeFor(wrong, method);
+export function errorResponseTo(wrong: RequestError, method: string): string {
+  const code = refusalCodeFor(wrong, method);
   return rawResponse(statusOf(code), errorBody({ code }));
 }
 
 /** A whole response with an Error body, after which the connection ends. */
 export function rawResponse(status: number, body: string): string {
-  return `HTTP/1.1 ${status} ${REASONS[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${body}`;
+  return `HTTP/1.1 ${status} ${REASON_PHRASES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${body}`;
 }

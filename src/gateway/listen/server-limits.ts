@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Server } from "node:net";
 import type { ServerLimits } from "../../wire/server-limits.ts";
-import { type Gateway, loosestLimits, type Served } from "../exchange/served.ts";
+import { type Environment, type GatewayContext, loosestLimits } from "../exchange/served.ts";
 
 /** A client that sends so much ahead of its answers is not read from until they are out. */
 const AHEAD_BYTES_MAX = 65_536;
@@ -12,7 +12,7 @@ const LINGER_MS = 1_000;
  * longer than its limits, so that the answer to it is one with a request id
  * (docs/reference/edge.md#request-head).
  */
-export function serverLimits(serves: readonly Served[]): ServerLimits {
+export function serverLimits(serves: readonly Environment[]): ServerLimits {
   const limits = loosestLimits(serves);
   const lineBytesMax = limits.urlBytes + limits.headerBytes;
   return {
@@ -30,16 +30,24 @@ export function serverLimits(serves: readonly Served[]): ServerLimits {
 }
 
 /** Bounds the connections of a listener, by configuration, open files and memory. */
-export function limit(server: Server, serves: readonly Served[], { memory }: Gateway): void {
+export function applyConnectionLimit(
+  server: Server,
+  serves: readonly Environment[],
+  { memory }: GatewayContext,
+): void {
   const { connections } = loosestLimits(serves);
   server.maxConnections = memory === "full" ? 0 : connectionsMax(connections);
 }
 
 /** Gateways that have told: all of their listeners share the open files, and one line says so. */
-const told = new WeakSet<Gateway>();
+const told = new WeakSet<GatewayContext>();
 
 /** Says once where the configuration allows more connections than there may be open files. */
-export function tellLimit(server: Server, serves: readonly Served[], gateway: Gateway): void {
+export function warnOfFileLimit(
+  server: Server,
+  serves: readonly Environment[],
+  gateway: GatewayContext,
+): void {
   const { connections: wanted } = loosestLimits(serves);
   const { maxConnections: connections, listening } = server;
   if (connections >= wanted || !listening || told.has(gateway)) return;

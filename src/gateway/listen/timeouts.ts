@@ -1,8 +1,8 @@
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import type { OpenCharge } from "../../telemetry/recall.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Waiting } from "../exchange/forwarding.ts";
-import type { Gateway } from "../exchange/served.ts";
+import type { WaitKind } from "../exchange/forwarding.ts";
+import type { GatewayContext } from "../exchange/served.ts";
 
 const SWEEP_MS = 100;
 
@@ -11,7 +11,7 @@ const SWEEP_MS = 100;
  * request costs more than looking at each of them ten times a second.
  */
 export class Timeouts {
-  readonly #gateway: Gateway;
+  readonly #gateway: GatewayContext;
   readonly #also: (nowMs: number) => void;
   /**
    * Each at its place. Not a Set: one that grows and shrinks leaves its former tables behind, each
@@ -22,7 +22,7 @@ export class Timeouts {
   #whenIdle: (() => void) | undefined;
 
   /** `onTick` is called ten times a second with the time, for what else takes too long. */
-  constructor(gateway: Gateway, onTick: (nowMs: number) => void) {
+  constructor(gateway: GatewayContext, onTick: (nowMs: number) => void) {
     this.#gateway = gateway;
     this.#also = onTick;
   }
@@ -96,7 +96,7 @@ export class Timeouts {
   }
 }
 
-function limitMs(waiting: Waiting, limits: EdgeLimits): number {
+function limitMs(waiting: WaitKind, limits: EdgeLimits): number {
   switch (waiting) {
     case "connection":
     case "answer":

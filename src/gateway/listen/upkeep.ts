@@ -1,6 +1,6 @@
-import type { Gateway, Served } from "../exchange/served.ts";
-import { giveMemoryBack } from "../node/free-buffers.ts";
-import { judgeMemory, memoryShare } from "../node/memory-pressure.ts";
+import type { Environment, GatewayContext } from "../exchange/served.ts";
+import { releaseMemory } from "../node/free-buffers.ts";
+import { memoryPressure, memoryShare } from "../node/memory-pressure.ts";
 
 const PROBES_MS = 100;
 const CERTIFICATES_MS = 500;
@@ -9,15 +9,15 @@ const MEMORY_MS = 1_000;
 const GIVE_BACK_MS = 60_000;
 
 /** Does the work that recurs, whether requests come or not. */
-export class Upkeep {
-  readonly #gateway: Gateway;
-  readonly #served: () => readonly Served[];
+export class PeriodicTasks {
+  readonly #gateway: GatewayContext;
+  readonly #served: () => readonly Environment[];
   readonly #onChange: () => void;
   readonly #timers: NodeJS.Timeout[] = [];
   #givesBackFromMs = 0;
 
   /** `onChange`: there is a new certificate, or another amount of memory left. */
-  constructor(gateway: Gateway, served: () => readonly Served[], onChange: () => void) {
+  constructor(gateway: GatewayContext, served: () => readonly Environment[], onChange: () => void) {
     this.#gateway = gateway;
     this.#served = served;
     this.#onChange = onChange;
@@ -44,7 +44,7 @@ export class Upkeep {
   #judgeMemory(): void {
     const { log, memory: before = "enough" } = this.#gateway;
     const share = memoryShare();
-    const memory = judgeMemory(share);
+    const memory = memoryPressure(share);
     if (memory !== "enough") this.#giveMemoryBack();
     if (memory === before) return;
     this.#gateway.memory = memory;
@@ -58,7 +58,7 @@ export class Upkeep {
     const nowMs = this.#gateway.elapsed();
     if (nowMs < this.#givesBackFromMs) return;
     this.#givesBackFromMs = nowMs + GIVE_BACK_MS;
-    giveMemoryBack();
+    releaseMemory();
   }
 
   #reloadCertificates(): void {

@@ -4,7 +4,7 @@ import { createSecureContext, type SecureContext, type SecureContextOptions } fr
 import type { CertificateFiles } from "../../config/config.ts";
 
 /** The outcome of a look at the files. `why` is for the log, and holds nothing of what they hold. */
-export type Reloaded = "same" | "new" | { readonly why: string };
+export type CertificateReload = "same" | "new" | { readonly why: string };
 
 type Pair = { readonly options: SecureContextOptions; readonly context: SecureContext };
 
@@ -36,7 +36,7 @@ export class Certificate {
   }
 
   /** Called about twice a second: a change is in force after the second look that sees it. */
-  reloadIfChanged(): Reloaded {
+  reloadIfChanged(): CertificateReload {
     const print = printOf(this.files);
     if (print === this.#print) {
       this.#changing = undefined;

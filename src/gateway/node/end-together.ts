@@ -1,8 +1,8 @@
-import type { Answer } from "../../wire/answer.ts";
+import type { ResponseWriter } from "../../wire/answer.ts";
 
-type Ending = { readonly response: Answer; readonly body: Buffer };
+type PendingEnd = { readonly response: ResponseWriter; readonly body: Buffer };
 
-let endings: Ending[] = [];
+let endings: PendingEnd[] = [];
 
 /**
  * Ends a response: at once, or with the whole of its small body, head and body in one write, together
@@ -10,7 +10,7 @@ let endings: Ending[] = [];
  * costs more than the write; writes in a row find the reader awake: a seventh of the CPU of a
  * request on Redis.
  */
-export function endTogether(response: Answer, body: Buffer | undefined): void {
+export function endInBatch(response: ResponseWriter, body: Buffer | undefined): void {
   if (body === undefined) response.end();
   else if (endings.push({ response, body }) === 1) setImmediate(endAll);
 }

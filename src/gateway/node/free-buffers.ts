@@ -15,7 +15,7 @@ let bytes = 0;
  * in it: left alone, a fast stream keeps 80 MB of dead buffers before V8 sees a reason to look
  * (docs/reference/edge.md#streaming allows 20 MB).
  */
-export function countPassedBytes(chunkBytes: number): void {
+export function countForwardedBytes(chunkBytes: number): void {
   bytes += chunkBytes;
   if (bytes < EVERY_BYTES) return;
   bytes = 0;
@@ -26,6 +26,6 @@ export function countPassedBytes(chunkBytes: number): void {
  * Collects all that nothing needs, and gives its memory back to the system, which a plain collection
  * does not. The event loop stands still for it: 50 ms where 27 of 160 MB were in use.
  */
-export function giveMemoryBack(): void {
+export function releaseMemory(): void {
   gc({ type: "major", flavor: "last-resort" });
 }

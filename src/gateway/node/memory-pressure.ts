@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 
 /** `short`: connections are not kept any more; `full`: no new ones are taken. */
-export type Memory = "enough" | "short" | "full";
+export type MemoryPressure = "enough" | "short" | "full";
 
 const SHORT_SHARE = 0.8;
 const FULL_SHARE = 0.9;
@@ -18,7 +18,7 @@ export function memoryShare(): number {
 }
 
 /** Judges that share: an end by force would take every request along, not a few. */
-export function judgeMemory(share: number): Memory {
+export function memoryPressure(share: number): MemoryPressure {
   if (share > FULL_SHARE) return "full";
   return share > SHORT_SHARE ? "short" : "enough";
 }

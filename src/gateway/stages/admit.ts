@@ -1,17 +1,17 @@
-import { accept, type Judged, refuse } from "../../core/refusal.ts";
+import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Served } from "../exchange/served.ts";
+import type { Environment } from "../exchange/served.ts";
 
 /**
  * Judges the client's address by `deny` and `allow`: ahead of everything that is answered here, and
  * uncharged (docs/reference/plans.md#admission).
  */
-export function judgeAddress({ takesAddress }: Served, { arrival }: Exchange): Judged<void> {
+export function checkAddress({ takesAddress }: Environment, { arrival }: Exchange): Result<void> {
   return takesAddress(arrival.client) ? accept(undefined) : refuse("address_refused");
 }
 
 /** Refuses every request of an environment under maintenance, ahead of its key, and uncharged. */
-export function judgeMaintenance({ maintenance }: Served): Judged<void> {
+export function checkMaintenance({ maintenance }: Environment): Result<void> {
   if (maintenance === undefined) return accept(undefined);
   const { retryAfterSeconds } = maintenance;
   return refuse("maintenance", undefined, { retryAfterSeconds });

@@ -1,25 +1,25 @@
-import type { Head } from "../../core/http/head.ts";
-import { readCredentials } from "../../core/keys/credentials.ts";
-import { digestKey, judgeToken } from "../../core/keys/key.ts";
+import type { RequestHead } from "../../core/http/head.ts";
+import { findCredential } from "../../core/keys/credentials.ts";
+import { checkKeyText, digestKey } from "../../core/keys/key.ts";
 import {
+  type AccountLimit,
   type AccountRecord,
-  judgeRecord,
+  checkKeyRecord,
+  effectiveLimits,
   type KeyRecord,
-  limitsOf,
-  type OwnLimit,
 } from "../../core/keys/records.ts";
-import { worksFrom } from "../../core/keys/works-from.ts";
+import { isKeyAllowedFrom } from "../../core/keys/works-from.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import { accept, type Judged, refuse } from "../../core/refusal.ts";
-import { type AccountName, accountId } from "../../stores/interface/quota-store.ts";
-import type { Gateway, Served } from "../exchange/served.ts";
+import { accept, type Result, refuse } from "../../core/refusal.ts";
+import { type AccountRef, accountId } from "../../stores/interface/quota-store.ts";
+import type { Environment, GatewayContext } from "../exchange/served.ts";
 
 /**
  * The owner of a request: an account, by one of its keys, with the windows of the plan and those
  * agreed. Getters read from the key record instead of copying: up to 100,000 consumers are kept,
  * within 30 MB.
  */
-export class Consumer implements AccountName {
+export class Consumer implements AccountRef {
   readonly key: KeyRecord;
   readonly owner: AccountRecord;
   readonly id: string;
@@ -56,13 +56,13 @@ export class Consumer implements AccountName {
  * neither valid nor invalid; a key whose plan is missing is never unlimited.
  */
 export function authenticate(
-  gateway: Gateway,
-  served: Served,
-  { head, client }: { readonly head: Head; readonly client: string },
-): Judged<Consumer> {
-  const token = readCredentials(head, served.keyHeaders);
+  gateway: GatewayContext,
+  served: Environment,
+  { head, client }: { readonly head: RequestHead; readonly client: string },
+): Result<Consumer> {
+  const token = findCredential(head, served.keyHeaders);
   if (!token.ok) return token;
-  const shape = judgeToken(token.value, served);
+  const shape = checkKeyText(token.value, served);
   if (!shape.ok) {
     gateway.strays?.note(token.value, served);
     return shape;
@@ -70,21 +70,21 @@ export function authenticate(
   if (!gateway.keys.ready) return refuse("store_unavailable", "no copy of the key records yet");
 
   const record = gateway.keys.find(digestKey(token.value));
-  const key = judgeRecord(record, served.name, gateway.now());
+  const key = checkKeyRecord(record, served.name, gateway.now());
   if (!key.ok) {
     if (record !== undefined) gateway.strays?.note(token.value, served);
     return key;
   }
-  if (!worksFrom(key.value, client)) return refuse("key_invalid", `not from ${client}`);
+  if (!isKeyAllowedFrom(key.value, client)) return refuse("key_invalid", `not from ${client}`);
   // The store keeps no key without its account.
   const owner = gateway.keys.account(key.value.account) as AccountRecord;
   return accept(consumerOf(served, key.value, owner));
 }
 
 /** Worked out once for each record and set of plans: both are replaced, never changed. */
-const known = new WeakMap<Served["plans"], WeakMap<KeyRecord, Consumer>>();
+const known = new WeakMap<Environment["plans"], WeakMap<KeyRecord, Consumer>>();
 
-function consumerOf({ plans }: Served, key: KeyRecord, owner: AccountRecord): Consumer {
+function consumerOf({ plans }: Environment, key: KeyRecord, owner: AccountRecord): Consumer {
   let ofPlans = known.get(plans);
   if (ofPlans === undefined) {
     ofPlans = new WeakMap();
@@ -103,9 +103,12 @@ function consumerOf({ plans }: Served, key: KeyRecord, owner: AccountRecord): Co
 /** Limits of accounts without windows of their own: nearly all keys share them. */
 const shared = new WeakMap<readonly Limit[], readonly Limit[]>();
 
-function limitsFor(plan: readonly Limit[] | "custom", own: readonly OwnLimit[]): readonly Limit[] {
-  if (plan === "custom" || own.length > 0) return limitsOf(plan, own);
-  const limits = shared.get(plan) ?? limitsOf(plan, own);
+function limitsFor(
+  plan: readonly Limit[] | "custom",
+  own: readonly AccountLimit[],
+): readonly Limit[] {
+  if (plan === "custom" || own.length > 0) return effectiveLimits(plan, own);
+  const limits = shared.get(plan) ?? effectiveLimits(plan, own);
   shared.set(plan, limits);
   return limits;
 }

@@ -1,22 +1,22 @@
-import { accept, type Judged } from "../../core/refusal.ts";
-import type { Visitor } from "../client/visitors.ts";
+import { accept, type Result } from "../../core/refusal.ts";
+import type { AnonymousClient } from "../client/visitors.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Gateway } from "../exchange/served.ts";
+import type { GatewayContext } from "../exchange/served.ts";
 import { authenticate, type Consumer } from "./authenticate.ts";
-import type { Received } from "./receive.ts";
+import type { RoutedRequest } from "./receive.ts";
 
 /** The account that a request is charged to: that of its key, or that of a client address. */
-export type Caller = Consumer | Visitor;
+export type Caller = Consumer | AnonymousClient;
 
 /**
  * Finds whose request it is. Credentials that are there are always judged; without any, a public
  * operation is charged to the client address (docs/reference/plans.md#public-operations).
  */
 export function identify(
-  gateway: Gateway,
-  { served, head, found }: Received,
+  gateway: GatewayContext,
+  { served, head, found }: RoutedRequest,
   { arrival }: Exchange,
-): Judged<Caller> {
+): Result<Caller> {
   const consumer = authenticate(gateway, served, { head, client: arrival.client });
   if (consumer.ok || consumer.refusal.code !== "key_missing") return consumer;
   const { publicTerms } = served;

@@ -1,26 +1,32 @@
 import { isLoop } from "../../core/http/fields.ts";
-import { type Head, hostName, judgeBody, judgeHead, judgeSize } from "../../core/http/head.ts";
-import { type Found, findRoute, NOTHING } from "../../core/http/route.ts";
-import { judgeTarget, type Target } from "../../core/http/target.ts";
-import { asksForWebSocket, judgeHandshake } from "../../core/http/websocket.ts";
-import { accept, type Judged, refuse } from "../../core/refusal.ts";
+import {
+  normalizeHost,
+  type RequestHead,
+  validateBody,
+  validateHead,
+  validateHeadSize,
+} from "../../core/http/head.ts";
+import { findRoute, NO_ROUTE, type RouteMatch } from "../../core/http/route.ts";
+import { type Target, validateTarget } from "../../core/http/target.ts";
+import { isWebSocketRequest, validateHandshake } from "../../core/http/websocket.ts";
+import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import {
-  type Backend,
-  backendAt,
-  type Gateway,
+  type Environment,
+  findService,
+  type GatewayContext,
   loosestLimits,
-  type Served,
+  type Service,
   schemeOf,
 } from "../exchange/served.ts";
 
-export type Received = {
-  readonly served: Served;
-  readonly head: Head;
+export type RoutedRequest = {
+  readonly served: Environment;
+  readonly head: RequestHead;
   readonly target: Target;
-  readonly found: Found;
+  readonly found: RouteMatch;
   /** The service that has the path, where one has. */
-  readonly backend: Backend | undefined;
+  readonly backend: Service | undefined;
 };
 
 /**
@@ -28,16 +34,20 @@ export type Received = {
  * learns everything that is known so far, for its log line and for the fields of a refusal.
  */
 export function receive(
-  gateway: Gateway,
-  serves: readonly Served[],
+  gateway: GatewayContext,
+  serves: readonly Environment[],
   exchange: Exchange,
-): Judged<Received> {
+): Result<RoutedRequest> {
   const received = judge(gateway, serves, exchange);
   if (!received.ok && exchange.found === undefined) findAnyway(serves, exchange);
   return received;
 }
 
-function judge(gateway: Gateway, serves: readonly Served[], exchange: Exchange): Judged<Received> {
+function judge(
+  gateway: GatewayContext,
+  serves: readonly Environment[],
+  exchange: Exchange,
+): Result<RoutedRequest> {
   // If there is only one environment, even a head that cannot be read is answered for it.
   if (serves.length === 1) exchange.answerFor(undefined, serves[0]?.cors);
   if (gateway.draining === "closed") return refuse("draining");
@@ -48,7 +58,7 @@ function judge(gateway: Gateway, serves: readonly Served[], exchange: Exchange):
     version: request.version,
     rawHeaders: request.rawHeaders,
   };
-  const judged = judgeHead(raw, loosestLimits(serves));
+  const judged = validateHead(raw, loosestLimits(serves));
   if (!judged.ok) return judged;
   const head = judged.value;
   exchange.readHead(head);
@@ -58,14 +68,14 @@ function judge(gateway: Gateway, serves: readonly Served[], exchange: Exchange):
   const upgrade = judgeUpgrade(head, exchange);
   if (!upgrade.ok) return upgrade;
   if (isLoop(head)) return refuse("loop_detected");
-  const served = servedAt(serves, hostName(head.host));
+  const served = servedAt(serves, normalizeHost(head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
   exchange.answerFor(served, served.cors);
   // Which environment's limits hold is known only now that its host is.
-  const sized = serves.length > 1 ? judgeSize(raw, served.limits) : judged;
+  const sized = serves.length > 1 ? validateHeadSize(raw, served.limits) : judged;
   if (!sized.ok) return sized;
 
-  const target = judgeTarget(head, schemeOf(served));
+  const target = validateTarget(head, schemeOf(served));
   if (!target.ok) return target;
   const { backend, found } = find(served, head.method, target.value.path);
   exchange.find(target.value.path, found, backend);
@@ -73,7 +83,7 @@ function judge(gateway: Gateway, serves: readonly Served[], exchange: Exchange):
   const undescribed = backend?.routes.operations === undefined;
   const { bodyBytes } = (backend ?? served).limits;
   const deleteBody = undescribed || found.operation?.hasRequestBody === true;
-  const body = judgeBody(head, { bodyBytes, deleteBody });
+  const body = validateBody(head, { bodyBytes, deleteBody });
   if (!body.ok) return body;
   return accept({ served, head, target: target.value, found, backend });
 }
@@ -83,19 +93,19 @@ function judge(gateway: Gateway, serves: readonly Served[], exchange: Exchange):
  * one that is malformed, or comes behind an unanswered one, is no plain request either
  * (docs/reference/edge.md#upgrade).
  */
-function judgeUpgrade(head: Head, { arrival: { upgrade } }: Exchange): Judged<unknown> {
+function judgeUpgrade(head: RequestHead, { arrival: { upgrade } }: Exchange): Result<unknown> {
   if (upgrade !== undefined || head.upgrade === undefined) return accept(head);
-  if (!asksForWebSocket(head)) return accept(head);
-  const handshake = judgeHandshake(head);
+  if (!isWebSocketRequest(head)) return accept(head);
+  const handshake = validateHandshake(head);
   return handshake.ok
     ? refuse("bad_request", "an upgrade behind an unanswered request")
     : handshake;
 }
 
 /** The service that has the path, and the route in its description. */
-function find(served: Served, method: string, path: string) {
-  const backend = backendAt(served, path);
-  const found = backend === undefined ? NOTHING : findRoute(backend.routes, method, path);
+function find(served: Environment, method: string, path: string) {
+  const backend = findService(served, path);
+  const found = backend === undefined ? NO_ROUTE : findRoute(backend.routes, method, path);
   return { backend, found };
 }
 
@@ -104,13 +114,13 @@ function find(served: Served, method: string, path: string) {
  * be read at all: its refusal announces the end of the operation and lists the methods of the
  * target like any other (docs/reference/http.md#deprecation).
  */
-function findAnyway(serves: readonly Served[], exchange: Exchange): void {
+function findAnyway(serves: readonly Environment[], exchange: Exchange): void {
   const { method, target: url, rawHeaders } = exchange.request;
   const hosts = rawHeaders.filter((_, i) => rawHeaders[i - 1]?.toLowerCase() === "host" && i % 2);
   const [host = ""] = hosts;
-  const served = hosts.length > 1 ? undefined : servedAt(serves, hostName(host));
+  const served = hosts.length > 1 ? undefined : servedAt(serves, normalizeHost(host));
   if (served === undefined) return;
-  const target = judgeTarget({ method, url, host }, schemeOf(served));
+  const target = validateTarget({ method, url, host }, schemeOf(served));
   if (!target.ok) return;
   const { path } = target.value;
   exchange.answerFor(served, served.cors);
@@ -122,7 +132,7 @@ function findAnyway(serves: readonly Served[], exchange: Exchange): void {
  * The environment that names the host, or else the one that answers to any
  * (docs/reference/http.md#environments).
  */
-function servedAt(serves: readonly Served[], name: string): Served | undefined {
+function servedAt(serves: readonly Environment[], name: string): Environment | undefined {
   const named = serves.find(({ hosts }) => hosts.includes(name));
   return named ?? serves.find(({ hosts }) => hosts.length === 0);
 }

@@ -1,20 +1,20 @@
 import { preflightFields } from "../../core/http/cors.ts";
 import { hasBody } from "../../core/http/head.ts";
 import { METHODS } from "../../core/http/methods.ts";
-import { ownFields } from "../../core/http/own-fields.ts";
-import { asksForWebSocket, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
-import { retryAfterSeconds, type Standing } from "../../core/quota/standing.ts";
+import { gatewayFields } from "../../core/http/own-fields.ts";
+import { isWebSocketRequest, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
+import { type RateLimitInfo, retryAfterSeconds } from "../../core/quota/standing.ts";
 import {
   closesAfter,
   errorBody,
-  fieldsOf,
   type Refusal,
   type RefusalCode,
+  refusalFieldNames,
   statusOf,
 } from "../../core/refusal.ts";
 import type { RefusalField } from "../../core/refusal-table.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Gateway } from "../exchange/served.ts";
+import type { GatewayContext } from "../exchange/served.ts";
 import { DISCARD_BYTES_MAX } from "../node/linger.ts";
 
 const CHALLENGE = 'Bearer realm="tollgate"';
@@ -23,7 +23,7 @@ const RETRY_SHORTLY = "1";
 
 /** Answers a request with a refusal; the only place that writes an error body. */
 export async function sendRefusal(
-  gateway: Gateway,
+  gateway: GatewayContext,
   exchange: Exchange,
   refusal: Refusal,
 ): Promise<void> {
@@ -41,7 +41,7 @@ export async function sendRefusal(
     "Cache-Control",
     "no-store",
     ...refusalFields(gateway, exchange, refusal, over),
-    ...ownFields(exchange),
+    ...gatewayFields(exchange),
   ];
   exchange.response.writeHead(statusOf(refusal.code), fields);
   exchange.response.end(body);
@@ -52,7 +52,7 @@ export async function sendRefusal(
  * tunnel. Refuses it; once a status is out, the only honest signal left is a connection that ends too
  * soon.
  */
-export function failExchange(gateway: Gateway, exchange: Exchange, failure: Refusal): void {
+export function failExchange(gateway: GatewayContext, exchange: Exchange, failure: Refusal): void {
   exchange.settle();
   if (exchange.response.headWritten) {
     exchange.explain(failure.why);
@@ -68,18 +68,21 @@ export function failExchange(gateway: Gateway, exchange: Exchange, failure: Refu
  * Answers `OPTIONS *`, which asks about the gateway itself, without a key and uncharged
  * (docs/reference/edge.md#versions-and-methods).
  */
-export async function sendServerOptions(gateway: Gateway, exchange: Exchange): Promise<void> {
+export async function sendServerOptions(
+  gateway: GatewayContext,
+  exchange: Exchange,
+): Promise<void> {
   await learnStanding(gateway, exchange, false);
   const fields = ["Allow", METHODS.join(", "), "Cache-Control", "no-store"];
-  exchange.response.writeHead(204, [...fields, ...ownFields(exchange)]);
+  exchange.response.writeHead(204, [...fields, ...gatewayFields(exchange)]);
   exchange.response.end();
 }
 
 /** A preflight is a browser's question, and no call of the API: no key, no charge. */
-export async function sendPreflight(gateway: Gateway, exchange: Exchange): Promise<void> {
+export async function sendPreflight(gateway: GatewayContext, exchange: Exchange): Promise<void> {
   const { cors, origin, response } = exchange;
   await learnStanding(gateway, exchange, false);
-  const fields = ["Cache-Control", "no-store", ...ownFields(exchange)];
+  const fields = ["Cache-Control", "no-store", ...gatewayFields(exchange)];
   if (cors !== undefined) fields.push(...preflightFields(cors, origin));
   response.writeHead(204, fields);
   response.end();
@@ -89,7 +92,7 @@ export async function sendPreflight(gateway: Gateway, exchange: Exchange): Promi
  * Where no key was accepted, the standing is that of the address's failure allowance, which 401s
  * alone are charged to (docs/reference/http.md#failure-allowance). True when it is used up.
  */
-async function learnStanding(gateway: Gateway, exchange: Exchange, failed: boolean) {
+async function learnStanding(gateway: GatewayContext, exchange: Exchange, failed: boolean) {
   if (exchange.standing !== undefined) return false;
   const nowMs = gateway.now();
   const { client } = exchange.arrival;
@@ -104,13 +107,13 @@ async function learnStanding(gateway: Gateway, exchange: Exchange, failed: boole
 
 /** The fields of the refusal's row that have a value for this request, flat. */
 function refusalFields(
-  gateway: Gateway,
+  gateway: GatewayContext,
   exchange: Exchange,
   refusal: Refusal,
   over: boolean,
 ): string[] {
   const fields: string[] = [];
-  for (const name of fieldsOf(refusal.code)) {
+  for (const name of refusalFieldNames(refusal.code)) {
     const value = fieldValue(name, gateway, exchange, { refusal, over });
     if (value !== undefined) fields.push(name, value);
   }
@@ -121,7 +124,7 @@ type Refused = { readonly refusal: Refusal; readonly over: boolean };
 
 function fieldValue(
   name: RefusalField,
-  gateway: Gateway,
+  gateway: GatewayContext,
   exchange: Exchange,
   { refusal, over }: Refused,
 ): string | undefined {
@@ -132,7 +135,7 @@ function fieldValue(
       return (exchange.found?.allow ?? METHODS).join(", ");
     case "Sec-WebSocket-Version": {
       // RFC 6455 4.4: a client that offered another version learns which one there is.
-      const asked = exchange.head !== undefined && asksForWebSocket(exchange.head);
+      const asked = exchange.head !== undefined && isWebSocketRequest(exchange.head);
       return asked ? WEBSOCKET_VERSION : undefined;
     }
     case "Retry-After": {
@@ -142,7 +145,7 @@ function fieldValue(
         return RETRY_SHORTLY;
       }
       const nowMs = over ? gateway.now() : (exchange.decidedMs as number);
-      return String(retryAfterSeconds((exchange.standing as Standing).resetMs, nowMs));
+      return String(retryAfterSeconds((exchange.standing as RateLimitInfo).resetMs, nowMs));
     }
   }
 }
@@ -158,7 +161,7 @@ function challenge({ code, scope }: Refusal): string | undefined {
  * Whether the connection must not be used again: the refusal's row says so, or a body stays unread
  * (docs/reference/edge.md#unread-bodies).
  */
-function mustClose(gateway: Gateway, exchange: Exchange, code: RefusalCode): boolean {
+function mustClose(gateway: GatewayContext, exchange: Exchange, code: RefusalCode): boolean {
   if (gateway.draining !== "no" || exchange.broken !== undefined || closesAfter(code)) return true;
   const { head, request } = exchange;
   if (head === undefined || !hasBody(head) || request.complete) return head === undefined;

@@ -1,54 +1,54 @@
-import { policyField } from "../../core/http/fields.ts";
-import { isSuspended, ownConcurrency } from "../../core/keys/records.ts";
-import type { PlanBounds } from "../../core/quota/plan.ts";
+import { rateLimitPolicyField } from "../../core/http/fields.ts";
+import { accountConcurrency, isSuspended } from "../../core/keys/records.ts";
+import type { PlanOptions } from "../../core/quota/plan.ts";
 import {
-  admittedStanding,
+  admittedRateLimit,
   crossedLimits,
-  refusalAt,
-  type Standing,
-  type StandingRefusal,
-  untouchedStanding,
-  usedUpMessage,
+  limitExceededMessage,
+  type RateLimitInfo,
+  type RateLimitRefusal,
+  rateLimitRefusal,
+  unusedRateLimit,
   windowLabel,
 } from "../../core/quota/standing.ts";
-import { askedLimits, type Limit, type WindowName } from "../../core/quota/windows.ts";
-import { accept, type Judged, refuse } from "../../core/refusal.ts";
-import type { Answer, NoAnswer } from "../../stores/interface/quota-store.ts";
+import { type Limit, mergeLimits, type WindowName } from "../../core/quota/windows.ts";
+import { accept, type Result, refuse } from "../../core/refusal.ts";
+import type { ChargeResult, StoreUnavailable } from "../../stores/interface/quota-store.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Gateway, Served } from "../exchange/served.ts";
+import type { Environment, GatewayContext } from "../exchange/served.ts";
 import type { Caller } from "./identify.ts";
 
 /** Has the answer say by which windows the caller is limited, where the configuration asks for it. */
-export function announcePolicy(
-  { rateLimitFields }: Pick<Served, "rateLimitFields">,
+export function setRateLimitPolicy(
+  { rateLimitFields }: Pick<Environment, "rateLimitFields">,
   exchange: Exchange,
   { limits }: Pick<Caller, "limits">,
 ): void {
-  if (rateLimitFields === "policy") exchange.announce(policyField(limits));
+  if (rateLimitFields === "policy") exchange.announce(rateLimitPolicyField(limits));
 }
 
 /**
  * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). The
  * exchange learns the decision and the charge, and where the account stands.
  */
-export function spend(
-  gateway: Gateway,
-  served: Served,
+export function chargeQuota(
+  gateway: GatewayContext,
+  served: Environment,
   consumer: Caller,
   exchange: Exchange,
-): Judged<Standing> | Promise<Judged<Standing>> {
-  announcePolicy(served, exchange, consumer);
+): Result<RateLimitInfo> | Promise<Result<RateLimitInfo>> {
+  setRateLimitPolicy(served, exchange, consumer);
   if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.plan}`);
   const bounds = served.planBounds.get(consumer.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;
-  const limits = askedLimits(consumer.limits, { operation, observe: bounds.observe });
+  const limits = mergeLimits(consumer.limits, { operation, observe: bounds.observe });
 
   const atOnce = judgeAtOnce(gateway, exchange, { bounds, limits, consumer });
   if (!atOnce.ok) {
     standAsKnown(gateway, exchange, { consumer, limits });
     return atOnce;
   }
-  const settle = (answer: Answer | NoAnswer): Judged<Standing> => {
+  const settle = (answer: ChargeResult | StoreUnavailable): Result<RateLimitInfo> => {
     exchange.decided();
     if (!("unavailable" in answer)) {
       if (answer.by === "local") gateway.onWithoutStore("local");
@@ -68,11 +68,11 @@ export function spend(
   return deciding;
 }
 
-const UNBOUNDED: PlanBounds = { concurrent: undefined, observe: [] };
+const UNBOUNDED: PlanOptions = { concurrent: undefined, observe: [] };
 const NONE: readonly Limit[] = [];
 
 type Asked = {
-  readonly bounds: PlanBounds;
+  readonly bounds: PlanOptions;
   readonly limits: readonly Limit[];
   readonly consumer: Caller;
 };
@@ -82,12 +82,12 @@ type Asked = {
  * can never fit. The exchange counts as under way from here to its end.
  */
 function judgeAtOnce(
-  { concurrency, now }: Gateway,
+  { concurrency, now }: GatewayContext,
   exchange: Exchange,
   { bounds: { concurrent }, limits, consumer }: Asked,
-): Judged<void> {
+): Result<void> {
   if (consumer.owner && isSuspended(consumer.owner, now())) return refuse("account_suspended");
-  const atOnce = (consumer.owner && ownConcurrency(consumer.owner)) ?? concurrent;
+  const atOnce = (consumer.owner && accountConcurrency(consumer.owner)) ?? concurrent;
   if (atOnce !== undefined && !exchange.occupy(concurrency, consumer.id, atOnce)) {
     return refuse("too_concurrent", `${atOnce} under way`);
   }
@@ -100,23 +100,23 @@ function judgeAtOnce(
 
 /** Where nothing is decided, an account stands as it was last known, or else untouched. */
 function standAsKnown(
-  { quotas, now }: Gateway,
+  { quotas, now }: GatewayContext,
   exchange: Exchange,
   { consumer, limits }: { readonly consumer: Caller; readonly limits: readonly Limit[] },
 ): void {
   const last = quotas.lastKnown(consumer, limits);
-  exchange.stand(last === undefined ? untouchedStanding(limits, now()) : admittedStanding(last));
+  exchange.stand(last === undefined ? unusedRateLimit(limits, now()) : admittedRateLimit(last));
 }
 
 function judgeAnswer(
-  { verdict, admitted, unspent, by }: Answer,
+  { verdict, admitted, unspent, by }: ChargeResult,
   exchange: Exchange,
-  { observe }: PlanBounds,
-): Judged<Standing> {
+  { observe }: PlanOptions,
+): Result<RateLimitInfo> {
   const { strikes, nowMs: decidedMs } = verdict;
   const { cost } = exchange;
   if (admitted) {
-    const standing = admittedStanding(verdict, unspent);
+    const standing = admittedRateLimit(verdict, unspent);
     const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, unspent);
     exchange.decide({
       ...{ decision: "admitted", charged: cost, standing, decidedMs, strikes },
@@ -124,7 +124,7 @@ function judgeAnswer(
     });
     return accept(standing);
   }
-  const refusal = refusalAt(verdict, decidedMs, cost) as StandingRefusal;
+  const refusal = rateLimitRefusal(verdict, decidedMs, cost) as RateLimitRefusal;
   const { standing } = refusal;
   const windows = verdict.windows
     .filter(({ observed }) => !observed)
@@ -136,7 +136,7 @@ function judgeAnswer(
     refusal: { windows, by, ban: verdict.ban && Math.ceil(verdict.ban.untilMs / 1_000) },
   });
   if (refusal.code === "key_banned") return refuse(refusal.code);
-  return refuse(refusal.code, undefined, { message: usedUpMessage(standing) });
+  return refuse(refusal.code, undefined, { message: limitExceededMessage(standing) });
 }
 
 const NONE_CROSSED: readonly WindowName[] = [];

@@ -1,20 +1,20 @@
-import { ownFields } from "../../core/http/own-fields.ts";
+import { gatewayFields } from "../../core/http/own-fields.ts";
 import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/report.ts";
-import { admittedStanding } from "../../core/quota/standing.ts";
-import { askedLimits, type Limit } from "../../core/quota/windows.ts";
+import { admittedRateLimit } from "../../core/quota/standing.ts";
+import { type Limit, mergeLimits } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Gateway, Served } from "../exchange/served.ts";
+import type { Environment, GatewayContext } from "../exchange/served.ts";
 import type { Caller } from "./identify.ts";
 import { sendRefusal } from "./reply.ts";
-import { announcePolicy } from "./spend.ts";
+import { setRateLimitPolicy } from "./spend.ts";
 
 const READS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
 /** Whether the request asks where its own account stands, and not for anything of a backend. */
-export function asksForStanding({ standing }: Served, { request, path }: Exchange): boolean {
+export function isStandingRequest({ standing }: Environment, { request, path }: Exchange): boolean {
   return standing !== undefined && path === standing && READS.has(request.method as string);
 }
 
@@ -22,19 +22,19 @@ export function asksForStanding({ standing }: Served, { request, path }: Exchang
  * Tells a caller where its account stands, uncharged, also while it is limited or banned
  * (docs/reference/plans.md#standing). A suspended account is refused as ever.
  */
-export async function tellStanding(
-  gateway: Gateway,
+export async function sendStandingReport(
+  gateway: GatewayContext,
   exchange: Exchange,
-  served: Served,
+  served: Environment,
   caller: Caller,
 ): Promise<void> {
   const { limits, owner, account, plan, environment } = caller;
-  announcePolicy(served, exchange, caller);
+  setRateLimitPolicy(served, exchange, caller);
   if (limits.length === 0) {
     return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
   }
   const { observe = [] } = served.planBounds.get(plan) ?? {};
-  const asked = askedLimits(limits, { operation: windowsOf(served), observe });
+  const asked = mergeLimits(limits, { operation: windowsOf(served), observe });
   const ask = { limits: asked, bans: caller.key === undefined ? undefined : served.bans };
   const peek = () => gateway.quotas.peek(caller, ask);
   const answer = await gateway.standings
@@ -45,7 +45,7 @@ export async function tellStanding(
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
   }
   const own = answer.verdict.windows.filter(({ operation }) => operation === undefined);
-  exchange.stand(admittedStanding({ windows: own }));
+  exchange.stand(admittedRateLimit({ windows: own }));
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });
   }
@@ -56,7 +56,7 @@ export async function tellStanding(
   const fields = [
     ...["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))],
     ...["Cache-Control", "no-store", "Age", String(Math.floor(answer.ageMs / 1_000))],
-    ...ownFields(exchange),
+    ...gatewayFields(exchange),
   ];
   if (!exchange.request.complete) exchange.request.resume();
   exchange.response.writeHead(200, fields);
@@ -67,10 +67,10 @@ function callReport({ method, route, requests, last }: DeprecatedCall) {
   return { method, route, requests, last };
 }
 
-const known = new WeakMap<Served["backends"], readonly Limit[]>();
+const known = new WeakMap<Environment["backends"], readonly Limit[]>();
 
 /** The windows of all operations of the environment. */
-function windowsOf({ backends }: Served): readonly Limit[] {
+function windowsOf({ backends }: Environment): readonly Limit[] {
   const limits = known.get(backends) ?? operationWindows(backends.map(({ routes }) => routes));
   known.set(backends, limits);
   return limits;

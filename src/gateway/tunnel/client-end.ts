@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { Frames } from "../../core/http/websocket.ts";
-import { countPassedBytes } from "../node/free-buffers.ts";
+import { countForwardedBytes } from "../node/free-buffers.ts";
 
 /**
  * The client's end of a tunnel, as http-proxy-3 sees it. The library writes to the stream that it
@@ -11,7 +11,7 @@ import { countPassedBytes } from "../node/free-buffers.ts";
  * Bytes that the client sends early wait in its connection until the tunnel is open. The first write
  * is the head of the 101; every later one is the backend's frames.
  */
-export class ClientEnd extends Duplex {
+export class ClientStream extends Duplex {
   #socket: Socket | undefined;
   readonly #frames = new Frames();
   #open = false;
@@ -64,7 +64,7 @@ export class ClientEnd extends Duplex {
   override _write(chunk: Buffer | string, _encoding: string, done: () => void): void {
     // The head is the library's only text; fields are bytes, and go on as they came.
     const bytes = typeof chunk === "string" ? Buffer.from(chunk, "latin1") : chunk;
-    countPassedBytes(bytes.length);
+    countForwardedBytes(bytes.length);
     if (this.#open) this.#frames.pass(bytes);
     this.#open = true;
     if (this.#socket?.write(bytes) === false) this.#socket.once("drain", done);
@@ -82,7 +82,7 @@ export class ClientEnd extends Duplex {
   }
 
   readonly #take = (chunk: Buffer): void => {
-    countPassedBytes(chunk.length);
+    countForwardedBytes(chunk.length);
     if (!this.push(chunk)) this.#socket?.pause();
   };
 }

@@ -1,9 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { responseFields } from "../../core/http/fields.ts";
-import { ownFields, replacedFields } from "../../core/http/own-fields.ts";
-import { acceptFor, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
-import type { ForwardTrace } from "../../telemetry/tracing.ts";
-import { type Admitted, hostFor, outgoingFields } from "../forward/backend-request.ts";
+import { clientResponseFields } from "../../core/http/fields.ts";
+import { gatewayFields, replacedFields } from "../../core/http/own-fields.ts";
+import { WEBSOCKET_VERSION, webSocketAccept } from "../../core/http/websocket.ts";
+import type { UpstreamSpan } from "../../telemetry/tracing.ts";
+import {
+  type ForwardContext,
+  upstreamFields,
+  upstreamHostField,
+} from "../forward/backend-request.ts";
 import type { Upstream } from "../upstreams/backend-connection.ts";
 
 /**
@@ -11,13 +15,13 @@ import type { Upstream } from "../upstreams/backend-connection.ts";
  * no field that a client nominates in Connection can take them out.
  */
 export function handshakeFields(
-  admitted: Admitted,
+  admitted: ForwardContext,
   upstream: Pick<Upstream, "host">,
   nonce: string,
-  trace?: ForwardTrace | undefined,
+  trace?: UpstreamSpan | undefined,
 ): IncomingHttpHeaders {
-  return Object.assign(recordOf(outgoingFields(admitted, trace?.fields)), {
-    host: hostFor(admitted, upstream),
+  return Object.assign(recordOf(upstreamFields(admitted, trace?.fields)), {
+    host: upstreamHostField(admitted, upstream),
     connection: "Upgrade",
     upgrade: "websocket",
     "sec-websocket-version": WEBSOCKET_VERSION,
@@ -26,26 +30,30 @@ export function handshakeFields(
 }
 
 /** The fields of the 101 to the client: the handshake's own, the backend's, and ours as everywhere. */
-export function switchFields(
-  admitted: Admitted,
+export function switchingFields(
+  admitted: ForwardContext,
   raw: readonly string[],
   nonce: string,
 ): IncomingHttpHeaders {
   return recordOf([
     ...["Upgrade", "websocket", "Connection", "Upgrade"],
-    ...["Sec-WebSocket-Accept", acceptFor(nonce)],
-    ...responseFields(raw, { replaced: replacedBySwitch(admitted), status: 101 }),
-    ...ownFields(admitted.exchange),
+    ...["Sec-WebSocket-Accept", webSocketAccept(nonce)],
+    ...clientResponseFields(raw, { replaced: replacedBySwitch(admitted), status: 101 }),
+    ...gatewayFields(admitted.exchange),
   ]);
 }
 
 /** The fields of any other answer of the backend, flat. */
-export function answerFields(admitted: Admitted, raw: readonly string[], status: number): string[] {
-  const fields = responseFields(raw, { replaced: replacedFields(admitted.exchange), status });
-  return [...fields, ...ownFields(admitted.exchange)];
+export function declinedFields(
+  admitted: ForwardContext,
+  raw: readonly string[],
+  status: number,
+): string[] {
+  const fields = clientResponseFields(raw, { replaced: replacedFields(admitted.exchange), status });
+  return [...fields, ...gatewayFields(admitted.exchange)];
 }
 
-function replacedBySwitch(admitted: Admitted): ReadonlySet<string> {
+function replacedBySwitch(admitted: ForwardContext): ReadonlySet<string> {
   return new Set([...replacedFields(admitted.exchange), "content-length", "sec-websocket-accept"]);
 }
 

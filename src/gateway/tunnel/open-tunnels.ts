@@ -1,7 +1,7 @@
-import { isSuspended, judgeRecord, type KeyRecord } from "../../core/keys/records.ts";
-import { worksFrom } from "../../core/keys/works-from.ts";
+import { checkKeyRecord, isSuspended, type KeyRecord } from "../../core/keys/records.ts";
+import { isKeyAllowedFrom } from "../../core/keys/works-from.ts";
 import type { OpenTunnel } from "../exchange/open-tunnel.ts";
-import type { Gateway } from "../exchange/served.ts";
+import type { GatewayContext } from "../exchange/served.ts";
 
 /**
  * A key that ends is noticed within this time, a ban within twice as long: well under 5 s
@@ -15,14 +15,14 @@ const ASKED_AT_ONCE = 64;
  * The tunnels of one listener. A request is judged once, a tunnel lasts: so its key and its account
  * are looked at again for as long as it is open.
  */
-export class Tunnels {
-  readonly #gateway: Gateway;
+export class OpenTunnels {
+  readonly #gateway: GatewayContext;
   readonly #byOwner = new Map<string, Set<OpenTunnel>>();
   #timer: NodeJS.Timeout | undefined;
   #asking = false;
   size = 0;
 
-  constructor(gateway: Gateway) {
+  constructor(gateway: GatewayContext) {
     this.#gateway = gateway;
   }
 
@@ -60,7 +60,7 @@ export class Tunnels {
     if (keys.ready) {
       for (const { key, served } of this.#firsts()) {
         if (key === undefined) continue;
-        const judged = judgeRecord(keys.find(key.digest), served.name, now());
+        const judged = checkKeyRecord(keys.find(key.digest), served.name, now());
         const owner = keys.account(key.account);
         if (!judged.ok) this.#closeKey(key.id, judged.refusal.why as string);
         else if (owner !== undefined && isSuspended(owner, now())) {
@@ -88,7 +88,7 @@ export class Tunnels {
   #closeElsewhere(key: KeyRecord): void {
     if (key.from.length === 0) return;
     for (const tunnel of this.#byOwner.get(key.id) ?? []) {
-      if (!worksFrom(key, tunnel.client)) tunnel.close(1008, `not from ${tunnel.client}`);
+      if (!isKeyAllowedFrom(key, tunnel.client)) tunnel.close(1008, `not from ${tunnel.client}`);
     }
   }
 

@@ -1,22 +1,22 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
-import { closeFrame, wrongSwitch } from "../../core/http/websocket.ts";
+import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import type { ForwardTrace } from "../../telemetry/tracing.ts";
-import type { Loss } from "../../wire/outgoing-request.ts";
-import type { Forwarding } from "../exchange/forwarding.ts";
-import type { OpenTunnel, TunnelRegister, Upgrade } from "../exchange/open-tunnel.ts";
-import type { Served } from "../exchange/served.ts";
-import { type Admitted, traceTry } from "../forward/backend-request.ts";
+import type { UpstreamSpan } from "../../telemetry/tracing.ts";
+import type { RequestFailure } from "../../wire/outgoing-request.ts";
+import type { ForwardHandler } from "../exchange/forwarding.ts";
+import type { OpenTunnel, TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
+import type { Environment } from "../exchange/served.ts";
+import { type ForwardContext, startUpstreamSpan } from "../forward/backend-request.ts";
 import * as answered from "../forward/backend-response.ts";
 import { EarlyHints } from "../forward/backend-response.ts";
 import { endThenDiscard } from "../node/linger.ts";
 import { failExchange, sendRefusal } from "../stages/reply.ts";
-import type { Upstreams } from "../upstreams/upstreams.ts";
-import { ClientEnd } from "./client-end.ts";
-import { answerFields, handshakeFields, switchFields } from "./handshake.ts";
+import type { UpstreamPool } from "../upstreams/upstreams.ts";
+import { ClientStream } from "./client-end.ts";
+import { declinedFields, handshakeFields, switchingFields } from "./handshake.ts";
 
 /**
  * The one door to http-proxy-3, which carries WebSocket and nothing else. `toProxy` and the path set
@@ -29,37 +29,41 @@ proxy.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks
 const started = new WeakMap<object, Tunnel>();
 
 /** Asks a backend for the WebSocket, and passes both directions on once it agreed. */
-export function openTunnel(admitted: Admitted, { tunnels, nonce }: Upgrade): void {
+export function openTunnel(admitted: ForwardContext, { tunnels, nonce }: Upgrade): void {
   const tunnel = new Tunnel(admitted, { tunnels, nonce });
   if (tunnels.enter(tunnel)) tunnel.start();
   else void sendRefusal(admitted.gateway, admitted.exchange, { code: "too_many_tunnels" });
 }
 
-type Upstream = ReturnType<Upstreams["pick"]>;
-type Facts = { readonly tunnels: TunnelRegister; readonly nonce: string };
+type Upstream = ReturnType<UpstreamPool["pick"]>;
+type Facts = { readonly tunnels: TunnelRegistry; readonly nonce: string };
 
 const LOST: ReadonlySet<string> = new Set([
   ...["ECONNRESET", "EPIPE", "ECONNABORTED", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
 ]);
 
 /** An error of Node's HTTP client, as the wire tells its own. */
-function lossOf(error: Error, sent: boolean, answering: boolean): Pick<Loss, "kind" | "why"> {
+function lossOf(
+  error: Error,
+  sent: boolean,
+  answering: boolean,
+): Pick<RequestFailure, "kind" | "why"> {
   const why = "code" in error && error.code !== undefined ? String(error.code) : error.name;
   if (!sent) return { kind: "unreached", why };
   return { kind: LOST.has(why) && !answering ? "unanswered" : "invalid", why };
 }
 
-class Tunnel implements Forwarding, OpenTunnel {
+class Tunnel implements ForwardHandler, OpenTunnel {
   readonly key: KeyRecord | undefined;
   readonly owner: string;
   readonly client: string;
-  readonly served: Served;
-  readonly #admitted: Admitted;
-  readonly #tunnels: TunnelRegister;
+  readonly served: Environment;
+  readonly #admitted: ForwardContext;
+  readonly #tunnels: TunnelRegistry;
   readonly #nonce: string;
-  #client: ClientEnd | undefined;
+  #client: ClientStream | undefined;
   #upstream: Upstream | undefined;
-  #trace: ForwardTrace | undefined;
+  #trace: UpstreamSpan | undefined;
   #request: ClientRequest | undefined;
   #backend: Socket | undefined;
   #answering = false;
@@ -68,7 +72,7 @@ class Tunnel implements Forwarding, OpenTunnel {
   #bytes = 0;
   #settled = false;
 
-  constructor(admitted: Admitted, { tunnels, nonce }: Facts) {
+  constructor(admitted: ForwardContext, { tunnels, nonce }: Facts) {
     const { key, account } = admitted.caller;
     this.key = key;
     this.owner = key?.id ?? account;
@@ -83,13 +87,13 @@ class Tunnel implements Forwarding, OpenTunnel {
     const { gateway, exchange, backend, target } = this.#admitted;
     const { options } = backend.upstreams;
     const upstream = backend.upstreams.pick();
-    const client = new ClientEnd();
+    const client = new ClientStream();
     this.#upstream = upstream;
     this.#client = client;
     started.set(client, this);
     exchange.forward(this);
     exchange.tryAt(upstream.origin);
-    this.#trace = traceTry(this.#admitted, upstream);
+    this.#trace = startUpstreamSpan(this.#admitted, upstream);
     exchange.wait("connection", gateway.elapsed());
     const headers = handshakeFields(this.#admitted, upstream, this.#nonce, this.#trace);
     const request = { method: "GET", url: target, headers, socket: client, connection: client };
@@ -138,7 +142,8 @@ class Tunnel implements Forwarding, OpenTunnel {
     this.#backend = socket;
     this.#answering = true;
     const { rawHeaders } = answer;
-    const wrong = answered.judgeResponse(101, rawHeaders) ?? wrongSwitch(rawHeaders, this.#nonce);
+    const wrong =
+      answered.validateResponse(101, rawHeaders) ?? switchError(rawHeaders, this.#nonce);
     if (wrong !== undefined) this.#fail({ code: "upstream_invalid", why: wrong });
     if (this.#settled) {
       socket.destroy();
@@ -148,7 +153,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     this.#traced(101);
     exchange.switch(gateway.elapsed());
     this.#client?.open(exchange.connection.takeOver());
-    answer.headers = switchFields(this.#admitted, rawHeaders, this.#nonce);
+    answer.headers = switchingFields(this.#admitted, rawHeaders, this.#nonce);
   }
 
   /** Any other answer is an ordinary response, and the last one of this connection. */
@@ -159,7 +164,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     this.#answering = true;
     const { gateway, exchange } = this.#admitted;
     const { statusCode: status = 0, rawHeaders } = answer;
-    const wrong = status < 200 ? `status ${status}` : answered.judgeResponse(status, rawHeaders);
+    const wrong = status < 200 ? `status ${status}` : answered.validateResponse(status, rawHeaders);
     if (wrong !== undefined) {
       this.#fail({ code: "upstream_invalid", why: wrong });
       return;
@@ -170,7 +175,7 @@ class Tunnel implements Forwarding, OpenTunnel {
     const promisedBytes = Number(answer.headers["content-length"] ?? -1);
     exchange.answer(promisedBytes, gateway.elapsed());
     const { response } = exchange;
-    response.writeHead(status, answerFields(this.#admitted, rawHeaders, status));
+    response.writeHead(status, declinedFields(this.#admitted, rawHeaders, status));
     response.flush();
     this.#answer = answer;
     answer.on("data", (chunk: Buffer) => {
@@ -187,7 +192,7 @@ class Tunnel implements Forwarding, OpenTunnel {
 
   #failed(error: Error): void {
     const { exchange } = this.#admitted;
-    const failure = answered.refusalFor(lossOf(error, exchange.forwards > 0, this.#answering));
+    const failure = answered.failureRefusal(lossOf(error, exchange.forwards > 0, this.#answering));
     if (exchange.stage !== "tunnelling") this.#fail(failure);
     else exchange.explain(`the backend's connection: ${failure.why}`);
   }

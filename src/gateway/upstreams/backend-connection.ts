@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
 import type { ConnectionOptions as TlsOptions } from "node:tls";
-import { Connection } from "../../wire/connection.ts";
+import { ClientConnection } from "../../wire/connection.ts";
 import type { Destination } from "../../wire/socket.ts";
-import { FairShare } from "./fair-share.ts";
+import { ConnectionShares } from "./fair-share.ts";
 
-export type UpstreamsOptions = {
+export type UpstreamPoolOptions = {
   readonly origins: readonly string[];
   /** Connections to each upstream, at most. */
   readonly connectionsMax: number;
@@ -29,8 +29,8 @@ export class Upstream {
   /** The authority of the origin, as Host names it. */
   readonly host: string;
   readonly destination: Destination;
-  readonly idle: BackendConnection[] = [];
-  readonly share: FairShare<BackendConnection>;
+  readonly idle: UpstreamConnection[] = [];
+  readonly share: ConnectionShares<UpstreamConnection>;
   pending = 0;
   /** No requests go there, but for probes. */
   out = false;
@@ -43,11 +43,11 @@ export class Upstream {
   /** Ends the probe under way. */
   endProbe: (() => void) | undefined;
 
-  constructor(origin: string, options: UpstreamsOptions) {
+  constructor(origin: string, options: UpstreamPoolOptions) {
     this.origin = origin;
     this.host = new URL(origin).host;
     this.destination = destinationOf(origin, options);
-    this.share = new FairShare(options.connectionsMax);
+    this.share = new ConnectionShares(options.connectionsMax);
   }
 }
 
@@ -55,7 +55,7 @@ export class Upstream {
  * Over TLS the backend's certificate must be valid for `serverName`, or for the host of its origin,
  * which is also the name asked for (SNI): never for the client's Host.
  */
-function destinationOf(origin: string, { ca, serverName }: UpstreamsOptions): Destination {
+function destinationOf(origin: string, { ca, serverName }: UpstreamPoolOptions): Destination {
   const { protocol, hostname, port } = new URL(origin);
   const host = hostname.replace(/^\[|\]$/g, "");
   if (protocol === "http:") return { host, port: Number(port || 80), tls: undefined };
@@ -76,12 +76,12 @@ function destinationOf(origin: string, { ca, serverName }: UpstreamsOptions): De
  * possible: only a reused one can have died of old age. One whose socket died connects anew with its
  * next request.
  */
-export class BackendConnection extends Connection {
+export class UpstreamConnection extends ClientConnection {
   readonly upstream: Upstream;
   /** The account whose request it carries. */
   account = "";
 
-  constructor(upstream: Upstream, options: UpstreamsOptions) {
+  constructor(upstream: Upstream, options: UpstreamPoolOptions) {
     super({
       destination: upstream.destination,
       limits: { headBytesMax: 4 * options.headerBytesMax, interimMax: INTERIM_MAX },

@@ -15,7 +15,7 @@ const KEPT_FREE = 1 / 8;
  * that one account's slow requests never take the last one. Requests that wait are served by
  * accounts in turn, those of an account in their order.
  */
-export class FairShare<T> {
+export class ConnectionShares<T> {
   readonly #connectionsMax: number;
   readonly #heldBy = new Map<string, number>();
   readonly #waiting = new Map<string, Set<Waiter<T>>>();

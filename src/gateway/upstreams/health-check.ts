@@ -1,5 +1,5 @@
 import { buildConnector, Client } from "undici";
-import type { Upstream, UpstreamsOptions } from "./backend-connection.ts";
+import type { Upstream, UpstreamPoolOptions } from "./backend-connection.ts";
 
 const USER_AGENT = "tollgate-health";
 
@@ -8,9 +8,9 @@ const USER_AGENT = "tollgate-health";
  * for that path, and 2xx is well; without, a bare connection says that a backend is back, and none
  * sees a request that it cannot explain. Either has `connectTimeoutMs` for all of it.
  */
-export function probeDue(
+export function startDueProbe(
   upstream: Upstream,
-  options: UpstreamsOptions,
+  options: UpstreamPoolOptions,
   done: (wentWell: boolean) => void,
 ): void {
   const { probeAtMs, endProbe } = upstream;
@@ -37,7 +37,7 @@ type Probed = { readonly origin: string; readonly connect: buildConnector.connec
 /** Connects as requests do: over TLS with the same trust, and for the same name. */
 function connectorFor(
   { destination: { tls } }: Upstream,
-  { connectTimeoutMs: timeout }: UpstreamsOptions,
+  { connectTimeoutMs: timeout }: UpstreamPoolOptions,
 ): buildConnector.connector {
   const connect = buildConnector({
     ...tls,

@@ -1,13 +1,13 @@
-import { BackendConnection, Upstream, type UpstreamsOptions } from "./backend-connection.ts";
+import { Upstream, UpstreamConnection, type UpstreamPoolOptions } from "./backend-connection.ts";
 import type { Waiter } from "./fair-share.ts";
-import { probeDue } from "./health-check.ts";
+import { startDueProbe } from "./health-check.ts";
 
 const FAILURES_MAX = 5;
 const OUT_MS = 10_000;
 const FAILED_PROBES_MAX = 2;
 
 /** Which connection a request would rather have, after it has been tried already. */
-export type Preference = {
+export type PickPreference = {
   /** A connection that carried no request yet: it cannot have died of old age. */
   readonly fresh: boolean;
   /** These could not be reached for this request. */
@@ -16,21 +16,21 @@ export type Preference = {
   readonly shunned: Upstream | undefined;
 };
 
-const ANY: Preference = { fresh: false, unreached: new Set(), shunned: undefined };
+const ANY: PickPreference = { fresh: false, unreached: new Set(), shunned: undefined };
 
 /**
  * The backends of one environment (docs/reference/edge.md#backends): least pending requests first;
  * five failures in a row take one out for 10 s, then one probe decides; two failed health checks
  * take one out, and the next good one brings it back; the last one in service is never taken out.
  */
-export class Upstreams {
-  readonly options: UpstreamsOptions;
+export class UpstreamPool {
+  readonly options: UpstreamPoolOptions;
   readonly all: readonly Upstream[];
   #closed = false;
   /** Where the search for the least pending backend begins. */
   #turn = 0;
 
-  constructor(options: UpstreamsOptions) {
+  constructor(options: UpstreamPoolOptions) {
     this.options = options;
     this.all = options.origins.map((origin) => new Upstream(origin, options));
     if (options.healthCheck === undefined) return;
@@ -43,8 +43,8 @@ export class Upstreams {
    */
   take(
     account: string,
-    onConnection: (connection: BackendConnection) => void,
-    preference: Preference = ANY,
+    onConnection: (connection: UpstreamConnection) => void,
+    preference: PickPreference = ANY,
   ): () => void {
     const upstream = this.#leastPending(preference) ?? (this.all[0] as Upstream);
     const { share } = upstream;
@@ -66,7 +66,7 @@ export class Upstreams {
   }
 
   /** Gives a connection back, after its response ended or failed. */
-  release(connection: BackendConnection): void {
+  release(connection: UpstreamConnection): void {
     const { upstream, account } = connection;
     upstream.pending -= 1;
     upstream.share.returned(account);
@@ -79,8 +79,8 @@ export class Upstreams {
     }
   }
 
-  #give(upstream: Upstream, { account, fresh, onFree }: Waiter<BackendConnection>): void {
-    const connection = upstream.idle.pop() ?? new BackendConnection(upstream, this.options);
+  #give(upstream: Upstream, { account, fresh, onFree }: Waiter<UpstreamConnection>): void {
+    const connection = upstream.idle.pop() ?? new UpstreamConnection(upstream, this.options);
     upstream.share.taken(account);
     connection.account = account;
     if (fresh) connection.renew();
@@ -98,13 +98,13 @@ export class Upstreams {
     upstream.pending -= 1;
   }
 
-  succeeded({ upstream }: Pick<BackendConnection, "upstream">): void {
+  succeeded({ upstream }: Pick<UpstreamConnection, "upstream">): void {
     if (upstream.failuresInRow === 0) return;
     upstream.failuresInRow = 0;
     if (!upstream.out && this.options.healthCheck === undefined) upstream.probeAtMs = undefined;
   }
 
-  failed({ upstream }: Pick<BackendConnection, "upstream">): void {
+  failed({ upstream }: Pick<UpstreamConnection, "upstream">): void {
     upstream.failuresInRow += 1;
     if (upstream.failuresInRow < FAILURES_MAX || upstream.out) return;
     this.#takeOut(upstream);
@@ -117,7 +117,7 @@ export class Upstreams {
   /** Starts the probes that are due; called a few times a second. */
   probe(): void {
     for (const upstream of this.all) {
-      probeDue(upstream, this.options, (wentWell) => this.#probed(upstream, wentWell));
+      startDueProbe(upstream, this.options, (wentWell) => this.#probed(upstream, wentWell));
     }
   }
 
@@ -159,7 +159,7 @@ export class Upstreams {
   }
 
   /** Backends with as few pending requests as each other are asked in turn. */
-  #leastPending({ unreached, shunned }: Preference): Upstream | undefined {
+  #leastPending({ unreached, shunned }: PickPreference): Upstream | undefined {
     const count = this.all.length;
     let least: Upstream | undefined;
     let place = this.#turn;

@@ -1,10 +1,10 @@
-export type EndSignal = "SIGTERM" | "SIGINT";
+export type ShutdownSignal = "SIGTERM" | "SIGINT";
 
 /** Why a process is asked to end: a signal, or the parent that would have passed one on is gone. */
-export type EndCause = EndSignal | "parent gone";
+export type ShutdownCause = ShutdownSignal | "parent gone";
 
 /** The answer to a cause: begin a drain, cut it short, or nothing, as it is the first one again. */
-export type EndJudgement = "drain" | "end" | "same";
+export type ShutdownAction = "drain" | "end" | "same";
 
 /** The same signal again within this time is one that came on two ways: a terminal and a parent. */
 const REPEAT_MS = 100;
@@ -16,16 +16,16 @@ const REPEAT_UNDER_NPM_MS = 500;
  * (docs/reference/edge.md#drain). A parent that is gone is never a second one: the shell between
  * npm and us dies of the signal that we drain for.
  */
-export class EndSignals {
+export class ShutdownSignals {
   readonly #repeatMs: number;
-  #first: { readonly cause: EndCause; readonly atMs: number } | undefined;
+  #first: { readonly cause: ShutdownCause; readonly atMs: number } | undefined;
 
   constructor(underNpm: boolean) {
     this.#repeatMs = underNpm ? REPEAT_UNDER_NPM_MS : REPEAT_MS;
   }
 
   /** `nowMs` is that of a monotonic clock, in milliseconds. */
-  judge(cause: EndCause, nowMs: number): EndJudgement {
+  judge(cause: ShutdownCause, nowMs: number): ShutdownAction {
     const first = this.#first;
     if (first === undefined) {
       this.#first = { cause, atMs: nowMs };

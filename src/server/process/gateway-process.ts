@@ -1,37 +1,42 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
-import type { Change } from "../../config/reload.ts";
+import type { ConfigChange } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import type { Ban } from "../../core/quota/decide.ts";
-import { trustProxies } from "../../gateway/client/client-address.ts";
-import { Concurrency } from "../../gateway/client/concurrency.ts";
-import { createFailureAllowance } from "../../gateway/client/failure-allowance.ts";
-import { RecentStandings } from "../../gateway/client/recent-standings.ts";
-import { StrayKeys } from "../../gateway/client/stray-keys.ts";
-import { Visitors } from "../../gateway/client/visitors.ts";
-import type { Gateway } from "../../gateway/exchange/served.ts";
-import { Serving } from "../../gateway/listen/listeners.ts";
-import type { AccountName, Answer } from "../../stores/interface/quota-store.ts";
+import { trustedProxyMatcher } from "../../gateway/client/client-address.ts";
+import { ConcurrencyLimiter } from "../../gateway/client/concurrency.ts";
+import { createAuthFailureLimiter } from "../../gateway/client/failure-allowance.ts";
+import { UsageReportCache } from "../../gateway/client/recent-standings.ts";
+import { WrongEnvironmentKeys } from "../../gateway/client/stray-keys.ts";
+import { AnonymousClients } from "../../gateway/client/visitors.ts";
+import type { GatewayContext } from "../../gateway/exchange/served.ts";
+import { Listeners } from "../../gateway/listen/listeners.ts";
+import type { AccountRef, ChargeResult } from "../../stores/interface/quota-store.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
-import { createCounting } from "../../telemetry/counting.ts";
-import type { Report } from "../../telemetry/log.ts";
-import { type Recall, RecentRefusals } from "../../telemetry/recall.ts";
+import { createMetricsRecorder } from "../../telemetry/counting.ts";
+import type { Reporter } from "../../telemetry/log.ts";
+import { type Diagnostics, RecentRefusals } from "../../telemetry/recall.ts";
 import { RecentEvents } from "../../telemetry/recent-events.ts";
 import { Telemetry } from "../../telemetry/telemetry.ts";
-import { Notebook } from "./notebook.ts";
-import { type Engine, RunningGateway, type Spread, type Stores } from "./running-gateway.ts";
-import type { Started, StartOptions } from "./started.ts";
-import { type ProcessStatus, watch } from "./status.ts";
-import { tellBan, tellElsewhere, tellQuota, tellReset } from "./tell-answers.ts";
+import { ActivityRecorder } from "./notebook.ts";
+import {
+  type DataPlane,
+  type GatewayStores,
+  type Rollout,
+  RunningGateway,
+} from "./running-gateway.ts";
+import type { GatewayHandle, StartOptions } from "./started.ts";
+import { metricSources, type ProcessStatus } from "./status.ts";
+import { logBanEvent, logKeyElsewhere, logQuotaEvents, resetLogger } from "./tell-answers.ts";
 
 /** A store that does not answer keeps no gateway from ending. */
 const LAST_NOTES_MS = 1_000;
 
 /** A gateway that is one process of several. */
-export type WorkerGateway = Started & {
+export type WorkerHandle = GatewayHandle & {
   /** Counts are taken out: each is told once. */
   status(): ProcessStatus;
-  readonly recall: Recall;
+  readonly recall: Diagnostics;
   /** Reads the key records now; those that cannot be had stay as they are. */
   refreshKeys(): Promise<void>;
 };
@@ -40,20 +45,20 @@ export type WorkerGateway = Started & {
  * Starts a gateway in this process alone, whatever `workers` says: one of several is started so.
  * Rejects with an error in words, with nothing left open.
  */
-export async function startProcess(config: Config, options: StartOptions): Promise<WorkerGateway> {
-  const report: Report = (level, message, details) => options.log[level](message, details);
+export async function startProcess(config: Config, options: StartOptions): Promise<WorkerHandle> {
+  const report: Reporter = (level, message, details) => options.log[level](message, details);
   const now = options.now ?? Date.now;
   const closers: (() => Promise<unknown>)[] = [];
   try {
     const keys = await openKeyStore(config, { now, report, watch: true });
     closers.push(() => keys.close());
-    const onReset = tellReset(options.log, config);
+    const onReset = resetLogger(options.log, config);
     const quotas = await openQuotaStore(config, { now, report, serves: true, onReset });
     closers.push(() => quotas.close());
     const stores = {
       keys,
       quotas,
-      counting: createCounting(),
+      counting: createMetricsRecorder(),
       recent: new RecentEvents(),
       telemetry: new Telemetry(options.log),
     };
@@ -72,19 +77,23 @@ export async function startProcess(config: Config, options: StartOptions): Promi
 }
 
 /** The engine of a gateway that is this process: it serves by itself. */
-class GatewayProcess implements Engine {
+class GatewayProcess implements DataPlane {
   #config: Config;
-  readonly #stores: Stores;
-  readonly #gateway: Gateway;
-  readonly #serving: Serving;
-  readonly watched: Engine["watched"];
-  readonly #notebook: Notebook;
+  readonly #stores: GatewayStores;
+  readonly #gateway: GatewayContext;
+  readonly #serving: Listeners;
+  readonly watched: DataPlane["watched"];
+  readonly #notebook: ActivityRecorder;
   readonly recall: RecentRefusals;
 
-  constructor(config: Config, options: StartOptions & { now: () => number }, stores: Stores) {
+  constructor(
+    config: Config,
+    options: StartOptions & { now: () => number },
+    stores: GatewayStores,
+  ) {
     this.#config = config;
     this.#stores = stores;
-    this.#notebook = new Notebook({
+    this.#notebook = new ActivityRecorder({
       notes: stores.quotas.notes,
       keepsDays: () => this.#config.historyMs !== undefined,
       now: options.now,
@@ -99,10 +108,10 @@ class GatewayProcess implements Engine {
       notebook: this.#notebook,
       mode: () => this.#mode(),
     });
-    this.#serving = new Serving(this.#gateway);
+    this.#serving = new Listeners(this.#gateway);
     const { logDropped = () => 0 } = options;
     this.watched = {
-      ...watch(this.#serving, stores.quotas),
+      ...metricSources(this.#serving, stores.quotas),
       logDropped,
       eventsDropped: () => 0,
       telemetryDropped: () => 0,
@@ -124,22 +133,22 @@ class GatewayProcess implements Engine {
     await this.#notebook.close();
   }
 
-  observe(): ReturnType<Engine["observe"]> {
+  observe(): ReturnType<DataPlane["observe"]> {
     const { quotas, keys } = this.#stores;
     const upstreams = this.#serving.upstreams();
     return { store: quotas.health(), keys: keys.health(), upstreams };
   }
 
-  async adopt({ from, to }: Change): Promise<Spread> {
+  async adopt({ from, to }: ConfigChange): Promise<Rollout> {
     try {
       await this.#serving.serve(to);
     } catch (error) {
       return { taken: false, reasons: [(error as Error).message] };
     }
     if (JSON.stringify(from.unauthenticated) !== JSON.stringify(to.unauthenticated)) {
-      this.#gateway.failures = createFailureAllowance(to.unauthenticated);
+      this.#gateway.failures = createAuthFailureLimiter(to.unauthenticated);
     }
-    this.#gateway.isTrusted = trustProxies(to.trustedProxies);
+    this.#gateway.isTrusted = trustedProxyMatcher(to.trustedProxies);
     this.#stores.quotas.reconfigure?.(to);
     this.#config = to;
     return { taken: true, reasons: [] };
@@ -162,9 +171,9 @@ class GatewayProcess implements Engine {
   }
 }
 
-type Parts = Stores & {
+type Parts = GatewayStores & {
   readonly recall: RecentRefusals;
-  readonly notebook: Notebook;
+  readonly notebook: ActivityRecorder;
   /** The `onStoreFailure` in force. */
   readonly mode: () => Config["onStoreFailure"];
 };
@@ -174,20 +183,20 @@ function gatewayOf(
   config: Config,
   { log, now }: StartOptions & { now: () => number },
   { keys, quotas, counting, telemetry, recall, notebook, mode }: Parts,
-): Gateway {
+): GatewayContext {
   return {
     keys,
     quotas,
-    failures: createFailureAllowance(config.unauthenticated),
-    strays: new StrayKeys({
+    failures: createAuthFailureLimiter(config.unauthenticated),
+    strays: new WrongEnvironmentKeys({
       keys,
       now,
-      onFound: (key, usedIn, day) => void tellElsewhere({ log, quotas }, key, { usedIn, day }),
+      onFound: (key, usedIn, day) => void logKeyElsewhere({ log, quotas }, key, { usedIn, day }),
     }),
-    concurrency: new Concurrency(),
-    visitors: new Visitors(),
-    standings: new RecentStandings(),
-    isTrusted: trustProxies(config.trustedProxies),
+    concurrency: new ConcurrencyLimiter(),
+    visitors: new AnonymousClients(),
+    standings: new UsageReportCache(),
+    isTrusted: trustedProxyMatcher(config.trustedProxies),
     log,
     telemetry,
     onRequest: (line) => {
@@ -208,9 +217,9 @@ function gatewayOf(
       if (answer.earned !== undefined) {
         counting.banned(consumer.environment);
         recall.banned(earnedBan(consumer, answer), answer.verdict.nowMs);
-        tellBan(log, consumer, answer);
+        logBanEvent(log, consumer, answer);
       }
-      tellQuota(log, consumer, answer, cost);
+      logQuotaEvents(log, consumer, answer, cost);
     },
     now,
     elapsed: () => performance.now(),
@@ -218,7 +227,7 @@ function gatewayOf(
   };
 }
 
-function earnedBan({ account, environment }: AccountName, { earned, verdict }: Answer) {
+function earnedBan({ account, environment }: AccountRef, { earned, verdict }: ChargeResult) {
   const { window, offences, untilMs } = earned as Ban;
   const until = Math.ceil(untilMs / 1_000);
   const observed = verdict.ban === undefined ? ({ observed: true } as const) : {};

@@ -1,15 +1,19 @@
 import { dayOf } from "../../core/quota/days.ts";
-import type { Notes, RefusedRequests } from "../../stores/interface/notes.ts";
-import { type AccountName, accountId, isAddress } from "../../stores/interface/quota-store.ts";
-import { type CalledOperation, DeprecatedCalls } from "../../telemetry/deprecated-calls.ts";
-import type { RequestLine } from "../../telemetry/log.ts";
+import type { ActivityStore, RefusalCount } from "../../stores/interface/notes.ts";
+import {
+  type AccountRef,
+  accountId,
+  isAddressAccount,
+} from "../../stores/interface/quota-store.ts";
+import { DeprecatedCalls, type DeprecatedOperation } from "../../telemetry/deprecated-calls.ts";
+import type { AccessLogEntry } from "../../telemetry/log.ts";
 
 const EVERY_MS = 30_000;
 /** Accounts with refused requests, and keys, that are noticed between two times. */
 const NOTICED_MAX = 100_000;
 
-export type NotebookOptions = {
-  readonly notes: Notes;
+export type ActivityRecorderOptions = {
+  readonly notes: ActivityStore;
   /** Whether days have a history, for refused requests to go to. */
   readonly keepsDays: () => boolean;
   /** Unix milliseconds. */
@@ -22,10 +26,10 @@ export type NotebookOptions = {
  * that were refused, keys that were used, calls of deprecated operations
  * (docs/reference/history.md#notes). Bounded; nothing of it is on the way of a request.
  */
-export class Notebook {
-  readonly #options: NotebookOptions;
+export class ActivityRecorder {
+  readonly #options: ActivityRecorderOptions;
   readonly #timer: NodeJS.Timeout;
-  #refused = new Map<string, { name: AccountName; day: number; requests: number }>();
+  #refused = new Map<string, { name: AccountRef; day: number; requests: number }>();
   /** The last day of each key that the store was told of, or is about to be. */
   readonly #days = new Map<string, number>();
   #used = new Map<string, number>();
@@ -34,21 +38,21 @@ export class Notebook {
   readonly #known = new DeprecatedCalls();
   #telling: Promise<void> | undefined;
 
-  constructor(options: NotebookOptions) {
+  constructor(options: ActivityRecorderOptions) {
     this.#options = options;
     const { everyMs = EVERY_MS } = options;
     this.#timer = setInterval(() => void this.tell(), everyMs).unref();
   }
 
   /** Once for each request line. */
-  request({ env, account, key, decision, decidedAt }: RequestLine): void {
+  request({ env, account, key, decision, decidedAt }: AccessLogEntry): void {
     if (env === undefined || account === undefined) return;
     const day = dayOf(decidedAt ?? this.#options.now());
     if (key !== undefined && this.#days.get(key) !== day) this.#use(key, day);
     if (decision === "refused" && this.#options.keepsDays()) this.#refuse(env, account, day);
   }
 
-  called(operation: CalledOperation, account: string): void {
+  called(operation: DeprecatedOperation, account: string): void {
     const nowMs = this.#options.now();
     this.#calls.note(operation, account, nowMs);
     this.#known.note(operation, account, nowMs);
@@ -82,7 +86,7 @@ export class Notebook {
 
   #refuse(environment: string, account: string, day: number): void {
     const name = { environment, account };
-    if (isAddress(name)) return;
+    if (isAddressAccount(name)) return;
     const id = `${day} ${accountId(name)}`;
     const noticed = this.#refused.get(id);
     if (noticed !== undefined) noticed.requests += 1;
@@ -98,7 +102,7 @@ export class Notebook {
     if (refused.size === 0) return;
     this.#refused = new Map();
     const all = [...refused.values()];
-    const left = await this.#options.notes.addRefused(all).catch((): RefusedRequests[] => all);
+    const left = await this.#options.notes.addRefused(all).catch((): RefusalCount[] => all);
     for (const { name, day, requests } of left) {
       const id = `${day} ${accountId(name)}`;
       const since = this.#refused.get(id)?.requests ?? 0;

@@ -1,54 +1,63 @@
-import type { Admin } from "../../admin/listener.ts";
+import type { AdminListener } from "../../admin/listener.ts";
 import type { Config } from "../../config/config.ts";
 import type { Mistake } from "../../config/file/place.ts";
-import { type Change, judgeReload, type Reloaded, whyNot } from "../../config/reload.ts";
-import { formatAddress } from "../../core/http/address.ts";
+import {
+  type ConfigChange,
+  decideReload,
+  type ReloadResult,
+  reloadErrors,
+} from "../../config/reload.ts";
+import { formatHostPort } from "../../core/http/address.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
-import { cannotListen } from "../../gateway/listen/listeners.ts";
+import { listenError } from "../../gateway/listen/listeners.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
-import { type Counting, takeCounted } from "../../telemetry/counting.ts";
-import { type Checks, checksOf, type Observed } from "../../telemetry/health.ts";
-import { readingsOf, type Watched } from "../../telemetry/readings.ts";
-import type { Recall } from "../../telemetry/recall.ts";
+import { type MetricsRecorder, takeCounts } from "../../telemetry/counting.ts";
+import {
+  type ReadinessChecks,
+  type ReadinessInputs,
+  readinessChecks,
+} from "../../telemetry/health.ts";
+import { type MetricSources, metricReaders } from "../../telemetry/readings.ts";
+import type { Diagnostics } from "../../telemetry/recall.ts";
 import type { RecentEvents } from "../../telemetry/recent-events.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import { Webhook } from "../../telemetry/webhook.ts";
-import { GATEWAY } from "./gateway-name.ts";
-import type { Started, StartOptions } from "./started.ts";
+import { GATEWAY_ID } from "./gateway-name.ts";
+import type { GatewayHandle, StartOptions } from "./started.ts";
 import { type ProcessStatus, readGauges } from "./status.ts";
-import { RecordTeller } from "./tell-records.ts";
-import { VERSION } from "./version.ts";
-import { watchChanges } from "./watch-changes.ts";
+import { RecordChangeWatcher } from "./tell-records.ts";
+import { GATEWAY_VERSION } from "./version.ts";
+import { watchUpstreamsAndSunsets } from "./watch-changes.ts";
 
 /**
  * The spread of a configuration. Not `taken`: nothing has changed, for these reasons. Taken: it is
  * in force, but for the processes that the reasons name.
  */
-export type Spread = { readonly taken: boolean; readonly reasons: readonly string[] };
+export type Rollout = { readonly taken: boolean; readonly reasons: readonly string[] };
 
 /** The part of a gateway that serves: listeners of this process, or other processes. */
-export type Engine = {
+export type DataPlane = {
   readonly urls: Readonly<Record<string, string>>;
-  readonly watched: Omit<Watched, "version">;
+  readonly watched: Omit<MetricSources, "version">;
   /** Brings the counts of other processes up to date, ahead of a scrape. */
   readonly gather?: () => Promise<void>;
   /** Has other processes read the key records now. Never rejects. */
   readonly spreadKeys?: () => Promise<void>;
-  readonly recall: Recall;
-  observe(): Pick<Observed, "store" | "keys" | "upstreams" | "workers">;
+  readonly recall: Diagnostics;
+  observe(): Pick<ReadinessInputs, "store" | "keys" | "upstreams" | "workers">;
   /** Puts a configuration that was judged in force. Never rejects. */
-  adopt(change: Change): Promise<Spread>;
+  adopt(change: ConfigChange): Promise<Rollout>;
   /** Serves what is under way, closes, and resolves when all of it is over; `hurry` cuts that short. */
   drain(times: DrainTimes, hurry: AbortSignal): Promise<void>;
   /** Cuts what is under way, in a drain or without one. */
   cut(): void;
 };
 
-export type Stores = {
+export type GatewayStores = {
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
-  readonly counting: Counting;
+  readonly counting: MetricsRecorder;
   readonly recent: RecentEvents;
   readonly telemetry: Telemetry;
 };
@@ -57,13 +66,13 @@ export type Stores = {
  * A gateway as the rest sees it, whether one process serves or several: reloads one after another,
  * one shutdown, one set of checks, one admin listener.
  */
-export class RunningGateway implements Started {
+export class RunningGateway implements GatewayHandle {
   #config: Config;
   readonly #options: StartOptions;
-  readonly #stores: Stores;
-  readonly #engine: Engine;
+  readonly #stores: GatewayStores;
+  readonly #engine: DataPlane;
   readonly #now: () => number;
-  #admin: Admin | undefined;
+  #admin: AdminListener | undefined;
   #stopping: Promise<void> | undefined;
   readonly #hurry = new AbortController();
   #reloading: Promise<unknown> = Promise.resolve();
@@ -71,9 +80,9 @@ export class RunningGateway implements Started {
   readonly #webhook: Webhook;
   readonly #unwatch: () => void;
   /** Undefined in all processes but one of those that serve together. */
-  readonly #teller: RecordTeller | undefined;
+  readonly #teller: RecordChangeWatcher | undefined;
 
-  constructor(config: Config, options: StartOptions, stores: Stores, engine: Engine) {
+  constructor(config: Config, options: StartOptions, stores: GatewayStores, engine: DataPlane) {
     this.#config = config;
     this.#options = options;
     this.#stores = stores;
@@ -82,13 +91,13 @@ export class RunningGateway implements Started {
     stores.counting.configured(config, this.#now());
     this.#webhook = new Webhook(config.events, this.#now);
     options.log.onEvent((kind, details) => {
-      const event = { kind, time: this.#now(), gateway: GATEWAY, ...details };
+      const event = { kind, time: this.#now(), gateway: GATEWAY_ID, ...details };
       this.#webhook.take(event);
       stores.recent.add(event);
     });
     this.#unwatch = options.supervised === true ? () => {} : this.#watchChanges();
     if (options.supervised !== true) {
-      this.#teller = new RecordTeller({ ...stores, log: options.log });
+      this.#teller = new RecordChangeWatcher({ ...stores, log: options.log });
     }
   }
 
@@ -118,28 +127,28 @@ export class RunningGateway implements Started {
       log: this.#options.log,
       now: this.#now,
     }).catch((error: unknown) => {
-      throw cannotListen(error, formatAddress(admin.listen), "admin.listen");
+      throw listenError(error, formatHostPort(admin.listen), "admin.listen");
     });
   }
 
   /** The checks; of one environment where it is named: `upstreams` alone differs. */
-  checks(environment?: string): Checks {
+  checks(environment?: string): ReadinessChecks {
     const observed = {
       ...this.#engine.observe(),
       reloadFailed: this.#reloadFailed,
       draining: this.#stopping !== undefined,
     };
-    return checksOf(observed, environment);
+    return readinessChecks(observed, environment);
   }
 
-  get recall(): Recall {
+  get recall(): Diagnostics {
     return this.#engine.recall;
   }
 
   /** Counts are taken out: each is told once. */
   status(): ProcessStatus {
     return {
-      counted: takeCounted(this.#stores.counting),
+      counted: takeCounts(this.#stores.counting),
       events: this.#stores.recent.take(),
       gauges: readGauges({
         ...this.#engine.watched,
@@ -156,12 +165,12 @@ export class RunningGateway implements Started {
     const { supervised = false, worker } = this.#options;
     const { gather } = this.#engine;
     // The counts of one of several processes are taken out of it: the sums are told for all.
-    const readings = supervised ? undefined : readingsOf(this.#watched(), counting);
-    const teller = { version: VERSION, instance: GATEWAY, worker, readings, gather };
+    const readings = supervised ? undefined : metricReaders(this.#watched(), counting);
+    const teller = { version: GATEWAY_VERSION, instance: GATEWAY_ID, worker, readings, gather };
     await telemetry.configure(this.#config.telemetry, teller);
   }
 
-  reload(): Promise<Reloaded> {
+  reload(): Promise<ReloadResult> {
     const next = this.#reloading.then(() => this.#reloadOnce());
     this.#reloading = next.catch(() => {});
     return next;
@@ -178,11 +187,11 @@ export class RunningGateway implements Started {
     return this.#stopping;
   }
 
-  #watched(): Watched {
+  #watched(): MetricSources {
     const { watched } = this.#engine;
     return {
       ...watched,
-      version: VERSION,
+      version: GATEWAY_VERSION,
       eventsDropped: () =>
         watched.eventsDropped() + this.#webhook.dropped + (this.#teller?.dropped ?? 0),
       telemetryDropped: () => watched.telemetryDropped() + this.#stores.telemetry.dropped,
@@ -190,7 +199,7 @@ export class RunningGateway implements Started {
   }
 
   #watchChanges(): () => void {
-    return watchChanges({
+    return watchUpstreamsAndSunsets({
       config: () => this.#config,
       upstreams: () => this.#engine.observe().upstreams,
       quotas: this.#stores.quotas,
@@ -199,13 +208,13 @@ export class RunningGateway implements Started {
     });
   }
 
-  async #reloadOnce(): Promise<Reloaded> {
+  async #reloadOnce(): Promise<ReloadResult> {
     const loaded = await this.#options.load();
     const from = this.#config;
     const inForce = { from, records: this.#stores.keys.records(), nowMs: this.#now() };
-    const next = judgeReload(loaded, inForce);
+    const next = decideReload(loaded, inForce);
     if (!next.ok) {
-      this.#kept(whyNot(next), next.mistakes[0]);
+      this.#kept(reloadErrors(next), next.mistakes[0]);
       return next;
     }
     const { config } = next;
@@ -243,7 +252,7 @@ export class RunningGateway implements Started {
   }
 
   /** `reasons` name the processes that do not have it yet. */
-  #told({ hash }: Config, reasons: readonly string[]): Reloaded {
+  #told({ hash }: Config, reasons: readonly string[]): ReloadResult {
     const { log } = this.#options;
     const { counting } = this.#stores;
     if (reasons.length > 0) {

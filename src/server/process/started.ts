@@ -1,11 +1,11 @@
-import type { Loaded } from "../../config/config.ts";
-import type { Reloaded } from "../../config/reload.ts";
+import type { LoadResult } from "../../config/config.ts";
+import type { ReloadResult } from "../../config/reload.ts";
 import type { Log } from "../../telemetry/log.ts";
 
 export type StartOptions = {
   readonly log: Log;
   /** Reads the configuration anew, for a reload. */
-  readonly load: () => Promise<Loaded>;
+  readonly load: () => Promise<LoadResult>;
   /** Unix milliseconds; tests pass their own. */
   readonly now?: () => number;
   /** Log lines thrown away so far, for the metrics. */
@@ -19,11 +19,11 @@ export type StartOptions = {
 };
 
 /** A running gateway. `urls` has one entry for each environment, by name. */
-export type Started = {
+export type GatewayHandle = {
   readonly urls: Readonly<Record<string, string>>;
   readonly adminUrl: string | undefined;
   /** Puts a new configuration in force whole, or keeps the old one and says every mistake. */
-  reload(): Promise<Reloaded>;
+  reload(): Promise<ReloadResult>;
   /**
    * Drains and closes (docs/reference/edge.md#drain); `atOnce` cuts a drain short, or does without
    * one.

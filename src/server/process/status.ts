@@ -1,17 +1,17 @@
-import type { Serving } from "../../gateway/listen/listeners.ts";
+import type { Listeners } from "../../gateway/listen/listeners.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
-import type { Counted } from "../../telemetry/counting.ts";
-import type { Check, Checks } from "../../telemetry/health.ts";
-import type { Watched } from "../../telemetry/readings.ts";
-import type { SentEvent } from "../../telemetry/webhook.ts";
+import type { CountsDelta } from "../../telemetry/counting.ts";
+import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/health.ts";
+import type { MetricSources } from "../../telemetry/readings.ts";
+import type { WebhookEvent } from "../../telemetry/webhook.ts";
 
 /** The counts of one process since it told them last, and how it is: for the one that supervises it. */
 export type ProcessStatus = {
-  readonly counted: Counted;
+  readonly counted: CountsDelta;
   /** Events since it told them last. */
-  readonly events: readonly SentEvent[];
+  readonly events: readonly WebhookEvent[];
   readonly gauges: Gauges;
-  readonly checks: Checks;
+  readonly checks: ReadinessChecks;
 };
 
 export type Gauges = {
@@ -32,10 +32,10 @@ export type Gauges = {
 type UpstreamUp = { readonly environment: string; readonly origin: string; readonly up: boolean };
 
 /** The facts about a gateway in this process that are asked for at each scrape. */
-export function watch(
-  serving: Serving,
+export function metricSources(
+  serving: Listeners,
   quotas: QuotaStore,
-): Omit<Watched, "version" | "logDropped" | "eventsDropped" | "telemetryDropped"> {
+): Omit<MetricSources, "version" | "logDropped" | "eventsDropped" | "telemetryDropped"> {
   return {
     inFlight: () => serving.active,
     connections: () => serving.connections,
@@ -49,7 +49,7 @@ export function watch(
   };
 }
 
-export function readGauges(watched: Omit<Watched, "version">): Gauges {
+export function readGauges(watched: Omit<MetricSources, "version">): Gauges {
   return {
     inFlight: watched.inFlight(),
     connections: watched.connections(),
@@ -94,7 +94,10 @@ export function sumGauges(all: readonly Gauges[]): Gauges {
 }
 
 /** The worst of all processes in each check, and how many of them it is. */
-export function worstCheck(all: readonly Checks[], name: "store" | "keys"): Check {
+export function worstReadinessCheck(
+  all: readonly ReadinessChecks[],
+  name: "store" | "keys",
+): ReadinessCheck {
   const bad = all.map((checks) => checks[name]).filter(({ ok }) => !ok);
   const [first] = bad;
   if (first === undefined) return { ok: true };

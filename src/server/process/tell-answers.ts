@@ -1,8 +1,8 @@
 import type { Config } from "../../config/config.ts";
-import { windowName } from "../../config/counters.ts";
+import { counterLabel } from "../../config/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
-import { struckWindow, windowLabel } from "../../core/quota/standing.ts";
-import type { Answer, QuotaStore, ToldReset } from "../../stores/interface/quota-store.ts";
+import { banWindow, windowLabel } from "../../core/quota/standing.ts";
+import type { ChargeResult, QuotaStore, ResetEvent } from "../../stores/interface/quota-store.ts";
 import type { Log } from "../../telemetry/log.ts";
 
 /** The account that a request is of. */
@@ -18,15 +18,15 @@ type Owner = {
 const TOLD_PERCENT = [80, 100];
 
 /** Tells the ban that a request earned, with its strikes, whichever gateways saw them. */
-export function tellBan(
+export function logBanEvent(
   log: Log,
   { environment: env, account, plan }: Owner,
-  { earned, verdict }: Answer,
+  { earned, verdict }: ChargeResult,
 ): void {
   if (earned === undefined) return;
   const { nowMs: decidedAt, ban } = verdict;
   // A ban may be told with a request for another operation than that of its strikes.
-  const struck = struckWindow(verdict.windows, earned);
+  const struck = banWindow(verdict.windows, earned);
   const window = struck === undefined ? earned.window : windowLabel(struck);
   log.warn("ban", {
     ...{ account, env, plan, window, offences: earned.offences, decidedAt },
@@ -40,7 +40,7 @@ export function tellBan(
  * Tells each limit of which a request was the one to use up 80 or 100 %: the counts before and after
  * it say so, so that no two gateways tell the same.
  */
-export function tellQuota(log: Log, owner: Owner, answer: Answer, cost: number): void {
+export function logQuotaEvents(log: Log, owner: Owner, answer: ChargeResult, cost: number): void {
   const { environment: env, account, plan, key } = owner;
   const { verdict, admitted, unspent, by } = answer;
   // A share of a limit, while the store is away, is no limit of the account; addresses are many.
@@ -63,12 +63,12 @@ export function tellQuota(log: Log, owner: Owner, answer: Answer, cost: number):
  * Tells a reset that a command made in the store, as the admin API tells its own. Windows of operations
  * that are not in `config` keep the name of their counter.
  */
-export function tellReset(log: Log, config: Pick<Config, "environments">) {
-  return ({ name: { account, environment }, atMs, windows }: ToldReset): void => {
+export function resetLogger(log: Log, config: Pick<Config, "environments">) {
+  return ({ name: { account, environment }, atMs, windows }: ResetEvent): void => {
     log.info("account_reset", {
       ...{ account, env: environment, resetAt: atMs },
       windows: windows.map(({ counter, units }) => {
-        return { window: windowName(config, environment, counter), units };
+        return { window: counterLabel(config, environment, counter), units };
       }),
     });
   };
@@ -78,7 +78,7 @@ export function tellReset(log: Log, config: Pick<Config, "environments">) {
 const ELSEWHERE_MS = 26 * 3_600_000;
 
 /** Tells a key that works elsewhere, where no other gateway has told it on that day. */
-export async function tellElsewhere(
+export async function logKeyElsewhere(
   { log, quotas }: { readonly log: Log; readonly quotas: Pick<QuotaStore, "markFirst"> },
   { id: key, account, environment: env }: KeyRecord,
   { usedIn, day }: { readonly usedIn: string; readonly day: number },

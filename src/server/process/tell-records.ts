@@ -1,6 +1,11 @@
 import { setImmediate as breathe, setTimeout as pause } from "node:timers/promises";
-import { accountNews, keyNews, type Pair, type RecordNews } from "../../core/keys/news.ts";
-import { byId } from "../../core/keys/record-index.ts";
+import {
+  accountEvent,
+  type BeforeAfter,
+  keyEvent,
+  type RecordEvent,
+} from "../../core/keys/news.ts";
+import { findById } from "../../core/keys/record-index.ts";
 import type { Records } from "../../core/keys/records.ts";
 import type { KeyStore } from "../../stores/interface/key-store.ts";
 import type { QuotaStore } from "../../stores/interface/quota-store.ts";
@@ -22,7 +27,7 @@ const KEY_MARKER_MS = 24 * 3_600_000;
  */
 const ACCOUNT_MARKER_MS = 15_000;
 
-type Seen = {
+type RecordChangeSources = {
   readonly keys: Pick<KeyStore, "records" | "ready" | "onChange">;
   readonly quotas: Pick<QuotaStore, "markFirst">;
   readonly log: Log;
@@ -33,16 +38,16 @@ type Seen = {
  * so. Each change is told by the gateway that sets its marker first, so once over all of them
  * (docs/reference/events.md#kinds). The changes from before its start are none of its business.
  */
-export class RecordTeller {
-  readonly #seen: Seen;
+export class RecordChangeWatcher {
+  readonly #seen: RecordChangeSources;
   #records: Records | undefined;
-  #waiting: RecordNews[] = [];
+  #waiting: RecordEvent[] = [];
   #comparing: Promise<void> = Promise.resolve();
   #telling = false;
   #stopped = false;
   #dropped = 0;
 
-  constructor(seen: Seen) {
+  constructor(seen: RecordChangeSources) {
     this.#seen = seen;
     const { keys } = seen;
     if (keys.ready) this.#records = keys.records();
@@ -69,7 +74,7 @@ export class RecordTeller {
     if (!this.#telling) void this.#tell();
   }
 
-  #take(news: RecordNews): void {
+  #take(news: RecordEvent): void {
     if (this.#waiting.length < WAITING_MAX) this.#waiting.push(news);
     else this.#dropped += 1;
   }
@@ -92,29 +97,29 @@ export class RecordTeller {
     this.#telling = false;
   }
 
-  #isFirst({ kind, marker }: RecordNews): Promise<boolean> {
+  #isFirst({ kind, marker }: RecordEvent): Promise<boolean> {
     const lifeMs = kind === "account_changed" ? ACCOUNT_MARKER_MS : KEY_MARKER_MS;
     return this.#seen.quotas.markFirst(marker, lifeMs);
   }
 }
 
 /** All that is new in the records, keys first, in their order. */
-async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordNews> {
-  const keys = await changedPairs(before.keys, after.keys);
+async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordEvent> {
+  const keys = await findChangedRecords(before.keys, after.keys);
   const successors = new Set(keys.map(([, { replacedBy }]) => replacedBy));
   for (const [i, pair] of keys.entries()) {
     if (i % AT_ONCE === AT_ONCE - 1) await breathe();
     const [was, { id, account }] = pair;
     // A new key is told with its plan, and each is looked for: in 100,000 accounts by their index.
-    const plan = was === undefined ? byId(after.accounts, account)?.plan : undefined;
+    const plan = was === undefined ? findById(after.accounts, account)?.plan : undefined;
     const about = { plan: plan ?? "", isSuccessor: successors.has(id) };
-    const news = keyNews(pair, about);
+    const news = keyEvent(pair, about);
     if (news !== undefined) yield news;
   }
-  const accounts = await changedPairs(before.accounts, after.accounts);
+  const accounts = await findChangedRecords(before.accounts, after.accounts);
   for (const [i, pair] of accounts.entries()) {
     if (i % AT_ONCE === AT_ONCE - 1) await breathe();
-    const news = accountNews(pair);
+    const news = accountEvent(pair);
     if (news !== undefined) yield news;
   }
 }
@@ -123,10 +128,10 @@ async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordNe
  * The records that are new or another object than before, each with the one that it replaces, in
  * pieces: where somebody else has written a file, all of its records are other objects.
  */
-export async function changedPairs<T extends { readonly id: string }>(
+export async function findChangedRecords<T extends { readonly id: string }>(
   before: readonly T[],
   after: readonly T[],
-): Promise<readonly Pair<T>[]> {
+): Promise<readonly BeforeAfter<T>[]> {
   const old = new Map<string, T>();
   const changed: T[] = [];
   for (let i = 0; i < Math.max(before.length, after.length); i++) {
@@ -136,7 +141,7 @@ export async function changedPairs<T extends { readonly id: string }>(
     if (was !== undefined) old.set(was.id, was);
     if (is !== undefined) changed.push(is);
   }
-  const pairs: Pair<T>[] = [];
+  const pairs: BeforeAfter<T>[] = [];
   for (const [i, is] of changed.entries()) {
     if (i % AT_ONCE === AT_ONCE - 1) await breathe();
     const was = old.get(is.id);

@@ -9,7 +9,7 @@ type Upstream = {
   readonly up: boolean;
 };
 
-export type Seen = {
+export type WatchSources = {
   readonly config: () => Config;
   readonly upstreams: () => Iterable<Upstream>;
   readonly log: Log;
@@ -27,7 +27,7 @@ const AHEAD_DAYS = [7, 30];
  * Tells upstreams that go out of service or come back, and operations whose sunset comes near. It
  * looks on a timer: nothing of it is on the way of a request. Stops when the result is called.
  */
-export function watchChanges(seen: Seen): () => void {
+export function watchUpstreamsAndSunsets(seen: WatchSources): () => void {
   const state = { up: new Map<string, boolean>(), told: new Map<string, number>() };
   const look = () => {
     tellUpstreams(seen, state.up);
@@ -37,7 +37,7 @@ export function watchChanges(seen: Seen): () => void {
   return () => clearInterval(timer);
 }
 
-function tellUpstreams({ upstreams, log }: Seen, before: Map<string, boolean>): void {
+function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boolean>): void {
   for (const { environment: env, backend, origin, up } of upstreams()) {
     const id = `${env} ${backend ?? ""} ${origin}`;
     if ((before.get(id) ?? true) === up) continue;
@@ -52,7 +52,7 @@ function tellUpstreams({ upstreams, log }: Seen, before: Map<string, boolean>): 
  * Once for 30 days and once for 7, by the gateway that sets the marker first; the first one of all to
  * start tells the nearer of those that are past.
  */
-async function tellSunsets(seen: Seen, told: Map<string, number>): Promise<void> {
+async function tellSunsets(seen: WatchSources, told: Map<string, number>): Promise<void> {
   const { config, log, quotas, now } = seen;
   for (const { name: env, routes, backends } of config().environments) {
     const all = [routes, ...backends.map((backend) => backend.routes)];

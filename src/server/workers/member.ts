@@ -1,17 +1,22 @@
 import type { Worker } from "node:cluster";
 import type { Config } from "../../config/config.ts";
-import type { Reloaded } from "../../config/reload.ts";
+import type { ReloadResult } from "../../config/reload.ts";
 import type { ProcessStatus } from "../process/status.ts";
-import type { FromWorker, Recalled, RecallQuestion, ToWorker } from "./messages.ts";
-import type { StoreChange } from "./store-seen.ts";
-import { WholeLines } from "./whole-lines.ts";
+import type {
+  DiagnosticsQuery,
+  DiagnosticsReply,
+  WorkerCommand,
+  WorkerMessage,
+} from "./messages.ts";
+import type { StoreAvailabilityEvent } from "./store-seen.ts";
+import { LineSplitter } from "./whole-lines.ts";
 
 /** A member's messages about itself. */
-export type Heard = {
+export type WorkerEvents = {
   onStatus(status: ProcessStatus): void;
-  onStore(worker: number, change: StoreChange): void;
+  onStore(worker: number, change: StoreAvailabilityEvent): void;
   /** It will serve no longer: once for each, whatever follows. */
-  lost(member: Member, why: string): void;
+  lost(member: WorkerProcess, why: string): void;
   /** Whole lines of its log. */
   lines(lines: string): void;
 };
@@ -21,12 +26,12 @@ const START_MS_MAX = 60_000;
 const RELOAD_MS_MAX = 5_000;
 
 /** One process that serves, seen from the one that watches. */
-export class Member {
+export class WorkerProcess {
   readonly number: number;
   readonly #worker: Worker;
-  readonly #heard: Heard;
-  readonly #lines: WholeLines;
-  readonly #waiting = new Map<number, (message: FromWorker) => void>();
+  readonly #heard: WorkerEvents;
+  readonly #lines: LineSplitter;
+  readonly #waiting = new Map<number, (message: WorkerMessage) => void>();
   #lastId = 0;
   #lost = false;
   #serving = false;
@@ -40,11 +45,11 @@ export class Member {
   #onServing: (urls: Readonly<Record<string, string>>) => void = () => {};
   #onCannot: (error: Error) => void = () => {};
 
-  constructor(worker: Worker, config: Config, heard: Heard) {
+  constructor(worker: Worker, config: Config, heard: WorkerEvents) {
     this.number = worker.id;
     this.#worker = worker;
     this.#heard = heard;
-    this.#lines = new WholeLines((lines) => heard.lines(lines));
+    this.#lines = new LineSplitter((lines) => heard.lines(lines));
     this.ready = new Promise((resolve, reject) => {
       this.#onServing = resolve;
       this.#onCannot = reject;
@@ -52,7 +57,7 @@ export class Member {
     this.ready.catch(() => {});
     const starting = setTimeout(() => this.#giveUp("it did not start in time"), START_MS_MAX);
     this.ready.catch(() => {}).finally(() => clearTimeout(starting));
-    worker.on("message", (message: FromWorker) => this.#onMessage(message, config));
+    worker.on("message", (message: WorkerMessage) => this.#onMessage(message, config));
     worker.on("error", (error) => this.#isLost(error.message));
     worker.process.stdout?.on("data", (chunk: Buffer) => this.#lines.take(chunk));
     this.closed = new Promise((resolve) => {
@@ -81,7 +86,7 @@ export class Member {
   }
 
   /** Puts a configuration in force there, once it serves. Rejects when there is no answer. */
-  async reload(config: Config): Promise<Reloaded> {
+  async reload(config: Config): Promise<ReloadResult> {
     await this.ready;
     const answer = await this.#ask((id) => ({ reload: config, id }), RELOAD_MS_MAX);
     if ("reloaded" in answer) return answer.reloaded;
@@ -95,12 +100,12 @@ export class Member {
 
   /** Has it read the key records; gives up after `withinMs`. Never rejects. */
   async refreshKeys(withinMs: number): Promise<void> {
-    const ask = (refreshKeys: number): ToWorker => ({ refreshKeys });
+    const ask = (refreshKeys: number): WorkerCommand => ({ refreshKeys });
     if (this.serving) await this.#ask(ask, withinMs).catch(() => {});
   }
 
   /** Its memory's answer; empty where it gives none within `withinMs`. Never rejects. */
-  async recall(recall: RecallQuestion, withinMs: number): Promise<Recalled> {
+  async recall(recall: DiagnosticsQuery, withinMs: number): Promise<DiagnosticsReply> {
     if (!this.serving) return {};
     const answer = await this.#ask((id) => ({ recall, id }), withinMs).catch(() => undefined);
     return answer !== undefined && "recalled" in answer ? answer.recalled : {};
@@ -116,7 +121,7 @@ export class Member {
     this.#worker.process.kill("SIGKILL");
   }
 
-  #onMessage(message: FromWorker, config: Config): void {
+  #onMessage(message: WorkerMessage, config: Config): void {
     if ("hello" in message) {
       this.#tell(this.#stopped ? { stop: true } : { start: config });
     } else if ("serving" in message) {
@@ -140,7 +145,7 @@ export class Member {
     }
   }
 
-  #ask(question: (id: number) => ToWorker, withinMs: number): Promise<FromWorker> {
+  #ask(question: (id: number) => WorkerCommand, withinMs: number): Promise<WorkerMessage> {
     this.#lastId += 1;
     const id = this.#lastId;
     return new Promise((resolve, reject) => {
@@ -159,7 +164,7 @@ export class Member {
     });
   }
 
-  #tell(message: ToWorker): void {
+  #tell(message: WorkerCommand): void {
     if (this.#worker.isConnected()) this.#worker.send(message, undefined, undefined, () => {});
   }
 

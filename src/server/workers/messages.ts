@@ -1,26 +1,26 @@
 import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
-import type { Reloaded } from "../../config/reload.ts";
+import type { ReloadResult } from "../../config/reload.ts";
 import type { DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
-import type { RequestLine } from "../../telemetry/log.ts";
-import type { EarnedBan, OpenCharge, Recall } from "../../telemetry/recall.ts";
+import type { AccessLogEntry } from "../../telemetry/log.ts";
+import type { BanRecord, Diagnostics, OpenCharge } from "../../telemetry/recall.ts";
 import type { ProcessStatus } from "../process/status.ts";
-import type { StoreChange } from "./store-seen.ts";
+import type { StoreAvailabilityEvent } from "./store-seen.ts";
 
 /**
  * Between the process that watches and one that serves. A configuration goes over whole, as it was
  * read and checked: so all serve the same one, and one that is started later never sees a newer file.
  */
-export type ToWorker =
+export type WorkerCommand =
   | { readonly start: Config }
   | { readonly reload: Config; readonly id: number }
   | { readonly report: number }
   /** Read the key records now, then report. */
   | { readonly refreshKeys: number }
-  | { readonly recall: RecallQuestion; readonly id: number }
+  | { readonly recall: DiagnosticsQuery; readonly id: number }
   | { readonly stop: true };
 
-export type FromWorker =
+export type WorkerMessage =
   /** Listens to messages from now on. */
   | { readonly hello: true }
   | { readonly serving: Readonly<Record<string, string>> }
@@ -28,34 +28,34 @@ export type FromWorker =
   | { readonly cannot: string }
   /** Goes on with what is under way, and ends: something went wrong that nothing caught. */
   | { readonly failing: string }
-  | { readonly reloaded: Reloaded; readonly id: number }
+  | { readonly reloaded: ReloadResult; readonly id: number }
   /** The store went or came back, as this process sees it. */
-  | { readonly store: StoreChange }
-  | { readonly recalled: Recalled; readonly id: number }
+  | { readonly store: StoreAvailabilityEvent }
+  | { readonly recalled: DiagnosticsReply; readonly id: number }
   /** `id` is that of the question; undefined in a message that nobody asked for. */
   | { readonly status: ProcessStatus; readonly id?: number };
 
 /** A question to a process: a refusal by its id, the bans of an account, its open charges, or its callers of what goes away. */
-export type RecallQuestion =
+export type DiagnosticsQuery =
   | { readonly refusal: string }
-  | { readonly bansOf: Parameters<Recall["bansOf"]>[0] }
+  | { readonly bansOf: Parameters<Diagnostics["bansOf"]>[0] }
   | { readonly open: true }
   | { readonly deprecated: true }
   /** Tell the store now what would be told within a minute. */
   | { readonly tellStore: true };
 
-export type Recalled = {
-  readonly refusal?: RequestLine | undefined;
-  readonly bans?: readonly EarnedBan[];
+export type DiagnosticsReply = {
+  readonly refusal?: AccessLogEntry | undefined;
+  readonly bans?: readonly BanRecord[];
   readonly open?: readonly OpenCharge[];
   readonly deprecated?: readonly DeprecatedCall[];
 };
 
 /** The way to the process that watches over this one. */
-export type Channel = {
+export type SupervisorChannel = {
   /** Resolves when the message has left, or cannot: nobody listens any more. */
-  tell(message: FromWorker): Promise<void>;
-  onMessage(listener: (message: ToWorker) => void): void;
+  tell(message: WorkerMessage): Promise<void>;
+  onMessage(listener: (message: WorkerCommand) => void): void;
   /** The process that watches is gone, however that happened. */
   onGone(listener: () => void): void;
   /** A number of its own for each process that was ever started. */
@@ -63,7 +63,7 @@ export type Channel = {
 };
 
 /** Undefined where this process is not one of several. */
-export function openChannel(): Channel | undefined {
+export function openChannel(): SupervisorChannel | undefined {
   const { worker } = cluster;
   if (worker === undefined) return undefined;
   return {

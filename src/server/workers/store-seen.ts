@@ -1,7 +1,7 @@
 import type { Log } from "../../telemetry/log.ts";
 
 /** An event about the store, as one process of several told it to the one that watches. */
-export type StoreChange = {
+export type StoreAvailabilityEvent = {
   readonly kind: "store_away" | "store_back";
   readonly details: Readonly<Record<string, unknown>>;
 };
@@ -10,7 +10,7 @@ export type StoreChange = {
  * The store as all processes of a gateway see it: away with the first of them that lost it, back with
  * the last one, and each told once (docs/reference/events.md#kinds).
  */
-export class StoreSeen {
+export class StoreAvailability {
   readonly #log: Pick<Log, "error" | "info">;
   readonly #away = new Set<number>();
   #accountsCharged = 0;
@@ -20,7 +20,7 @@ export class StoreSeen {
   }
 
   /** `worker` is the number of the process. */
-  note(worker: number, { kind, details }: StoreChange): void {
+  note(worker: number, { kind, details }: StoreAvailabilityEvent): void {
     if (kind === "store_away") {
       if (this.#away.size === 0) this.#log.error(kind, details);
       this.#away.add(worker);

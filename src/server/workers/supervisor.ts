@@ -1,30 +1,30 @@
 import type { Config } from "../../config/config.ts";
-import type { Change } from "../../config/reload.ts";
+import type { ConfigChange } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
-import { addCounted, createCounting } from "../../telemetry/counting.ts";
-import type { Report } from "../../telemetry/log.ts";
-import type { Recall } from "../../telemetry/recall.ts";
+import { addCounts, createMetricsRecorder } from "../../telemetry/counting.ts";
+import type { Reporter } from "../../telemetry/log.ts";
+import type { Diagnostics } from "../../telemetry/recall.ts";
 import { RecentEvents } from "../../telemetry/recent-events.ts";
 import { Telemetry } from "../../telemetry/telemetry.ts";
 import {
-  type Engine,
+  type DataPlane,
+  type GatewayStores,
+  type Rollout,
   RunningGateway,
-  type Spread,
-  type Stores,
 } from "../process/running-gateway.ts";
-import type { Started, StartOptions } from "../process/started.ts";
-import { worstCheck } from "../process/status.ts";
-import { tellReset } from "../process/tell-answers.ts";
+import type { GatewayHandle, StartOptions } from "../process/started.ts";
+import { worstReadinessCheck } from "../process/status.ts";
+import { resetLogger } from "../process/tell-answers.ts";
 import { type CompileCache, openCompileCache } from "./compile-cache.ts";
-import { LAST_WORDS_MS, Team } from "./team.ts";
+import { LAST_MESSAGES_MS, WorkerPool } from "./team.ts";
 
 /** A scrape waits so long for a process that does not answer, then takes what it told before. */
 const ASK_MS_MAX = 500;
 /** Records that are not read by then are read by the clock, within a second. */
 const REFRESH_MS_MAX = 1_500;
 
-type Crew = { readonly team: Team; readonly cache: CompileCache };
+type WorkerSet = { readonly team: WorkerPool; readonly cache: CompileCache };
 
 /**
  * A gateway of several processes. This one serves no request: it starts the others, replaces those
@@ -35,8 +35,8 @@ export async function startWorkers(
   config: Config,
   count: number,
   options: StartOptions,
-): Promise<Started> {
-  const report: Report = (level, message, details) => options.log[level](message, details);
+): Promise<GatewayHandle> {
+  const report: Reporter = (level, message, details) => options.log[level](message, details);
   const now = options.now ?? Date.now;
   const closers: (() => Promise<unknown>)[] = [];
   try {
@@ -44,19 +44,19 @@ export async function startWorkers(
     closers.push(() => keys.close());
     // This process decides nothing: it reads accounts and lifts bans, and is not counted as a
     // gateway by the others (docs/reference/store.md#shares).
-    const onReset = tellReset(options.log, config);
+    const onReset = resetLogger(options.log, config);
     const quotas = await openQuotaStore(config, { now, report, onReset });
     closers.push(() => quotas.close());
-    const counting = createCounting();
+    const counting = createMetricsRecorder();
     const recent = new RecentEvents();
     const cache = await openCompileCache();
     closers.push(() => cache.close());
-    const team = new Team(config, {
+    const team = new WorkerPool(config, {
       count,
       variables: cache.variables,
       log: options.log,
       onStatus: ({ counted, events }) => {
-        addCounted(counting, counted);
+        addCounts(counting, counted);
         for (const event of events) recent.add(event);
       },
       lines: (lines) => options.relay?.(lines),
@@ -78,13 +78,17 @@ export async function startWorkers(
 }
 
 /** The engine of a gateway of several processes: a team of them serves. */
-class Supervisor implements Engine {
-  readonly #team: Team;
-  readonly #stores: Stores;
+class Supervisor implements DataPlane {
+  readonly #team: WorkerPool;
+  readonly #stores: GatewayStores;
   readonly #cache: CompileCache;
-  readonly watched: Engine["watched"];
+  readonly watched: DataPlane["watched"];
 
-  constructor({ logDropped = () => 0 }: StartOptions, stores: Stores, { team, cache }: Crew) {
+  constructor(
+    { logDropped = () => 0 }: StartOptions,
+    stores: GatewayStores,
+    { team, cache }: WorkerSet,
+  ) {
     this.#team = team;
     this.#stores = stores;
     this.#cache = cache;
@@ -114,7 +118,7 @@ class Supervisor implements Engine {
   spreadKeys = (): Promise<void> => this.#team.refreshKeys(REFRESH_MS_MAX);
 
   /** Each process remembers its own. */
-  readonly recall: Recall = {
+  readonly recall: Diagnostics = {
     refusal: async (id) => {
       const answers = await this.#team.recall({ refusal: id }, ASK_MS_MAX);
       return answers.find(({ refusal }) => refusal !== undefined)?.refusal;
@@ -137,26 +141,26 @@ class Supervisor implements Engine {
   };
 
   /** The worst of all processes; while none of them serves, this one's own. */
-  observe(): ReturnType<Engine["observe"]> {
+  observe(): ReturnType<DataPlane["observe"]> {
     const { checks, gauges, health } = this.#team;
     const { keys, quotas } = this.#stores;
     const served = checks.length > 0;
     return {
-      store: served ? worstCheck(checks, "store") : quotas.health(),
-      keys: served ? worstCheck(checks, "keys") : keys.health(),
+      store: served ? worstReadinessCheck(checks, "store") : quotas.health(),
+      keys: served ? worstReadinessCheck(checks, "keys") : keys.health(),
       upstreams: gauges.upstreams,
       workers: health,
     };
   }
 
   /** It was read and judged in this process, once: a mistake reaches none of the others. */
-  adopt({ to }: Change): Promise<Spread> {
+  adopt({ to }: ConfigChange): Promise<Rollout> {
     return this.#team.reload(to);
   }
 
   /** Each process keeps the delay and the drain by itself. */
   async drain({ wholeMs }: DrainTimes): Promise<void> {
-    await this.#team.stop(wholeMs + LAST_WORDS_MS);
+    await this.#team.stop(wholeMs + LAST_MESSAGES_MS);
     await this.#cache.close();
   }
 

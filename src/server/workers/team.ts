@@ -2,13 +2,13 @@ import cluster from "node:cluster";
 import { fileURLToPath } from "node:url";
 import type { Config } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
-import type { Check, Checks } from "../../telemetry/health.ts";
+import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/health.ts";
 import type { Log } from "../../telemetry/log.ts";
-import type { Spread } from "../process/running-gateway.ts";
+import type { Rollout } from "../process/running-gateway.ts";
 import { type Gauges, type ProcessStatus, sumGauges } from "../process/status.ts";
-import { Member } from "./member.ts";
-import type { Recalled, RecallQuestion } from "./messages.ts";
-import { StoreSeen } from "./store-seen.ts";
+import { WorkerProcess } from "./member.ts";
+import type { DiagnosticsQuery, DiagnosticsReply } from "./messages.ts";
+import { StoreAvailability } from "./store-seen.ts";
 
 /** The program itself: TypeScript in a checkout, JavaScript in the package. */
 const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
@@ -18,10 +18,10 @@ const ENDS_MAX = 5;
 const ENDS_WITHIN_MS = 60_000;
 const BACKOFF_MS = 1_000;
 /** Beyond the drain's own deadline, which each process keeps by itself. */
-export const LAST_WORDS_MS = 2_500;
+export const LAST_MESSAGES_MS = 2_500;
 const BACKOFF_MS_MAX = 30_000;
 
-export type TeamOptions = {
+export type WorkerPoolOptions = {
   readonly count: number;
   readonly log: Log;
   readonly onStatus: (status: ProcessStatus) => void;
@@ -31,17 +31,17 @@ export type TeamOptions = {
 };
 
 /** The processes that serve: as many as are wanted, each one that ends replaced. */
-export class Team {
-  readonly #options: TeamOptions;
+export class WorkerPool {
+  readonly #options: WorkerPoolOptions;
   #config: Config;
   /** Those that serve or are starting. */
-  readonly #members = new Set<Member>();
+  readonly #members = new Set<WorkerProcess>();
   /** Those that are not counted on any more, until they have ended. */
-  readonly #leaving = new Set<Member>();
+  readonly #leaving = new Set<WorkerProcess>();
   readonly #timers = new Set<NodeJS.Timeout>();
   #opened = false;
   #stopping = false;
-  readonly #store: StoreSeen;
+  readonly #store: StoreAvailability;
   /** When a process was lost, in milliseconds of performance.now(): of the last minute. */
   #endsMs: number[] = [];
   #lastWhy = "";
@@ -57,10 +57,10 @@ export class Team {
   #restarts = 0;
   urls: Readonly<Record<string, string>> = {};
 
-  constructor(config: Config, options: TeamOptions) {
+  constructor(config: Config, options: WorkerPoolOptions) {
     this.#config = config;
     this.#options = options;
-    this.#store = new StoreSeen(options.log);
+    this.#store = new StoreAvailability(options.log);
     // Each takes connections from the shared socket itself: none waits in the hands of a process
     // that dies, and this one, which watches, is in nobody's way (docs/decisions/workers.md).
     cluster.schedulingPolicy = cluster.SCHED_NONE;
@@ -90,7 +90,7 @@ export class Team {
   }
 
   /** The last checks of every process that serves. */
-  get checks(): readonly Checks[] {
+  get checks(): readonly ReadinessChecks[] {
     return this.#statuses().map(({ checks }) => checks);
   }
 
@@ -109,7 +109,7 @@ export class Team {
   }
 
   /** Processes that end again and again, or none that serves, is a reason not to be ready. */
-  get health(): Check {
+  get health(): ReadinessCheck {
     const { count } = this.#options;
     const ends = this.#recentEnds();
     if (ends > ENDS_MAX) {
@@ -126,7 +126,7 @@ export class Team {
   }
 
   /** The answers of all that serve; gives up on each after `withinMs`. */
-  recall(question: RecallQuestion, withinMs: number): Promise<readonly Recalled[]> {
+  recall(question: DiagnosticsQuery, withinMs: number): Promise<readonly DiagnosticsReply[]> {
     return Promise.all([...this.#members].map((member) => member.recall(question, withinMs)));
   }
 
@@ -140,9 +140,9 @@ export class Team {
    * first: a configuration that it refuses is not given to the others. One that gives no answer is
    * replaced by one with the new configuration.
    */
-  async reload(config: Config): Promise<Spread> {
+  async reload(config: Config): Promise<Rollout> {
     const late: string[] = [];
-    const one = async (member: Member): Promise<readonly string[]> => {
+    const one = async (member: WorkerProcess): Promise<readonly string[]> => {
       try {
         const answer = await member.reload(config);
         return answer.ok ? [] : (answer.reasons ?? []);
@@ -188,17 +188,17 @@ export class Team {
   }
 
   /** Another takes its place now; it lets go of what is under way, or is made to. */
-  #retire(member: Member, config: Config): void {
+  #retire(member: WorkerProcess, config: Config): void {
     this.#lose(member, "it did not take the new configuration");
     member.stop();
-    setTimeout(() => member.kill(), drainTimes(config).wholeMs + LAST_WORDS_MS).unref();
+    setTimeout(() => member.kill(), drainTimes(config).wholeMs + LAST_MESSAGES_MS).unref();
   }
 
   #statuses(): readonly ProcessStatus[] {
     return [...this.#members].flatMap(({ serving, status }) => (serving && status ? [status] : []));
   }
 
-  #launch(): Member {
+  #launch(): WorkerProcess {
     cluster.setupPrimary({
       exec: MAIN,
       args: ["worker"],
@@ -206,8 +206,8 @@ export class Team {
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
     const { onStatus, lines, variables } = this.#options;
-    const lost = (member: Member, why: string) => this.#lose(member, why);
-    const member: Member = new Member(cluster.fork(variables), this.#config, {
+    const lost = (member: WorkerProcess, why: string) => this.#lose(member, why);
+    const member: WorkerProcess = new WorkerProcess(cluster.fork(variables), this.#config, {
       onStatus,
       onStore: (worker, change) => this.#store.note(worker, change),
       lines,
@@ -218,7 +218,7 @@ export class Team {
     return member;
   }
 
-  #lose(member: Member, why: string): void {
+  #lose(member: WorkerProcess, why: string): void {
     if (!this.#members.delete(member)) return;
     this.#leaving.add(member);
     this.#store.ended(member.number);

@@ -6,7 +6,7 @@ const NEWLINE = 10;
  * Puts the pieces that come through a pipe together to whole lines, and passes those on as they
  * come: many at once. Half a line at the end, of a process that was killed, is thrown away.
  */
-export class WholeLines {
+export class LineSplitter {
   readonly #pass: (lines: string) => void;
   #half: Buffer[] = [];
   #halfBytes = 0;

@@ -1,22 +1,22 @@
 import { flushCompileCache } from "node:module";
-import type { Config, Loaded } from "../../config/config.ts";
+import type { Config, LoadResult } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import { createLog, type Log, type LogEvent } from "../../telemetry/log.ts";
-import type { Recall } from "../../telemetry/recall.ts";
-import { GATEWAY } from "../process/gateway-name.ts";
-import { startProcess, type WorkerGateway } from "../process/gateway-process.ts";
+import type { Diagnostics } from "../../telemetry/recall.ts";
+import { GATEWAY_ID } from "../process/gateway-name.ts";
+import { startProcess, type WorkerHandle } from "../process/gateway-process.ts";
 import { keepCompiledCode } from "../process/keep-compiled-code.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
 import {
-  DONE,
-  FAILED,
+  EXIT_FAILURE,
+  EXIT_OK,
+  EXIT_USAGE,
   fail,
-  type ProcessSurroundings,
-  WRONG_USAGE,
+  type ProcessContext,
 } from "../process/process-door.ts";
 import { removeCompileCache } from "./compile-cache.ts";
-import type { Recalled, RecallQuestion, ToWorker } from "./messages.ts";
-import { type Channel, openChannel } from "./messages.ts";
+import type { DiagnosticsQuery, DiagnosticsReply, WorkerCommand } from "./messages.ts";
+import { openChannel, type SupervisorChannel } from "./messages.ts";
 
 /** A process that is killed takes at most the counts of this time with it. */
 const TELL_MS = 500;
@@ -27,28 +27,28 @@ const CUT_MS = 1_700;
 const LAST_LINES_MS = 500;
 
 /** One process of several: everything but the admin listener, as the one that started it says. */
-export async function runWorker(surroundings: ProcessSurroundings): Promise<number> {
+export async function runWorker(surroundings: ProcessContext): Promise<number> {
   keepCompiledCode();
   const channel = openChannel();
   if (channel === undefined) {
-    return fail(surroundings, WRONG_USAGE, "The verb worker is for the gateway itself: use start");
+    return fail(surroundings, EXIT_USAGE, "The verb worker is for the gateway itself: use start");
   }
   return new Service(channel, surroundings).run();
 }
 
 class Service {
-  readonly #channel: Channel;
-  readonly #surroundings: ProcessSurroundings;
+  readonly #channel: SupervisorChannel;
+  readonly #surroundings: ProcessContext;
   readonly #pipe: LogPipe = openLogPipe(1);
   readonly #ended: Promise<number>;
   #end: (status: number) => void = () => {};
   #log: Log | undefined;
   #config: Config | undefined;
-  #gateway: WorkerGateway | undefined;
+  #gateway: WorkerHandle | undefined;
   #starting: Promise<void> | undefined;
   #stopping = false;
 
-  constructor(channel: Channel, surroundings: ProcessSurroundings) {
+  constructor(channel: SupervisorChannel, surroundings: ProcessContext) {
     this.#channel = channel;
     this.#surroundings = surroundings;
     this.#ended = new Promise((resolve) => {
@@ -68,7 +68,7 @@ class Service {
     return this.#ended;
   }
 
-  #onMessage(message: ToWorker): void {
+  #onMessage(message: WorkerCommand): void {
     if ("start" in message) {
       this.#starting = this.#start(message.start);
     } else if ("reload" in message) {
@@ -80,15 +80,15 @@ class Service {
     } else if ("report" in message) {
       void this.#tell(message.report);
     } else {
-      void this.#stop(DONE);
+      void this.#stop(EXIT_OK);
     }
   }
 
   async #start(config: Config): Promise<void> {
-    const log = numbered(createLog(this.#pipe, config.log.level, GATEWAY), this.#channel);
+    const log = numbered(createLog(this.#pipe, config.log.level, GATEWAY_ID), this.#channel);
     this.#log = log;
     this.#config = config;
-    const load = async (): Promise<Loaded> => {
+    const load = async (): Promise<LoadResult> => {
       return { ok: true, config: this.#config ?? config, warnings: [], files: [] };
     };
     try {
@@ -105,7 +105,7 @@ class Service {
       );
     } catch (error) {
       await this.#channel.tell({ cannot: error instanceof Error ? error.message : String(error) });
-      return this.#leave(FAILED);
+      return this.#leave(EXIT_FAILURE);
     }
     // For those that are started later: a process that is killed would leave nothing.
     flushCompileCache();
@@ -125,7 +125,7 @@ class Service {
     await this.#tell(id);
   }
 
-  async #recall(question: RecallQuestion, id: number): Promise<void> {
+  async #recall(question: DiagnosticsQuery, id: number): Promise<void> {
     const recall = this.#gateway?.recall;
     const recalled = recall === undefined ? {} : await answerFrom(recall, question);
     await this.#channel.tell({ recalled, id });
@@ -140,14 +140,14 @@ class Service {
   #onGone(): void {
     const removed = removeCompileCache(this.#surroundings.env);
     if (this.#stopping) void removed.then(() => this.#surroundings.process.kill());
-    else void this.#stop(DONE);
+    else void this.#stop(EXIT_OK);
   }
 
   #onCrash(error: unknown): void {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
     this.#log?.error("unexpected_failure", { name, why: message, stack });
     void this.#channel.tell({ failing: message });
-    if (!this.#stopping) void this.#stop(FAILED, CRASH_DRAIN_MS);
+    if (!this.#stopping) void this.#stop(EXIT_FAILURE, CRASH_DRAIN_MS);
   }
 
   async #stop(status: number, withinMs = Number.POSITIVE_INFINITY): Promise<void> {
@@ -178,7 +178,7 @@ class Service {
  * comes back for the gateway: the process that watches tells that once for all. Parts of a Cluster
  * are told by each process.
  */
-function numbered(log: Log, { number: worker, tell }: Channel): Log {
+function numbered(log: Log, { number: worker, tell }: SupervisorChannel): Log {
   const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
     if ((kind !== "store_away" && kind !== "store_back") || "buckets" in details) return false;
     void tell({ store: { kind, details } });
@@ -199,7 +199,10 @@ function numbered(log: Log, { number: worker, tell }: Channel): Log {
   };
 }
 
-async function answerFrom(recall: Recall, question: RecallQuestion): Promise<Recalled> {
+async function answerFrom(
+  recall: Diagnostics,
+  question: DiagnosticsQuery,
+): Promise<DiagnosticsReply> {
   if ("refusal" in question) return { refusal: await recall.refusal(question.refusal) };
   if ("bansOf" in question) return { bans: await recall.bansOf(question.bansOf) };
   if ("open" in question) return { open: await recall.open() };

@@ -1,47 +1,60 @@
-import type { Ask, EarnedBan, Verdict } from "../../core/quota/decide.ts";
+import type { NewBan, QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import {
-  type AccountName,
-  type Answer,
+  type AccountRef,
   accountId,
-  type NoAnswer,
+  type ChargeResult,
+  type StoreUnavailable,
 } from "../interface/quota-store.ts";
-import { afterPatience, StoreFailure } from "../interface/store-failure.ts";
-import type { Answers, Forgotten } from "./answers.ts";
+import { StoreFailure, setTimeoutAfterPoll } from "../interface/store-failure.ts";
+import type { DecisionCache, InvalidatedAccounts } from "./answers.ts";
 import {
+  batchDelayMs,
   CALL_ACCOUNTS_MAX,
-  type Call,
   type CallQueue,
-  gatherMs,
-  isFree,
-  learnTrip,
-  type MergedAsk,
+  canSend,
+  learnRoundTrip,
+  type MergedRequest,
   newQueue,
-  take,
-  wait,
+  type StoreCall,
+  takeBatch,
+  waitForDecision,
 } from "./call-queue.ts";
-import { type CountLost, countLost, type LastAnswer, remember, type Trip } from "./last-answers.ts";
-import type { Outage, UncertainCharge } from "./outage.ts";
-import { StrikePace } from "./strike-pace.ts";
-import { sameTerms } from "./terms.ts";
+import {
+  type CachedDecision,
+  cacheDecision,
+  findLostCount,
+  type LostCount,
+  type RoundTrip,
+} from "./last-answers.ts";
+import type { OutageHandler, UncertainCharge } from "./outage.ts";
+import { StrikePacer } from "./strike-pace.ts";
+import { canMerge } from "./terms.ts";
 
 /** One account of a call; `ask.units` are the requests that wait for its verdict. */
-export type NamedAsk = { readonly name: AccountName; readonly ask: Ask };
+export type AccountRequest = { readonly name: AccountRef; readonly ask: QuotaRequest };
 
 /** For each ask its verdict, or why there is none. Asks of one call share the ban policy. */
-export type Outcome = Verdict | { readonly failure: StoreFailure };
+export type CallOutcome = QuotaDecision | { readonly failure: StoreFailure };
 
-export type BatchOptions = {
+export type BatcherOptions = {
   /**
    * Decides up to 256 accounts in one call, which charges nothing where the store comes to it after
    * `giveUpMs` on performance.now(). Never rejects; may take for ever.
    */
-  readonly call: (asks: readonly NamedAsk[], giveUpMs: number) => Promise<readonly Outcome[]>;
+  readonly call: (
+    asks: readonly AccountRequest[],
+    giveUpMs: number,
+  ) => Promise<readonly CallOutcome[]>;
   /** Asks of different queues never share a call: the buckets of a Cluster. */
-  readonly queueOf: (name: AccountName) => number;
-  readonly answers: Answers;
-  readonly outage: Outage;
+  readonly queueOf: (name: AccountRef) => number;
+  readonly answers: DecisionCache;
+  readonly outage: OutageHandler;
   /** Told of every verdict of the store, and of what it has forgotten since the one before. */
-  readonly onVerdict: (name: AccountName, verdict: Verdict, lost: CountLost | undefined) => void;
+  readonly onVerdict: (
+    name: AccountRef,
+    verdict: QuotaDecision,
+    lost: LostCount | undefined,
+  ) => void;
   /** Told how each call ended: `failure` is undefined when it was answered. */
   readonly onCalled: (failure: StoreFailure | undefined) => void;
   /** Told of units that may have been charged twice. */
@@ -57,16 +70,19 @@ export type BatchOptions = {
  * store then, and the call itself charges nothing from then on
  * (docs/reference/store.md#deadlines).
  */
-export class Batch {
-  readonly #options: BatchOptions;
+export class Batcher {
+  readonly #options: BatcherOptions;
   readonly #queues = new Map<number, CallQueue>();
-  readonly #strikes = new StrikePace(this.#queues, (queue) => this.#flush(queue));
+  readonly #strikes = new StrikePacer(this.#queues, (queue) => this.#flush(queue));
 
-  constructor(options: BatchOptions) {
+  constructor(options: BatcherOptions) {
     this.#options = options;
   }
 
-  spend(name: AccountName, ask: Ask): Answer | NoAnswer | Promise<Answer | NoAnswer> {
+  spend(
+    name: AccountRef,
+    ask: QuotaRequest,
+  ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable> {
     const { answers, outage } = this.#options;
     const id = accountId(name);
     const known = answers.get(id);
@@ -77,13 +93,13 @@ export class Batch {
     if (outage.isAway(queue.number)) return outage.decide(name, ask);
 
     let merged = queue.open.get(id);
-    if (merged === undefined || !sameTerms(merged.ask, ask)) {
+    if (merged === undefined || !canMerge(merged.ask, ask)) {
       merged = { id, name, ask, known: undefined, waiting: [] };
       queue.open.set(id, merged);
       queue.asks.push(merged);
       this.#schedule(queue);
     }
-    return wait(merged);
+    return waitForDecision(merged);
   }
 
   close(): void {
@@ -95,7 +111,7 @@ export class Batch {
    * request waits for it only where it could be told of a ban; else it is refused at once, and the
    * store hears of its strike alone.
    */
-  #strike(id: string, name: AccountName, ask: Ask, known: LastAnswer) {
+  #strike(id: string, name: AccountRef, ask: QuotaRequest, known: CachedDecision) {
     const { answers, outage } = this.#options;
     const queue = this.#queue(name);
     const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
@@ -105,13 +121,13 @@ export class Batch {
     const onItsWayMs = this.#strikes.longestMs + outage.patienceMs;
     const waits = answers.mayEarnBan(known, ask, onItsWayMs);
     const asked = waits ? ask : { ...ask, strikesOnly: true };
-    const merged: MergedAsk = { id, name, ask: asked, known, waiting: [] };
+    const merged: MergedRequest = { id, name, ask: asked, known, waiting: [] };
     queue.strikes.push(merged);
     this.#strikes.start();
-    return waits ? wait(merged) : answers.refused(known, ask);
+    return waits ? waitForDecision(merged) : answers.refused(known, ask);
   }
 
-  #queue(name: AccountName): CallQueue {
+  #queue(name: AccountRef): CallQueue {
     const number = this.#options.queueOf(name);
     let queue = this.#queues.get(number);
     if (queue === undefined) {
@@ -123,13 +139,13 @@ export class Batch {
 
   /** After the sockets of this turn are read: requests that came together go together. */
   #schedule(queue: CallQueue): void {
-    if (queue.isScheduled || !isFree(queue)) return;
+    if (queue.isScheduled || !canSend(queue)) return;
     queue.isScheduled = true;
     const go = () => {
       queue.isScheduled = false;
-      if (queue.asks.length > 0 && isFree(queue)) this.#flush(queue);
+      if (queue.asks.length > 0 && canSend(queue)) this.#flush(queue);
     };
-    const pauseMs = gatherMs(queue);
+    const pauseMs = batchDelayMs(queue);
     if (pauseMs === 0) setImmediate(go);
     else setTimeout(go, pauseMs);
   }
@@ -138,12 +154,12 @@ export class Batch {
     const { outage } = this.#options;
     // Asks that had to wait for a call while the store went away are decided without it now.
     if (outage.isAway(queue.number)) {
-      for (const merged of take(queue)) this.#fail(merged);
+      for (const merged of takeBatch(queue)) this.#fail(merged);
       if (queue.asks.length > 0) this.#schedule(queue);
       return;
     }
     const preparing = outage.prepare(queue.number);
-    if (preparing === undefined) this.#send(queue, take(queue));
+    if (preparing === undefined) this.#send(queue, takeBatch(queue));
     else this.#sendBehind(queue, preparing);
     if (queue.asks.length > 0) this.#schedule(queue);
   }
@@ -159,12 +175,12 @@ export class Batch {
       queue.isPreparing = false;
       this.#called(queue, failure);
       while (queue.asks.length + queue.strikes.length > 0) {
-        for (const merged of take(queue)) this.#fail(merged);
+        for (const merged of takeBatch(queue)) this.#fail(merged);
       }
     });
   }
 
-  #send(queue: CallQueue, merged: readonly MergedAsk[]): void {
+  #send(queue: CallQueue, merged: readonly MergedRequest[]): void {
     const { answers, outage } = this.#options;
     const asks = merged.map(({ name, ask, waiting }) => {
       const { bans, cost = 1, strikesOnly = false } = ask;
@@ -172,12 +188,12 @@ export class Batch {
       const units = strikesOnly ? 1 : waiting.length;
       return { name, ask: { limits, bans, units, cost, strikesOnly } };
     });
-    const call: Call = { asks: merged, isOver: false, answered: Promise.resolve() };
+    const call: StoreCall = { asks: merged, isOver: false, answered: Promise.resolve() };
     const forgotten = answers.begin();
     const sentMs = performance.now();
     const { patienceMs } = outage;
     queue.calls.push(call);
-    const timer = afterPatience(patienceMs, () => {
+    const timer = setTimeoutAfterPoll(patienceMs, () => {
       const message = `Redis: no answer in ${patienceMs} ms`;
       this.#giveUp(queue, call, new StoreFailure("late", message, "unknown"));
     });
@@ -191,19 +207,19 @@ export class Batch {
 
   #answered(
     queue: CallQueue,
-    call: Call,
-    outcomes: readonly Outcome[],
-    { sentMs, forgotten }: { readonly sentMs: number; readonly forgotten: Forgotten },
+    call: StoreCall,
+    outcomes: readonly CallOutcome[],
+    { sentMs, forgotten }: { readonly sentMs: number; readonly forgotten: InvalidatedAccounts },
   ): void {
     const failed = outcomes.find((each) => failureOf(each) !== undefined);
     this.#end(queue, call, failureOf(failed));
-    let trip: Trip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
-    if (failed === undefined) learnTrip(queue, trip.receivedMs - sentMs);
+    let trip: RoundTrip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
+    if (failed === undefined) learnRoundTrip(queue, trip.receivedMs - sentMs);
     call.asks.forEach((merged, i) => {
-      const outcome = outcomes[i] as Outcome;
+      const outcome = outcomes[i] as CallOutcome;
       if (failureOf(outcome) !== undefined) this.#fail(merged);
       else {
-        const verdict = outcome as Verdict;
+        const verdict = outcome as QuotaDecision;
         // One for all of a call; asks that went singly were decided one after the other.
         if (verdict.nowMs !== trip.nowMs) trip = { ...trip, nowMs: verdict.nowMs };
         this.#settle(merged, verdict, trip, forgotten);
@@ -214,7 +230,7 @@ export class Batch {
   }
 
   /** Nobody waits any longer for this call. */
-  #giveUp(queue: CallQueue, call: Call, failure: StoreFailure): void {
+  #giveUp(queue: CallQueue, call: StoreCall, failure: StoreFailure): void {
     if (call.isOver) return;
     this.#options.outage.gaveUp(queue.number, call.answered);
     this.#end(queue, call, failure);
@@ -226,7 +242,7 @@ export class Batch {
    * A call has ended. With one that failed the others under way are given up where requests are
    * admitted from shares then: an answer of theirs knows nothing of what is admitted now.
    */
-  #end(queue: CallQueue, call: Call, failure: StoreFailure | undefined): void {
+  #end(queue: CallQueue, call: StoreCall, failure: StoreFailure | undefined): void {
     call.isOver = true;
     queue.calls.splice(queue.calls.indexOf(call), 1);
     this.#called(queue, failure);
@@ -239,12 +255,17 @@ export class Batch {
     this.#options.outage.called(queue.number, failure);
   }
 
-  #settle(merged: MergedAsk, verdict: Verdict, trip: Trip, forgotten: Forgotten): void {
+  #settle(
+    merged: MergedRequest,
+    verdict: QuotaDecision,
+    trip: RoundTrip,
+    forgotten: InvalidatedAccounts,
+  ): void {
     const { id, name, ask, waiting } = merged;
     const { answers, onVerdict } = this.#options;
     const before = answers.get(id);
-    onVerdict(name, verdict, countLost(before, ask, verdict));
-    answers.keep(id, remember(ask, verdict, trip, before), forgotten);
+    onVerdict(name, verdict, findLostCount(before, ask, verdict));
+    answers.keep(id, cacheDecision(ask, verdict, trip, before), forgotten);
     if (waiting.length === 0) answers.keepUntold(id, verdict.earned);
     const { granted } = verdict;
     const { cost = 1 } = ask;
@@ -254,11 +275,11 @@ export class Batch {
       // Told to one of the refused alone: a ban is earned once.
       const first = i === granted && verdict.earned !== undefined;
       const answer = { verdict, unspent, admitted, by: "store" } as const;
-      waiting[i]?.(first ? { ...answer, earned: verdict.earned as EarnedBan } : answer);
+      waiting[i]?.(first ? { ...answer, earned: verdict.earned as NewBan } : answer);
     }
   }
 
-  #fail({ name, ask, known, waiting }: MergedAsk): void {
+  #fail({ name, ask, known, waiting }: MergedRequest): void {
     const { answers, outage } = this.#options;
     if (known?.whole) known.whole.striking = false;
     for (const answer of waiting) {
@@ -269,12 +290,12 @@ export class Batch {
   }
 
   /** The answer of a call whose requests were decided without it. */
-  #ranLate(call: Call, outcomes: readonly Outcome[]): void {
+  #ranLate(call: StoreCall, outcomes: readonly CallOutcome[]): void {
     const twice: UncertainCharge[] = [];
     call.asks.forEach(({ name, ask: { cost = 1 } }, i) => {
-      const outcome = outcomes[i] as Outcome;
+      const outcome = outcomes[i] as CallOutcome;
       if (failureOf(outcome) !== undefined) return;
-      const verdict = outcome as Verdict;
+      const verdict = outcome as QuotaDecision;
       const charged = verdict.granted * cost;
       if (charged === 0) return;
       const units = this.#options.outage.ranLate(name, verdict, charged);
@@ -285,7 +306,7 @@ export class Batch {
   }
 
   /** Requests whose call may have run: they count as not run, and may be charged twice. */
-  #tellUncertain(call: Call, outcomes: readonly Outcome[]): void {
+  #tellUncertain(call: StoreCall, outcomes: readonly CallOutcome[]): void {
     const charges = call.asks.flatMap(({ name, known, ask: { cost = 1 }, waiting }, i) => {
       const lost = failureOf(outcomes[i])?.executed === "unknown" && known === undefined;
       return lost && cost > 0 ? [{ name, units: waiting.length * cost }] : [];
@@ -294,6 +315,6 @@ export class Batch {
   }
 }
 
-function failureOf(outcome: Outcome | undefined): StoreFailure | undefined {
+function failureOf(outcome: CallOutcome | undefined): StoreFailure | undefined {
   return outcome !== undefined && "failure" in outcome ? outcome.failure : undefined;
 }

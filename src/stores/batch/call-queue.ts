@@ -1,27 +1,27 @@
-import type { Ask } from "../../core/quota/decide.ts";
-import type { AccountName, Answer, NoAnswer } from "../interface/quota-store.ts";
-import type { LastAnswer } from "./last-answers.ts";
+import type { QuotaRequest } from "../../core/quota/decide.ts";
+import type { AccountRef, ChargeResult, StoreUnavailable } from "../interface/quota-store.ts";
+import type { CachedDecision } from "./last-answers.ts";
 import { samePolicy } from "./terms.ts";
 
 /** How many accounts a call carries at most, and so how many plans: see ARGV in decide.lua. */
 export const CALL_ACCOUNTS_MAX = 256;
 
 /** The requests of one account that wait to be decided together. */
-export type MergedAsk = {
+export type MergedRequest = {
   readonly id: string;
-  readonly name: AccountName;
-  readonly ask: Ask;
+  readonly name: AccountRef;
+  readonly ask: QuotaRequest;
   /** Set for a refusal that is known already and may be a strike. */
-  readonly known: LastAnswer | undefined;
-  readonly waiting: ((answer: Answer | NoAnswer) => void)[];
+  readonly known: CachedDecision | undefined;
+  readonly waiting: ((answer: ChargeResult | StoreUnavailable) => void)[];
 };
 
 /**
  * A call under way. `isOver`: its requests were decided, by its answer or without it. `answered`
  * settles when its answer has come and was dealt with.
  */
-export type Call = {
-  readonly asks: readonly MergedAsk[];
+export type StoreCall = {
+  readonly asks: readonly MergedRequest[];
   isOver: boolean;
   answered: Promise<void>;
 };
@@ -29,11 +29,11 @@ export type Call = {
 /** The asks that wait for the calls of one bucket, and those calls. */
 export type CallQueue = {
   readonly number: number;
-  asks: MergedAsk[];
-  strikes: MergedAsk[];
+  asks: MergedRequest[];
+  strikes: MergedRequest[];
   /** The asks of the queue that take more waiters, by account: of each its last. */
-  open: Map<string, MergedAsk>;
-  readonly calls: Call[];
+  open: Map<string, MergedRequest>;
+  readonly calls: StoreCall[];
   isScheduled: boolean;
   /** Something goes ahead of the next call, which waits for it. */
   isPreparing: boolean;
@@ -45,7 +45,7 @@ export type CallQueue = {
 const CALLS_MAX = 2;
 
 /** Whether a call of the queue may go now. */
-export function isFree({ calls, isPreparing }: CallQueue): boolean {
+export function canSend({ calls, isPreparing }: CallQueue): boolean {
   return calls.length < CALLS_MAX && !isPreparing;
 }
 
@@ -57,11 +57,11 @@ const FAR_MS = 40;
  * that come together would else be parted by the turns of the event loop, and the later ones wait
  * for a whole trip.
  */
-export function gatherMs({ calls, tripMs }: CallQueue): number {
+export function batchDelayMs({ calls, tripMs }: CallQueue): number {
   return calls.length > 0 && tripMs >= FAR_MS ? tripMs / 8 : 0;
 }
 
-export function learnTrip(queue: CallQueue, tookMs: number): void {
+export function learnRoundTrip(queue: CallQueue, tookMs: number): void {
   queue.tripMs = Math.min(tookMs, 2 * queue.tripMs + 1);
 }
 
@@ -70,14 +70,14 @@ export function newQueue(number: number): CallQueue {
   return { number, asks: [], strikes: [], open: new Map(), calls: [], ...idle };
 }
 
-export function wait(merged: MergedAsk): Promise<Answer | NoAnswer> {
+export function waitForDecision(merged: MergedRequest): Promise<ChargeResult | StoreUnavailable> {
   return new Promise((resolve) => merged.waiting.push(resolve));
 }
 
 /** The asks of the next call: the queue in its order, then strikes, while they share the policy. There is one. */
-export function take(queue: CallQueue): MergedAsk[] {
-  const first = queue.asks[0] ?? (queue.strikes[0] as MergedAsk);
-  const taken: MergedAsk[] = [];
+export function takeBatch(queue: CallQueue): MergedRequest[] {
+  const first = queue.asks[0] ?? (queue.strikes[0] as MergedRequest);
+  const taken: MergedRequest[] = [];
   for (const source of [queue.asks, queue.strikes]) {
     let count = 0;
     for (const merged of source) {

@@ -1,16 +1,21 @@
-import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import type { AccountName, Answer, FailurePolicy, NoAnswer } from "../interface/quota-store.ts";
+import type {
+  AccountRef,
+  ChargeResult,
+  FailurePolicy,
+  StoreUnavailable,
+} from "../interface/quota-store.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
 
 /** Units that the store may have charged although nobody knows of it, or twice. */
-export type UncertainCharge = { readonly name: AccountName; readonly units: number };
+export type UncertainCharge = { readonly name: AccountRef; readonly units: number };
 
 /**
  * Decides while the store is away (docs/reference/store.md#away), and knows when it is. A queue is
  * the part of the store that can be away by itself: a bucket of a Cluster, else all of it.
  */
-export interface Outage {
+export interface OutageHandler {
   /** How long a call may take before its requests are decided without it, in milliseconds. */
   readonly patienceMs: number;
   /**
@@ -30,9 +35,9 @@ export interface Outage {
    * The limits by which the store is to decide, from those of the ask: less where other gateways may
    * have admitted requests, in an absence that is over, that they have not charged yet.
    */
-  limitsFor(queue: number, name: AccountName, limits: readonly Limit[]): readonly Limit[];
+  limitsFor(queue: number, name: AccountRef, limits: readonly Limit[]): readonly Limit[];
   /** Decides one request without the store. */
-  decide(name: AccountName, ask: Ask): Answer | NoAnswer;
+  decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable;
   /** Told of the end of each call of a queue: `failure` is undefined when it was answered. */
   called(queue: number, failure: StoreFailure | undefined): void;
   /**
@@ -44,7 +49,7 @@ export interface Outage {
    * Told of a verdict for requests that were decided without it, since it came too late. Gives the
    * units that are charged twice by that.
    */
-  ranLate(name: AccountName, verdict: Verdict, units: number): number;
+  ranLate(name: AccountRef, verdict: QuotaDecision, units: number): number;
   /** The parts of the configuration that a reload may change. */
   reconfigure(policy: FailurePolicy): void;
   /** Units that were admitted without the store and will never be charged. */

@@ -1,4 +1,4 @@
-import { type CallQueue, isFree } from "./call-queue.ts";
+import { type CallQueue, canSend } from "./call-queue.ts";
 
 /**
  * Between two calls of nothing but strikes: 12.5 a second of a gateway at most, whatever the flood.
@@ -8,7 +8,7 @@ import { type CallQueue, isFree } from "./call-queue.ts";
 const PAUSE_MS = 80;
 
 /** Paces the calls that carry strikes which no request takes along. */
-export class StrikePace {
+export class StrikePacer {
   readonly #queues: Map<number, CallQueue>;
   readonly #flush: (queue: CallQueue) => void;
   #timer: NodeJS.Timeout | undefined;
@@ -44,7 +44,7 @@ export class StrikePace {
     const waiting = [...this.#queues.values()].filter(({ strikes }) => strikes.length > 0);
     if (waiting.length === 0) return;
     this.#sentMs = performance.now();
-    const queue = waiting.find(isFree);
+    const queue = waiting.find(canSend);
     if (queue !== undefined) {
       this.#queues.delete(queue.number);
       this.#queues.set(queue.number, queue);

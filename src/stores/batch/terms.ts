@@ -1,8 +1,8 @@
-import type { Ask, BanPolicy } from "../../core/quota/decide.ts";
+import type { BanPolicy, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 
 /** Whether two asks can be merged: of one cost, under the same limits and policy. */
-export function sameTerms(a: Ask, b: Ask): boolean {
+export function canMerge(a: QuotaRequest, b: QuotaRequest): boolean {
   return (
     (a.cost ?? 1) === (b.cost ?? 1) && sameLimits(a.limits, b.limits) && samePolicy(a.bans, b.bans)
   );

@@ -1,8 +1,8 @@
 import { maskKeys } from "../../core/keys/key.ts";
-import { findPlace, findSyntaxMistake, type JsonPath, type Place } from "./json-place.ts";
+import { findPosition, findSyntaxMistake, type JsonPath, type JsonPosition } from "./json-place.ts";
 
 /** One thing that is wrong with a parsed file, by the path of the member. */
-export type MemberMistake = { readonly path: JsonPath; readonly why: string };
+export type JsonMistake = { readonly path: JsonPath; readonly why: string };
 
 /** The most mistakes of one file that are listed: with more, the file itself is the wrong one. */
 export const MISTAKES_MAX = 20;
@@ -13,9 +13,9 @@ export const MISTAKES_MAX = 20;
  */
 export class DamagedFileError extends Error {
   readonly file: string;
-  readonly mistakes: readonly (Place & { readonly message: string })[];
+  readonly mistakes: readonly (JsonPosition & { readonly message: string })[];
 
-  constructor(file: string, mistakes: readonly (Place & { readonly message: string })[]) {
+  constructor(file: string, mistakes: readonly (JsonPosition & { readonly message: string })[]) {
     super(
       mistakes
         .map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`)
@@ -32,29 +32,29 @@ export function parseFile(file: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    const { line, column, why } = findSyntaxMistake(text) as Place & { why: string };
+    const { line, column, why } = findSyntaxMistake(text) as JsonPosition & { why: string };
     const message = `Cannot read this as JSON: ${why}. Repair it, or put a copy in its place`;
     throw new DamagedFileError(file, [{ line, column, message }]);
   }
 }
 
 /** Gives mistakes their places in the text; throws nothing, returns the error to throw. */
-export function damaged(
+export function damagedFileError(
   file: string,
   text: string,
-  mistakes: readonly MemberMistake[],
+  mistakes: readonly JsonMistake[],
 ): DamagedFileError {
   const told = mistakes.slice(0, MISTAKES_MAX).map(({ path, why }) => {
     const member = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
     const name = member.join("").replace(/^\./, "") || "the file";
-    return { ...findPlace(text, path), message: `Cannot use ${name}: ${why}` };
+    return { ...findPosition(text, path), message: `Cannot use ${name}: ${why}` };
   });
   return new DamagedFileError(file, told);
 }
 
 /** Reads members of a parsed file or notes a mistake, so that several are told at once. */
-export class MemberReader {
-  readonly mistakes: MemberMistake[] = [];
+export class JsonMemberReader {
+  readonly mistakes: JsonMistake[] = [];
 
   /** So many mistakes that no more are told: reading on is of no use. */
   get full(): boolean {

@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import { makeFolder } from "../../config/file/make-folder.ts";
 import { realPathOf } from "./real-path.ts";
-import { fileTrouble, ownerOf } from "./replace-file.ts";
+import { fileErrorMessage, ownerOf } from "./replace-file.ts";
 
 export type FileLock = { release(): void };
 
@@ -30,7 +30,7 @@ export async function takeLock(path: string, waitMs: number): Promise<FileLock |
   await makeFolder(dirname(path)).catch((cause: unknown) => {
     // The folder above is there: a file system that takes no folders says so, as /proc does.
     const isMissing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
-    const why = isMissing ? "this file system takes no folders (ENOENT)" : fileTrouble(cause);
+    const why = isMissing ? "this file system takes no folders (ENOENT)" : fileErrorMessage(cause);
     const advice = "name a folder that can be written by keys and stateFile, or by TOLLGATE_DATA";
     throw new Error(`Cannot make the directory of ${path}: ${why}; ${advice}`, { cause });
   });
@@ -68,7 +68,7 @@ async function makeLockFile(file: string, target: string): Promise<void> {
     }
   } catch (cause) {
     const isThere = cause instanceof Error && "code" in cause && cause.code === "EEXIST";
-    if (!isThere) throw new Error(`Cannot lock ${file}: ${fileTrouble(cause)}`, { cause });
+    if (!isThere) throw new Error(`Cannot lock ${file}: ${fileErrorMessage(cause)}`, { cause });
     await mendLockFile(file, owner);
   }
 }
@@ -98,7 +98,7 @@ function tryLock(file: string): FileLock | "busy" | "refused" {
     const code = cause instanceof Error && "errcode" in cause ? Number(cause.errcode) & 0xff : 0;
     if (code === BUSY) return "busy";
     if (NOT_ALLOWED.includes(code)) return "refused";
-    throw new Error(`Cannot lock ${file}: ${fileTrouble(cause)}`, { cause });
+    throw new Error(`Cannot lock ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
 }
 

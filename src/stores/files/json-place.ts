@@ -1,5 +1,5 @@
 /** A place in a text: lines and columns from 1. */
-export type Place = { readonly line: number; readonly column: number };
+export type JsonPosition = { readonly line: number; readonly column: number };
 
 /** The way to a member: names of objects and indexes of arrays, from the outside in. */
 export type JsonPath = readonly (string | number)[];
@@ -12,7 +12,9 @@ const DEPTH_MAX = 64;
  * gives no place for many mistakes. It is fast, so it goes first, and this runs only when it has
  * refused.
  */
-export function findSyntaxMistake(text: string): (Place & { readonly why: string }) | undefined {
+export function findSyntaxMistake(
+  text: string,
+): (JsonPosition & { readonly why: string }) | undefined {
   if (text.trim() === "") return { line: 1, column: 1, why: "the file is empty" };
   const walk = new Walk(text, undefined);
   if (walk.value([])) walk.end();
@@ -23,7 +25,7 @@ export function findSyntaxMistake(text: string): (Place & { readonly why: string
  * Finds where the member at `path` begins, in a text that is JSON; if it is not there, the nearest
  * member that would hold it.
  */
-export function findPlace(text: string, path: JsonPath): Place {
+export function findPosition(text: string, path: JsonPath): JsonPosition {
   for (let length = path.length; length > 0; length--) {
     const walk = new Walk(text, path.slice(0, length));
     walk.value([]);
@@ -32,7 +34,7 @@ export function findPlace(text: string, path: JsonPath): Place {
   return placeAt(text, text.search(/\S|$/));
 }
 
-function placeAt(text: string, offset: number): Place {
+function placeAt(text: string, offset: number): JsonPosition {
   const before = text.slice(0, offset);
   const lineStart = before.lastIndexOf("\n") + 1;
   return { line: before.split("\n").length, column: offset - lineStart + 1 };

@@ -54,7 +54,7 @@ async function syncDirectory(directory: string): Promise<void> {
 function nothing(): undefined {}
 
 /** Why a file could not be read or written, in words for people: no stack, no secret. */
-export function fileTrouble(cause: unknown): string {
+export function fileErrorMessage(cause: unknown): string {
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   const words: Record<string, string> = {
     EACCES: "permission denied (EACCES)",

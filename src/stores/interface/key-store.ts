@@ -1,7 +1,7 @@
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 
 /** One edit of all records: what they become, and what the editor is told. */
-export type Edit<T> = (records: Records) => {
+export type RecordEdit<T> = (records: Records) => {
   readonly records: Records;
   readonly result: T;
 };
@@ -24,7 +24,7 @@ export interface KeyStore {
   /** False until there is a copy of the records: then a key is neither valid nor invalid. */
   readonly ready: boolean;
   /** Applies the edit to the newest records, atomically against all other writers. */
-  change<T>(edit: Edit<T>): Promise<T>;
+  change<T>(edit: RecordEdit<T>): Promise<T>;
   /** Reads the newest records now. Rejects when they cannot be had. */
   refresh(): Promise<void>;
   /** Called after each change of the records that `find` sees. */

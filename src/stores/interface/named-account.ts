@@ -1,17 +1,17 @@
 import type { Config } from "../../config/config.ts";
 import { maskKeys } from "../../core/keys/key.ts";
-import { shown } from "../../core/keys/keyring-rules.ts";
+import { quoteValue } from "../../core/keys/keyring-rules.ts";
 import type { Records } from "../../core/keys/records.ts";
-import { findHolder, type Holder } from "../../core/keys/report.ts";
+import { findUsageSubject, type UsageSubject } from "../../core/keys/report.ts";
 import type { QuotaStore } from "./quota-store.ts";
 import { usageOf } from "./read-usage.ts";
 
 /** The name of an account as people give it; `environment` where they name one. */
-export type Named = { readonly id: string; readonly environment?: string | undefined };
+export type AccountSelector = { readonly id: string; readonly environment?: string | undefined };
 
 /** `unknown`: there is no such account; `ambiguous`: there are several, and nobody said which. */
-export type FoundAccount =
-  | { readonly ok: true; readonly holder: Holder }
+export type AccountLookup =
+  | { readonly ok: true; readonly holder: UsageSubject }
   | { readonly ok: false; readonly because: "unknown" | "ambiguous"; readonly message: string };
 
 /**
@@ -19,18 +19,18 @@ export type FoundAccount =
  * `addr:192.0.2.1` (docs/reference/plans.md#public-operations). Such an address may have counts in
  * several environments: then one of them has to be named. Rejects when the store is away.
  */
-export async function findNamed(
+export async function findAccountBySelector(
   { quotas, config }: { readonly quotas: Pick<QuotaStore, "peek">; readonly config: Config },
   records: Records,
-  named: Named,
-): Promise<FoundAccount> {
+  named: AccountSelector,
+): Promise<AccountLookup> {
   const { id, environment } = named;
   const fits = (each: string) => environment === undefined || environment === each;
   if (!id.startsWith("addr:")) {
-    const holder = findHolder(records, id);
+    const holder = findUsageSubject(records, id);
     return holder !== undefined && fits(holder.environment) ? { ok: true, holder } : unknown(named);
   }
-  const holders = config.environments.flatMap(({ name, publicPlan: plan }): Holder[] => {
+  const holders = config.environments.flatMap(({ name, publicPlan: plan }): UsageSubject[] => {
     return plan === undefined || !fits(name)
       ? []
       : [{ account: id, environment: name, plan, limits: [] }];
@@ -38,7 +38,7 @@ export async function findNamed(
   const [first] = holders;
   if (first === undefined) return unknown(named);
   if (holders.length === 1) return { ok: true, holder: first };
-  const counted: Holder[] = [];
+  const counted: UsageSubject[] = [];
   for (const holder of holders) {
     const usage = await usageOf(quotas, config, holder);
     if (usage?.windows.some(({ used }) => used > 0)) counted.push(holder);
@@ -50,8 +50,8 @@ export async function findNamed(
   return { ok: false, because: "ambiguous", message };
 }
 
-function unknown({ id, environment }: Named): FoundAccount {
+function unknown({ id, environment }: AccountSelector): AccountLookup {
   const where = environment === undefined ? "" : ` in ${environment}`;
-  const message = `Cannot find ${shown(maskKeys(id))}${where}: no key or account has this ID`;
+  const message = `Cannot find ${quoteValue(maskKeys(id))}${where}: no key or account has this ID`;
   return { ok: false, because: "unknown", message };
 }

@@ -1,10 +1,10 @@
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
-import type { Ask, Ban, EarnedBan, Verdict } from "../../core/quota/decide.ts";
+import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
-import type { Notes } from "./notes.ts";
+import type { ActivityStore } from "./notes.ts";
 
 /** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
-export type AccountName = {
+export type AccountRef = {
   readonly environment: string;
   readonly account: string;
   /** Both as one text, where the name is kept: building and hashing it costs half a microsecond. */
@@ -14,18 +14,18 @@ export type AccountName = {
 };
 
 /** An account as one text; no environment has a colon in its name. */
-export function accountId({ environment, account, id }: AccountName): string {
+export function accountId({ environment, account, id }: AccountRef): string {
   return id ?? `${environment}:${account}`;
 }
 
 /** The account that `accountId` made the text of. */
-export function accountOf(id: string): AccountName {
+export function parseAccountId(id: string): AccountRef {
   const colon = id.indexOf(":");
   return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
 }
 
 /** Whether requests without a key are counted here: a client address, which has no history. */
-export function isAddress({ account }: AccountName): boolean {
+export function isAddressAccount({ account }: AccountRef): boolean {
   return account.startsWith("addr:");
 }
 
@@ -34,13 +34,13 @@ export function isAddress({ account }: AccountName): boolean {
  * gateways share; `memory`, a refusal that its last answer still holds for; `local`, decided here while that store is away, from this gateway's share of the
  * limit (docs/reference/store.md#shares).
  */
-export type Answer = {
-  readonly verdict: Verdict;
+export type ChargeResult = {
+  readonly verdict: QuotaDecision;
   /**
    * The ban that this very request earned, in force or observed; or that a refusal before it earned
    * which had its answer already.
    */
-  readonly earned?: EarnedBan;
+  readonly earned?: NewBan;
   /** Units of the same verdict that were admitted after this one: it was merged with other asks. */
   readonly unspent: number;
   readonly admitted: boolean;
@@ -48,7 +48,7 @@ export type Answer = {
 };
 
 /** Why there is no answer: the store is away and `onStoreFailure` is `deny`. */
-export type NoAnswer = { readonly unavailable: true };
+export type StoreUnavailable = { readonly unavailable: true };
 
 /**
  * The parts of the configuration that say what holds while the store is away
@@ -62,7 +62,7 @@ export type FailurePolicy = {
 };
 
 /** The parts of the configuration that a store takes from a reload. */
-export type ReloadedPolicy = FailurePolicy & {
+export type StorePolicy = FailurePolicy & {
   /** For how long the usage of each account is kept by day; undefined: not at all. */
   readonly historyMs: number | undefined;
 };
@@ -74,8 +74,8 @@ export type ResetWindow = {
 };
 
 /** The windows of an account that were set to 0, at an instant of the store's clock. */
-export type ToldReset = {
-  readonly name: AccountName;
+export type ResetEvent = {
+  readonly name: AccountRef;
   readonly atMs: number;
   readonly windows: readonly ResetWindow[];
 };
@@ -86,7 +86,7 @@ export type ImposedBan = {
   readonly keptMs: number;
 };
 
-export type AccountBan = AccountName & { readonly ban: Ban };
+export type AccountBan = AccountRef & { readonly ban: Ban };
 
 /**
  * Counts requests, and remembers strikes and bans. Every implementation passes
@@ -100,16 +100,19 @@ export type AccountBan = AccountName & { readonly ban: Ban };
  */
 export interface QuotaStore {
   /** Asks for one request of the account. `ask.units` is 1. */
-  spend(name: AccountName, ask: Ask): Answer | NoAnswer | Promise<Answer | NoAnswer>;
+  spend(
+    name: AccountRef,
+    ask: QuotaRequest,
+  ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable>;
 
   /**
    * Gives the account as earlier answers tell it, in the windows of `limits` or in all that are
    * known; undefined for nothing. Costs nothing and changes nothing.
    */
-  lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined;
+  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
 
   /** The account as the store has it now; charges nothing. Rejects when the store is away. */
-  peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict>;
+  peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision>;
 
   /** Every ban in force. Rejects when the store is away. */
   bans(): Promise<AccountBan[]>;
@@ -120,10 +123,10 @@ export interface QuotaStore {
    * remembers it after its end. Strikes are cleared. Every gateway knows it within a second. Rejects
    * when the store is away.
    */
-  ban(name: AccountName, imposed: ImposedBan): Promise<Ban>;
+  ban(name: AccountRef, imposed: ImposedBan): Promise<Ban>;
 
   /** Ends a ban and forgets its offences and strikes; false when there was none in force. */
-  liftBan(name: AccountName): Promise<boolean>;
+  liftBan(name: AccountRef): Promise<boolean>;
 
   /**
    * Sets the running windows of the account to 0, first refusals too, in one call: all of them, or
@@ -131,29 +134,29 @@ export interface QuotaStore {
    * counted. Bans and strikes stay. Every gateway forgets within a second what it knew of the
    * account. Rejects when the store is away.
    */
-  reset(name: AccountName, counters?: readonly string[]): Promise<readonly ResetWindow[]>;
+  reset(name: AccountRef, counters?: readonly string[]): Promise<readonly ResetWindow[]>;
 
   /**
    * The usage of each of the accounts by UTC day, oldest day first, in their order; days without any
    * are left out (docs/reference/history.md). Rejects when the store is away.
    */
-  history(names: readonly AccountName[], span: DaySpan): Promise<readonly (readonly DayUsage[])[]>;
+  history(names: readonly AccountRef[], span: DaySpan): Promise<readonly (readonly DayUsage[])[]>;
 
   /** The things that gateways notice beside what is decided. */
-  readonly notes: Notes;
+  readonly notes: ActivityStore;
 
   /**
    * Makes every gateway forget within a second what it knows of these accounts, as after a raised
    * limit or a changed plan. Rejects when the store is away.
    */
-  forgetEverywhere(names: readonly AccountName[]): Promise<void>;
+  forgetEverywhere(names: readonly AccountRef[]): Promise<void>;
 
   /**
    * Forgets what is known from earlier answers of one account; of all accounts, since keys or plans have
    * changed, which of them are refused: their counts still bound what is admitted while the store is
    * away.
    */
-  forget(name?: AccountName): void;
+  forget(name?: AccountRef): void;
 
   /**
    * Whether this gateway is the first of all that share the store to set the marker, which is kept for
@@ -163,7 +166,7 @@ export interface QuotaStore {
   markFirst(marker: string, lifeMs: number): Promise<boolean>;
 
   /** A reload may change the time of the history, and the policy while the store is away. */
-  reconfigure?(policy: ReloadedPolicy): void;
+  reconfigure?(policy: StorePolicy): void;
 
   /** Commands sent to a store elsewhere, so far. */
   commands?(): number;

@@ -1,6 +1,12 @@
 import type { Config } from "../../config/config.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
-import { type DaySpan, type DayUsage, dayOf, dayText, spanOfMonth } from "../../core/quota/days.ts";
+import {
+  type DaySpan,
+  type DayUsage,
+  dayOf,
+  formatDay,
+  monthRange,
+} from "../../core/quota/days.ts";
 import type { QuotaStore } from "./quota-store.ts";
 
 /** The usage of an account on one day, as it is shown (docs/reference/history.md#days). */
@@ -32,7 +38,7 @@ export const DAYS_MAX = 3_660;
 const ACCOUNTS_TOGETHER = 500;
 
 /** The period of an option or a query, or why it is none, in words: `--days` names the option. */
-export function periodOf(
+export function parsePeriod(
   { days, month }: { readonly days?: string | undefined; readonly month?: string | undefined },
   named: (name: "days" | "month") => string,
 ): Period | string {
@@ -40,7 +46,7 @@ export function periodOf(
     return `${named("days")} and ${named("month")} are two periods: give one of them`;
   }
   if (month !== undefined) {
-    if (spanOfMonth(month) !== undefined) return { month };
+    if (monthRange(month) !== undefined) return { month };
     return `Cannot read ${named("month")} as a month such as 2026-10: the value is ${JSON.stringify(month)}`;
   }
   const text = days ?? "30";
@@ -50,7 +56,7 @@ export function periodOf(
 }
 
 /** Why there is no usage by day; undefined where there is. */
-export function noHistory({ historyMs }: Pick<Config, "historyMs">): string | undefined {
+export function historyDisabledError({ historyMs }: Pick<Config, "historyMs">): string | undefined {
   if (historyMs !== undefined) return undefined;
   return "There is no usage by day: history is off in the configuration. Set history: 400d, and days are kept from then on";
 }
@@ -87,7 +93,7 @@ export async function* readHistory(
 
 /** The store may be ahead of the clock here: its day is shown too. */
 export function spanOf(period: Period, nowMs: number): DaySpan {
-  if ("month" in period) return spanOfMonth(period.month) as DaySpan;
+  if ("month" in period) return monthRange(period.month) as DaySpan;
   const today = dayOf(nowMs);
   return { from: today - period.days + 1, to: today + 1 };
 }
@@ -96,5 +102,5 @@ function reportOf(
   { id, environment, plan }: AccountRecord,
   { day, admitted, units, refused }: DayUsage,
 ): DayReport {
-  return { account: id, environment, plan, day: dayText(day), admitted, units, refused };
+  return { account: id, environment, plan, day: formatDay(day), admitted, units, refused };
 }

@@ -1,8 +1,8 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
-import { usageAsk } from "../../config/usage-ask.ts";
+import { usageRequest } from "../../config/usage-ask.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
-import { type Holder, type UsageReport, usageReport } from "../../core/keys/report.ts";
+import { type UsageReport, type UsageSubject, usageReport } from "../../core/keys/report.ts";
 import type { QuotaStore } from "./quota-store.ts";
 
 /** Which accounts: undefined for any. `over` is in percent of a limit, `top` a number of accounts. */
@@ -26,9 +26,9 @@ type Terms = Pick<Config, "plans" | "planBounds" | "bans" | "environments">;
 export async function usageOf(
   quotas: Pick<QuotaStore, "peek">,
   terms: Terms,
-  holder: Holder,
+  holder: UsageSubject,
 ): Promise<UsageReport | undefined> {
-  const question = usageAsk(terms, holder);
+  const question = usageRequest(terms, holder);
   if (question === undefined) return undefined;
   return usageReport(holder, await quotas.peek(holder, question.ask), question.observe);
 }

@@ -22,15 +22,17 @@ export class StoreFailure extends Error {
  * read, so an answer that waits in the socket behind a stalled event loop is still found in time.
  * Clearing the timer ends it, but for the poll phase.
  */
-export function afterPatience(ms: number, late: () => void): NodeJS.Timeout {
+export function setTimeoutAfterPoll(ms: number, late: () => void): NodeJS.Timeout {
   return setTimeout(() => setImmediate(() => setImmediate(late)), ms);
 }
 
 /** Rejects when there is no answer in `ms`, and then in one more poll phase. */
-export function orLate<T>(answer: Promise<T>, ms: number): Promise<T> {
+export function withTimeout<T>(answer: Promise<T>, ms: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const message = `Redis: no answer in ${ms} ms`;
-    const timer = afterPatience(ms, () => reject(new StoreFailure("late", message, "unknown")));
+    const timer = setTimeoutAfterPoll(ms, () =>
+      reject(new StoreFailure("late", message, "unknown")),
+    );
     answer.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

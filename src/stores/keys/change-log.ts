@@ -4,7 +4,7 @@
  * fields in place of all. It is written by the script that writes the records, so it is true as far
  * as it goes; where it does not reach, all records are read.
  */
-export type Changes = string;
+export type ChangeLog = string;
 
 type Change = readonly [from: string, to: string, names: readonly string[]];
 
@@ -12,10 +12,10 @@ type Change = readonly [from: string, to: string, names: readonly string[]];
 const LENGTH_MAX = 40_960;
 
 /** The log with one change more; `names` undefined: everything changed, so the log begins anew. */
-export function withChange(
-  changes: Changes,
+export function appendChange(
+  changes: ChangeLog,
   { from, to, names }: { from: string; to: string; names: readonly string[] | undefined },
-): Changes {
+): ChangeLog {
   if (names === undefined) return "[]";
   const all = [...read(changes), [from, to, names] as const];
   let text = JSON.stringify(all);
@@ -27,7 +27,7 @@ export function withChange(
 }
 
 /** The fields that changed after `version`; undefined where the log does not say. */
-export function changedSince(version: string, changes: Changes): readonly string[] | undefined {
+export function changedSince(version: string, changes: ChangeLog): readonly string[] | undefined {
   const all = read(changes);
   const first = all.findIndex(([from]) => from === version);
   if (first === -1) return undefined;
@@ -37,12 +37,12 @@ export function changedSince(version: string, changes: Changes): readonly string
 }
 
 /** The version that the log ends in; "" where it has none. */
-export function lastVersion(changes: Changes): string {
+export function lastVersion(changes: ChangeLog): string {
   return read(changes).at(-1)?.[1] ?? "";
 }
 
 /** Nothing where it cannot be read: it saves work, and nobody depends on it. */
-function read(text: Changes): readonly Change[] {
+function read(text: ChangeLog): readonly Change[] {
   try {
     const found: unknown = JSON.parse(text);
     return Array.isArray(found) && found.every(isChange) ? found : [];

@@ -1,7 +1,7 @@
 import { setImmediate as breathe } from "node:timers/promises";
-import { byId } from "../../core/keys/record-index.ts";
+import { findById } from "../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
-import type { Reading } from "./reading.ts";
+import type { ReadRecords } from "./reading.ts";
 
 type Named = { readonly id: string };
 
@@ -15,7 +15,7 @@ type ListChanges<T> = {
   readonly gone: readonly T[];
 };
 
-export type Changes = {
+export type RecordChanges = {
   readonly keys: ListChanges<KeyRecord>;
   readonly accounts: ListChanges<AccountRecord>;
 };
@@ -28,17 +28,17 @@ const AT_ONCE = 10_000;
  * does not change, and nearly always their places too. Undefined where they differ in more than
  * `max` places.
  */
-export async function changesOf(before: Records, after: Records): Promise<Changes>;
-export async function changesOf(
+export async function compareRecords(before: Records, after: Records): Promise<RecordChanges>;
+export async function compareRecords(
   before: Records,
   after: Records,
   max: number,
-): Promise<Changes | undefined>;
-export async function changesOf(
+): Promise<RecordChanges | undefined>;
+export async function compareRecords(
   before: Records,
   after: Records,
   max = Number.POSITIVE_INFINITY,
-): Promise<Changes | undefined> {
+): Promise<RecordChanges | undefined> {
   const keys = await listChanges(before.keys, after.keys, max);
   const accounts = await listChanges(before.accounts, after.accounts, max);
   return keys === undefined || accounts === undefined ? undefined : { keys, accounts };
@@ -73,12 +73,12 @@ async function listChanges<T extends Named>(
  * The changes of an edit. Throws where that breaks the records, which is an editor's own mistake and
  * never that of a person: ids and digests are unique, accounts are there.
  */
-export async function soundChanges(
+export async function checkedChanges(
   before: Records,
   after: Records,
   findDigest: (digest: string) => KeyRecord | undefined,
-): Promise<Changes> {
-  const changes = await changesOf(before, after);
+): Promise<RecordChanges> {
+  const changes = await compareRecords(before, after);
   const { keys, accounts } = changes;
   const isWhole =
     accounts.gone.length > 0
@@ -94,7 +94,7 @@ export async function soundChanges(
 
 /** A new record must not take the place of one that cannot be read. */
 export function refuseOverDamaged(
-  { damaged, records: before }: Pick<Reading, "damaged" | "records">,
+  { damaged, records: before }: Pick<ReadRecords, "damaged" | "records">,
   after: Records,
 ): void {
   if (damaged.length === 0) return;
@@ -111,7 +111,7 @@ export function refuseOverDamaged(
 /** Looks at the new records alone: those before were sound, and `findDigest` knows them. */
 function isSoundBeside(
   before: Records,
-  { keys, accounts }: Changes,
+  { keys, accounts }: RecordChanges,
   findDigest: (digest: string) => KeyRecord | undefined,
 ): boolean {
   const fresh = new Set(accounts.made.map(({ id }) => id));
@@ -125,7 +125,7 @@ function isSoundBeside(
     ids.size === keys.made.length &&
     digests.size === keys.made.length &&
     keys.made.every(({ digest, account }) => {
-      const hasAccount = fresh.has(account) || byId(before.accounts, account) !== undefined;
+      const hasAccount = fresh.has(account) || findById(before.accounts, account) !== undefined;
       return hasAccount && !stays(findDigest(digest));
     })
   );
@@ -137,7 +137,7 @@ function hasNoTwins<T extends Named>(
   { made, gone }: ListChanges<T>,
   after: readonly T[],
 ): boolean {
-  const added = made.filter(({ id }) => byId(before, id) === undefined);
+  const added = made.filter(({ id }) => findById(before, id) === undefined);
   return after.length === before.length - gone.length + added.length;
 }
 

@@ -1,13 +1,13 @@
 import { readFile } from "node:fs/promises";
 import type { Records } from "../../core/keys/records.ts";
-import type { Report } from "../../telemetry/log.ts";
-import { damaged } from "../files/damaged.ts";
+import type { Reporter } from "../../telemetry/log.ts";
+import { damagedFileError } from "../files/damaged.ts";
 import { takeLock } from "../files/file-lock.ts";
-import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import { keysText, readKeys } from "./file-format.ts";
+import { fileErrorMessage, replaceFile } from "../files/replace-file.ts";
+import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 
 /** The last copy on disk of records that live in Redis. */
-export type KeysCopy = {
+export type DiskCopy = {
   /** The records that were there at the start; undefined when there was no copy. */
   readonly found: Records | undefined;
   /** Writes in its own time; of several, the newest. Never fails: trouble is reported once. */
@@ -21,11 +21,11 @@ export type KeysCopy = {
 const LOCK_WAIT_MS = 5_000;
 
 /** Rejects with DamagedFileError when there is a copy that cannot be read, and leaves it as it is. */
-export async function openKeysCopy(
+export async function openDiskCopy(
   file: string,
-  report: Report,
+  report: Reporter,
   lockWaitMs = LOCK_WAIT_MS,
-): Promise<KeysCopy> {
+): Promise<DiskCopy> {
   const found = await read(file);
   let wanted: Records | undefined;
   let writing: Promise<void> | undefined;
@@ -42,7 +42,7 @@ export async function openKeysCopy(
         trouble = false;
       } catch (cause) {
         if (!trouble) {
-          const why = `Cannot write the copy of the keys to ${file}: ${fileTrouble(cause)}`;
+          const why = `Cannot write the copy of the keys to ${file}: ${fileErrorMessage(cause)}`;
           report("error", "keys_copy_unwritten", { file, why });
         }
         trouble = true;
@@ -64,7 +64,7 @@ export async function openKeysCopy(
         .then(
           () => report("info", "keys_set_aside", { file: lost }),
           (cause) =>
-            report("error", "keys_copy_unwritten", { file: lost, why: fileTrouble(cause) }),
+            report("error", "keys_copy_unwritten", { file: lost, why: fileErrorMessage(cause) }),
         );
     },
     close: async () => {
@@ -78,7 +78,7 @@ async function writeOne(file: string, records: Records, lockWaitMs: number): Pro
   const lock = await takeLock(file, lockWaitMs);
   if (lock === undefined) throw new Error("another process keeps it locked");
   try {
-    await replaceFile(file, keysText(records));
+    await replaceFile(file, encodeKeyFile(records));
   } finally {
     lock.release();
   }
@@ -90,12 +90,12 @@ async function read(file: string): Promise<Records | undefined> {
     text = await readFile(file, "utf8");
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return undefined;
-    throw new Error(`Cannot read the state file ${file}: ${fileTrouble(cause)}`, { cause });
+    throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
   if (isCounters(text)) return undefined;
-  const { records, damaged: found } = await readKeys(file, text, { nowMs: Date.now() });
+  const { records, damaged: found } = await decodeKeyFile(file, text, { nowMs: Date.now() });
   if (found.length === 0) return records;
-  throw damaged(
+  throw damagedFileError(
     file,
     text,
     found.flatMap(({ mistakes }) => mistakes),

@@ -1,8 +1,8 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import { NO_RECORDS, type Records } from "../../core/keys/records.ts";
-import { damaged, MemberReader, parseFile } from "../files/damaged.ts";
-import { type DamagedRecord, type Reading, RecordCollector } from "./reading.ts";
-import { accountText, keyText, RECORD_VERSION } from "./record-format.ts";
+import { damagedFileError, JsonMemberReader, parseFile } from "../files/damaged.ts";
+import { type DamagedRecord, type ReadRecords, RecordCollector } from "./reading.ts";
+import { encodeAccount, encodeKey, RECORD_VERSION } from "./record-format.ts";
 
 /** Records read before the event loop has its turn: about two milliseconds. */
 const AT_ONCE = 500;
@@ -18,7 +18,7 @@ const OLD_HEAD = `{"version":1,"keys":[`;
  * The text of a file of records, in pieces, a record per line. Damaged ones are written as they were
  * found, unless the edit has put another in their place.
  */
-export function* keysText(
+export function* encodeKeyFile(
   records: Records,
   setAside: readonly DamagedRecord[] = [],
 ): Generator<string> {
@@ -29,10 +29,10 @@ export function* keysText(
       .filter((each) => each.kind === kind && (each.kept === undefined || present.has(each.kept)))
       .map(({ value }) => JSON.stringify(value));
   yield `${HEAD}\n`;
-  yield* listText(records.keys, (key) => (kept.has(key) ? undefined : keyText(key)), raw("key"));
+  yield* listText(records.keys, (key) => (kept.has(key) ? undefined : encodeKey(key)), raw("key"));
   yield `${MIDDLE}\n`;
   const accountOf = (account: Records["accounts"][number]) =>
-    kept.has(account) ? undefined : accountText(account);
+    kept.has(account) ? undefined : encodeAccount(account);
   yield* listText(records.accounts, accountOf, raw("account"));
   yield `${TAIL}\n`;
 }
@@ -69,11 +69,11 @@ export type ReadOptions = {
  * The records of such a file, and what is damaged among them. Rejects with DamagedFileError, naming
  * the places, when the file as a whole is none of ours.
  */
-export async function readKeys(
+export async function decodeKeyFile(
   file: string,
   content: Buffer | string,
   { known = NO_RECORDS, nowMs }: ReadOptions,
-): Promise<Reading> {
+): Promise<ReadRecords> {
   const bytes = typeof content === "string" ? Buffer.from(content) : content;
   const { keys, accounts } = (await readByLine(bytes)) ?? wholeFile(file, bytes.toString());
   const collector = new RecordCollector();
@@ -145,9 +145,9 @@ async function parseUntil(lines: Lines, end: string): Promise<unknown[] | undefi
 }
 
 function wholeFile(file: string, text: string): Values {
-  const reader = new MemberReader();
+  const reader = new JsonMemberReader();
   const { version, keys, accounts, ...others } = reader.object(parseFile(file, text), []);
-  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
+  if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
   if (version !== 1 && version !== RECORD_VERSION) {
     reader.note(["version"], `this gateway reads versions 1 and ${RECORD_VERSION}`, version);
   }
@@ -156,6 +156,6 @@ function wholeFile(file: string, text: string): Values {
     keys: reader.list(keys, ["keys"]),
     accounts: version === 1 && accounts === undefined ? [] : reader.list(accounts, ["accounts"]),
   };
-  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
+  if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
   return values;
 }

@@ -1,17 +1,17 @@
 import { readFile, stat } from "node:fs/promises";
-import type { Report } from "../../telemetry/log.ts";
-import { DamagedFileError, damaged } from "../files/damaged.ts";
+import type { Reporter } from "../../telemetry/log.ts";
+import { DamagedFileError, damagedFileError } from "../files/damaged.ts";
 import { takeLock } from "../files/file-lock.ts";
-import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import type { Edit, KeyStore } from "../interface/key-store.ts";
-import { soundChanges } from "./changed-records.ts";
-import { keysText, readKeys } from "./file-format.ts";
-import { HeldKeys } from "./held-keys.ts";
-import type { Reading } from "./reading.ts";
+import { fileErrorMessage, replaceFile } from "../files/replace-file.ts";
+import type { KeyStore, RecordEdit } from "../interface/key-store.ts";
+import { checkedChanges } from "./changed-records.ts";
+import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
+import { CachedKeyStore } from "./held-keys.ts";
+import type { ReadRecords } from "./reading.ts";
 
-export type KeysFileOptions = {
+export type FileKeyStoreOptions = {
   readonly path: string;
-  readonly report: Report;
+  readonly report: Reporter;
   /** Follow the changes of others: a gateway does, a command that reads once need not. */
   readonly watch: boolean;
   /** How long a change waits for the one of another process to end. */
@@ -30,8 +30,8 @@ const LOCK_WAIT_MS = 20_000;
  * DamagedFileError, which has every place; a command (`watch` false) reads the records that are
  * whole.
  */
-export async function openKeysFile(options: KeysFileOptions): Promise<KeyStore> {
-  const store = new KeysFile(options);
+export async function openFileKeyStore(options: FileKeyStoreOptions): Promise<KeyStore> {
+  const store = new FileKeyStore(options);
   await store.open();
   return store;
 }
@@ -39,11 +39,11 @@ export async function openKeysFile(options: KeysFileOptions): Promise<KeyStore> 
 /** The identity of one content of the file: the inode, since every change is a rename. */
 type Seen = { readonly identity: string; readonly exists: boolean };
 
-class KeysFile extends HeldKeys implements KeyStore {
+class FileKeyStore extends CachedKeyStore implements KeyStore {
   readonly ready = true;
-  readonly #options: KeysFileOptions;
+  readonly #options: FileKeyStoreOptions;
   #seen: Seen = { identity: "", exists: false };
-  #reading: Pick<Reading, "damaged" | "older"> = { damaged: [], older: false };
+  #reading: Pick<ReadRecords, "damaged" | "older"> = { damaged: [], older: false };
   /** The content that was refused last: it is not read again until it changes. */
   #refused: { readonly identity: string; readonly error: DamagedFileError } | undefined;
   #trouble: string | undefined;
@@ -52,7 +52,7 @@ class KeysFile extends HeldKeys implements KeyStore {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(options: KeysFileOptions) {
+  constructor(options: FileKeyStoreOptions) {
     super();
     this.#options = options;
   }
@@ -63,7 +63,7 @@ class KeysFile extends HeldKeys implements KeyStore {
     if (!watch) return;
     if (this.damageLines.length > 0) {
       const text = await readFile(path, "utf8");
-      throw damaged(
+      throw damagedFileError(
         path,
         text,
         this.#reading.damaged.flatMap(({ mistakes }) => mistakes),
@@ -89,7 +89,7 @@ class KeysFile extends HeldKeys implements KeyStore {
     await this.turn.idle();
   }
 
-  protected async apply<T>(edit: Edit<T>): Promise<T> {
+  protected async apply<T>(edit: RecordEdit<T>): Promise<T> {
     const { path, lockWaitMs = LOCK_WAIT_MS } = this.#options;
     const lock = await takeLock(path, lockWaitMs);
     if (lock === undefined) {
@@ -102,10 +102,12 @@ class KeysFile extends HeldKeys implements KeyStore {
       const before = this.held.records;
       const { records, result } = edit(before);
       if (records === before) return result;
-      const changes = await soundChanges(before, records, (digest) => this.held.find(digest));
-      const text = keysText(records, this.#reading.damaged);
+      const changes = await checkedChanges(before, records, (digest) => this.held.find(digest));
+      const text = encodeKeyFile(records, this.#reading.damaged);
       await replaceFile(path, text).catch((cause: unknown) => {
-        throw new Error(`Cannot write the keys file ${path}: ${fileTrouble(cause)}`, { cause });
+        throw new Error(`Cannot write the keys file ${path}: ${fileErrorMessage(cause)}`, {
+          cause,
+        });
       });
       // Damaged records have other places now: reading the file tells them.
       if (this.#reading.damaged.length > 0) await this.#read();
@@ -127,17 +129,17 @@ class KeysFile extends HeldKeys implements KeyStore {
     if (seen.identity === this.#refused?.identity) throw this.#refused.error;
     if (!seen.exists) throw new Error(`Cannot find the keys file ${path} any more: put it back`);
     const bytes = await readFile(path).catch((cause: unknown) => {
-      throw new Error(`Cannot read the keys file ${path}: ${fileTrouble(cause)}`, { cause });
+      throw new Error(`Cannot read the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
     });
-    let reading: Reading;
+    let reading: ReadRecords;
     try {
-      reading = await readKeys(path, bytes, { known: this.held.records, nowMs: now() });
+      reading = await decodeKeyFile(path, bytes, { known: this.held.records, nowMs: now() });
     } catch (error) {
       if (error instanceof DamagedFileError) this.#refused = { identity: seen.identity, error };
       throw error;
     }
     const mistakes = reading.damaged.flatMap((each) => each.mistakes);
-    const toldOf = () => damaged(path, bytes.toString(), mistakes).message.split("\n");
+    const toldOf = () => damagedFileError(path, bytes.toString(), mistakes).message.split("\n");
     this.damageLines = mistakes.length === 0 ? [] : toldOf();
     this.#reading = reading;
     await this.held.replace(reading.records);
@@ -201,6 +203,6 @@ async function look(path: string): Promise<Seen> {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") {
       return { identity: "", exists: false };
     }
-    throw new Error(`Cannot read the keys file ${path}: ${fileTrouble(cause)}`, { cause });
+    throw new Error(`Cannot read the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
   }
 }

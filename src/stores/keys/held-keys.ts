@@ -1,15 +1,15 @@
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
-import type { Edit } from "../interface/key-store.ts";
-import { InTurn } from "./in-turn.ts";
+import type { RecordEdit } from "../interface/key-store.ts";
+import { SerialQueue } from "./in-turn.ts";
 import { RecordSet } from "./record-set.ts";
 
 /**
  * The part of a key store that answers from its copy of all records in memory. Where the records
  * rest, and how they are read and changed there, is for the store that extends this.
  */
-export abstract class HeldKeys {
+export abstract class CachedKeyStore {
   protected readonly held = new RecordSet();
-  protected readonly turn = new InTurn();
+  protected readonly turn = new SerialQueue();
   /** A line for each mistake in a damaged record. */
   protected damageLines: readonly string[] = [];
 
@@ -33,10 +33,10 @@ export abstract class HeldKeys {
     return this.damageLines;
   }
 
-  change<T>(edit: Edit<T>): Promise<T> {
+  change<T>(edit: RecordEdit<T>): Promise<T> {
     return this.turn.run(() => this.apply(edit));
   }
 
   /** KeyStore.change, for one edit at a time. */
-  protected abstract apply<T>(edit: Edit<T>): Promise<T>;
+  protected abstract apply<T>(edit: RecordEdit<T>): Promise<T>;
 }

@@ -5,7 +5,7 @@ import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 const AT_ONCE = 2_000;
 
 /** Oldest first, as they are in a file; 100,000 of them in many turns of the event loop. */
-export async function inOrder<T extends KeyRecord | AccountRecord>(
+export async function sortByAge<T extends KeyRecord | AccountRecord>(
   records: readonly T[],
 ): Promise<readonly T[]> {
   let runs: T[][] = [];

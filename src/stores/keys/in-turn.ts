@@ -1,5 +1,5 @@
 /** One piece of work after the other: an old reading never replaces a newer change. */
-export class InTurn {
+export class SerialQueue {
   #last: Promise<unknown> = Promise.resolve();
 
   run<T>(work: () => Promise<T>): Promise<T> {

@@ -5,9 +5,9 @@ import {
   type KeyRecord,
   type Records,
 } from "../../core/keys/records.ts";
-import type { MemberMistake } from "../files/damaged.ts";
+import type { JsonMistake } from "../files/damaged.ts";
 import type { JsonPath } from "../files/json-place.ts";
-import { type LegacyTerms, RecordReader } from "./record-format.ts";
+import { type LegacyAccountFields, RecordReader } from "./record-format.ts";
 
 /** Records looked at before the event loop has its turn: a millisecond or two. */
 const LOOK_AT_ONCE = 2_000;
@@ -18,13 +18,13 @@ export type DamagedRecord = {
   /** Where it says who it is; undefined where not even that can be read. */
   readonly id: string | undefined;
   readonly value: unknown;
-  readonly mistakes: readonly MemberMistake[];
+  readonly mistakes: readonly JsonMistake[];
   /** The record as it was known before, which stands in for it. */
   kept?: KeyRecord | AccountRecord;
 };
 
 /** The content of a file or of Redis. */
-export type Reading = {
+export type ReadRecords = {
   readonly records: Records;
   readonly damaged: readonly DamagedRecord[];
   /** Some are of an older version: the next change writes all of them anew. */
@@ -37,7 +37,10 @@ export class RecordCollector {
   readonly #keys = new Map<string, KeyRecord>();
   readonly #digests = new Set<string>();
   readonly #accounts = new Map<string, AccountRecord>();
-  readonly #legacy = new Map<string, { readonly key: KeyRecord; readonly terms: LegacyTerms }[]>();
+  readonly #legacy = new Map<
+    string,
+    { readonly key: KeyRecord; readonly terms: LegacyAccountFields }[]
+  >();
   readonly #damaged: DamagedRecord[] = [];
   /** Keys whose account had not come yet when they came: a file has its accounts first. */
   readonly #orphans = new Map<string, { readonly path: JsonPath; readonly value: unknown }>();
@@ -83,7 +86,7 @@ export class RecordCollector {
    * All that was read. In place of what is damaged stands what `known` had, if it had it. An account
    * that version 1 did not write is made from its newest working key, at `nowMs`.
    */
-  async end(known: Records, nowMs: number): Promise<Reading> {
+  async end(known: Records, nowMs: number): Promise<ReadRecords> {
     const older = this.#legacy.size > 0;
     this.#keepKnown(known);
     for (const [id, keys] of this.#legacy) {
@@ -158,13 +161,13 @@ export class RecordCollector {
 /** The newest key that works speaks for its account; where none does, the newest. */
 function accountFrom(
   id: string,
-  keys: readonly { readonly key: KeyRecord; readonly terms: LegacyTerms }[],
+  keys: readonly { readonly key: KeyRecord; readonly terms: LegacyAccountFields }[],
   nowMs: number,
 ): AccountRecord {
   const working = keys.filter(({ key }) => isWorking(key, nowMs));
   const [{ key, terms }] = (working.length > 0 ? working : keys).toSorted(
     (a, b) => b.key.createdMs - a.key.createdMs,
-  ) as [{ key: KeyRecord; terms: LegacyTerms }];
+  ) as [{ key: KeyRecord; terms: LegacyAccountFields }];
   const createdMs = Math.min(...keys.map((each) => each.key.createdMs));
   return { id, environment: key.environment, ...terms, meta: {}, createdMs };
 }

@@ -7,15 +7,15 @@ import {
   SCOPE_PATTERN,
 } from "../../core/keys/keyring-rules.ts";
 import {
+  type AccountLimit,
   type AccountRecord,
   ID_PATTERN,
   type KeyRecord,
-  type OwnLimit,
   type Suspension,
 } from "../../core/keys/records.ts";
-import { isNetwork } from "../../core/networks.ts";
+import { isCidr } from "../../core/networks.ts";
 import { LIMIT_MAX } from "../../core/quota/windows.ts";
-import { MemberReader } from "../files/damaged.ts";
+import { JsonMemberReader } from "../files/damaged.ts";
 import type { JsonPath } from "../files/json-place.ts";
 
 /** The version that this gateway writes. Version 1 had no accounts: their terms stood in each key. */
@@ -33,7 +33,7 @@ const ACCOUNT_MEMBERS = [
 ];
 
 /** One key as it rests in a file or in Redis: one line of JSON, instants as people read them. */
-export function keyText(record: KeyRecord): string {
+export function encodeKey(record: KeyRecord): string {
   const { id, digest, name, environment, account, scopes, from } = record;
   const { createdMs, expiresMs, revokedMs, replacedBy } = record;
   return JSON.stringify({
@@ -53,7 +53,7 @@ export function keyText(record: KeyRecord): string {
 }
 
 /** One account, likewise. */
-export function accountText(record: AccountRecord): string {
+export function encodeAccount(record: AccountRecord): string {
   const { id, environment, plan, limits, meta, createdMs, suspended } = record;
   return JSON.stringify({
     version: RECORD_VERSION,
@@ -76,14 +76,17 @@ function instant(atMs: number | undefined): string | undefined {
 }
 
 /** The terms of its account that a key of version 1 had. */
-export type LegacyTerms = { readonly plan: string; readonly limits: readonly OwnLimit[] };
+export type LegacyAccountFields = {
+  readonly plan: string;
+  readonly limits: readonly AccountLimit[];
+};
 
 /** Empty lists and objects of all records are these: 100,000 of each would be 10 MB. */
 const NONE: readonly never[] = [];
 const NO_META: Readonly<Record<string, string>> = {};
 
 /** Reads the members of one record, and notes what is wrong with them. */
-export class RecordReader extends MemberReader {
+export class RecordReader extends JsonMemberReader {
   /** One text for each name that comes often. */
   readonly #names = new Map<string, string>();
 
@@ -91,7 +94,7 @@ export class RecordReader extends MemberReader {
   key(
     value: unknown,
     path: JsonPath,
-  ): { readonly record: KeyRecord; readonly legacy: LegacyTerms | undefined } {
+  ): { readonly record: KeyRecord; readonly legacy: LegacyAccountFields | undefined } {
     const found = this.#members(value, path, KEY_MEMBERS);
     const at = (member: string): JsonPath => [...path, member];
     const { expires, revoked, replacedBy, scopes, from = NONE } = found;
@@ -102,7 +105,7 @@ export class RecordReader extends MemberReader {
       environment: this.#common(found.environment, at("environment")),
       account: this.#id(found.account, at("account")),
       scopes: this.#texts(scopes, at("scopes"), (text) => SCOPE_PATTERN.test(text), "a scope"),
-      from: this.#texts(from, at("from"), isNetwork, "a network such as 10.0.0.0/8"),
+      from: this.#texts(from, at("from"), isCidr, "a network such as 10.0.0.0/8"),
       createdMs: this.#instant(found.created, at("created")),
       ...(expires === undefined ? {} : { expiresMs: this.#instant(expires, at("expires")) }),
       ...(revoked === undefined ? {} : { revokedMs: this.#instant(revoked, at("revoked")) }),
@@ -173,7 +176,7 @@ export class RecordReader extends MemberReader {
     });
   }
 
-  #limits(value: unknown, path: JsonPath): readonly OwnLimit[] {
+  #limits(value: unknown, path: JsonPath): readonly AccountLimit[] {
     const found = this.object(value, path);
     const members = Object.keys(found);
     if (members.length === 0) return NONE;

@@ -1,6 +1,6 @@
-import { orLate } from "../interface/store-failure.ts";
+import { withTimeout } from "../interface/store-failure.ts";
 import type { Link } from "../redis/link.ts";
-import { translate } from "../redis/reply-errors.ts";
+import { toStoreFailure } from "../redis/reply-errors.ts";
 
 const LATE_MS = 2_000;
 /** The whole set may be tens of megabytes. */
@@ -14,17 +14,17 @@ export const CHANGES_FIELD = ":changes";
 export const ACCOUNT_START = "@";
 
 /** Enough to see that something changed: a record that somebody deletes by hand changes no version. */
-export type Mark = { readonly version: string; readonly fields: number };
+export type HashMark = { readonly version: string; readonly fields: number };
 
 /** The texts of all fields, those of the version and the changes too. */
-export type Fields = ReadonlyMap<string, string>;
+export type HashFields = ReadonlyMap<string, string>;
 
 /**
  * Fields that Redis looks at for one piece. Small ones hold up neither Redis nor a gateway that serves
  * for more than a few milliseconds; large ones take fewer round trips, which may be long.
  */
 const PIECES = { small: 1_000, large: 10_000 } as const;
-export type Pieces = keyof typeof PIECES;
+export type ReadPace = keyof typeof PIECES;
 
 /** Reads the hash that has the records. All reject with StoreFailure. */
 export class RecordHash {
@@ -40,7 +40,7 @@ export class RecordHash {
     return String((await this.#ask("hget", [VERSION_FIELD])) ?? "");
   }
 
-  async mark(): Promise<Mark> {
+  async mark(): Promise<HashMark> {
     for (let tried = 1; ; tried++) {
       const length = () => this.#ask("hlen", []);
       const asked = Promise.all([this.version(), length(), this.version()]);
@@ -54,13 +54,13 @@ export class RecordHash {
     return (await this.#ask("hmget", names)) as (string | null)[];
   }
 
-  async all(pieces: Pieces): Promise<Fields> {
+  async all(pieces: ReadPace): Promise<HashFields> {
     try {
       const found = await this.#unchanged(PIECES[pieces]);
       if (found !== undefined) return found;
     } catch (error) {
       // Users of Redis that were set up before pieces were read have no right to HSCAN.
-      if (translate(error).code !== "NOPERM") throw error;
+      if (toStoreFailure(error).code !== "NOPERM") throw error;
     }
     // The client library makes an object of what Redis sends as a list.
     const reply = await this.#ask("hgetall", [], ALL_LATE_MS);
@@ -68,7 +68,7 @@ export class RecordHash {
   }
 
   /** Undefined where somebody else changes the records all the time. */
-  async #unchanged(piece: number): Promise<Fields | undefined> {
+  async #unchanged(piece: number): Promise<HashFields | undefined> {
     let before = await this.mark();
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
       const found = await this.#scanned(piece);
@@ -80,7 +80,7 @@ export class RecordHash {
     return undefined;
   }
 
-  async #scanned(piece: number): Promise<Fields> {
+  async #scanned(piece: number): Promise<HashFields> {
     const found = new Map<string, string>();
     let cursor = "0";
     do {
@@ -93,6 +93,6 @@ export class RecordHash {
   }
 
   #ask(name: string, args: readonly (string | number)[], lateMs = LATE_MS): Promise<unknown> {
-    return orLate(this.#link.send(this.key, name, [this.key, ...args]), lateMs);
+    return withTimeout(this.#link.send(this.key, name, [this.key, ...args]), lateMs);
   }
 }

@@ -1,11 +1,11 @@
-import { indexList } from "../../core/keys/record-index.ts";
+import { setIndex } from "../../core/keys/record-index.ts";
 import {
   type AccountRecord,
   type KeyRecord,
   NO_RECORDS,
   type Records,
 } from "../../core/keys/records.ts";
-import { type Changes, changesOf } from "./changed-records.ts";
+import { compareRecords, type RecordChanges } from "./changed-records.ts";
 import { LayeredIndex } from "./layered-index.ts";
 
 /** With more changes than these since the whole was indexed, it is indexed anew. */
@@ -35,14 +35,14 @@ export class RecordSet {
    * Swaps all of them at once, when they are indexed, and tells the listeners. `changes` are those
    * from the records before, where they are known.
    */
-  async replace(records: Records, changes?: Changes): Promise<void> {
+  async replace(records: Records, changes?: RecordChanges): Promise<void> {
     const { keys, accounts } =
-      changes ?? (await changesOf(this.#records, records, CHANGES_MAX)) ?? {};
+      changes ?? (await compareRecords(this.#records, records, CHANGES_MAX)) ?? {};
     const byDigest = await indexed(this.#byDigest, records.keys, keys);
     const byId = await indexed(this.#byId, records.keys, keys);
     const byAccount = await indexed(this.#byAccount, records.accounts, accounts);
-    indexList(records.keys, byId);
-    indexList(records.accounts, byAccount);
+    setIndex(records.keys, byId);
+    setIndex(records.accounts, byAccount);
     this.#byDigest = byDigest;
     this.#byId = byId;
     this.#byAccount = byAccount;

@@ -1,27 +1,32 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
-import type { Report } from "../../telemetry/log.ts";
+import type { Reporter } from "../../telemetry/log.ts";
 import { MISTAKES_MAX } from "../files/damaged.ts";
-import type { Edit, KeyStore } from "../interface/key-store.ts";
+import type { KeyStore, RecordEdit } from "../interface/key-store.ts";
 import type { Link } from "../redis/link.ts";
-import { translate } from "../redis/reply-errors.ts";
+import { toStoreFailure } from "../redis/reply-errors.ts";
 import { connectRedis, type RedisAddress } from "../redis/single-link.ts";
-import { type Changes, changesOf, refuseOverDamaged, soundChanges } from "./changed-records.ts";
-import { type KeysCopy, openKeysCopy } from "./disk-copy.ts";
-import { HeldKeys } from "./held-keys.ts";
-import { withKnownEnds } from "./known-ends.ts";
+import {
+  checkedChanges,
+  compareRecords,
+  type RecordChanges,
+  refuseOverDamaged,
+} from "./changed-records.ts";
+import { type DiskCopy, openDiskCopy } from "./disk-copy.ts";
+import { CachedKeyStore } from "./held-keys.ts";
+import { keepRevocations } from "./known-ends.ts";
 import type { DamagedRecord } from "./reading.ts";
-import type { Mark } from "./record-hash.ts";
+import type { HashMark } from "./record-hash.ts";
 import { numberOfVersion, versionAfter } from "./record-version.ts";
-import { createRemoteKeys, type RemoteKeys } from "./redis-records.ts";
+import { createRedisRecords, type RedisRecords } from "./redis-records.ts";
 import type { Snapshot } from "./snapshot.ts";
 
-export type KeysRedisOptions = {
+export type RedisKeyStoreOptions = {
   readonly address: RedisAddress;
   readonly prefix: string;
   /** Where the last copy of the records is kept, for a start while Redis is away. */
   readonly copyFile?: string | undefined;
-  readonly report: Report;
+  readonly report: Reporter;
   /** Follow the changes of others: a gateway does, a command that reads once need not. */
   readonly watch: boolean;
   /** For `rediss://`, beyond what Node trusts by itself. */
@@ -46,11 +51,11 @@ const AWAY: ReadonlySet<string> = new Set([
  * starts while Redis is away, from the copy on disk if there is one; a command rejects instead.
  * Rejects with DamagedFileError when the copy on disk cannot be read, and leaves it as it is.
  */
-export async function openKeysRedis(options: KeysRedisOptions): Promise<KeyStore> {
+export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<KeyStore> {
   const { address, prefix, copyFile, report, watch, now = Date.now } = options;
-  const copy = watch && copyFile !== undefined ? await openKeysCopy(copyFile, report) : undefined;
+  const copy = watch && copyFile !== undefined ? await openDiskCopy(copyFile, report) : undefined;
   const link = connectRedis(options);
-  const store = new KeysRedis(link, createRemoteKeys(link, prefix, now), copy, report);
+  const store = new RedisKeyStore(link, createRedisRecords(link, prefix, now), copy, report);
   try {
     await store.open(watch);
   } catch (cause) {
@@ -63,11 +68,11 @@ export async function openKeysRedis(options: KeysRedisOptions): Promise<KeyStore
 /** Redis has no records, and the copy on disk has some: nobody can know which of them is right. */
 class LostRecordsError extends Error {}
 
-class KeysRedis extends HeldKeys implements KeyStore {
+class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #link: Link;
-  readonly #remote: RemoteKeys;
-  readonly #copy: KeysCopy | undefined;
-  readonly #report: Report;
+  readonly #remote: RedisRecords;
+  readonly #copy: DiskCopy | undefined;
+  readonly #report: Reporter;
   /** The state of Redis when it was last read in this process's life; undefined before that. */
   #seen: Snapshot | undefined;
   #ready = false;
@@ -80,7 +85,7 @@ class KeysRedis extends HeldKeys implements KeyStore {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(link: Link, remote: RemoteKeys, copy: KeysCopy | undefined, report: Report) {
+  constructor(link: Link, remote: RedisRecords, copy: DiskCopy | undefined, report: Reporter) {
     super();
     this.#link = link;
     this.#remote = remote;
@@ -137,14 +142,14 @@ class KeysRedis extends HeldKeys implements KeyStore {
     this.#next();
   }
 
-  protected async apply<T>(edit: Edit<T>): Promise<T> {
+  protected async apply<T>(edit: RecordEdit<T>): Promise<T> {
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
       await this.#refresh();
       const before = this.#seen as Snapshot;
       const { records, result } = edit(before.records);
       if (records === before.records) return result;
       const find = (digest: string) => this.held.find(digest);
-      const changes = await soundChanges(before.records, records, find);
+      const changes = await checkedChanges(before.records, records, find);
       refuseOverDamaged(before, records);
       const to = versionAfter(before.version);
       const after = await this.#remote.put(before, { records, changes, to });
@@ -174,7 +179,7 @@ class KeysRedis extends HeldKeys implements KeyStore {
     throw new Error("Cannot read the keys: too many others are changing them. Try again");
   }
 
-  async #read(before: Snapshot | undefined, mark: Mark): Promise<Snapshot> {
+  async #read(before: Snapshot | undefined, mark: HashMark): Promise<Snapshot> {
     const isNext = before !== undefined && before.version !== mark.version;
     const followed = isNext ? await this.#remote.since(before) : undefined;
     const pieces = this.#ready ? "small" : "large";
@@ -194,13 +199,13 @@ class KeysRedis extends HeldKeys implements KeyStore {
    * meanwhile.
    */
   async #withEnds(found: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
-    const { keys, changed } = await withKnownEnds(found.records.keys, this.held, isOlder);
+    const { keys, changed } = await keepRevocations(found.records.keys, this.held, isOlder);
     if (changed === 0) return found;
     const records = { ...found.records, keys };
     const to = versionAfter(found.version);
     const message = "Redis had forgotten that keys were revoked or expire: their ends hold";
     try {
-      const changes = await changesOf(found.records, records);
+      const changes = await compareRecords(found.records, records);
       const after = await this.#remote.put(found, { records, changes, to });
       if (after !== undefined) this.#report("error", "keys_ended", { keys: changed, why: message });
       return after;
@@ -222,7 +227,7 @@ class KeysRedis extends HeldKeys implements KeyStore {
     this.#report("error", "keys_older", { ...counts, why });
   }
 
-  async #adopt(found: Snapshot, changes?: Changes): Promise<void> {
+  async #adopt(found: Snapshot, changes?: RecordChanges): Promise<void> {
     const damage = linesOf(this.#remote.key, found.damaged);
     const { records } = found;
     this.#seen = found;
@@ -258,7 +263,7 @@ class KeysRedis extends HeldKeys implements KeyStore {
       } else if (!byClock) this.#missed = false;
     } catch (cause) {
       this.#trouble = wordsOf(cause);
-      const isAway = !(cause instanceof LostRecordsError) && AWAY.has(translate(cause).code);
+      const isAway = !(cause instanceof LostRecordsError) && AWAY.has(toStoreFailure(cause).code);
       if (isAway || this.#told === this.#trouble) return;
       this.#told = this.#trouble;
       const stay = "The keys read before stay in use, revoked ones too";
@@ -282,5 +287,5 @@ function linesOf(key: string, damaged: readonly DamagedRecord[]): readonly strin
 }
 
 function wordsOf(cause: unknown): string {
-  return cause instanceof LostRecordsError ? cause.message : translate(cause).message;
+  return cause instanceof LostRecordsError ? cause.message : toStoreFailure(cause).message;
 }

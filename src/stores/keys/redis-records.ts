@@ -1,22 +1,22 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Records } from "../../core/keys/records.ts";
-import { orLate } from "../interface/store-failure.ts";
-import { createSharedStore } from "../redis/decider.ts";
+import { withTimeout } from "../interface/store-failure.ts";
+import { createQuotaClient } from "../redis/decider.ts";
 import type { Link } from "../redis/link.ts";
-import { translate } from "../redis/reply-errors.ts";
-import { script } from "../redis/script.ts";
-import { changedSince, lastVersion, withChange } from "./change-log.ts";
-import type { Changes } from "./changed-records.ts";
-import { accountText, keyText } from "./record-format.ts";
+import { toStoreFailure } from "../redis/reply-errors.ts";
+import { defineScript } from "../redis/script.ts";
+import { appendChange, changedSince, lastVersion } from "./change-log.ts";
+import type { RecordChanges } from "./changed-records.ts";
+import { encodeAccount, encodeKey } from "./record-format.ts";
 import {
   ACCOUNT_START,
   CHANGES_FIELD,
-  type Mark,
-  type Pieces,
+  type HashMark,
+  type ReadPace,
   RecordHash,
   VERSION_FIELD,
 } from "./record-hash.ts";
-import { fieldsOf, patched, type Snapshot, snapshotOf } from "./snapshot.ts";
+import { applyPatch, countFields, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 /** The whole set may be tens of megabytes. */
 const ALL_LATE_MS = 10_000;
@@ -32,7 +32,7 @@ const TRIES_MAX = 5;
  * version, the next one, the channel, the log of changes, how many fields go, those fields, then
  * name and value of each other.
  */
-const PUT = script(`
+const PUT = defineScript(`
 local stored = redis.call('HGET', KEYS[1], '${VERSION_FIELD}') or ''
 if stored ~= ARGV[1] then return 0 end
 local gone = tonumber(ARGV[5])
@@ -43,9 +43,9 @@ redis.call('PUBLISH', ARGV[3], ARGV[2])
 return 1`);
 
 /** Records to be written as the version `to`, and what they change. */
-export type Next = {
+export type RecordsWrite = {
   readonly records: Records;
-  readonly changes: Changes;
+  readonly changes: RecordChanges;
   readonly to: string;
 };
 
@@ -54,24 +54,24 @@ export type Next = {
  * last changes among its fields, so that one command reads all of it and one script changes it. The
  * field of a key is its id, that of an account "@" and its id. All reject with StoreFailure.
  */
-export type RemoteKeys = {
+export type RedisRecords = {
   readonly key: string;
   /** Each change is announced here, by its version alone: whoever hears it reads the records. */
   readonly channel: string;
-  mark(): Promise<Mark>;
+  mark(): Promise<HashMark>;
   /** In place of a damaged record stands what `known` has. */
-  all(known: Records, pieces: Pieces): Promise<Snapshot>;
+  all(known: Records, pieces: ReadPace): Promise<Snapshot>;
   /** The successor of `before`, read by the changed records alone; undefined where that cannot be told. */
   since(before: Snapshot): Promise<Snapshot | undefined>;
   /** Makes `before` into what it is to become; undefined when someone else was first. */
-  put(before: Snapshot, next: Next): Promise<Snapshot | undefined>;
+  put(before: Snapshot, next: RecordsWrite): Promise<Snapshot | undefined>;
 };
 
-export function createRemoteKeys(link: Link, prefix: string, now: () => number): RemoteKeys {
+export function createRedisRecords(link: Link, prefix: string, now: () => number): RedisRecords {
   const key = `${prefix}:{0}:keys`;
   const hash = new RecordHash(link, key);
   const channel = `${prefix}:keys`;
-  const shared = createSharedStore(link, prefix);
+  const shared = createQuotaClient(link, prefix);
   async function versionSoon(): Promise<string> {
     for (let tried = 1; ; tried++) {
       try {
@@ -87,20 +87,20 @@ export function createRemoteKeys(link: Link, prefix: string, now: () => number):
     key,
     channel,
     mark: () => hash.mark(),
-    all: async (known, pieces) => snapshotOf(await hash.all(pieces), known, now()),
+    all: async (known, pieces) => readSnapshot(await hash.all(pieces), known, now()),
     since: (before) => readSince(before, hash, now),
     put: async (before, next) => {
       const { records, to } = next;
       const { fields: written, gone, log } = writeOf(before, next);
       const args = [before.version, to, channel, log, gone.length, ...gone, ...written];
       const made = { ...before, records, version: to, changes: log, older: false };
-      const after = { ...made, fields: fieldsOf(made) };
+      const after = { ...made, fields: countFields(made) };
       try {
-        const done = await orLate(shared.run(PUT, key, args), ALL_LATE_MS);
+        const done = await withTimeout(shared.run(PUT, key, args), ALL_LATE_MS);
         return done === 1 ? after : undefined;
       } catch (error) {
         // No answer: it may have been executed. The version says so, being ours alone.
-        if (translate(error).executed === "no" || (await versionSoon()) !== to) throw error;
+        if (toStoreFailure(error).executed === "no" || (await versionSoon()) !== to) throw error;
         return after;
       }
     },
@@ -111,7 +111,7 @@ export function createRemoteKeys(link: Link, prefix: string, now: () => number):
  * The fields to delete, name and value of those to write, and the log of changes with them; what is
  * damaged and untouched is neither.
  */
-function writeOf(before: Snapshot, { records, changes, to }: Next) {
+function writeOf(before: Snapshot, { records, changes, to }: RecordsWrite) {
   const { keys, accounts } = changes;
   const gone = [
     ...keys.gone.map(({ id }) => id),
@@ -119,11 +119,11 @@ function writeOf(before: Snapshot, { records, changes, to }: Next) {
   ];
   const written = before.older ? records : { keys: keys.made, accounts: accounts.made };
   const changed = [
-    ...written.keys.map((key) => [key.id, keyText(key)] as const),
-    ...written.accounts.map((one) => [`${ACCOUNT_START}${one.id}`, accountText(one)] as const),
+    ...written.keys.map((key) => [key.id, encodeKey(key)] as const),
+    ...written.accounts.map((one) => [`${ACCOUNT_START}${one.id}`, encodeAccount(one)] as const),
   ];
   const names = before.older ? undefined : [...gone, ...changed.map(([name]) => name)];
-  const log = withChange(before.changes, { from: before.version, to, names });
+  const log = appendChange(before.changes, { from: before.version, to, names });
   return { gone, log, fields: changed.flat() };
 }
 
@@ -144,10 +144,10 @@ async function readSince(
     // Where somebody was quicker, these may be of a later version than their names.
     if (seen === current) {
       const found = names.map((name, i) => [name, values[i] ?? null] as const);
-      const records = await patched(before.records, found, now());
+      const records = await applyPatch(before.records, found, now());
       if (records === undefined) return undefined;
       const after = { records, damaged: [], older: false, version: current, changes };
-      return { ...after, fields: fieldsOf(after) };
+      return { ...after, fields: countFields(after) };
     }
     const changed = changedSince(before.version, changes);
     if (changed === undefined || changed.length > READ_SINGLY_MAX) return undefined;

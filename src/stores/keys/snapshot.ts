@@ -1,26 +1,30 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import { maskKeys } from "../../core/keys/key.ts";
-import { byId } from "../../core/keys/record-index.ts";
+import { findById } from "../../core/keys/record-index.ts";
 import type { Records } from "../../core/keys/records.ts";
-import type { Changes } from "./change-log.ts";
-import { inOrder } from "./in-order.ts";
-import { type Reading, RecordCollector } from "./reading.ts";
-import { ACCOUNT_START, CHANGES_FIELD, type Fields, VERSION_FIELD } from "./record-hash.ts";
+import type { ChangeLog } from "./change-log.ts";
+import { sortByAge } from "./in-order.ts";
+import { type ReadRecords, RecordCollector } from "./reading.ts";
+import { ACCOUNT_START, CHANGES_FIELD, type HashFields, VERSION_FIELD } from "./record-hash.ts";
 
 /** Records read, or looked at, before the event loop has its turn: about two milliseconds. */
 const READ_AT_ONCE = 500;
 const LOOK_AT_ONCE = 5_000;
 
 /** All records of one version; `version` is "" while Redis has none. */
-export type Snapshot = Reading & {
+export type Snapshot = ReadRecords & {
   readonly version: string;
-  readonly changes: Changes;
+  readonly changes: ChangeLog;
   /** How many fields the hash has: a record that somebody deletes by hand changes no version. */
   readonly fields: number;
 };
 
 /** In place of a damaged record stands what `known` has. */
-export async function snapshotOf(found: Fields, known: Records, nowMs: number): Promise<Snapshot> {
+export async function readSnapshot(
+  found: HashFields,
+  known: Records,
+  nowMs: number,
+): Promise<Snapshot> {
   const collector = new RecordCollector();
   let read = 0;
   for (const [field, text] of found) {
@@ -31,7 +35,7 @@ export async function snapshotOf(found: Fields, known: Records, nowMs: number): 
   const { keys, accounts } = reading.records;
   return {
     ...reading,
-    records: { keys: await inOrder(keys), accounts: await inOrder(accounts) },
+    records: { keys: await sortByAge(keys), accounts: await sortByAge(accounts) },
     version: found.get(VERSION_FIELD) ?? "",
     changes: found.get(CHANGES_FIELD) ?? "",
     fields: found.size,
@@ -39,7 +43,7 @@ export async function snapshotOf(found: Fields, known: Records, nowMs: number): 
 }
 
 /** One field for each record, the version and the changes, and those that cannot be read. */
-export function fieldsOf({ records, damaged }: Reading): number {
+export function countFields({ records, damaged }: ReadRecords): number {
   const unread = damaged.filter(({ kept }) => kept === undefined).length;
   return records.keys.length + records.accounts.length + unread + 2;
 }
@@ -51,12 +55,12 @@ function collect(collector: RecordCollector, field: string, text: string): void 
 }
 
 /** The set with the changed records in it; undefined where it takes all of them to tell. */
-export async function patched(
+export async function applyPatch(
   { keys, accounts }: Records,
   found: readonly (readonly [field: string, text: string | null])[],
   nowMs: number,
 ): Promise<Records | undefined> {
-  const collector = new RecordCollector((account) => byId(accounts, account) !== undefined);
+  const collector = new RecordCollector((account) => findById(accounts, account) !== undefined);
   const gone = new Set<string>();
   for (const [i, [field, text]] of found.entries()) {
     if (text === null) gone.add(field);
@@ -81,11 +85,11 @@ async function merged<T extends { readonly id: string }>(
 ): Promise<readonly T[]> {
   const instead = new Map<T | undefined, T>();
   for (const record of fresh) {
-    const old = byId(before, record.id);
+    const old = findById(before, record.id);
     if (old !== undefined) instead.set(old, record);
   }
-  const away = new Set([...gone].map((id) => byId(before, id)));
-  const news = fresh.filter(({ id }) => byId(before, id) === undefined);
+  const away = new Set([...gone].map((id) => findById(before, id)));
+  const news = fresh.filter(({ id }) => findById(before, id) === undefined);
   if (instead.size === 0 && away.size === 0)
     return news.length === 0 ? before : [...before, ...news];
   const kept: T[] = [];

@@ -1,30 +1,30 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import { freshId, type TakenIds } from "../../core/keys/fresh-ids.ts";
-import { digestKey, type ForeignShape, judgeToken } from "../../core/keys/key.ts";
+import { checkKeyText, digestKey, type ForeignKeyFormat } from "../../core/keys/key.ts";
 import {
-  type Edited,
-  type Keyring,
-  mistakeInName,
-  mistakeInPlan,
-  refused,
-  tagOf,
-  withoutLimits,
+  conflictRefusal,
+  type EditResult,
+  type KeyContext,
+  keyTagOf,
+  missingLimitsError,
+  nameError,
+  planError,
 } from "../../core/keys/keyring-rules.ts";
 import {
   type AccountRecord,
+  earliestEnd,
   isId,
   type KeyRecord,
   type Records,
-  soonestEnd,
 } from "../../core/keys/records.ts";
-import { damaged } from "../files/damaged.ts";
-import { readKeys } from "./file-format.ts";
-import { accountText, keyText, RecordReader } from "./record-format.ts";
+import { damagedFileError } from "../files/damaged.ts";
+import { decodeKeyFile } from "./file-format.ts";
+import { encodeAccount, encodeKey, RecordReader } from "./record-format.ts";
 
 /** Records as lines of JSON, accounts first: digests, never keys (docs/reference/keys.md#transfer). */
 export function* exportLines({ keys, accounts }: Records): Generator<string> {
-  for (const account of accounts) yield marked("account", accountText(account));
-  for (const key of keys) yield marked("key", keyText(key));
+  for (const account of accounts) yield marked("account", encodeAccount(account));
+  for (const key of keys) yield marked("key", encodeKey(key));
 }
 
 function marked(record: "account" | "key", text: string): string {
@@ -32,17 +32,17 @@ function marked(record: "account" | "key", text: string): string {
 }
 
 /** One line, parsed: where it stands, for people, and its value. */
-export type Line = { readonly at: string; readonly value: unknown };
+export type ImportLine = { readonly at: string; readonly value: unknown };
 
 export type ImportOptions = {
   /** Lines of another kind: a key itself, with its account, plan and environment. */
   readonly plain: boolean;
-  readonly foreignKeys: readonly ForeignShape[];
-  readonly ring: Keyring;
+  readonly foreignKeys: readonly ForeignKeyFormat[];
+  readonly ring: KeyContext;
 };
 
 /** So many records are new, are known already, and end sooner now than they did. */
-export type Imported = {
+export type ImportCounts = {
   readonly keys: number;
   readonly accounts: number;
   readonly known: number;
@@ -56,11 +56,11 @@ const MISTAKES_MAX = 1_000;
  * Takes in all lines or none: a refusal has a line for each mistake. Doing it twice changes nothing;
  * of a known digest the earliest end holds.
  */
-export function importRecords(
+export function importNow(
   records: Records,
-  lines: readonly Line[],
+  lines: readonly ImportLine[],
   options: ImportOptions,
-): Edited<Imported> {
+): EditResult<ImportCounts> {
   const taking = new Importing(records, options);
   for (const _ of taking.take(lines));
   return taking.end();
@@ -72,13 +72,13 @@ export function importRecords(
  */
 export async function prepareImport(
   records: Records,
-  lines: readonly Line[],
+  lines: readonly ImportLine[],
   options: ImportOptions,
-): Promise<(newest: Records) => Edited<Imported>> {
+): Promise<(newest: Records) => EditResult<ImportCounts>> {
   const taking = new Importing(records, options);
   for (const _ of taking.take(lines)) await breathe();
   return (newest) => {
-    return newest === records ? taking.end() : importRecords(newest, lines, options);
+    return newest === records ? taking.end() : importNow(newest, lines, options);
   };
 }
 
@@ -104,7 +104,7 @@ class Importing {
   }
 
   /** Takes in the lines until there are too many mistakes; yields after each piece. */
-  *take(lines: readonly Line[]): Generator<void> {
+  *take(lines: readonly ImportLine[]): Generator<void> {
     const { keys, accounts } = this.#records;
     let taken = 0;
     for (const account of accounts) {
@@ -126,8 +126,8 @@ class Importing {
     }
   }
 
-  end(): Edited<Imported> {
-    if (this.#mistakes.length > 0) return refused(this.#mistakes.join("\n"));
+  end(): EditResult<ImportCounts> {
+    if (this.#mistakes.length > 0) return conflictRefusal(this.#mistakes.join("\n"));
     const keys = [...this.#byDigest.values()];
     const accounts = [...this.#accounts.values()];
     const counts = {
@@ -162,9 +162,9 @@ class Importing {
     const texts = [key, account, plan, environment, name];
     if (!texts.every((text) => typeof text === "string")) return NO_PLAIN;
     const { ring, foreignKeys } = this.#options;
-    const keyTag = tagOf(ring, environment);
+    const keyTag = keyTagOf(ring, environment);
     if (keyTag === undefined) return `environment ${JSON.stringify(environment)} is unknown`;
-    const shape = judgeToken(key, { keyPrefix: ring.keyPrefix, keyTag, foreignKeys });
+    const shape = checkKeyText(key, { keyPrefix: ring.keyPrefix, keyTag, foreignKeys });
     if (!shape.ok) {
       return `the key has no shape that is configured (${shape.refusal.why}): see foreignKeys`;
     }
@@ -196,10 +196,10 @@ class Importing {
     }
     const { ring } = this.#options;
     if (!isId(id)) return "the account must be 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..";
-    if (tagOf(ring, environment) === undefined) {
+    if (keyTagOf(ring, environment) === undefined) {
       return `environment ${JSON.stringify(environment)} is unknown`;
     }
-    const mistake = mistakeInPlan(plan, ring) ?? withoutLimits(plan, limits, ring);
+    const mistake = planError(plan, ring) ?? missingLimitsError(plan, limits, ring);
     if (mistake !== undefined) return mistake;
     this.#accounts.set(id, account);
     this.#taken.add(id);
@@ -211,7 +211,7 @@ class Importing {
     const known = this.#byDigest.get(digest);
     if (known !== undefined) {
       if (known.account !== account) return `this key is one of account ${known.account} here`;
-      const ended = soonestEnd(known, key);
+      const ended = earliestEnd(known, key);
       this.#known += 1;
       if (ended !== known) this.#ended += 1;
       this.#byDigest.set(digest, ended);
@@ -222,7 +222,7 @@ class Importing {
     if (owner.environment !== key.environment) {
       return `account ${account} lives in ${owner.environment}, not in ${key.environment}`;
     }
-    const wrongName = mistakeInName(key.name);
+    const wrongName = nameError(key.name);
     if (!isId(id) || wrongName !== undefined) return wrongName ?? `${id} cannot be an ID`;
     const isFirstOfOlder = id === account;
     const isTaken = isFirstOfOlder ? this.#keyIds.has(id) : this.#taken.has(id);
@@ -255,16 +255,16 @@ export async function readLines(
   file: string,
   text: string,
   nowMs: number,
-): Promise<readonly Line[]> {
+): Promise<readonly ImportLine[]> {
   if (!/^\s*\{\s*"version"\s*:\s*\d+\s*,\s*"keys"/.test(text)) return linesOf(file, text);
-  const { records, damaged: broken } = await readKeys(file, text, { nowMs });
+  const { records, damaged: broken } = await decodeKeyFile(file, text, { nowMs });
   const mistakes = broken.flatMap((each) => each.mistakes);
-  if (mistakes.length > 0) throw damaged(file, text, mistakes);
+  if (mistakes.length > 0) throw damagedFileError(file, text, mistakes);
   return [...exportLines(records)].map((line) => ({ at: file, value: parsed(line) }));
 }
 
 /** Parses lines; `file` names where they came from. Empty lines are none. */
-function linesOf(file: string, text: string): readonly Line[] {
+function linesOf(file: string, text: string): readonly ImportLine[] {
   return text.split("\n").flatMap((line, index) => {
     if (line.trim() === "") return [];
     return [{ at: `${file}:${index + 1}`, value: parsed(line) }];

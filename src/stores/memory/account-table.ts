@@ -1,17 +1,25 @@
-import { type Account, type BanPolicy, NEW_ACCOUNT } from "../../core/quota/decide.ts";
-import { type Limit, windowEnd, windowOf } from "../../core/quota/windows.ts";
-import type { AccountName } from "../interface/quota-store.ts";
+import { type AccountState, type BanPolicy, NEW_ACCOUNT_STATE } from "../../core/quota/decide.ts";
+import { counterWindow, type Limit, windowEnd } from "../../core/quota/windows.ts";
+import type { AccountRef } from "../interface/quota-store.ts";
 
 /**
  * One account in memory, flat to be small. `limits` are those of its last request, read in that
  * `era`.
  */
-export type Entry = Unfrozen<Account> & { limits: readonly Limit[]; era: number; recent: boolean };
+export type AccountEntry = Unfrozen<AccountState> & {
+  limits: readonly Limit[];
+  era: number;
+  recent: boolean;
+};
 type Unfrozen<T> = { -readonly [member in keyof T]: T[member] };
 
 const NO_LIMITS: readonly Limit[] = [];
 
-export function newEntry({ usage, strikesMs, ban }: Account = NEW_ACCOUNT): Entry {
+export function newAccountEntry({
+  usage,
+  strikesMs,
+  ban,
+}: AccountState = NEW_ACCOUNT_STATE): AccountEntry {
   return { usage, strikesMs, ban, limits: NO_LIMITS, era: -1, recent: true };
 }
 
@@ -26,22 +34,22 @@ const IDLE_SEARCH = 64;
  * forgotten, those without a ban first. Each has a valid key, so that takes as many keys.
  */
 export class AccountTable {
-  readonly #environments = new Map<string, Map<string, Entry>>();
+  readonly #environments = new Map<string, Map<string, AccountEntry>>();
   readonly #accountsMax: number;
   readonly #onOverflow: () => void;
   #size = 0;
-  #hand: Iterator<[AccountName, Entry]> = this.all();
+  #hand: Iterator<[AccountRef, AccountEntry]> = this.all();
 
   constructor(accountsMax: number, onOverflow: () => void) {
     this.#accountsMax = accountsMax;
     this.#onOverflow = onOverflow;
   }
 
-  find({ environment, account }: AccountName): Entry | undefined {
+  find({ environment, account }: AccountRef): AccountEntry | undefined {
     return this.#environments.get(environment)?.get(account);
   }
 
-  add({ environment, account }: AccountName, entry: Entry): Entry {
+  add({ environment, account }: AccountRef, entry: AccountEntry): AccountEntry {
     let accounts = this.#environments.get(environment);
     if (accounts === undefined) {
       accounts = new Map();
@@ -55,7 +63,7 @@ export class AccountTable {
     return entry;
   }
 
-  *all(): Generator<[AccountName, Entry]> {
+  *all(): Generator<[AccountRef, AccountEntry]> {
     for (const [environment, accounts] of this.#environments) {
       for (const [account, entry] of accounts) yield [{ environment, account }, entry];
     }
@@ -76,7 +84,7 @@ export class AccountTable {
     this.#onOverflow();
     for (let looked = 0; ; looked++) {
       // There are accounts, so a round that begins anew has a first one.
-      const [name, entry] = this.#next() ?? (this.#next() as [AccountName, Entry]);
+      const [name, entry] = this.#next() ?? (this.#next() as [AccountRef, AccountEntry]);
       if (looked >= IDLE_SEARCH || (!entry.recent && entry.ban === undefined)) {
         this.#remove(name);
         return;
@@ -85,12 +93,12 @@ export class AccountTable {
     }
   }
 
-  #remove({ environment, account }: AccountName): void {
+  #remove({ environment, account }: AccountRef): void {
     if (this.#environments.get(environment)?.delete(account)) this.#size -= 1;
   }
 
   /** The next account in turn, oldest first, round and round; undefined at the end of a round. */
-  #next(): [AccountName, Entry] | undefined {
+  #next(): [AccountRef, AccountEntry] | undefined {
     const { done, value } = this.#hand.next();
     if (!done) return value;
     this.#hand = this.all();
@@ -99,14 +107,15 @@ export class AccountTable {
 }
 
 /** Windows, strikes and offences are all over. */
-function isOver(state: Account, policy: BanPolicy | undefined, nowMs: number): boolean {
+function isOver(state: AccountState, policy: BanPolicy | undefined, nowMs: number): boolean {
   const { ban, strikesMs, usage } = state;
   if (ban !== undefined && nowMs < ban.untilMs + (policy?.forgetAfterMs ?? 0)) return false;
   const keepMs = policy === undefined ? 0 : Math.max(policy.withinMs, policy.graceMs);
   if (strikesMs.some((atMs) => nowMs - atMs < keepMs)) return false;
   for (const counter in usage) {
     const stored = usage[counter];
-    if (stored !== undefined && windowEnd(windowOf(counter), stored.startMs) > nowMs) return false;
+    if (stored !== undefined && windowEnd(counterWindow(counter), stored.startMs) > nowMs)
+      return false;
   }
   return true;
 }

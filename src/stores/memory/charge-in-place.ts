@@ -1,7 +1,13 @@
-import type { Account, Ask, Usage, Verdict, WindowStanding } from "../../core/quota/decide.ts";
-import { counterOf, windowEnd } from "../../core/quota/windows.ts";
+import type {
+  AccountState,
+  QuotaDecision,
+  QuotaRequest,
+  WindowCount,
+  WindowUsage,
+} from "../../core/quota/decide.ts";
+import { counterName, windowEnd } from "../../core/quota/windows.ts";
 
-type Counter = { -readonly [member in keyof Usage]: Usage[member] };
+type Counter = { -readonly [member in keyof WindowCount]: WindowCount[member] };
 
 /**
  * Does what decide() would do, to an account in the state that nearly every request finds it in:
@@ -11,15 +17,19 @@ type Counter = { -readonly [member in keyof Usage]: Usage[member] };
  * collection of garbage included; test/stores/memory/charge-in-place.test.ts holds the two
  * together.
  */
-export function chargeInPlace(account: Account, ask: Ask, nowMs: number): Verdict | undefined {
+export function chargeInPlace(
+  account: AccountState,
+  ask: QuotaRequest,
+  nowMs: number,
+): QuotaDecision | undefined {
   const { limits, units, cost = 1 } = ask;
   const { usage, ban, strikesMs } = account;
   if (units !== 1 || ban !== undefined || strikesMs.length > 0) return undefined;
 
-  const windows: WindowStanding[] = [];
+  const windows: WindowUsage[] = [];
   for (const each of limits) {
     const { window, limit } = each;
-    const stored = usage[counterOf(each)];
+    const stored = usage[counterName(each)];
     if (stored === undefined || stored.count + cost > limit || stored.refusedMs !== 0) {
       return undefined;
     }
@@ -31,7 +41,7 @@ export function chargeInPlace(account: Account, ask: Ask, nowMs: number): Verdic
     } else windows.push({ ...each, used, resetMs });
   }
   for (const limit of limits) {
-    const stored: Counter | undefined = usage[counterOf(limit)];
+    const stored: Counter | undefined = usage[counterName(limit)];
     if (stored !== undefined) stored.count += cost;
   }
   return {

@@ -1,6 +1,6 @@
 import { type DaySpan, type DayUsage, dayOf } from "../../core/quota/days.ts";
-import { type AccountName, accountId, accountOf } from "../interface/quota-store.ts";
-import type { Counted, CountedAccount, DayFiles } from "./day-files.ts";
+import { type AccountRef, accountId, parseAccountId } from "../interface/quota-store.ts";
+import type { AccountDayCount, DayCount, DayFiles } from "./day-files.ts";
 
 /**
  * The usage of each account by UTC day. Days that still change are in memory, the others in files;
@@ -8,7 +8,7 @@ import type { Counted, CountedAccount, DayFiles } from "./day-files.ts";
  */
 export class DayCounts {
   readonly #files: DayFiles | undefined;
-  readonly #days = new Map<number, Map<string, Counted>>();
+  readonly #days = new Map<number, Map<string, DayCount>>();
   readonly #changed = new Set<number>();
   #latest = 0;
   #pruned = 0;
@@ -32,7 +32,7 @@ export class DayCounts {
   }
 
   /** Requests of the account were admitted, for so many units in all. */
-  admit(name: AccountName, nowMs: number, requests: number, units: number): void {
+  admit(name: AccountRef, nowMs: number, requests: number, units: number): void {
     this.#latest = Math.max(this.#latest, dayOf(nowMs));
     const counted = this.#counted(name, this.#latest);
     counted.admitted += requests;
@@ -40,7 +40,7 @@ export class DayCounts {
   }
 
   /** A day that is no longer in memory gives its refusals to the running one. */
-  refuse(name: AccountName, day: number, requests: number): void {
+  refuse(name: AccountRef, day: number, requests: number): void {
     this.#latest = Math.max(this.#latest, day);
     this.#counted(name, this.#days.has(day) ? day : this.#latest).refused += requests;
   }
@@ -68,7 +68,7 @@ export class DayCounts {
   }
 
   /** See QuotaStore.history. */
-  async read(names: readonly AccountName[], { from, to }: DaySpan): Promise<DayUsage[][]> {
+  async read(names: readonly AccountRef[], { from, to }: DaySpan): Promise<DayUsage[][]> {
     const rows = new Map(names.map((name) => [accountId(name), [] as DayUsage[]]));
     for (let day = from; day <= to; day++) {
       const held = this.#days.get(day);
@@ -86,11 +86,11 @@ export class DayCounts {
     return names.map((name) => rows.get(accountId(name)) ?? []);
   }
 
-  *#lines(day: number): Generator<CountedAccount> {
-    for (const [id, counted] of this.#day(day)) yield { ...accountOf(id), ...counted };
+  *#lines(day: number): Generator<AccountDayCount> {
+    for (const [id, counted] of this.#day(day)) yield { ...parseAccountId(id), ...counted };
   }
 
-  #counted(name: AccountName, day: number): Counted {
+  #counted(name: AccountRef, day: number): DayCount {
     this.#changed.add(day);
     const counts = this.#day(day);
     const id = accountId(name);
@@ -102,7 +102,7 @@ export class DayCounts {
     return counted;
   }
 
-  #day(day: number): Map<string, Counted> {
+  #day(day: number): Map<string, DayCount> {
     let counts = this.#days.get(day);
     if (counts === undefined) {
       counts = new Map();

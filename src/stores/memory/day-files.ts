@@ -2,13 +2,13 @@ import { createReadStream } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { dayOf, dayText } from "../../core/quota/days.ts";
-import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import type { AccountName } from "../interface/quota-store.ts";
+import { dayOf, formatDay } from "../../core/quota/days.ts";
+import { fileErrorMessage, replaceFile } from "../files/replace-file.ts";
+import type { AccountRef } from "../interface/quota-store.ts";
 
 /** The counts of one account on one day. */
-export type Counted = { admitted: number; units: number; refused: number };
-export type CountedAccount = AccountName & Counted;
+export type DayCount = { admitted: number; units: number; refused: number };
+export type AccountDayCount = AccountRef & DayCount;
 
 /** Accounts per piece of a file: about a millisecond of work. */
 const PIECE_ACCOUNTS = 1_000;
@@ -27,12 +27,12 @@ export class DayFiles {
   }
 
   /** Replaces the file of the day. Rejects when it cannot be written; the old one stays whole then. */
-  async write(day: number, accounts: Iterable<CountedAccount>): Promise<void> {
+  async write(day: number, accounts: Iterable<AccountDayCount>): Promise<void> {
     await replaceFile(this.#path(day), dayFileText(accounts));
   }
 
   /** The lines of the day; none where there is no file. Rejects, naming the line, on damage. */
-  async *read(day: number): AsyncGenerator<CountedAccount> {
+  async *read(day: number): AsyncGenerator<AccountDayCount> {
     const path = this.#path(day);
     const lines = createInterface({ input: createReadStream(path, "utf8") });
     let number = 0;
@@ -44,7 +44,7 @@ export class DayFiles {
     } catch (cause) {
       if (cause instanceof Error && "code" in cause) {
         if (cause.code === "ENOENT") return;
-        throw new Error(`Cannot read the history ${path}: ${fileTrouble(cause)}`, { cause });
+        throw new Error(`Cannot read the history ${path}: ${fileErrorMessage(cause)}`, { cause });
       }
       throw cause;
     }
@@ -60,11 +60,11 @@ export class DayFiles {
   }
 
   #path(day: number): string {
-    return join(this.#folder, `${dayText(day)}.jsonl`);
+    return join(this.#folder, `${formatDay(day)}.jsonl`);
   }
 }
 
-function* dayFileText(accounts: Iterable<CountedAccount>): Generator<string> {
+function* dayFileText(accounts: Iterable<AccountDayCount>): Generator<string> {
   let piece = "";
   let count = 0;
   for (const { environment, account, admitted, units, refused } of accounts) {
@@ -77,8 +77,8 @@ function* dayFileText(accounts: Iterable<CountedAccount>): Generator<string> {
   yield piece;
 }
 
-function readLine(line: string, place: string): CountedAccount {
-  let value: Partial<CountedAccount> | null = null;
+function readLine(line: string, place: string): AccountDayCount {
+  let value: Partial<AccountDayCount> | null = null;
   try {
     value = JSON.parse(line);
   } catch {
@@ -96,5 +96,5 @@ function readLine(line: string, place: string): CountedAccount {
       `Cannot read the history: ${place} has ${JSON.stringify(unknown.slice(0, 40))}, which this version does not know. Run the version that wrote it, or a later one`,
     );
   }
-  return { environment, account, admitted, units, refused } as CountedAccount;
+  return { environment, account, admitted, units, refused } as AccountDayCount;
 }

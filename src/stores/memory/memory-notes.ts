@@ -1,13 +1,13 @@
 import { readFile } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import {
-  type CalledOperation,
   type DeprecatedCall,
   DeprecatedCalls,
+  type DeprecatedOperation,
 } from "../../telemetry/deprecated-calls.ts";
-import { damaged, MemberReader, parseFile } from "../files/damaged.ts";
-import { fileTrouble, replaceFile } from "../files/replace-file.ts";
-import type { Notes, RefusedRequests, UsedKey } from "../interface/notes.ts";
+import { damagedFileError, JsonMemberReader, parseFile } from "../files/damaged.ts";
+import { fileErrorMessage, replaceFile } from "../files/replace-file.ts";
+import type { ActivityStore, KeyUse, RefusalCount } from "../interface/notes.ts";
 import type { DayCounts } from "./day-counts.ts";
 
 const VERSION = 1;
@@ -21,7 +21,7 @@ function notesFileOf(stateFile: string): string {
  * The notes of the one gateway of a memory store, in a file beside its state file that is written
  * when they have changed (docs/reference/history.md#notes).
  */
-export class MemoryNotes implements Notes {
+export class MemoryActivity implements ActivityStore {
   readonly #file: string | undefined;
   readonly #days: DayCounts;
   readonly #used = new Map<string, number>();
@@ -54,13 +54,13 @@ export class MemoryNotes implements Notes {
     });
   }
 
-  async addRefused(refused: readonly RefusedRequests[]): Promise<readonly RefusedRequests[]> {
+  async addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]> {
     if (!this.keepsDays) return [];
     for (const { name, day, requests } of refused) this.#days.refuse(name, day, requests);
     return [];
   }
 
-  async addUsed(used: readonly UsedKey[]): Promise<void> {
+  async addUsed(used: readonly KeyUse[]): Promise<void> {
     for (const { key, day } of used) {
       if (day <= (this.#used.get(key) ?? 0)) continue;
       this.#used.set(key, day);
@@ -77,14 +77,14 @@ export class MemoryNotes implements Notes {
     return among(this.#used, keys);
   }
 
-  async calls(operations: readonly CalledOperation[]): Promise<readonly DeprecatedCall[]> {
+  async calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]> {
     const wanted = new Set(operations.map(nameOf));
     return this.#called.list().filter((call) => wanted.has(nameOf(call)));
   }
 }
 
 /** For a command: the last day of each key, as the running gateway or the last one wrote it. */
-export async function readLastUsed(
+export async function readLastUsedFile(
   stateFile: string,
   keys: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
@@ -101,11 +101,11 @@ function among(used: ReadonlyMap<string, number>, keys: readonly string[]): Map<
   return found;
 }
 
-function nameOf({ environment, method, route }: CalledOperation): string {
+function nameOf({ environment, method, route }: DeprecatedOperation): string {
   return `${environment} ${method} ${route}`;
 }
 
-type Read = { readonly used: readonly UsedKey[]; readonly called: readonly DeprecatedCall[] };
+type Read = { readonly used: readonly KeyUse[]; readonly called: readonly DeprecatedCall[] };
 
 /** Rejects with DamagedFileError, naming the places. A missing file is empty. */
 async function readNotes(file: string): Promise<Read> {
@@ -116,15 +116,15 @@ async function readNotes(file: string): Promise<Read> {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") {
       return { used: [], called: [] };
     }
-    throw new Error(`Cannot read the notes ${file}: ${fileTrouble(cause)}`, { cause });
+    throw new Error(`Cannot read the notes ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
   const reader = new NotesReader();
   const read = reader.file(parseFile(file, text));
-  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
+  if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
   return read;
 }
 
-class NotesReader extends MemberReader {
+class NotesReader extends JsonMemberReader {
   file(value: unknown): Read {
     const { version, used, called } = this.object(value, []);
     if (version !== VERSION) {

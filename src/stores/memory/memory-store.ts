@@ -1,40 +1,40 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import {
-  type Ask,
   type Ban,
   type BanPolicy,
   decide,
-  NEW_ACCOUNT,
-  type Verdict,
+  NEW_ACCOUNT_STATE,
+  type QuotaDecision,
+  type QuotaRequest,
 } from "../../core/quota/decide.ts";
-import { type Limit, windowEnd, windowOf } from "../../core/quota/windows.ts";
-import type { Report } from "../../telemetry/log.ts";
+import { counterWindow, type Limit, windowEnd } from "../../core/quota/windows.ts";
+import type { Reporter } from "../../telemetry/log.ts";
 import { takeLock } from "../files/file-lock.ts";
 import {
   type AccountBan,
-  type AccountName,
-  type Answer,
+  type AccountRef,
+  type ChargeResult,
   type ImposedBan,
-  isAddress,
+  isAddressAccount,
   type QuotaStore,
-  type ReloadedPolicy,
   type ResetWindow,
+  type StorePolicy,
 } from "../interface/quota-store.ts";
-import { AccountTable, type Entry, newEntry } from "./account-table.ts";
+import { type AccountEntry, AccountTable, newAccountEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
 import { DayCounts } from "./day-counts.ts";
 import { DayFiles } from "./day-files.ts";
-import { MemoryNotes } from "./memory-notes.ts";
+import { MemoryActivity } from "./memory-notes.ts";
 import { readState, type SavedAccount } from "./state-file.ts";
 import { StateSaver } from "./state-saver.ts";
 
-export type MemoryStoreOptions = {
+export type MemoryQuotaStoreOptions = {
   /** The file in which counters and bans survive a restart; without it they do not. */
   readonly stateFile?: string | undefined;
   /** Unix milliseconds: the store's clock. */
   readonly now: () => number;
-  readonly report: Report;
+  readonly report: Reporter;
   /** For how long the usage of each account is kept by day; by default it is not. */
   readonly historyMs?: number | undefined;
   /** Beyond so many accounts the ones that were idle longest are forgotten. */
@@ -54,11 +54,13 @@ const LISTED_AT_ONCE = 10_000;
  * The embedded store: decide() in this process, answered without a promise. Rejects when the state
  * file is damaged (DamagedFileError, with the place), unreadable, or in use by another process.
  */
-export async function createMemoryStore(options: MemoryStoreOptions): Promise<QuotaStore> {
+export async function createMemoryQuotaStore(
+  options: MemoryQuotaStoreOptions,
+): Promise<QuotaStore> {
   const { stateFile, now } = options;
   if (stateFile === undefined) {
     const days = new DayCounts(undefined);
-    return new MemoryStore(options, [], { days, notes: new MemoryNotes(undefined, days) });
+    return new MemoryStore(options, [], { days, notes: new MemoryActivity(undefined, days) });
   }
   const lock = await takeLock(stateFile, LOCK_WAIT_MS);
   if (lock === undefined) {
@@ -69,7 +71,7 @@ export async function createMemoryStore(options: MemoryStoreOptions): Promise<Qu
   try {
     const days = new DayCounts(new DayFiles(stateFile));
     await days.load(now());
-    const notes = new MemoryNotes(stateFile, days);
+    const notes = new MemoryActivity(stateFile, days);
     await notes.load();
     const { release } = lock;
     return new MemoryStore(options, await readState(stateFile), { days, notes, release });
@@ -81,18 +83,18 @@ export async function createMemoryStore(options: MemoryStoreOptions): Promise<Qu
 
 type Kept = {
   readonly days: DayCounts;
-  readonly notes: MemoryNotes;
+  readonly notes: MemoryActivity;
   /** Lets go of the state file. */
   readonly release?: () => void;
 };
 
 class MemoryStore implements QuotaStore {
-  readonly #options: MemoryStoreOptions;
+  readonly #options: MemoryQuotaStoreOptions;
   readonly #now: () => number;
   readonly #release: () => void;
   readonly #accounts: AccountTable;
   readonly #days: DayCounts;
-  readonly notes: MemoryNotes;
+  readonly notes: MemoryActivity;
   #historyMs: number | undefined;
   readonly #timer: NodeJS.Timeout;
   /** Entries of an older era hold limits that may no longer be those of the plan. */
@@ -102,7 +104,7 @@ class MemoryStore implements QuotaStore {
   readonly #saver: StateSaver;
 
   constructor(
-    options: MemoryStoreOptions,
+    options: MemoryQuotaStoreOptions,
     saved: readonly SavedAccount[],
     { days, notes, release = () => undefined }: Kept,
   ) {
@@ -126,12 +128,12 @@ class MemoryStore implements QuotaStore {
       // A new file is there within a second, whether or not anybody asks.
       changed: saved.length === 0,
     });
-    for (const { state, ...name } of saved) this.#accounts.add(name, newEntry(state));
+    for (const { state, ...name } of saved) this.#accounts.add(name, newAccountEntry(state));
     this.#timer = setInterval(() => this.#tick(), everyMs).unref();
   }
 
-  spend(name: AccountName, ask: Ask): Answer {
-    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newEntry());
+  spend(name: AccountRef, ask: QuotaRequest): ChargeResult {
+    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newAccountEntry());
     const nowMs = this.#now();
     const verdict = chargeInPlace(entry, ask, nowMs) ?? this.#decide(name, entry, ask, nowMs);
     entry.limits = ask.limits;
@@ -139,14 +141,14 @@ class MemoryStore implements QuotaStore {
     entry.recent = true;
     this.#policy = ask.bans;
     this.#saver.changed = true;
-    if (this.#historyMs !== undefined && verdict.granted > 0 && !isAddress(name)) {
+    if (this.#historyMs !== undefined && verdict.granted > 0 && !isAddressAccount(name)) {
       this.#days.admit(name, nowMs, verdict.granted, verdict.granted * (ask.cost ?? 1));
     }
     const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" } as const;
     return verdict.earned === undefined ? answer : { ...answer, earned: verdict.earned };
   }
 
-  #decide(name: AccountName, entry: Entry, ask: Ask, nowMs: number): Verdict {
+  #decide(name: AccountRef, entry: AccountEntry, ask: QuotaRequest, nowMs: number): QuotaDecision {
     const { account, verdict } = decide(entry, ask, nowMs);
     entry.usage = account.usage;
     entry.strikesMs = account.strikesMs;
@@ -156,15 +158,15 @@ class MemoryStore implements QuotaStore {
   }
 
   /** The truth is at hand, so this is the account as it is now, by the limits of its last ask. */
-  lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined {
+  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     const entry = this.#accounts.find(name);
     if (entry === undefined || entry.era !== this.#era || this.#policy === "unknown") return;
     const ask = { limits: limits ?? entry.limits, bans: this.#policy, units: 0 };
     return decide(entry, ask, this.#now()).verdict;
   }
 
-  async peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {
-    const state = this.#accounts.find(name) ?? NEW_ACCOUNT;
+  async peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision> {
+    const state = this.#accounts.find(name) ?? NEW_ACCOUNT_STATE;
     return decide(state, { ...ask, units: 0 }, this.#now()).verdict;
   }
 
@@ -180,11 +182,11 @@ class MemoryStore implements QuotaStore {
     return found;
   }
 
-  async ban(name: AccountName, { lengthMs, window }: ImposedBan): Promise<Ban> {
-    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newEntry());
+  async ban(name: AccountRef, { lengthMs, window }: ImposedBan): Promise<Ban> {
+    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newAccountEntry());
     const { offences = 0 } = entry.ban ?? {};
     const ban = { untilMs: this.#now() + lengthMs, lengthMs, window, offences };
-    entry.strikesMs = NEW_ACCOUNT.strikesMs;
+    entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
     entry.ban = ban;
     this.#saver.changed = true;
     return ban;
@@ -194,24 +196,24 @@ class MemoryStore implements QuotaStore {
     return true;
   }
 
-  async liftBan(name: AccountName): Promise<boolean> {
+  async liftBan(name: AccountRef): Promise<boolean> {
     const entry = this.#accounts.find(name);
     const ban = entry?.ban;
     if (entry === undefined || ban === undefined || ban.untilMs <= this.#now()) return false;
-    entry.strikesMs = NEW_ACCOUNT.strikesMs;
+    entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
     entry.ban = undefined;
     this.#saver.changed = true;
     return true;
   }
 
-  async reset(name: AccountName, counters?: readonly string[]): Promise<ResetWindow[]> {
+  async reset(name: AccountRef, counters?: readonly string[]): Promise<ResetWindow[]> {
     const entry = this.#accounts.find(name);
     if (entry === undefined) return [];
     const reset: ResetWindow[] = [];
     const usage = { ...entry.usage };
     for (const [counter, stored] of Object.entries(entry.usage)) {
       if (stored === undefined || counters?.includes(counter) === false) continue;
-      if (windowEnd(windowOf(counter), stored.startMs) <= this.#now()) continue;
+      if (windowEnd(counterWindow(counter), stored.startMs) <= this.#now()) continue;
       usage[counter] = { startMs: stored.startMs, count: 0, refusedMs: 0 };
       reset.push({ counter, units: stored.count });
     }
@@ -220,21 +222,21 @@ class MemoryStore implements QuotaStore {
     return reset;
   }
 
-  history(names: readonly AccountName[], span: DaySpan): Promise<readonly DayUsage[][]> {
+  history(names: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
     return this.#days.read(names, span);
   }
 
-  reconfigure({ historyMs }: ReloadedPolicy): void {
+  reconfigure({ historyMs }: StorePolicy): void {
     this.#historyMs = historyMs;
     this.notes.keepsDays = historyMs !== undefined;
   }
 
   /** There is no other gateway on this store. */
-  async forgetEverywhere(names: readonly AccountName[]): Promise<void> {
+  async forgetEverywhere(names: readonly AccountRef[]): Promise<void> {
     for (const name of names) this.forget(name);
   }
 
-  forget(name?: AccountName): void {
+  forget(name?: AccountRef): void {
     if (name === undefined) this.#era += 1;
     const entry = name && this.#accounts.find(name);
     if (entry !== undefined) entry.era = -1;
@@ -263,7 +265,7 @@ class MemoryStore implements QuotaStore {
     }
   }
 
-  #tellRepair({ environment, account }: AccountName): void {
+  #tellRepair({ environment, account }: AccountRef): void {
     this.#options.report("warn", "counter_repaired", { environment, account });
   }
 }

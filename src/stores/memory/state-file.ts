@@ -1,21 +1,21 @@
 import { readFile } from "node:fs/promises";
 import { ID_PATTERN } from "../../core/keys/records.ts";
-import type { Account, Ban, Usage } from "../../core/quota/decide.ts";
-import { OPERATION_ID, WINDOWS } from "../../core/quota/windows.ts";
-import { damaged, MemberReader, parseFile } from "../files/damaged.ts";
+import type { AccountState, Ban, WindowCount } from "../../core/quota/decide.ts";
+import { OPERATION_ID, WINDOW_NAMES } from "../../core/quota/windows.ts";
+import { damagedFileError, JsonMemberReader, parseFile } from "../files/damaged.ts";
 import type { JsonPath } from "../files/json-place.ts";
-import { fileTrouble } from "../files/replace-file.ts";
-import type { AccountName } from "../interface/quota-store.ts";
+import { fileErrorMessage } from "../files/replace-file.ts";
+import type { AccountRef } from "../interface/quota-store.ts";
 
 /** One account in the file of the memory store. */
-export type SavedAccount = AccountName & { readonly state: Account };
+export type SavedAccount = AccountRef & { readonly state: AccountState };
 
 const VERSION = 1;
 /** Accounts per piece: about a millisecond of work, then the event loop has its turn. */
 const PIECE_ACCOUNTS = 500;
 
 /** The text of the file, a line for each account, in pieces. Instants are Unix milliseconds. */
-export function* stateText(accounts: Iterable<SavedAccount>): Generator<string> {
+export function* encodeState(accounts: Iterable<SavedAccount>): Generator<string> {
   let piece = `{"version":${VERSION},"accounts":[`;
   let separator = "\n";
   let count = 0;
@@ -52,13 +52,13 @@ export async function readState(file: string): Promise<SavedAccount[]> {
     text = await readFile(file, "utf8");
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return [];
-    throw new Error(`Cannot read the state file ${file}: ${fileTrouble(cause)}`, { cause });
+    throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
   if (isKeysCopy(text)) return [];
   const value = parseFile(file, text);
   const reader = new StateReader();
   const accounts = reader.file(value);
-  if (reader.mistakes.length > 0) throw damaged(file, text, reader.mistakes);
+  if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
   return accounts;
 }
 
@@ -74,10 +74,10 @@ function isKeysCopy(text: string): boolean {
 function isCounter(name: string): boolean {
   const dot = name.indexOf(".");
   if (dot !== -1 && !OPERATION_ID.test(name.slice(0, dot))) return false;
-  return WINDOWS.some((window) => window === name.slice(dot + 1));
+  return WINDOW_NAMES.some((window) => window === name.slice(dot + 1));
 }
 
-class StateReader extends MemberReader {
+class StateReader extends JsonMemberReader {
   file(value: unknown): SavedAccount[] {
     const { version, accounts } = this.object(value, []);
     if (this.mistakes.length > 0) return [];
@@ -92,13 +92,13 @@ class StateReader extends MemberReader {
 
   #account(value: unknown, path: JsonPath): SavedAccount {
     const { environment, account, strikesMs, ban, ...windows } = this.object(value, path);
-    const usage: Partial<Record<string, Usage>> = {};
+    const usage: Partial<Record<string, WindowCount>> = {};
     for (const [name, counted] of Object.entries(windows)) {
       if (!isCounter(name)) this.note([...path, name], "it is unknown", counted);
       else usage[name] = this.#usage(counted, [...path, name]);
     }
     const strikes = strikesMs === undefined ? [] : this.list(strikesMs, [...path, "strikesMs"]);
-    const state: Account = {
+    const state: AccountState = {
       usage,
       strikesMs: strikes.map((atMs, index) => this.whole(atMs, [...path, "strikesMs", index])),
       ban: ban === undefined ? undefined : this.#ban(ban, [...path, "ban"]),
@@ -110,7 +110,7 @@ class StateReader extends MemberReader {
     };
   }
 
-  #usage(value: unknown, path: JsonPath): Usage {
+  #usage(value: unknown, path: JsonPath): WindowCount {
     const parts = this.list(value, path);
     if (parts.length !== 3) this.note(path, "it must be [startMs, count, refusedMs]", value);
     const [startMs = 0, count = 0, refusedMs = 0] = parts.map((part, index) =>
@@ -121,9 +121,9 @@ class StateReader extends MemberReader {
 
   #ban(value: unknown, path: JsonPath): Ban {
     const { window: name, operation, untilMs, lengthMs, offences } = this.object(value, path);
-    const window = WINDOWS.find((known) => known === name);
+    const window = WINDOW_NAMES.find((known) => known === name);
     if (window === undefined) {
-      this.note([...path, "window"], `it must be one of ${WINDOWS.join(", ")}`, name);
+      this.note([...path, "window"], `it must be one of ${WINDOW_NAMES.join(", ")}`, name);
     }
     const ban = {
       untilMs: this.whole(untilMs, [...path, "untilMs"]),

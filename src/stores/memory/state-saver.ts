@@ -1,16 +1,16 @@
-import type { Report } from "../../telemetry/log.ts";
-import { fileTrouble, replaceFile } from "../files/replace-file.ts";
+import type { Reporter } from "../../telemetry/log.ts";
+import { fileErrorMessage, replaceFile } from "../files/replace-file.ts";
 import type { DayCounts } from "./day-counts.ts";
-import type { MemoryNotes } from "./memory-notes.ts";
-import { type SavedAccount, stateText } from "./state-file.ts";
+import type { MemoryActivity } from "./memory-notes.ts";
+import { encodeState, type SavedAccount } from "./state-file.ts";
 
 export type SaverOptions = {
   /** Without a file only days are dealt with: those that were kept long enough are let go of. */
   readonly stateFile: string | undefined;
-  readonly report: Report;
+  readonly report: Reporter;
   readonly now: () => number;
   readonly days: DayCounts;
-  readonly notes: MemoryNotes;
+  readonly notes: MemoryActivity;
   /** For how long days are kept, as the configuration says now; undefined: for ever. */
   readonly historyMs: () => number | undefined;
   /** The accounts as they are when they are written. */
@@ -62,12 +62,12 @@ export class StateSaver {
     this.changed = false;
     if (stateFile === undefined) return this.#saveDays();
     try {
-      await replaceFile(stateFile, stateText(accounts()));
+      await replaceFile(stateFile, encodeState(accounts()));
       await this.#saveDays();
       await notes.save();
     } catch (cause) {
       this.changed = true;
-      const trouble = `Cannot write the state file ${stateFile}: ${fileTrouble(cause)}`;
+      const trouble = `Cannot write the state file ${stateFile}: ${fileErrorMessage(cause)}`;
       const meaning = "Serving goes on, but a restart would forget what came since";
       if (this.#trouble === undefined) {
         report("error", "state_file_unwritten", { stateFile, why: `${trouble}. ${meaning}` });

@@ -1,19 +1,24 @@
-import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import type { Answers } from "../batch/answers.ts";
+import type { DecisionCache } from "../batch/answers.ts";
 import type { UncertainCharge } from "../batch/outage.ts";
-import type { AccountName, Answer, FailurePolicy, NoAnswer } from "../interface/quota-store.ts";
+import type {
+  AccountRef,
+  ChargeResult,
+  FailurePolicy,
+  StoreUnavailable,
+} from "../interface/quota-store.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
-import type { SharedStore } from "../redis/decider.ts";
-import { translate } from "../redis/reply-errors.ts";
+import type { QuotaClient } from "../redis/decider.ts";
+import { toStoreFailure } from "../redis/reply-errors.ts";
 import type { Heartbeat } from "./heartbeat.ts";
-import { LocalAccounts, type Terms } from "./local-quotas.ts";
-import { Settlement } from "./settlement.ts";
+import { LocalQuotas, type OutageContext } from "./local-quotas.ts";
+import { DebtSettlement } from "./settlement.ts";
 
 /** The state that the breakers of one store share. */
 export type BreakerContext = {
-  readonly shared: SharedStore;
-  readonly answers: Answers;
+  readonly shared: QuotaClient;
+  readonly answers: DecisionCache;
   readonly heart: Pick<Heartbeat, "gateways">;
   policy: FailurePolicy;
   /** The store's test clock. */
@@ -26,7 +31,7 @@ export type BreakerContext = {
  * 0: when the store was seen to be back. A gateway with no debt from before that instant has none
  * from this absence; one that had none earlier may still have asked in vain.
  */
-type Others = { sinceMs: number; pending: number; untilMs: number };
+type PeerShares = { sinceMs: number; pending: number; untilMs: number };
 
 /** The store is not back yet: later than any heartbeat. */
 const NOT_BACK_MS = Number.MAX_SAFE_INTEGER;
@@ -41,10 +46,10 @@ const CHARGE_LATE_MS = 2_000;
  * A part of the store that can be away by itself: a bucket of a Cluster, else all of it. Says
  * whether requests go there, decides them while they do not, and keeps what is owed for that.
  */
-export class Breaker {
+export class CircuitBreaker {
   readonly #context: BreakerContext;
   readonly #bucket: number;
-  readonly #accounts: LocalAccounts;
+  readonly #accounts: LocalQuotas;
   #failuresInRow = 0;
   /**
    * The first failure of an absence tells more than later ones: READONLY, then a connection made
@@ -57,18 +62,18 @@ export class Breaker {
   #why: string | undefined;
   /** The absence goes on until an answer, or until all that is owed for it is charged. */
   #isAbsent = false;
-  #others: Others | undefined;
+  #others: PeerShares | undefined;
   /** The same, left over from the absence before this one. */
   #pendingBefore = 0;
   #preparing: Promise<void> | undefined;
-  readonly #settlement: Settlement;
+  readonly #settlement: DebtSettlement;
 
   constructor(context: BreakerContext, bucket: number, accountsMax: number) {
     this.#context = context;
     this.#bucket = bucket;
-    this.#accounts = new LocalAccounts(accountsMax);
+    this.#accounts = new LocalQuotas(accountsMax);
     const { shared, onUncertain } = context;
-    this.#settlement = new Settlement({ shared, accounts: this.#accounts, onUncertain });
+    this.#settlement = new DebtSettlement({ shared, accounts: this.#accounts, onUncertain });
     this.#wentMs = this.#now();
   }
 
@@ -84,7 +89,7 @@ export class Breaker {
     return this.#accounts.debts.lostUnits;
   }
 
-  decide(name: AccountName, ask: Ask): Answer | NoAnswer {
+  decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable {
     switch (this.#context.policy.onStoreFailure) {
       case "deny":
         return { unavailable: true };
@@ -208,7 +213,7 @@ export class Breaker {
   }
 
   /** See Outage.limitsFor. */
-  limitsFor(name: AccountName, limits: readonly Limit[]): readonly Limit[] {
+  limitsFor(name: AccountRef, limits: readonly Limit[]): readonly Limit[] {
     if (this.#others === undefined) return limits;
     return this.#accounts.besideShares(name, limits, this.#others.pending, this.#terms(name));
   }
@@ -221,7 +226,7 @@ export class Breaker {
   }
 
   /** See Outage.ranLate. */
-  ranLate(name: AccountName, verdict: Verdict, units: number): number {
+  ranLate(name: AccountRef, verdict: QuotaDecision, units: number): number {
     const admitted = { requests: verdict.granted, units };
     return this.#accounts.ranLate(name, verdict.windows, admitted);
   }
@@ -231,7 +236,9 @@ export class Breaker {
     const { storeTimeoutMs } = policy;
     if (!shared.isTimed(this.#bucket)) await this.#learnClock(storeTimeoutMs);
     if (this.#accounts.debts.any || this.#settlement.isUnderWay) {
-      await this.settle(storeTimeoutMs).catch((error: unknown) => Promise.reject(translate(error)));
+      await this.settle(storeTimeoutMs).catch((error: unknown) =>
+        Promise.reject(toStoreFailure(error)),
+      );
     }
   }
 
@@ -239,7 +246,7 @@ export class Breaker {
     try {
       await this.#context.shared.learnClock(this.#bucket, patienceMs);
     } catch (error) {
-      throw translate(error);
+      throw toStoreFailure(error);
     }
   }
 
@@ -262,7 +269,7 @@ export class Breaker {
     return clock?.() ?? shared.clockOf(this.#bucket).now();
   }
 
-  #terms(name: AccountName): Terms {
+  #terms(name: AccountRef): OutageContext {
     const { policy, answers } = this.#context;
     return {
       nowMs: this.#now(),

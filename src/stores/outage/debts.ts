@@ -1,21 +1,21 @@
-import type { WindowStanding } from "../../core/quota/decide.ts";
-import { counterOf, windowStart } from "../../core/quota/windows.ts";
-import { type AccountName, accountId } from "../interface/quota-store.ts";
+import type { WindowUsage } from "../../core/quota/decide.ts";
+import { counterName, windowStart } from "../../core/quota/windows.ts";
+import { type AccountRef, accountId } from "../interface/quota-store.ts";
 
 /** Units that were admitted here, counted by `counter` in the window that starts at `startMs`. */
-export type OwedUnits = { readonly counter: string; readonly startMs: number; units: number };
+export type WindowDebt = { readonly counter: string; readonly startMs: number; units: number };
 
 /** Requests that were admitted here, and the units that all of them cost. */
-export type Admitted = { readonly requests: number; readonly units: number };
+export type AdmittedTotals = { readonly requests: number; readonly units: number };
 
 /**
  * The debt of one account: to its windows, of which some may be over, and to its history
  * (docs/reference/history.md).
  */
-export type Owed = {
-  readonly name: AccountName;
-  readonly units: OwedUnits[];
-  admitted: Admitted;
+export type AccountDebt = {
+  readonly name: AccountRef;
+  readonly units: WindowDebt[];
+  admitted: AdmittedTotals;
 };
 
 /** Windows of one counter that an account can owe: the one that ends now, and the one after it. */
@@ -26,7 +26,7 @@ const OWED_OF_A_KIND = 2;
  * the oldest account's debt goes, and its units count as lost; of windows long over nothing is owed.
  */
 export class Debts {
-  readonly #owed = new Map<string, Owed>();
+  readonly #owed = new Map<string, AccountDebt>();
   readonly #accountsMax: number;
   #lostUnits = 0;
 
@@ -44,18 +44,18 @@ export class Debts {
   }
 
   /** One request was admitted, in each of these windows. */
-  owe(name: AccountName, windows: readonly WindowStanding[], cost: number): void {
+  owe(name: AccountRef, windows: readonly WindowUsage[], cost: number): void {
     if (cost === 0) return;
     const owed = this.#of(name);
     owed.admitted = plus(owed.admitted, { requests: 1, units: cost }, 1);
-    for (const standing of windows) addTo(owed, unitsIn(standing, cost));
+    for (const standing of windows) addTo(owed, windowDebt(standing, cost));
   }
 
   /**
    * The store charged these units after all. Gives how many of them nothing was owed for, the most of
    * any window: they are counted twice.
    */
-  release({ name, units, admitted }: Owed): number {
+  release({ name, units, admitted }: AccountDebt): number {
     const id = accountId(name);
     const owed = this.#owed.get(id);
     if (owed !== undefined) owed.admitted = plus(owed.admitted, admitted, -1);
@@ -72,19 +72,19 @@ export class Debts {
   }
 
   /** The units that the account owes, of each window. */
-  of(id: string): readonly OwedUnits[] {
+  of(id: string): readonly WindowDebt[] {
     return this.#owed.get(id)?.units.map((one) => ({ ...one })) ?? [];
   }
 
   /** Takes all that is owed, for charging. */
-  take(): Owed[] {
+  take(): AccountDebt[] {
     const owed = [...this.#owed.values()];
     this.#owed.clear();
     return owed;
   }
 
   /** Puts back what could not be charged, beside what was admitted since. */
-  restore(owed: readonly Owed[]): void {
+  restore(owed: readonly AccountDebt[]): void {
     for (const { name, units, admitted } of owed) {
       const again = this.#of(name);
       again.admitted = plus(again.admitted, admitted, 1);
@@ -95,34 +95,34 @@ export class Debts {
   /** Counts as lost what is owed and will not be charged any more; gives the units. */
   drop(): number {
     let units = 0;
-    for (const owed of this.take()) units += unitsOf(owed);
+    for (const owed of this.take()) units += debtUnits(owed);
     this.#lostUnits += units;
     return units;
   }
 
-  #of(name: AccountName): Owed {
+  #of(name: AccountRef): AccountDebt {
     const id = accountId(name);
     let owed = this.#owed.get(id);
     if (owed === undefined) {
       owed = { name, units: [], admitted: NOTHING };
       const gone = keep(this.#owed, id, owed, this.#accountsMax);
-      if (gone !== undefined) this.#lostUnits += unitsOf(gone);
+      if (gone !== undefined) this.#lostUnits += debtUnits(gone);
     }
     return owed;
   }
 }
 
-const NOTHING: Admitted = { requests: 0, units: 0 };
+const NOTHING: AdmittedTotals = { requests: 0, units: 0 };
 
 /** The sum, or with a `sign` of -1 the difference, but no less than nothing. */
-function plus(one: Admitted, other: Admitted, sign: 1 | -1): Admitted {
+function plus(one: AdmittedTotals, other: AdmittedTotals, sign: 1 | -1): AdmittedTotals {
   return {
     requests: Math.max(0, one.requests + sign * other.requests),
     units: Math.max(0, one.units + sign * other.units),
   };
 }
 
-function addTo(owed: Owed, { counter, startMs, units }: OwedUnits): void {
+function addTo(owed: AccountDebt, { counter, startMs, units }: WindowDebt): void {
   const same = owed.units.filter((each) => each.counter === counter);
   const found = same.find((each) => each.startMs === startMs);
   if (found !== undefined) found.units += units;
@@ -133,17 +133,17 @@ function addTo(owed: Owed, { counter, startMs, units }: OwedUnits): void {
 }
 
 /** Units in the window that a verdict tells of. */
-export function unitsIn(standing: WindowStanding, units: number): OwedUnits {
+export function windowDebt(standing: WindowUsage, units: number): WindowDebt {
   const startMs = windowStart(standing.window, standing.resetMs - 1);
-  return { counter: counterOf(standing), startMs, units };
+  return { counter: counterName(standing), startMs, units };
 }
 
-function isSame(one: OwedUnits, other: OwedUnits): boolean {
+function isSame(one: WindowDebt, other: WindowDebt): boolean {
   return one.counter === other.counter && one.startMs === other.startMs;
 }
 
 /** The units that an account owes: the most of any of its windows, since each counts the same. */
-export function unitsOf({ units }: Owed): number {
+export function debtUnits({ units }: AccountDebt): number {
   return units.reduce((most, one) => Math.max(most, one.units), 0);
 }
 

@@ -1,25 +1,30 @@
-import type { Ask, Verdict } from "../../core/quota/decide.ts";
+import type { QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import type { Report } from "../../telemetry/log.ts";
-import type { Outage } from "../batch/outage.ts";
-import type { AccountName, Answer, FailurePolicy, NoAnswer } from "../interface/quota-store.ts";
+import type { Reporter } from "../../telemetry/log.ts";
+import type { OutageHandler } from "../batch/outage.ts";
+import type {
+  AccountRef,
+  ChargeResult,
+  FailurePolicy,
+  StoreUnavailable,
+} from "../interface/quota-store.ts";
 import { StoreFailure } from "../interface/store-failure.ts";
-import type { SharedStore } from "../redis/decider.ts";
-import { BUCKETS, bucketOf } from "../redis/keyspace.ts";
-import type { BridgedStore } from "../redis/redis-store.ts";
-import { translate } from "../redis/reply-errors.ts";
-import { Breaker, type BreakerContext } from "./breaker.ts";
+import type { QuotaClient } from "../redis/decider.ts";
+import { BUCKET_COUNT, bucketOf } from "../redis/keyspace.ts";
+import type { FallbackInputs } from "../redis/redis-store.ts";
+import { toStoreFailure } from "../redis/reply-errors.ts";
+import { type BreakerContext, CircuitBreaker } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
 
 /** An outage that always knows whether the store is away. */
-export interface Fallback extends Outage {
+export interface Fallback extends OutageHandler {
   health(): { readonly ok: boolean; readonly why?: string };
 }
 
 export type FallbackOptions = {
   readonly policy: FailurePolicy;
   readonly prefix: string;
-  readonly report: Report;
+  readonly report: Reporter;
   /** The store's test clock; default: that of its last answer. */
   readonly now?: (() => number) | undefined;
 };
@@ -41,17 +46,17 @@ const ACCOUNTS_MAX = 100_000;
  * admitted here are charged, once, each to its own window. On a Cluster each bucket has a breaker
  * of its own: a breaker that is tripped is decided here, the others by the store.
  */
-export function createFallback(store: BridgedStore, options: FallbackOptions): Fallback {
-  return new Breakers(store, options);
+export function createFallback(store: FallbackInputs, options: FallbackOptions): Fallback {
+  return new StoreFallback(store, options);
 }
 
-class Breakers implements Fallback {
-  readonly #shared: SharedStore;
+class StoreFallback implements Fallback {
+  readonly #shared: QuotaClient;
   readonly #options: FallbackOptions;
   readonly #heart: Heartbeat;
   readonly #context: BreakerContext;
   /** By bucket; without a Cluster there is the one of bucket 0. */
-  readonly #breakers: readonly Breaker[];
+  readonly #breakers: readonly CircuitBreaker[];
   /** The buckets that tripped just now, while it is found out which others are away with them. */
   #going: Set<number> | undefined;
   #beatsMissed = 0;
@@ -59,16 +64,16 @@ class Breakers implements Fallback {
   #hastened = false;
   #closed = false;
 
-  constructor({ shared, answers, onUncertain }: BridgedStore, options: FallbackOptions) {
+  constructor({ shared, answers, onUncertain }: FallbackInputs, options: FallbackOptions) {
     const { now: clock, policy, prefix } = options;
     this.#shared = shared;
     this.#options = options;
     const heart = createHeartbeat(shared, prefix);
     this.#heart = heart;
     this.#context = { shared, answers, heart, policy, clock, onUncertain };
-    const count = shared.link.clustered ? BUCKETS : 1;
+    const count = shared.link.clustered ? BUCKET_COUNT : 1;
     this.#breakers = Array.from({ length: count }, (_, bucket) => {
-      return new Breaker(this.#context, bucket, ACCOUNTS_MAX / count);
+      return new CircuitBreaker(this.#context, bucket, ACCOUNTS_MAX / count);
     });
     void shared.link.tried.then(() => this.#start());
   }
@@ -93,11 +98,11 @@ class Breakers implements Fallback {
     return this.#breaker(bucket).prepare();
   }
 
-  limitsFor(bucket: number, name: AccountName, limits: readonly Limit[]): readonly Limit[] {
+  limitsFor(bucket: number, name: AccountRef, limits: readonly Limit[]): readonly Limit[] {
     return this.#breaker(bucket).limitsFor(name, limits);
   }
 
-  decide(name: AccountName, ask: Ask): Answer | NoAnswer {
+  decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable {
     return this.#breakerOf(name).decide(name, ask);
   }
 
@@ -105,7 +110,7 @@ class Breakers implements Fallback {
     this.#breaker(bucket).gaveUp(answered);
   }
 
-  ranLate(name: AccountName, verdict: Verdict, units: number): number {
+  ranLate(name: AccountRef, verdict: QuotaDecision, units: number): number {
     return this.#breakerOf(name).ranLate(name, verdict, units);
   }
 
@@ -123,7 +128,7 @@ class Breakers implements Fallback {
     const why = away[0] === undefined ? undefined : this.#breaker(away[0]).why;
     if (why === undefined) return { ok: true };
     const clustered = this.#shared.link.clustered;
-    const where = clustered ? `buckets ${away.join(", ")} of ${BUCKETS} are away: ` : "";
+    const where = clustered ? `buckets ${away.join(", ")} of ${BUCKET_COUNT} are away: ` : "";
     return { ok: false, why: `${where}${why}` };
   }
 
@@ -144,7 +149,7 @@ class Breakers implements Fallback {
     this.#tendIn(SETTLE_MS);
   }
 
-  #breakerOf(name: AccountName): Breaker {
+  #breakerOf(name: AccountRef): CircuitBreaker {
     return this.#breaker(this.#shared.link.clustered ? bucketOf(name) : 0);
   }
 
@@ -153,8 +158,8 @@ class Breakers implements Fallback {
     return Math.max(BEAT_LATE_MS, this.patienceMs);
   }
 
-  #breaker(bucket: number): Breaker {
-    return this.#breakers[bucket] as Breaker;
+  #breaker(bucket: number): CircuitBreaker {
+    return this.#breakers[bucket] as CircuitBreaker;
   }
 
   #away(): number[] {
@@ -197,7 +202,7 @@ class Breakers implements Fallback {
     const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
     const look = (bucket: number) => {
       return this.#heart.beat(this.#beatLateMs, bucket).catch((error: unknown) => {
-        if (!this.isAway(bucket)) this.#trip(bucket, translate(error));
+        if (!this.isAway(bucket)) this.#trip(bucket, toStoreFailure(error));
       });
     };
     await Promise.all(open.map(look));
@@ -251,7 +256,7 @@ class Breakers implements Fallback {
       for (const breaker of open) breaker.othersSettled(settled, sinceMs);
     } catch (error) {
       this.#beatsMissed += 1;
-      const failure = translate(error);
+      const failure = toStoreFailure(error);
       // A store that a newer gateway has written to is not for this one, from the first heartbeat on.
       const isOver = this.#beatsMissed >= BEATS_MISSED_MAX || failure.code === "NEWER";
       if (isOver && !this.isAway(0)) this.#trip(0, failure);
@@ -272,7 +277,7 @@ class Breakers implements Fallback {
       this.#beatsMissed = 0;
       return await breaker.recover();
     } catch (error) {
-      breaker.remains(translate(error));
+      breaker.remains(toStoreFailure(error));
       return undefined;
     }
   }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { orLate } from "../interface/store-failure.ts";
-import { runScript, type SharedStore } from "../redis/decider.ts";
-import { script } from "../redis/script.ts";
+import { withTimeout } from "../interface/store-failure.ts";
+import { type QuotaClient, runScript } from "../redis/decider.ts";
+import { defineScript } from "../redis/script.ts";
 
 /**
  * The form of accounts in the store, `lua/account.lua`, that this gateway reads and writes. It rises
@@ -18,7 +18,7 @@ const ACCOUNTS_FORM = 1;
  * owe nothing from before the other instant. The first write is one that needs memory: after any
  * other, a script is not stopped when there is none.
  */
-const BEAT = script(`
+const BEAT = defineScript(`
 local form = tonumber(redis.call('HGET', KEYS[3], 'version') or 0)
 if form > ${ACCOUNTS_FORM} then return redis.error_reply('NEWER ' .. form) end
 local time = redis.call('TIME')
@@ -66,7 +66,7 @@ export type Heartbeat = {
 
 /** Tells the store that this gateway lives, and learns how many do; the caller beats the time. */
 export function createHeartbeat(
-  { link, clockOf }: Pick<SharedStore, "link" | "clockOf">,
+  { link, clockOf }: Pick<QuotaClient, "link" | "clockOf">,
   prefix: string,
 ): Heartbeat {
   const id = randomUUID();
@@ -86,7 +86,7 @@ export function createHeartbeat(
     gateways,
     beat: async (lateMs, bucket = 0, debts = UNSETTLED) => {
       const sentMs = performance.now();
-      const reply = await orLate(send(1, bucket, debts), lateMs);
+      const reply = await withTimeout(send(1, bucket, debts), lateMs);
       const [count, nowMs, there, settled] = reply as [number, number, number, number];
       clockOf(bucket).learn(sentMs, performance.now(), nowMs);
       if (bucket !== 0) return 0;
@@ -95,7 +95,7 @@ export function createHeartbeat(
       return settled;
     },
     leave: async () => {
-      await orLate(send(0, 0, UNSETTLED), LEAVE_LATE_MS).catch(() => undefined);
+      await withTimeout(send(0, 0, UNSETTLED), LEAVE_LATE_MS).catch(() => undefined);
     },
   };
 }

@@ -1,8 +1,8 @@
-import { isAddress } from "../interface/quota-store.ts";
-import type { SharedStore } from "../redis/decider.ts";
+import { isAddressAccount } from "../interface/quota-store.ts";
+import type { QuotaClient } from "../redis/decider.ts";
 import { accountScript } from "../redis/script.ts";
-import { fieldOfCounter } from "../redis/window-fields.ts";
-import type { Owed } from "./debts.ts";
+import { counterField } from "../redis/window-fields.ts";
+import type { AccountDebt } from "./debts.ts";
 
 const NOTHING = { requests: 0, units: 0 };
 const LATE_CHARGE = accountScript("history", "late-charge");
@@ -14,15 +14,15 @@ const LATE_CHARGE = accountScript("history", "late-charge");
  * counter of each account in order, its count then, or undefined where the window is over. Rejects
  * with StoreFailure.
  */
-export async function lateCharge(
-  { runOn, keyOf, historyMs = 0 }: Pick<SharedStore, "runOn" | "keyOf" | "historyMs">,
-  owed: readonly Owed[],
+export async function chargeLate(
+  { runOn, keyOf, historyMs = 0 }: Pick<QuotaClient, "runOn" | "keyOf" | "historyMs">,
+  owed: readonly AccountDebt[],
   giveUpMs: number,
 ): Promise<(number | undefined)[][]> {
   const keys = owed.map(({ name }) => keyOf(name));
   const texts = owed.map(({ name, units, admitted }) => {
-    const parts = units.map((one) => `${fieldOfCounter(one.counter)} ${one.startMs} ${one.units}`);
-    const { requests, units: charged } = isAddress(name) ? NOTHING : admitted;
+    const parts = units.map((one) => `${counterField(one.counter)} ${one.startMs} ${one.units}`);
+    const { requests, units: charged } = isAddressAccount(name) ? NOTHING : admitted;
     return [requests, charged, ...parts].join(" ");
   });
   const args = [historyMs, ...texts];

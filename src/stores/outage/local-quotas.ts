@@ -1,20 +1,27 @@
 import {
-  type Account,
-  type Ask,
+  type AccountState,
   decide,
-  NEW_ACCOUNT,
-  type Verdict,
-  type WindowStanding,
+  NEW_ACCOUNT_STATE,
+  type QuotaDecision,
+  type QuotaRequest,
+  type WindowUsage,
 } from "../../core/quota/decide.ts";
 import {
-  counterOf,
+  counterName,
+  counterWindow,
   type Limit,
   windowEnd,
-  windowOf,
   windowStart,
 } from "../../core/quota/windows.ts";
-import { type AccountName, accountId } from "../interface/quota-store.ts";
-import { type Admitted, Debts, keep, type Owed, type OwedUnits, unitsIn } from "./debts.ts";
+import { type AccountRef, accountId } from "../interface/quota-store.ts";
+import {
+  type AccountDebt,
+  type AdmittedTotals,
+  Debts,
+  keep,
+  type WindowDebt,
+  windowDebt,
+} from "./debts.ts";
 
 /** A part of a limit, in the window that starts at `startMs`. `of` is the whole limit then. */
 type Share = {
@@ -24,16 +31,16 @@ type Share = {
   readonly limit: number;
 };
 type Local = {
-  account: Account;
+  account: AccountState;
   readonly shares: Share[];
   /** Debts from before this absence of the store: no answer tells of them yet. */
-  readonly owed: readonly OwedUnits[];
+  readonly owed: readonly WindowDebt[];
 };
 
 /** The use of a window, as the store told it when it was charged late. */
 type ChargedWindow = { readonly counter: string; readonly startMs: number; readonly used: number };
 
-export type Terms = {
+export type OutageContext = {
   /** The store's now, in Unix milliseconds, as far as it is known. */
   readonly nowMs: number;
   /** When the store went, on the same clock. */
@@ -41,7 +48,7 @@ export type Terms = {
   /** Over how many gateways a limit is shared. */
   readonly gateways: number;
   /** The last answer of the store for the account, if any. */
-  readonly last: Verdict | undefined;
+  readonly last: QuotaDecision | undefined;
   /** Gateways that may not have charged yet what they admitted in an earlier absence. */
   readonly pending: number;
 };
@@ -59,7 +66,7 @@ export function shareOf(limit: number, known: number, gateways: number): number 
  * window, and keeps what is owed to the store. Bounded: beyond `accountsMax` the oldest go, and with
  * them what they owe.
  */
-export class LocalAccounts {
+export class LocalQuotas {
   readonly debts: Debts;
   readonly #accounts = new Map<string, Local>();
   readonly #chargedWindows = new Map<string, readonly ChargedWindow[]>();
@@ -74,7 +81,7 @@ export class LocalAccounts {
    * Decides one request from this gateway's share. Undefined where its cost is above a whole share:
    * no waiting would let it pass here.
    */
-  decide(name: AccountName, ask: Ask, terms: Terms): Verdict | undefined {
+  decide(name: AccountRef, ask: QuotaRequest, terms: OutageContext): QuotaDecision | undefined {
     const id = accountId(name);
     const local = this.#local(id);
     const limits = ask.limits.map((limit) => this.#shared(id, local, limit, terms));
@@ -88,7 +95,7 @@ export class LocalAccounts {
   }
 
   /** Counts one request and admits it, whatever its windows say (`onStoreFailure: allow`). */
-  admit(name: AccountName, ask: Ask, terms: Terms): Verdict {
+  admit(name: AccountRef, ask: QuotaRequest, terms: OutageContext): QuotaDecision {
     const id = accountId(name);
     const local = this.#local(id);
     const counted = { ...ask, limits: ask.limits.map(unlimited), bans: undefined, units: 1 };
@@ -96,9 +103,9 @@ export class LocalAccounts {
     local.account = account;
     this.debts.owe(name, verdict.windows, ask.cost ?? 1);
     const windows = ask.limits.map((limit, i) => {
-      const { used, resetMs } = verdict.windows[i] as WindowStanding;
+      const { used, resetMs } = verdict.windows[i] as WindowUsage;
       const startMs = windowStart(limit.window, terms.nowMs);
-      const known = this.#known(id, terms, counterOf(limit), startMs);
+      const known = this.#known(id, terms, counterName(limit), startMs);
       return { ...limit, used: Math.min(limit.limit, known + used), resetMs };
     });
     return { ...verdict, windows };
@@ -108,7 +115,7 @@ export class LocalAccounts {
    * The limits of a request that the store decides while `pending` other gateways may have admitted
    * their shares and not charged them yet: without those shares.
    */
-  besideShares(name: AccountName, limits: readonly Limit[], pending: number, terms: Terms) {
+  besideShares(name: AccountRef, limits: readonly Limit[], pending: number, terms: OutageContext) {
     const id = accountId(name);
     const local = this.#local(id);
     return limits.map((limit) => {
@@ -119,7 +126,7 @@ export class LocalAccounts {
   }
 
   /** Told that what an account owed is charged, and of the use of its windows, where they run on. */
-  charged({ name, units }: Owed, counts: readonly (number | undefined)[]): void {
+  charged({ name, units }: AccountDebt, counts: readonly (number | undefined)[]): void {
     const charged: ChargedWindow[] = [];
     units.forEach(({ counter, startMs }, i) => {
       const used = counts[i];
@@ -132,10 +139,10 @@ export class LocalAccounts {
    * The store charged requests that were decided here. Gives the units that are charged twice by
    * that: nothing was owed for them.
    */
-  ranLate(name: AccountName, windows: readonly WindowStanding[], admitted: Admitted): number {
-    const charged = windows.map((standing) => unitsIn(standing, admitted.units));
+  ranLate(name: AccountRef, windows: readonly WindowUsage[], admitted: AdmittedTotals): number {
+    const charged = windows.map((standing) => windowDebt(standing, admitted.units));
     const used = windows.map(({ used: now }, i) => {
-      const { counter, startMs } = charged[i] as OwedUnits;
+      const { counter, startMs } = charged[i] as WindowDebt;
       return { counter, startMs, used: now };
     });
     this.#learn(accountId(name), used);
@@ -158,17 +165,17 @@ export class LocalAccounts {
   #local(id: string): Local {
     let local = this.#accounts.get(id);
     if (local === undefined) {
-      local = { account: NEW_ACCOUNT, shares: [], owed: this.debts.of(id) };
+      local = { account: NEW_ACCOUNT_STATE, shares: [], owed: this.debts.of(id) };
       keep(this.#accounts, id, local, this.#accountsMax);
     }
     return local;
   }
 
   /** In a window that was running when the store went: of what was left; in later ones: of all. */
-  #shared(id: string, local: Local, limit: Limit, terms: Terms): Limit {
+  #shared(id: string, local: Local, limit: Limit, terms: OutageContext): Limit {
     if (limit.observed) return limit;
     const { window, limit: of } = limit;
-    const counter = counterOf(limit);
+    const counter = counterName(limit);
     const startMs = windowStart(window, terms.nowMs);
     const at = local.shares.findIndex((each) => each.counter === counter);
     let share = local.shares[at];
@@ -185,10 +192,10 @@ export class LocalAccounts {
   }
 
   /** The last known count of the window that starts at `startMs`, 0 if none. */
-  #known(id: string, { last }: Terms, counter: string, startMs: number): number {
-    const answered = last?.windows.find((each) => counterOf(each) === counter);
+  #known(id: string, { last }: OutageContext, counter: string, startMs: number): number {
+    const answered = last?.windows.find((each) => counterName(each) === counter);
     const charged = this.#chargedWindows.get(id)?.find((each) => each.counter === counter);
-    const endMs = windowEnd(windowOf(counter), startMs);
+    const endMs = windowEnd(counterWindow(counter), startMs);
     return Math.max(
       answered?.resetMs === endMs ? answered.used : 0,
       charged?.startMs === startMs ? charged.used : 0,

@@ -1,15 +1,15 @@
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { UncertainCharge } from "../batch/outage.ts";
-import { orLate } from "../interface/store-failure.ts";
-import type { SharedStore } from "../redis/decider.ts";
-import { translate } from "../redis/reply-errors.ts";
-import { type Owed, unitsOf } from "./debts.ts";
-import { lateCharge } from "./late-charge.ts";
-import type { LocalAccounts } from "./local-quotas.ts";
+import { withTimeout } from "../interface/store-failure.ts";
+import type { QuotaClient } from "../redis/decider.ts";
+import { toStoreFailure } from "../redis/reply-errors.ts";
+import { type AccountDebt, debtUnits } from "./debts.ts";
+import { chargeLate } from "./late-charge.ts";
+import type { LocalQuotas } from "./local-quotas.ts";
 
 export type SettlementOptions = {
-  readonly shared: SharedStore;
-  readonly accounts: LocalAccounts;
+  readonly shared: QuotaClient;
+  readonly accounts: LocalQuotas;
   /** Told of units that may have been charged twice. */
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
@@ -20,7 +20,7 @@ export type SettlementOptions = {
  * is charged before that is known. So a slow answer charges no unit twice; one that was lost with
  * its connection may (docs/reference/store.md#uncertain-charges).
  */
-export class Settlement {
+export class DebtSettlement {
   readonly #options: SettlementOptions;
   readonly #unanswered = new Set<Promise<void>>();
   #settling: Promise<number> | undefined;
@@ -67,9 +67,9 @@ export class Settlement {
   }
 
   /** A call without an answer counts as not run: what it would have charged is owed again. */
-  async #charge(batch: readonly Owed[], giveUpMs: number): Promise<void> {
+  async #charge(batch: readonly AccountDebt[], giveUpMs: number): Promise<void> {
     const { shared, accounts } = this.#options;
-    const reply = lateCharge(shared, batch, giveUpMs);
+    const reply = chargeLate(shared, batch, giveUpMs);
     try {
       const counts = await inTime(reply, giveUpMs);
       for (const [i, owed] of batch.entries()) {
@@ -77,9 +77,9 @@ export class Settlement {
       }
     } catch (error) {
       accounts.debts.restore(batch);
-      const failure = translate(error);
+      const failure = toStoreFailure(error);
       const tell = (later: unknown) => {
-        const { code, executed } = translate(later);
+        const { code, executed } = toStoreFailure(later);
         // The script uses every other right before it charges anything.
         if (code === "NOPERM") return;
         if (executed === "unknown") this.#tellUncertain(batch.map(chargeOf));
@@ -91,7 +91,10 @@ export class Settlement {
   }
 
   /** The charge had run, though nobody waited for its answer any more. */
-  #chargedLate(batch: readonly Owed[], counts: readonly (readonly (number | undefined)[])[]): void {
+  #chargedLate(
+    batch: readonly AccountDebt[],
+    counts: readonly (readonly (number | undefined)[])[],
+  ): void {
     const { accounts } = this.#options;
     const twice = batch.map((owed, i) => {
       accounts.charged(owed, counts[i] as (number | undefined)[]);
@@ -107,9 +110,9 @@ export class Settlement {
 }
 
 function inTime<T>(answer: Promise<T>, giveUpMs: number): Promise<T> {
-  return orLate(answer, Math.max(0, giveUpMs - performance.now()));
+  return withTimeout(answer, Math.max(0, giveUpMs - performance.now()));
 }
 
-function chargeOf(owed: Owed): UncertainCharge {
-  return { name: owed.name, units: unitsOf(owed) };
+function chargeOf(owed: AccountDebt): UncertainCharge {
+  return { name: owed.name, units: debtUnits(owed) };
 }

@@ -1,10 +1,10 @@
-import { accountScript, script } from "./script.ts";
+import { accountScript, defineScript } from "./script.ts";
 
 /** Sets running windows to 0: see lua/reset.lua. */
-export const RESET = accountScript("reset");
+export const RESET_SCRIPT = accountScript("reset");
 
 /** Ends a ban and forgets offences and strikes. ARGV: the test clock in ms, or -1. 1: there was one. */
-export const LIFT = script(`
+export const LIFT_BAN_SCRIPT = defineScript(`
 local now = tonumber(ARGV[1])
 if now < 0 then
   local time = redis.call('TIME')
@@ -21,7 +21,7 @@ return 1`);
  * window that tells it; how long the hash is kept after the end of the ban. The reply is the ban's
  * end, and the offences before it.
  */
-export const BAN = script(`
+export const BAN_SCRIPT = defineScript(`
 local now = tonumber(ARGV[1])
 if now < 0 then
   local time = redis.call('TIME')
@@ -38,7 +38,7 @@ if redis.call('PTTL', KEYS[1]) < kept then redis.call('PEXPIRE', KEYS[1], string
 return { string.format('%.0f', ends), offences }`);
 
 /** Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text. */
-export const PUBLISH = script(`
+export const PUBLISH_SCRIPT = defineScript(`
 local version = redis.call('INCR', KEYS[1])
 redis.call('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
 return version`);
@@ -47,7 +47,7 @@ return version`);
  * Sets a marker unless somebody else has. KEYS: the marker. ARGV: this gateway, and the life in ms.
  * Returns 1 where the marker is this gateway's.
  */
-export const MARK = script(`
+export const MARK_SCRIPT = defineScript(`
 local by = redis.call('HGET', KEYS[1], 'by')
 if by then return by == ARGV[1] and 1 or 0 end
 redis.call('HSET', KEYS[1], 'by', ARGV[1])

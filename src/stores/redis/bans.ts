@@ -1,7 +1,7 @@
 import type { AccountBan } from "../interface/quota-store.ts";
-import { orLate } from "../interface/store-failure.ts";
+import { withTimeout } from "../interface/store-failure.ts";
 import { parseBan } from "./decide-call.ts";
-import type { Link, Node } from "./link.ts";
+import type { Link, RedisNode } from "./link.ts";
 
 const PAGE = 1_000;
 const PAGE_LATE_MS = 2_000;
@@ -12,7 +12,7 @@ const PAGE_LATE_MS = 2_000;
  * store in pages, so that no other client waits; for people, not for requests. Rejects when the store
  * is away.
  */
-export async function findBans(
+export async function listBans(
   link: Link,
   prefix: string,
   now?: () => number,
@@ -44,7 +44,7 @@ async function bansOf(link: Link, prefix: string, keys: readonly string[], nowMs
   const found: [string, AccountBan][] = [];
   await Promise.all(
     keys.map(async (key) => {
-      const text = await orLate(link.send(key, "hget", [key, "b"]), PAGE_LATE_MS);
+      const text = await withTimeout(link.send(key, "hget", [key, "b"]), PAGE_LATE_MS);
       const ban = typeof text === "string" ? parseBan(text) : undefined;
       const [, , environment, account] = split(key, prefix);
       if (ban === undefined || ban.untilMs <= nowMs || !environment || !account) return;
@@ -60,11 +60,11 @@ function split(key: string, prefix: string): string[] {
   return [prefix, bucket, environment, account.join(":")];
 }
 
-async function timeOf(node: Node): Promise<number> {
+async function timeOf(node: RedisNode): Promise<number> {
   const [seconds, micros] = (await send(node, "time", [])) as [string, string];
   return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
 }
 
-function send(node: Node, name: string, args: readonly (string | number)[]): Promise<unknown> {
-  return orLate(node.send(name, args), PAGE_LATE_MS);
+function send(node: RedisNode, name: string, args: readonly (string | number)[]): Promise<unknown> {
+  return withTimeout(node.send(name, args), PAGE_LATE_MS);
 }

@@ -1,41 +1,41 @@
 import { Redis } from "ioredis";
-import { type Address, formatAddress } from "../../core/http/address.ts";
+import { formatHostPort, type HostPort } from "../../core/http/address.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
-import { BUCKETS, bucketOfKey, crc16 } from "./keyspace.ts";
+import { BUCKET_COUNT, crc16, keyBucket } from "./keyspace.ts";
 import {
-  type Argument,
   atHost,
   type Link,
   type LinkHealth,
   type LinkOptions,
-  listen,
-  type Node,
+  type RedisArgument,
+  type RedisNode,
   type Subscriber,
   sendOn,
+  subscribeOn,
 } from "./link.ts";
-import { redirection, translate, unreachable } from "./reply-errors.ts";
+import { redirection, toStoreFailure, unreachableFailure } from "./reply-errors.ts";
 
 const REDIRECTIONS_MAX = 5;
 const CONNECTING: ReadonlySet<string> = new Set(["wait", "connecting", "connect"]);
 const REFRESH_PAUSE_MS = 200;
 /** The slot of each bucket: that of its number, the part of our keys in braces. */
-const SLOTS = Array.from({ length: BUCKETS }, (_, bucket) => crc16(String(bucket)) % 16_384);
+const SLOTS = Array.from({ length: BUCKET_COUNT }, (_, bucket) => crc16(String(bucket)) % 16_384);
 
 /**
  * Redis Cluster, as far as sixteen buckets need one. Ours, because the Cluster of ioredis sends a
  * script again when the connection was lost under it, which charges twice, and waits 100 ms on
  * TRYAGAIN. Here only what was certainly not executed is sent again: MOVED and ASK.
  */
-export function createClusterLink(seeds: readonly Address[], options: LinkOptions): Link {
+export function createClusterLink(seeds: readonly HostPort[], options: LinkOptions): Link {
   const map = new ClusterMap(seeds, options);
   const tried = map.refresh().then(() => map.connected());
   return {
     clustered: true,
-    send: (key, name, args) => send(map, bucketOfKey(key), name, args),
+    send: (key, name, args) => send(map, keyBucket(key), name, args),
     masters: async () => {
       await map.refresh();
-      return map.owners().map((node): Node => {
-        const failed = (error: unknown) => Promise.reject(translate(error));
+      return map.owners().map((node): RedisNode => {
+        const failed = (error: unknown) => Promise.reject(toStoreFailure(error));
         return { send: (name, args) => sendOn(node, name, args).catch(failed) };
       });
     },
@@ -46,13 +46,13 @@ export function createClusterLink(seeds: readonly Address[], options: LinkOption
   };
 }
 
-async function send(map: ClusterMap, bucket: number, name: string, args: readonly Argument[]) {
+async function send(map: ClusterMap, bucket: number, name: string, args: readonly RedisArgument[]) {
   let node = map.owner(bucket);
   let asking = false;
   for (let redirections = 0; ; redirections++) {
     if (node === undefined) {
       map.refreshSoon();
-      throw unreachable("no node of the cluster owns the slot yet");
+      throw unreachableFailure("no node of the cluster owns the slot yet");
     }
     try {
       // A node that was just learned of: there is nothing to wait for once it was lost.
@@ -61,7 +61,7 @@ async function send(map: ClusterMap, bucket: number, name: string, args: readonl
       if (asking) sendOn(node, "asking", []).catch(() => undefined);
       return await sendOn(node, name, args);
     } catch (error) {
-      const failure = translate(error);
+      const failure = toStoreFailure(error);
       const to = redirection(error);
       if (to === undefined || redirections >= REDIRECTIONS_MAX) {
         if (failure.code === "unreachable" || failure.code === "CLUSTERDOWN") map.refreshSoon();
@@ -76,17 +76,17 @@ async function send(map: ClusterMap, bucket: number, name: string, args: readonl
 
 /** Which node owns which bucket, and the connections. */
 class ClusterMap {
-  readonly #seeds: readonly Address[];
+  readonly #seeds: readonly HostPort[];
   readonly #options: LinkOptions;
   readonly #nodes = new Map<string, Redis>();
-  readonly #owners: (Redis | undefined)[] = Array.from({ length: BUCKETS }, () => undefined);
+  readonly #owners: (Redis | undefined)[] = Array.from({ length: BUCKET_COUNT }, () => undefined);
   readonly #listeners: Redis[] = [];
   #refreshing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #why: StoreFailure | undefined;
   #closed = false;
 
-  constructor(seeds: readonly Address[], options: LinkOptions) {
+  constructor(seeds: readonly HostPort[], options: LinkOptions) {
     this.#seeds = seeds;
     this.#options = options;
   }
@@ -103,7 +103,7 @@ class ClusterMap {
 
   owners(): Redis[] {
     const owners = new Set(this.#owners);
-    if (owners.has(undefined)) throw unreachable("a part of the cluster has no owner");
+    if (owners.has(undefined)) throw unreachableFailure("a part of the cluster has no owner");
     return [...owners] as Redis[];
   }
 
@@ -121,13 +121,13 @@ class ClusterMap {
     return node;
   }
 
-  #node(address: Address): Redis {
-    const key = formatAddress(address);
+  #node(address: HostPort): Redis {
+    const key = formatHostPort(address);
     let node = this.#nodes.get(key);
     if (node === undefined) {
       node = new Redis(atHost(this.#options, address));
       node.on("error", (error) => {
-        this.#why = translate(error);
+        this.#why = toStoreFailure(error);
       });
       node.on("close", () => this.refreshSoon());
       this.#nodes.set(key, node);
@@ -160,7 +160,7 @@ class ClusterMap {
         this.#adopt(await sendOn(node, "cluster", ["slots"]), node);
         return;
       } catch (error) {
-        this.#why = translate(error);
+        this.#why = toStoreFailure(error);
       }
     }
     this.refreshSoon();
@@ -205,7 +205,7 @@ class ClusterMap {
         if (listener === next && !this.#closed)
           setTimeout(() => void begin(), REFRESH_PAUSE_MS).unref();
       });
-      listen(next, channel, subscriber);
+      subscribeOn(next, channel, subscriber);
     };
     void begin();
     return { restart: () => listener?.disconnect() };
@@ -229,7 +229,7 @@ function whenReady(node: Redis): Promise<void> {
     const settle = () => {
       node.off("ready", settle).off("close", settle).off("end", settle);
       if (node.status === "ready") resolve();
-      else reject(unreachable("a node of the cluster does not answer"));
+      else reject(unreachableFailure("a node of the cluster does not answer"));
     };
     node.on("ready", settle).on("close", settle).on("end", settle);
   });

@@ -1,24 +1,24 @@
 import {
-  type Ask,
   type Ban,
   type BanPolicy,
   banLength,
-  type Verdict,
+  type QuotaDecision,
+  type QuotaRequest,
 } from "../../core/quota/decide.ts";
 import { type Limit, type WindowName, windowEnd, windowStart } from "../../core/quota/windows.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { accountScript } from "./script.ts";
-import { fieldOf, partsOfField } from "./window-fields.ts";
+import { parseWindowField, windowField } from "./window-fields.ts";
 
-export const DECIDE = accountScript("history", "decide", "charge");
+export const DECIDE_SCRIPT = accountScript("history", "decide", "charge");
 
 /**
  * One account of a call: `ask.units` requests. All of a call share the ban policy. `historyMs` is for
  * how long the usage of each day is kept, undefined for not at all.
  */
-export type KeyedAsk = {
+export type KeyedRequest = {
   readonly key: string;
-  readonly ask: Ask;
+  readonly ask: QuotaRequest;
   readonly historyMs?: number | undefined;
 };
 
@@ -34,7 +34,7 @@ function planText(limits: readonly Limit[], cost: number, historyMs: number | un
   const terms = historyMs === undefined ? cost : `${cost}h${historyMs}`;
   let text = texts.get(terms);
   if (text === undefined) {
-    text = `${terms} ${limits.map((each) => `${fieldOf(each)} ${each.limit}`).join(" ")}`;
+    text = `${terms} ${limits.map((each) => `${windowField(each)} ${each.limit}`).join(" ")}`;
     texts.set(terms, text);
   }
   return text;
@@ -69,7 +69,7 @@ function policyText(bans: BanPolicy | undefined): PolicyText {
 }
 
 /** The arguments of EVALSHA or EVAL after the script: the number of keys, the keys, ARGV. */
-export function decideArguments(asks: readonly KeyedAsk[], clockMs: number): (string | number)[] {
+export function encodeDecide(asks: readonly KeyedRequest[], clockMs: number): (string | number)[] {
   const { terms, lengths } = policyText(asks[0]?.ask.bans);
   const indexes = new Map<string, number>();
   const keys: (string | number)[] = [asks.length];
@@ -89,7 +89,7 @@ export function decideArguments(asks: readonly KeyedAsk[], clockMs: number): (st
 }
 
 /** Rebuilds each verdict from the reply of decide.lua; throws when it is not one. */
-export function readVerdicts(asks: readonly KeyedAsk[], reply: unknown): Verdict[] {
+export function decodeDecisions(asks: readonly KeyedRequest[], reply: unknown): QuotaDecision[] {
   if (!Array.isArray(reply)) throw new TypeError("Cannot read the store's answer: it is no list");
   const reader = new Reader(reply);
   return asks.map(({ ask }) => readVerdict(reader, ask));
@@ -127,7 +127,7 @@ class Reader {
   }
 }
 
-function readVerdict(reader: Reader, { limits }: Ask): Verdict {
+function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
   const { nowMs } = reader;
   const granted = reader.next();
   const used = limits.map(() => reader.next());
@@ -178,7 +178,7 @@ function banOf(
   lengthMs: number,
   offences: number,
 ): Ban | undefined {
-  const parts = partsOfField(field);
+  const parts = parseWindowField(field);
   if (parts === undefined) return undefined;
   const ban = { untilMs, lengthMs, window: parts.window, offences };
   return parts.operation === undefined ? ban : { ...ban, operation: parts.operation };

@@ -1,10 +1,10 @@
-import type { NamedAsk, Outcome } from "../batch/batch.ts";
-import { type AccountName, isAddress } from "../interface/quota-store.ts";
-import { orLate, StoreFailure } from "../interface/store-failure.ts";
-import { DECIDE, decideArguments, type KeyedAsk, readVerdicts } from "./decide-call.ts";
-import { accountKey, BUCKETS, bucketOfKey } from "./keyspace.ts";
-import type { Argument, Link } from "./link.ts";
-import { translate } from "./reply-errors.ts";
+import type { AccountRequest, CallOutcome } from "../batch/batch.ts";
+import { type AccountRef, isAddressAccount } from "../interface/quota-store.ts";
+import { StoreFailure, withTimeout } from "../interface/store-failure.ts";
+import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-call.ts";
+import { accountKey, BUCKET_COUNT, keyBucket } from "./keyspace.ts";
+import type { Link, RedisArgument } from "./link.ts";
+import { toStoreFailure } from "./reply-errors.ts";
 import type { Script } from "./script.ts";
 import { StoreClock } from "./store-clock.ts";
 
@@ -15,12 +15,12 @@ const MOTION_MS = 200;
  * The store that all gateways share, without patience: says what became of each ask, however late,
  * and never sends again what may have been executed.
  */
-export type SharedStore = {
+export type QuotaClient = {
   /**
    * Decides accounts in one call, all of one bucket on a Cluster; not at all where the store comes to
    * it after `giveUpMs` on performance.now(), when nobody waits for it any more. Never rejects.
    */
-  decide(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]>;
+  decide(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]>;
   /**
    * Runs a script on accounts of one bucket, with the clock as its first argument; not at all where
    * the store comes to it after `giveUpMs`. Rejects with StoreFailure.
@@ -28,15 +28,15 @@ export type SharedStore = {
   runOn(
     script: Script,
     keys: readonly string[],
-    args: readonly Argument[],
+    args: readonly RedisArgument[],
     giveUpMs?: number,
   ): Promise<unknown>;
   /** Every decision that was asked for before this instant of performance.now() has its answer. */
   answeredUntilMs(): number;
   /** Runs a script on one key, by its digest where the server knows it. Rejects with StoreFailure. */
-  run(script: Script, key: string, args: readonly Argument[]): Promise<unknown>;
+  run(script: Script, key: string, args: readonly RedisArgument[]): Promise<unknown>;
   /** The key of the account's hash. */
-  keyOf(name: AccountName): string;
+  keyOf(name: AccountRef): string;
   /** The clock of the node that has the bucket; without a Cluster there is one. */
   clockOf(bucket: number): StoreClock;
   /** Asks for the time, where the clock of the bucket is not known. Rejects with StoreFailure. */
@@ -48,19 +48,19 @@ export type SharedStore = {
   readonly link: Link;
 };
 
-export type SharedOptions = {
+export type QuotaClientOptions = {
   /** The store's test clock, in milliseconds: calls have no deadline by it. */
   readonly clock?: (() => number) | undefined;
   /** See SharedStore. */
   readonly historyMs?: number | undefined;
 };
 
-export function createSharedStore(
+export function createQuotaClient(
   link: Link,
   prefix: string,
-  options: SharedOptions = {},
-): SharedStore {
-  const decider = new Decider(link, prefix, options);
+  options: QuotaClientOptions = {},
+): QuotaClient {
+  const decider = new RedisQuotaClient(link, prefix, options);
   return {
     decide: (asks, giveUpMs) => decider.decide(asks, giveUpMs).catch(failed(asks.length)),
     runOn: (...call) => decider.runOn(...call),
@@ -80,7 +80,7 @@ export function createSharedStore(
   };
 }
 
-class Decider {
+class RedisQuotaClient {
   readonly #link: Link;
   readonly #prefix: string;
   readonly #clock: (() => number) | undefined;
@@ -91,12 +91,12 @@ class Decider {
   readonly unansweredMs: number[] = [];
   historyMs: number | undefined;
 
-  constructor(link: Link, prefix: string, { clock, historyMs }: SharedOptions) {
+  constructor(link: Link, prefix: string, { clock, historyMs }: QuotaClientOptions) {
     this.#link = link;
     this.historyMs = historyMs;
     this.#prefix = prefix;
     this.#clock = clock;
-    const count = link.clustered ? BUCKETS : 1;
+    const count = link.clustered ? BUCKET_COUNT : 1;
     this.#clocks = Array.from({ length: count }, () => new StoreClock());
   }
 
@@ -107,13 +107,16 @@ class Decider {
   async learnClock(bucket: number, patienceMs: number): Promise<void> {
     const sentMs = performance.now();
     const key = `${this.#prefix}:{${bucket}}:time`;
-    const time = await orLate(this.#link.send(key, "time", []), patienceMs);
+    const time = await withTimeout(this.#link.send(key, "time", []), patienceMs);
     const [seconds, micros] = time as string[];
     const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
     this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
   }
 
-  async decide(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]> {
+  async decide(
+    asks: readonly AccountRequest[],
+    giveUpMs?: number,
+  ): Promise<readonly CallOutcome[]> {
     const sentMs = performance.now();
     this.unansweredMs.push(sentMs);
     try {
@@ -123,40 +126,48 @@ class Decider {
     }
   }
 
-  async #decide(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]> {
+  async #decide(
+    asks: readonly AccountRequest[],
+    giveUpMs?: number,
+  ): Promise<readonly CallOutcome[]> {
     if (asks.length === 1 || !this.#link.clustered) return this.#call(asks, giveUpMs);
-    const bucket = bucketOfKey(this.#keyed(asks[0] as NamedAsk).key);
+    const bucket = keyBucket(this.#keyed(asks[0] as AccountRequest).key);
     if ((this.#motion.get(bucket) ?? 0) > performance.now()) return this.#singly(asks, giveUpMs);
     try {
       return await this.#call(asks, giveUpMs);
     } catch (error) {
       // ASK about several keys at once would be answered by TRYAGAIN on the other side.
-      if (!["TRYAGAIN", "ASK"].includes(translate(error).code)) throw error;
+      if (!["TRYAGAIN", "ASK"].includes(toStoreFailure(error).code)) throw error;
       this.#motion.set(bucket, performance.now() + MOTION_MS);
       return this.#singly(asks, giveUpMs);
     }
   }
 
-  runOn(script: Script, keys: readonly string[], args: readonly Argument[], giveUpMs?: number) {
+  runOn(
+    script: Script,
+    keys: readonly string[],
+    args: readonly RedisArgument[],
+    giveUpMs?: number,
+  ) {
     const key = keys[0] as string;
-    const bucket = bucketOfKey(key);
+    const bucket = keyBucket(key);
     return this.#timed(bucket, giveUpMs, () => {
       const all = [keys.length, ...keys, this.#clockArgument(bucket, giveUpMs), ...args];
       return runScript(this.#link, script, key, all);
     });
   }
 
-  async #call(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]> {
+  async #call(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]> {
     const all = asks.map((ask) => this.#keyed(ask));
-    const { key } = all[0] as KeyedAsk;
-    const bucket = bucketOfKey(key);
+    const { key } = all[0] as KeyedRequest;
+    const bucket = keyBucket(key);
     let sentMs = 0;
     const reply = await this.#timed(bucket, giveUpMs, () => {
       sentMs = performance.now();
-      const args = decideArguments(all, this.#clockArgument(bucket, giveUpMs));
-      return runScript(this.#link, DECIDE, key, args);
+      const args = encodeDecide(all, this.#clockArgument(bucket, giveUpMs));
+      return runScript(this.#link, DECIDE_SCRIPT, key, args);
     });
-    const verdicts = readVerdicts(all, reply);
+    const verdicts = decodeDecisions(all, reply);
     const [first] = verdicts;
     if (first !== undefined && this.#clock === undefined) {
       this.clockOf(bucket).learn(sentMs, performance.now(), first.nowMs);
@@ -165,7 +176,10 @@ class Decider {
   }
 
   /** A single key is on one node or on the other, so it never meets TRYAGAIN. */
-  async #singly(asks: readonly NamedAsk[], giveUpMs?: number): Promise<readonly Outcome[]> {
+  async #singly(
+    asks: readonly AccountRequest[],
+    giveUpMs?: number,
+  ): Promise<readonly CallOutcome[]> {
     const outcomes = await Promise.all(
       asks.map((ask) => this.#call([ask], giveUpMs).catch(failed(1))),
     );
@@ -185,7 +199,7 @@ class Decider {
     try {
       return await send();
     } catch (error) {
-      const nowMs = translate(error).storeNowMs;
+      const nowMs = toStoreFailure(error).storeNowMs;
       if (nowMs === undefined) throw error;
       this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
       if (giveUpMs === undefined || performance.now() >= giveUpMs) throw error;
@@ -200,10 +214,12 @@ class Decider {
     return latestMs === undefined ? -1 : -latestMs;
   }
 
-  #keyed({ name, ask }: NamedAsk): KeyedAsk {
+  #keyed({ name, ask }: AccountRequest): KeyedRequest {
     const key = accountKey(this.#prefix, name);
     const { historyMs } = this;
-    return historyMs === undefined || isAddress(name) ? { key, ask } : { key, ask, historyMs };
+    return historyMs === undefined || isAddressAccount(name)
+      ? { key, ask }
+      : { key, ask, historyMs };
   }
 }
 
@@ -212,18 +228,18 @@ export async function runScript(
   link: Link,
   script: Script,
   key: string,
-  args: readonly Argument[],
+  args: readonly RedisArgument[],
 ) {
   try {
     return await link.send(key, "evalsha", [script.sha, ...args]);
   } catch (error) {
-    if (translate(error).code !== "NOSCRIPT") throw error;
+    if (toStoreFailure(error).code !== "NOSCRIPT") throw error;
     return link.send(key, "eval", [script.text, ...args]);
   }
 }
 
 /** The same failure for each of `count` asks. */
-function failed(count: number): (error: unknown) => Outcome[] {
+function failed(count: number): (error: unknown) => CallOutcome[] {
   return (error) => {
     const failure =
       error instanceof StoreFailure

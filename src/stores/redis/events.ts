@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { orLate, type StoreFailure } from "../interface/store-failure.ts";
-import { PUBLISH } from "./account-scripts.ts";
-import type { SharedStore } from "./decider.ts";
+import { type StoreFailure, withTimeout } from "../interface/store-failure.ts";
+import { PUBLISH_SCRIPT } from "./account-scripts.ts";
+import type { QuotaClient } from "./decider.ts";
 import type { Link } from "./link.ts";
-import { translate } from "./reply-errors.ts";
+import { toStoreFailure } from "./reply-errors.ts";
 
 /** Forgets the last answer about an account; without an id, the last answers about all. */
-export type Forget = (id: string | undefined) => void;
+export type Invalidate = (id: string | undefined) => void;
 
-export type Events = {
+export type Invalidations = {
   /** Tells all other gateways at once. Rejects when the store cannot be reached. */
   publish(id: string): Promise<void>;
   /** Tells them of many accounts at once, in as few messages as name them. */
@@ -20,10 +20,10 @@ export type Events = {
   close(): void;
 };
 
-export type EventsOptions = {
-  readonly shared: SharedStore;
+export type InvalidationsOptions = {
+  readonly shared: QuotaClient;
   readonly prefix: string;
-  readonly forget: Forget;
+  readonly forget: Invalidate;
   /** Resets may wait in the store, to be told by one gateway. */
   readonly resets: () => void;
   /** Each second, how the store answered: undefined when it did. */
@@ -46,14 +46,14 @@ const ALL_FROM = 10_000;
  * counted in the store, and is published with it. Once a second the number is read: a gateway that
  * missed one (no subscription, or one that hangs) forgets all that it knows, and subscribes anew.
  */
-export function createEvents(options: EventsOptions): Events {
+export function createInvalidations(options: InvalidationsOptions): Invalidations {
   const place = {
     origin: randomUUID(),
     channel: `${options.prefix}:events`,
     versionKey: `${options.prefix}:{0}:version`,
   };
-  const hearing = new Hearing(options, place);
-  const telling = new Telling(options.shared, place);
+  const hearing = new InvalidationSubscriber(options, place);
+  const telling = new InvalidationPublisher(options.shared, place);
   return {
     publish: (id) => telling.send(id),
     publishAll: (ids) => telling.sendAll(ids),
@@ -67,22 +67,29 @@ export function createEvents(options: EventsOptions): Events {
 }
 
 /** `origin` names this gateway, whose own changes are no news to it. */
-type Place = { readonly origin: string; readonly channel: string; readonly versionKey: string };
+type InvalidationChannel = {
+  readonly origin: string;
+  readonly channel: string;
+  readonly versionKey: string;
+};
 
 /** Hears the messages of other gateways, and finds out once a second whether one was missed. */
-class Hearing {
+class InvalidationSubscriber {
   readonly #link: Link;
-  readonly #place: Place;
-  readonly #forget: Forget;
+  readonly #place: InvalidationChannel;
+  readonly #forget: Invalidate;
   readonly #resets: () => void;
-  readonly #probed: EventsOptions["probed"];
+  readonly #probed: InvalidationsOptions["probed"];
   readonly #subscription: { restart(): void };
   #seen: number | undefined;
   #missed: number | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ shared: { link }, forget, resets, probed }: EventsOptions, place: Place) {
+  constructor(
+    { shared: { link }, forget, resets, probed }: InvalidationsOptions,
+    place: InvalidationChannel,
+  ) {
     this.#link = link;
     this.#place = place;
     this.#forget = forget;
@@ -118,7 +125,7 @@ class Hearing {
   async #poll(): Promise<void> {
     const { versionKey } = this.#place;
     try {
-      const text = await orLate(this.#link.send(versionKey, "get", [versionKey]), POLL_MS);
+      const text = await withTimeout(this.#link.send(versionKey, "get", [versionKey]), POLL_MS);
       const version = Number(text ?? 0);
       if (this.#missed !== undefined) this.#subscription.restart();
       this.#missed = undefined;
@@ -132,7 +139,7 @@ class Hearing {
       this.#seen = version;
       this.#probed(undefined);
     } catch (error) {
-      this.#probed(translate(error));
+      this.#probed(toStoreFailure(error));
     }
   }
 
@@ -145,21 +152,21 @@ class Hearing {
 }
 
 /** Sends the messages of this gateway to the others. */
-class Telling {
-  readonly #shared: SharedStore;
-  readonly #place: Place;
+class InvalidationPublisher {
+  readonly #shared: QuotaClient;
+  readonly #place: InvalidationChannel;
   readonly #told = new Set<string>();
   #pause: NodeJS.Timeout | undefined;
 
-  constructor(shared: SharedStore, place: Place) {
+  constructor(shared: QuotaClient, place: InvalidationChannel) {
     this.#shared = shared;
     this.#place = place;
   }
 
   async send(what: string): Promise<void> {
     const { channel, origin, versionKey } = this.#place;
-    const run = this.#shared.run(PUBLISH, versionKey, [channel, `${origin} ${what}`]);
-    await orLate(run, ADMIN_LATE_MS);
+    const run = this.#shared.run(PUBLISH_SCRIPT, versionKey, [channel, `${origin} ${what}`]);
+    await withTimeout(run, ADMIN_LATE_MS);
   }
 
   async sendAll(ids: readonly string[]): Promise<void> {

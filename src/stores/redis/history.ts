@@ -1,7 +1,7 @@
 import { type DaySpan, type DayUsage, monthsOf } from "../../core/quota/days.ts";
-import type { AccountName } from "../interface/quota-store.ts";
-import { orLate } from "../interface/store-failure.ts";
-import type { SharedStore } from "./decider.ts";
+import type { AccountRef } from "../interface/quota-store.ts";
+import { withTimeout } from "../interface/store-failure.ts";
+import type { QuotaClient } from "./decider.ts";
 
 /** Questions under way at once. */
 const TOGETHER = 200;
@@ -15,9 +15,9 @@ function historyKey(accountKey: string, month: number): string {
 }
 
 /** The usage of each account, by day; days without any are left out. Rejects with StoreFailure. */
-export async function readHistory(
-  shared: Pick<SharedStore, "keyOf" | "link">,
-  names: readonly AccountName[],
+export async function readDayHistory(
+  shared: Pick<QuotaClient, "keyOf" | "link">,
+  names: readonly AccountRef[],
   span: DaySpan,
 ): Promise<readonly DayUsage[][]> {
   const all: DayUsage[][] = [];
@@ -31,14 +31,14 @@ export async function readHistory(
 }
 
 async function readOne(
-  { keyOf, link }: Pick<SharedStore, "keyOf" | "link">,
-  name: AccountName,
+  { keyOf, link }: Pick<QuotaClient, "keyOf" | "link">,
+  name: AccountRef,
   months: readonly number[],
   { from, to }: DaySpan,
 ): Promise<DayUsage[]> {
   const key = keyOf(name);
   const ask = (command: string, of: string, ...args: string[]) => {
-    return orLate(link.send(of, command, [of, ...args]), LATE_MS);
+    return withTimeout(link.send(of, command, [of, ...args]), LATE_MS);
   };
   const [waiting, ...hashes] = await Promise.all([
     ask("hget", key, "y"),

@@ -1,6 +1,6 @@
-import { type AccountName, accountId } from "../interface/quota-store.ts";
+import { type AccountRef, accountId } from "../interface/quota-store.ts";
 
-export const BUCKETS = 16;
+export const BUCKET_COUNT = 16;
 
 /** The part of each byte in the checksum: eight steps of the division at once. */
 const CRC_STEPS = Uint16Array.from({ length: 256 }, (_, byte) => {
@@ -20,16 +20,16 @@ export function crc16(text: string): number {
 }
 
 /** Which of the 16 groups of keys an account is in, for ever (docs/decisions/one-hash-per-account.md). */
-export function bucketOf(name: AccountName): number {
-  name.bucket ??= crc16(accountId(name)) % BUCKETS;
+export function bucketOf(name: AccountRef): number {
+  name.bucket ??= crc16(accountId(name)) % BUCKET_COUNT;
   return name.bucket;
 }
 
 /** The group of a key of ours, `prefix:{bucket}:...`. */
-export function bucketOfKey(key: string): number {
+export function keyBucket(key: string): number {
   return Number(/\{(\d+)\}/.exec(key)?.[1]);
 }
 
-export function accountKey(prefix: string, name: AccountName): string {
+export function accountKey(prefix: string, name: AccountRef): string {
   return `${prefix}:{${bucketOf(name)}}:${accountId(name)}`;
 }

@@ -1,21 +1,21 @@
 import { isIP } from "node:net";
 import { Command, type Redis, type RedisOptions } from "ioredis";
-import type { Address } from "../../core/http/address.ts";
+import type { HostPort } from "../../core/http/address.ts";
 
 /** Options of a connection; ours leave replies in the shapes of RESP 2. */
 export type LinkOptions = RedisOptions & { replyMapping: "legacy" };
 
 /** The options for one server; over TLS a host that has a name is asked for by it (SNI). */
-export function atHost(options: LinkOptions, { host, port }: Address): LinkOptions {
+export function atHost(options: LinkOptions, { host, port }: HostPort): LinkOptions {
   const { tls } = options;
   if (tls === undefined || isIP(host) !== 0) return { ...options, host, port };
   return { ...options, host, port, tls: { servername: host, ...tls } };
 }
 
-export type Argument = string | number;
+export type RedisArgument = string | number;
 
 /** One node that takes writes. Rejects with StoreFailure. */
-export type Node = { send(name: string, args: readonly Argument[]): Promise<unknown> };
+export type RedisNode = { send(name: string, args: readonly RedisArgument[]): Promise<unknown> };
 
 export type Subscriber = {
   /** A message came over the channel. */
@@ -39,9 +39,9 @@ export type Link = {
    * Sends a command to the node that owns the key, `prefix:{bucket}:...`, following MOVED and ASK.
    * Rejects with StoreFailure.
    */
-  send(key: string, name: string, args: readonly Argument[]): Promise<unknown>;
+  send(key: string, name: string, args: readonly RedisArgument[]): Promise<unknown>;
   /** Every node that takes writes. Rejects when one cannot be reached. */
-  masters(): Promise<readonly Node[]>;
+  masters(): Promise<readonly RedisNode[]>;
   /** Listens on a connection of its own; returns how to begin anew on a fresh one. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void };
   health(): LinkHealth;
@@ -51,13 +51,17 @@ export type Link = {
 };
 
 /** Sends one command on one connection, with its arguments kept out of what it may throw. */
-export function sendOn(redis: Redis, name: string, args: readonly Argument[]): Promise<unknown> {
-  const command = new Command(name, args as Argument[], { replyEncoding: "utf8" });
+export function sendOn(
+  redis: Redis,
+  name: string,
+  args: readonly RedisArgument[],
+): Promise<unknown> {
+  const command = new Command(name, args as RedisArgument[], { replyEncoding: "utf8" });
   return redis.sendCommand(command) as Promise<unknown>;
 }
 
 /** Subscribes each time the connection is ready. */
-export function listen(redis: Redis, channel: string, subscriber: Subscriber): void {
+export function subscribeOn(redis: Redis, channel: string, subscriber: Subscriber): void {
   redis.on("error", () => undefined);
   redis.on("close", () => subscriber.down());
   redis.on("message", (_channel: string, text: string) => subscriber.message(text));

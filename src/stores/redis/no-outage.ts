@@ -1,18 +1,18 @@
 import type { Limit } from "../../core/quota/windows.ts";
-import type { Outage } from "../batch/outage.ts";
-import type { NoAnswer } from "../interface/quota-store.ts";
+import type { OutageHandler } from "../batch/outage.ts";
+import type { StoreUnavailable } from "../interface/quota-store.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
-import type { SharedStore } from "./decider.ts";
+import type { QuotaClient } from "./decider.ts";
 
 const PATIENCE_MS = 50;
 
 /** Decides nothing without the store, as under `onStoreFailure: deny`, and asks it every time. */
-export class NoOutage implements Outage {
+export class DenyDuringOutage implements OutageHandler {
   readonly patienceMs: number;
   readonly shares = false;
-  readonly #shared: SharedStore;
+  readonly #shared: QuotaClient;
 
-  constructor(shared: SharedStore, patienceMs = PATIENCE_MS) {
+  constructor(shared: QuotaClient, patienceMs = PATIENCE_MS) {
     this.#shared = shared;
     this.patienceMs = patienceMs;
   }
@@ -31,7 +31,7 @@ export class NoOutage implements Outage {
     return limits;
   }
 
-  decide(): NoAnswer {
+  decide(): StoreUnavailable {
     return { unavailable: true };
   }
 

@@ -1,15 +1,15 @@
 import {
   CALLERS_MAX,
-  type CalledOperation,
   type DeprecatedCall,
+  type DeprecatedOperation,
 } from "../../telemetry/deprecated-calls.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import type { Notes, RefusedRequests, UsedKey } from "../interface/notes.ts";
-import { orLate } from "../interface/store-failure.ts";
-import type { SharedStore } from "./decider.ts";
+import type { ActivityStore, KeyUse, RefusalCount } from "../interface/notes.ts";
+import { withTimeout } from "../interface/store-failure.ts";
+import type { QuotaClient } from "./decider.ts";
 import { bucketOf } from "./keyspace.ts";
-import { translate } from "./reply-errors.ts";
-import { accountScript, script } from "./script.ts";
+import { toStoreFailure } from "./reply-errors.ts";
+import { accountScript, defineScript } from "./script.ts";
 
 const LATE_MS = 2_000;
 /** Keys or accounts in one command. */
@@ -20,7 +20,7 @@ const KEPT_MS = 400 * 86_400_000;
 const REFUSED = accountScript("history", "refused");
 
 /** KEYS: a hash of days by the id of a key. ARGV: its life in ms, then id and day of each. */
-const USED = script(`
+const USED = defineScript(`
 for i = 2, #ARGV, 2 do
   local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i])) or 0
   if tonumber(ARGV[i + 1]) > known then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
@@ -32,7 +32,7 @@ return 1`);
  * KEYS: a hash by account, "requests last". ARGV: its life in ms, the most accounts, then account,
  * requests and last of each. Gives requests and last of each, 0 for an account beyond the most.
  */
-const CALLED = script(`
+const CALLED = defineScript(`
 local out = {}
 for i = 3, #ARGV, 3 do
   local text = redis.call('HGET', KEYS[1], ARGV[i])
@@ -50,35 +50,35 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return out`);
 
 /** The notes of gateways in Redis (docs/reference/history.md#notes). */
-export class RedisNotes implements Notes {
-  readonly #shared: SharedStore;
+export class RedisActivity implements ActivityStore {
+  readonly #shared: QuotaClient;
   readonly #prefix: string;
 
-  constructor(shared: SharedStore, prefix: string) {
+  constructor(shared: QuotaClient, prefix: string) {
     this.#shared = shared;
     this.#prefix = prefix;
   }
 
-  async addRefused(refused: readonly RefusedRequests[]): Promise<readonly RefusedRequests[]> {
+  async addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]> {
     const { historyMs, link } = this.#shared;
     if (historyMs === undefined) return [];
     const groups = Map.groupBy(refused, ({ name }) => (link.clustered ? bucketOf(name) : 0));
-    const left: RefusedRequests[] = [];
+    const left: RefusalCount[] = [];
     for (const group of groups.values()) {
       for (const some of pagesOf(group, CALL_ACCOUNTS_MAX)) {
         // A call that may have run is not made again.
         await this.#refuse(some, historyMs).catch((error: unknown) => {
-          if (translate(error).executed === "no") left.push(...some);
+          if (toStoreFailure(error).executed === "no") left.push(...some);
         });
       }
     }
     return left;
   }
 
-  async addUsed(used: readonly UsedKey[]): Promise<void> {
+  async addUsed(used: readonly KeyUse[]): Promise<void> {
     for (const some of pagesOf(used, PAGE)) {
       const argv = [KEPT_MS, ...some.flatMap(({ key, day }) => [key, day])];
-      await orLate(this.#shared.run(USED, this.#usedKey, argv), LATE_MS);
+      await withTimeout(this.#shared.run(USED, this.#usedKey, argv), LATE_MS);
     }
   }
 
@@ -88,7 +88,7 @@ export class RedisNotes implements Notes {
       for (const some of pagesOf(all, PAGE)) {
         const each = some.flatMap(({ account, requests, last }) => [account, requests, last]);
         const run = this.#shared.run(CALLED, key, [KEPT_MS, CALLERS_MAX, ...each]);
-        const reply = (await orLate(run, LATE_MS)) as number[];
+        const reply = (await withTimeout(run, LATE_MS)) as number[];
         some.forEach((call, i) => {
           const [requests = 0, last = 0] = [reply[2 * i], reply[2 * i + 1]];
           sums.set(call, requests === 0 ? call : { ...call, requests, last });
@@ -102,7 +102,7 @@ export class RedisNotes implements Notes {
     const found = new Map<string, number>();
     for (const some of pagesOf(keys, PAGE)) {
       const sent = this.#shared.link.send(this.#usedKey, "hmget", [this.#usedKey, ...some]);
-      const days = (await orLate(sent, LATE_MS)) as (string | null)[];
+      const days = (await withTimeout(sent, LATE_MS)) as (string | null)[];
       some.forEach((key, i) => {
         const day = Number(days[i] ?? Number.NaN);
         if (Number.isSafeInteger(day)) found.set(key, day);
@@ -111,11 +111,11 @@ export class RedisNotes implements Notes {
     return found;
   }
 
-  async calls(operations: readonly CalledOperation[]): Promise<readonly DeprecatedCall[]> {
+  async calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]> {
     const found: DeprecatedCall[] = [];
     for (const { environment, method, route } of operations) {
       const key = this.#callsKey({ environment, method, route });
-      const reply = await orLate(this.#shared.link.send(key, "hgetall", [key]), LATE_MS);
+      const reply = await withTimeout(this.#shared.link.send(key, "hgetall", [key]), LATE_MS);
       // The client library makes an object of what Redis sends as a list.
       for (const [account, text] of Object.entries(reply as Record<string, string>)) {
         const [requests = 0, last = 0] = text.split(" ").map(Number);
@@ -126,19 +126,19 @@ export class RedisNotes implements Notes {
     return found;
   }
 
-  async #refuse(some: readonly RefusedRequests[], historyMs: number): Promise<void> {
+  async #refuse(some: readonly RefusalCount[], historyMs: number): Promise<void> {
     const keys = some.map(({ name }) => this.#shared.keyOf(name));
     const texts = some.map(({ day, requests }) => `${day} ${requests}`);
     const giveUpMs = performance.now() + LATE_MS;
     const run = this.#shared.runOn(REFUSED, keys, [historyMs, ...texts], giveUpMs);
-    await orLate(run, LATE_MS);
+    await withTimeout(run, LATE_MS);
   }
 
   get #usedKey(): string {
     return `${this.#prefix}:{0}:used`;
   }
 
-  #callsKey({ environment, method, route }: CalledOperation): string {
+  #callsKey({ environment, method, route }: DeprecatedOperation): string {
     return `${this.#prefix}:{0}:calls ${environment} ${method} ${route}`;
   }
 }

@@ -1,56 +1,56 @@
 import { hash, randomUUID } from "node:crypto";
 import type { ConnectionOptions } from "node:tls";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
-import type { Ask, Ban, Verdict } from "../../core/quota/decide.ts";
+import type { Ban, QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import type { Report } from "../../telemetry/log.ts";
-import { Answers } from "../batch/answers.ts";
-import { Batch } from "../batch/batch.ts";
-import type { CountLost } from "../batch/last-answers.ts";
-import type { Outage, UncertainCharge } from "../batch/outage.ts";
+import type { Reporter } from "../../telemetry/log.ts";
+import { DecisionCache } from "../batch/answers.ts";
+import { Batcher } from "../batch/batch.ts";
+import type { LostCount } from "../batch/last-answers.ts";
+import type { OutageHandler, UncertainCharge } from "../batch/outage.ts";
 import {
   type AccountBan,
-  type AccountName,
+  type AccountRef,
   accountId,
-  accountOf,
   type ImposedBan,
+  parseAccountId,
   type QuotaStore,
-  type ReloadedPolicy,
+  type ResetEvent,
   type ResetWindow,
-  type ToldReset,
+  type StorePolicy,
 } from "../interface/quota-store.ts";
-import { orLate, type StoreFailure } from "../interface/store-failure.ts";
-import { BAN, LIFT, MARK, RESET } from "./account-scripts.ts";
-import { findBans } from "./bans.ts";
+import { type StoreFailure, withTimeout } from "../interface/store-failure.ts";
+import { BAN_SCRIPT, LIFT_BAN_SCRIPT, MARK_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
+import { listBans } from "./bans.ts";
 import { CountedLink } from "./counted-link.ts";
-import { createSharedStore, type SharedStore } from "./decider.ts";
-import { createEvents, type Events } from "./events.ts";
-import { readHistory } from "./history.ts";
-import { BUCKETS, bucketOf, crc16 } from "./keyspace.ts";
-import { NoOutage } from "./no-outage.ts";
-import { RedisNotes } from "./notes.ts";
+import { createQuotaClient, type QuotaClient } from "./decider.ts";
+import { createInvalidations, type Invalidations } from "./events.ts";
+import { readDayHistory } from "./history.ts";
+import { BUCKET_COUNT, bucketOf, crc16 } from "./keyspace.ts";
+import { DenyDuringOutage } from "./no-outage.ts";
+import { RedisActivity } from "./notes.ts";
 import { connectRedis, type RedisAddress } from "./single-link.ts";
-import { ToldResets } from "./told-resets.ts";
-import { type Eviction, tellLosses, watchEviction } from "./warnings.ts";
-import { counterOfField, fieldOfCounter } from "./window-fields.ts";
+import { PendingResets } from "./told-resets.ts";
+import { type EvictionWatcher, lostCountReporter, watchEviction } from "./warnings.ts";
+import { counterField, fieldCounter } from "./window-fields.ts";
 
 /** A store whose absence is to be bridged: the calls to it, and its last answers. */
-export type BridgedStore = {
-  readonly shared: SharedStore;
-  readonly answers: Answers;
+export type FallbackInputs = {
+  readonly shared: QuotaClient;
+  readonly answers: DecisionCache;
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
-export type RedisStoreOptions = {
+export type RedisQuotaStoreOptions = {
   readonly address: RedisAddress;
   /** `storePrefix`: every key of ours begins with it. */
   readonly prefix: string;
-  readonly report: Report;
+  readonly report: Reporter;
   /**
    * Makes what decides while the store is away (docs/reference/store.md#away). By default nothing
    * does, as under `onStoreFailure: deny`.
    */
-  readonly outage?: (store: BridgedStore) => Outage;
+  readonly outage?: (store: FallbackInputs) => OutageHandler;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
   /** For how long the usage of each account is kept by day; by default it is not. */
@@ -61,7 +61,7 @@ export type RedisStoreOptions = {
    * Told of the resets that commands made in the store: of each by one gateway. Without it this store
    * is that of a command, and leaves its own resets to the gateways.
    */
-  readonly onReset?: ((reset: ToldReset) => void) | undefined;
+  readonly onReset?: ((reset: ResetEvent) => void) | undefined;
   /** For `rediss://`, beyond what Node trusts by itself. */
   readonly tls?: ConnectionOptions;
 };
@@ -76,43 +76,44 @@ const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]
  * The store of many gateways. Resolves once connected, or when the first attempt to connect failed:
  * a store that is away does not keep a gateway from starting. It connects by itself from then on.
  */
-export async function createRedisStore(options: RedisStoreOptions): Promise<QuotaStore> {
+export async function createRedisQuotaStore(options: RedisQuotaStoreOptions): Promise<QuotaStore> {
   const link = new CountedLink(connectRedis(options));
-  const store = new RedisStore(link, options);
+  const store = new RedisQuotaStore(link, options);
   await link.tried;
   return store;
 }
 
-class RedisStore implements QuotaStore {
+class RedisQuotaStore implements QuotaStore {
   readonly #link: CountedLink;
-  readonly #options: RedisStoreOptions;
-  readonly #shared: SharedStore;
-  readonly #batch: Batch;
-  readonly #events: Events;
-  readonly #resets: ToldResets;
-  readonly #eviction: Eviction;
-  readonly #tellLoss: ReturnType<typeof tellLosses>;
-  readonly #answers: Answers;
-  readonly #outage: Outage;
-  readonly notes: RedisNotes;
+  readonly #options: RedisQuotaStoreOptions;
+  readonly #shared: QuotaClient;
+  readonly #batch: Batcher;
+  readonly #events: Invalidations;
+  readonly #resets: PendingResets;
+  readonly #eviction: EvictionWatcher;
+  readonly #tellLoss: ReturnType<typeof lostCountReporter>;
+  readonly #answers: DecisionCache;
+  readonly #outage: OutageHandler;
+  readonly notes: RedisActivity;
   #failure: StoreFailure | undefined;
   #uncertainUnits = 0;
   /** Names this gateway in its markers. */
   readonly #origin = randomUUID();
 
-  constructor(link: CountedLink, options: RedisStoreOptions) {
+  constructor(link: CountedLink, options: RedisQuotaStoreOptions) {
     const { address, prefix, report, now, patienceMs, historyMs } = options;
     this.#link = link;
     this.#options = options;
-    const shared = createSharedStore(link, prefix, { clock: now, historyMs });
-    const answers = new Answers(now);
+    const shared = createQuotaClient(link, prefix, { clock: now, historyMs });
+    const answers = new DecisionCache(now);
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#shared = shared;
-    this.notes = new RedisNotes(shared, prefix);
+    this.notes = new RedisActivity(shared, prefix);
     this.#answers = answers;
     this.#outage =
-      options.outage?.({ shared, answers, onUncertain }) ?? new NoOutage(shared, patienceMs);
-    this.#batch = new Batch({
+      options.outage?.({ shared, answers, onUncertain }) ??
+      new DenyDuringOutage(shared, patienceMs);
+    this.#batch = new Batcher({
       call: shared.decide,
       queueOf: (name) => (link.clustered ? bucketOf(name) : 0),
       answers,
@@ -123,71 +124,71 @@ class RedisStore implements QuotaStore {
       },
       onUncertain,
     });
-    this.#resets = new ToldResets(shared, prefix);
-    this.#events = createEvents({
+    this.#resets = new PendingResets(shared, prefix);
+    this.#events = createInvalidations({
       shared,
       prefix,
-      forget: (id) => answers.forget(id === undefined ? undefined : accountOf(id)),
+      forget: (id) => answers.forget(id === undefined ? undefined : parseAccountId(id)),
       resets: () => this.#tellResets(),
       probed: (why) => {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },
     });
-    this.#tellLoss = tellLosses(address.shown, report);
+    this.#tellLoss = lostCountReporter(address.shown, report);
     this.#eviction = watchEviction(link, address.shown, report);
   }
 
-  spend(name: AccountName, ask: Ask): ReturnType<QuotaStore["spend"]> {
+  spend(name: AccountRef, ask: QuotaRequest): ReturnType<QuotaStore["spend"]> {
     return this.#batch.spend(name, ask);
   }
 
-  lastKnown(name: AccountName, limits?: readonly Limit[]): Verdict | undefined {
+  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     return this.#answers.lastKnown(name, limits);
   }
 
-  forget(name?: AccountName): void {
+  forget(name?: AccountRef): void {
     this.#answers.forget(name);
   }
 
-  async peek(name: AccountName, ask: Omit<Ask, "units">): Promise<Verdict> {
+  async peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision> {
     // For people, who would rather wait than be told that the store is away.
     const one = { name, ask: { ...ask, units: 0 } };
-    const [outcome] = await orLate(this.#shared.decide([one]), ADMIN_LATE_MS);
+    const [outcome] = await withTimeout(this.#shared.decide([one]), ADMIN_LATE_MS);
     if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
     return outcome;
   }
 
   bans(): Promise<AccountBan[]> {
-    return findBans(this.#link, this.#options.prefix, this.#options.now);
+    return listBans(this.#link, this.#options.prefix, this.#options.now);
   }
 
-  async ban(name: AccountName, { lengthMs, window, keptMs }: ImposedBan): Promise<Ban> {
+  async ban(name: AccountRef, { lengthMs, window, keptMs }: ImposedBan): Promise<Ban> {
     const clockMs = this.#options.now?.() ?? -1;
-    const argv = [clockMs, Math.round(lengthMs), fieldOfCounter(window), Math.round(keptMs)];
-    const run = this.#shared.run(BAN, this.#shared.keyOf(name), argv);
-    const [untilMs, offences] = (await orLate(run, ADMIN_LATE_MS)) as [string, string];
+    const argv = [clockMs, Math.round(lengthMs), counterField(window), Math.round(keptMs)];
+    const run = this.#shared.run(BAN_SCRIPT, this.#shared.keyOf(name), argv);
+    const [untilMs, offences] = (await withTimeout(run, ADMIN_LATE_MS)) as [string, string];
     await this.forgetEverywhere([name]);
     return { untilMs: Number(untilMs), lengthMs, window, offences: Number(offences) };
   }
 
-  async liftBan(name: AccountName): Promise<boolean> {
+  async liftBan(name: AccountRef): Promise<boolean> {
     const clockMs = this.#options.now?.() ?? -1;
-    const run = this.#shared.run(LIFT, this.#shared.keyOf(name), [clockMs]);
-    const lifted = await orLate(run, ADMIN_LATE_MS);
+    const run = this.#shared.run(LIFT_BAN_SCRIPT, this.#shared.keyOf(name), [clockMs]);
+    const lifted = await withTimeout(run, ADMIN_LATE_MS);
     this.#answers.forget(name);
     await this.#events.publish(accountId(name));
     return lifted === 1;
   }
 
-  async reset(name: AccountName, counters?: readonly string[]): Promise<ResetWindow[]> {
-    const fields = counters?.map(fieldOfCounter) ?? [];
+  async reset(name: AccountRef, counters?: readonly string[]): Promise<ResetWindow[]> {
+    const fields = counters?.map(counterField) ?? [];
     if (counters?.length === 0) return [];
     const giveUpMs = performance.now() + ADMIN_LATE_MS;
-    const run = this.#shared.runOn(RESET, [this.#shared.keyOf(name)], fields, giveUpMs);
-    const [atMs, ...reply] = (await orLate(run, ADMIN_LATE_MS)) as string[];
+    const run = this.#shared.runOn(RESET_SCRIPT, [this.#shared.keyOf(name)], fields, giveUpMs);
+    const [atMs, ...reply] = (await withTimeout(run, ADMIN_LATE_MS)) as string[];
     const windows: ResetWindow[] = [];
     for (let i = 0; i < reply.length; i += 2) {
-      const counter = counterOfField(reply[i] as string);
+      const counter = fieldCounter(reply[i] as string);
       windows.push({ counter, units: Number(reply[i + 1]) });
     }
     this.#answers.forget(name);
@@ -204,27 +205,27 @@ class RedisStore implements QuotaStore {
   #tellResets(): void {
     const { onReset } = this.#options;
     if (onReset === undefined) return;
-    const tell = (resets: readonly ToldReset[]) => resets.forEach(onReset);
+    const tell = (resets: readonly ResetEvent[]) => resets.forEach(onReset);
     this.#resets.take().then(tell, () => undefined);
   }
 
-  history(names: readonly AccountName[], span: DaySpan): Promise<readonly DayUsage[][]> {
-    return readHistory(this.#shared, names, span);
+  history(names: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
+    return readDayHistory(this.#shared, names, span);
   }
 
-  async forgetEverywhere(names: readonly AccountName[]): Promise<void> {
+  async forgetEverywhere(names: readonly AccountRef[]): Promise<void> {
     for (const name of names) this.#answers.forget(name);
     await this.#events.publishAll(names.map(accountId));
   }
 
   async markFirst(marker: string, lifeMs: number): Promise<boolean> {
     const name = hash("sha256", marker, "hex").slice(0, MARKER_DIGITS);
-    const key = `${this.#options.prefix}:{${crc16(name) % BUCKETS}}:told.${name}`;
-    const run = this.#shared.run(MARK, key, [this.#origin, Math.ceil(lifeMs)]);
-    return (await orLate(run, ADMIN_LATE_MS)) === 1;
+    const key = `${this.#options.prefix}:{${crc16(name) % BUCKET_COUNT}}:told.${name}`;
+    const run = this.#shared.run(MARK_SCRIPT, key, [this.#origin, Math.ceil(lifeMs)]);
+    return (await withTimeout(run, ADMIN_LATE_MS)) === 1;
   }
 
-  reconfigure(policy: ReloadedPolicy): void {
+  reconfigure(policy: StorePolicy): void {
     this.#shared.historyMs = policy.historyMs;
     this.#outage.reconfigure(policy);
   }
@@ -267,7 +268,7 @@ class RedisStore implements QuotaStore {
     this.#options.report("warn", "charges_uncertain", { store, units, accounts });
   }
 
-  #told(name: AccountName, verdict: Verdict, lost: CountLost | undefined): void {
+  #told(name: AccountRef, verdict: QuotaDecision, lost: LostCount | undefined): void {
     const { address, report } = this.#options;
     if (verdict.repaired) {
       const { environment, account } = name;

@@ -26,7 +26,7 @@ const REFUSALS: Record<string, string> = {
  * The error of the client library in plain words. ioredis hangs the command's arguments on its
  * errors, and those stay out.
  */
-export function translate(error: unknown): StoreFailure {
+export function toStoreFailure(error: unknown): StoreFailure {
   if (error instanceof StoreFailure) return error;
   const { name, message, code } = error as Partial<NodeJS.ErrnoException>;
   const text = String(message);
@@ -51,13 +51,13 @@ export function translate(error: unknown): StoreFailure {
       "unknown",
     );
   }
-  if (text.startsWith("Stream isn't writeable")) return unreachable("no connection");
+  if (text.startsWith("Stream isn't writeable")) return unreachableFailure("no connection");
   if (text.includes("Connection is closed"))
-    return unreachable("the connection is closed", "unknown");
+    return unreachableFailure("the connection is closed", "unknown");
   if (text.includes("max retries per request"))
-    return unreachable("the connection was lost", "unknown");
-  if (code !== undefined) return unreachable(code, "unknown");
-  return unreachable(text.split("\n", 1)[0] as string, "unknown");
+    return unreachableFailure("the connection was lost", "unknown");
+  if (code !== undefined) return unreachableFailure(code, "unknown");
+  return unreachableFailure(text.split("\n", 1)[0] as string, "unknown");
 }
 
 /** The redirection that a reply asks for: MOVED and ASK name a slot and an address. */
@@ -67,6 +67,6 @@ export function redirection(error: unknown): { kind: "MOVED" | "ASK"; at: string
   return found === null ? undefined : { kind: found[1] as "MOVED" | "ASK", at: found[2] as string };
 }
 
-export function unreachable(why: string, executed: "no" | "unknown" = "no"): StoreFailure {
+export function unreachableFailure(why: string, executed: "no" | "unknown" = "no"): StoreFailure {
   return new StoreFailure("unreachable", `Redis cannot be reached: ${why}`, executed);
 }

@@ -5,7 +5,7 @@ import { WINDOWS_IN_LUA } from "./window-fields.ts";
 /** A script and the name that EVALSHA calls it by. */
 export type Script = { readonly text: string; readonly sha: string };
 
-export function script(text: string): Script {
+export function defineScript(text: string): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 }
 
@@ -14,5 +14,5 @@ export function accountScript(...files: readonly string[]): Script {
   const texts = ["account", ...files].map((file) => {
     return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
   });
-  return script([WINDOWS_IN_LUA, ...texts].join("\n"));
+  return defineScript([WINDOWS_IN_LUA, ...texts].join("\n"));
 }

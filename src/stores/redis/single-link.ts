@@ -1,12 +1,19 @@
 import { once } from "node:events";
 import type { ConnectionOptions } from "node:tls";
 import { Redis } from "ioredis";
-import { type RedisUrl, readRedisUrl, type StoreAddress } from "../../config/schema/addresses.ts";
-import type { Address } from "../../core/http/address.ts";
+import { parseRedisUrl, type RedisUrl, type StoreAddress } from "../../config/schema/addresses.ts";
+import type { HostPort } from "../../core/http/address.ts";
 import type { StoreFailure } from "../interface/store-failure.ts";
 import { createClusterLink } from "./cluster-link.ts";
-import { type Argument, atHost, type Link, type LinkOptions, listen, sendOn } from "./link.ts";
-import { translate } from "./reply-errors.ts";
+import {
+  atHost,
+  type Link,
+  type LinkOptions,
+  type RedisArgument,
+  sendOn,
+  subscribeOn,
+} from "./link.ts";
+import { toStoreFailure } from "./reply-errors.ts";
 import { restoreStringMethods } from "./string-methods.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
@@ -18,7 +25,7 @@ export type ConnectOptions = {
 
 /** Opens the link that the address names; it need not answer yet. The message has no secret. */
 export function connectRedis({ address, tls }: ConnectOptions): Link {
-  const read = readRedisUrl(address.url);
+  const read = parseRedisUrl(address.url);
   if (!("value" in read)) {
     throw new Error(`Cannot use ${address.shown} as the address of the store: ${read.why}`);
   }
@@ -32,7 +39,7 @@ export function connectRedis({ address, tls }: ConnectOptions): Link {
       return createSingleLink({ ...options, ...sentinelOptions(url, options) });
     case "redis": {
       const [host] = url.hosts;
-      return createSingleLink({ ...atHost(options, host as Address), db: url.database });
+      return createSingleLink({ ...atHost(options, host as HostPort), db: url.database });
     }
   }
 }
@@ -93,7 +100,7 @@ function createSingleLink(options: LinkOptions): Link {
   const others: Redis[] = [];
   let why: StoreFailure | undefined;
   redis.on("error", (error) => {
-    why = translate(error);
+    why = toStoreFailure(error);
   });
   redis.on("ready", () => {
     why = undefined;
@@ -102,11 +109,11 @@ function createSingleLink(options: LinkOptions): Link {
   const tried = Promise.race([redis.connect(), once(redis, "ready")]).then(
     () => undefined,
     (error) => {
-      why = translate(error);
+      why = toStoreFailure(error);
     },
   );
-  const send = (name: string, args: readonly Argument[]) =>
-    sendOn(redis, name, args).catch((error) => Promise.reject(translate(error)));
+  const send = (name: string, args: readonly RedisArgument[]) =>
+    sendOn(redis, name, args).catch((error) => Promise.reject(toStoreFailure(error)));
   return {
     clustered: false,
     send: (_key, name, args) => send(name, args),
@@ -114,7 +121,7 @@ function createSingleLink(options: LinkOptions): Link {
     subscribe: (channel, subscriber) => {
       const listener = new Redis(options);
       others.push(listener);
-      listen(listener, channel, subscriber);
+      subscribeOn(listener, channel, subscriber);
       return { restart: () => listener.disconnect(true) };
     },
     health: () => {

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import {
   accountId,
-  accountOf,
+  parseAccountId,
+  type ResetEvent,
   type ResetWindow,
-  type ToldReset,
 } from "../interface/quota-store.ts";
-import { orLate } from "../interface/store-failure.ts";
-import type { SharedStore } from "./decider.ts";
-import { script } from "./script.ts";
+import { withTimeout } from "../interface/store-failure.ts";
+import type { QuotaClient } from "./decider.ts";
+import { defineScript } from "./script.ts";
 
 const LATE_MS = 2_000;
 /** Longer than the longest window: an audit of it finds the reset, whenever a gateway comes by. */
@@ -15,14 +15,14 @@ const KEPT_MS = 32 * 86_400_000;
 const RECORDS_MAX = 10_000;
 
 /** KEYS: the records. ARGV: a name for this one, its text, how long all are kept, how many at most. */
-const KEEP = script(`
+const KEEP = defineScript(`
 if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`);
 
 /** KEYS: the records. Gives all of them, once. */
-const TAKE = script(`
+const TAKE = defineScript(`
 local all = redis.call('HGETALL', KEYS[1])
 if all[1] then redis.call('DEL', KEYS[1]) end
 return all`);
@@ -31,35 +31,35 @@ return all`);
  * Resets that a command made in the store. They wait there until a gateway takes them: one gateway
  * alone, so that its log tells each of them once (docs/reference/events.md#other-lines).
  */
-export class ToldResets {
-  readonly #shared: SharedStore;
+export class PendingResets {
+  readonly #shared: QuotaClient;
   readonly #key: string;
 
-  constructor(shared: SharedStore, prefix: string) {
+  constructor(shared: QuotaClient, prefix: string) {
     this.#shared = shared;
     this.#key = `${prefix}:{0}:resets`;
   }
 
   /** Rejects when the store is away. */
-  async keep({ name, atMs, windows }: ToldReset): Promise<void> {
+  async keep({ name, atMs, windows }: ResetEvent): Promise<void> {
     const text = JSON.stringify([accountId(name), atMs, windows]);
     const run = this.#shared.run(KEEP, this.#key, [randomUUID(), text, KEPT_MS, RECORDS_MAX]);
-    await orLate(run, LATE_MS);
+    await withTimeout(run, LATE_MS);
   }
 
   /** Rejects when the store is away. A record that nobody can read is left out. */
-  async take(): Promise<readonly ToldReset[]> {
-    const reply = (await orLate(this.#shared.run(TAKE, this.#key, []), LATE_MS)) as string[];
+  async take(): Promise<readonly ResetEvent[]> {
+    const reply = (await withTimeout(this.#shared.run(TAKE, this.#key, []), LATE_MS)) as string[];
     return reply.filter((_, i) => i % 2 === 1).flatMap(readReset);
   }
 }
 
-function readReset(text: string): ToldReset[] {
+function readReset(text: string): ResetEvent[] {
   try {
     const [id, atMs, windows] = JSON.parse(text) as [unknown, unknown, unknown];
     if (typeof id !== "string" || !Number.isSafeInteger(atMs) || !Array.isArray(windows)) return [];
     if (!windows.every(isWindow)) return [];
-    return [{ name: accountOf(id), atMs: atMs as number, windows }];
+    return [{ name: parseAccountId(id), atMs: atMs as number, windows }];
   } catch {
     return [];
   }

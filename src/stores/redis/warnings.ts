@@ -1,11 +1,11 @@
-import type { Report } from "../../telemetry/log.ts";
-import type { CountLost } from "../batch/last-answers.ts";
-import type { AccountName } from "../interface/quota-store.ts";
-import { orLate } from "../interface/store-failure.ts";
+import type { Reporter } from "../../telemetry/log.ts";
+import type { LostCount } from "../batch/last-answers.ts";
+import type { AccountRef } from "../interface/quota-store.ts";
+import { withTimeout } from "../interface/store-failure.ts";
 import type { Link } from "./link.ts";
-import { translate } from "./reply-errors.ts";
+import { toStoreFailure } from "./reply-errors.ts";
 
-export type Eviction = {
+export type EvictionWatcher = {
   /** Whether Redis may throw counters away to make room, as far as it was last known. */
   unsafe(): boolean;
   stop(): void;
@@ -24,9 +24,9 @@ const LATE_MS = 2_000;
 export function watchEviction(
   link: Pick<Link, "masters" | "tried">,
   shown: string,
-  report: Report,
+  report: Reporter,
   eachMs = EACH_MS,
-): Eviction {
+): EvictionWatcher {
   let known = "noeviction";
   let answered = false;
   let silent = false;
@@ -36,7 +36,7 @@ export function watchEviction(
   async function look(): Promise<void> {
     const policies: string[] = [];
     for (const node of await link.masters()) {
-      const info = String(await orLate(node.send("info", ["memory"]), LATE_MS));
+      const info = String(await withTimeout(node.send("info", ["memory"]), LATE_MS));
       policies.push(/^maxmemory_policy:(\S+)/m.exec(info)?.[1] as string);
     }
     answered = true;
@@ -52,7 +52,7 @@ export function watchEviction(
 
   /** A store that is away is no reason to warn of this; one that keeps INFO to itself is told once. */
   function unknown(error: unknown): void {
-    if (translate(error).code !== "NOPERM" || silent) return;
+    if (toStoreFailure(error).code !== "NOPERM" || silent) return;
     silent = true;
     answered = true;
     const why = "the user has no right to INFO, so the eviction policy is not known";
@@ -81,9 +81,9 @@ const LOSSES_EACH_MS = 60_000;
  * FLUSHALL, a failover to a replica that was behind, a restart, or an eviction. An account that had
  * used up the window may use it again.
  */
-export function tellLosses(shown: string, report: Report) {
+export function lostCountReporter(shown: string, report: Reporter) {
   let toldMs = Number.NEGATIVE_INFINITY;
-  return ({ environment, account }: AccountName, lost: CountLost): void => {
+  return ({ environment, account }: AccountRef, lost: LostCount): void => {
     const nowMs = performance.now();
     if (nowMs - toldMs < LOSSES_EACH_MS) return;
     toldMs = nowMs;

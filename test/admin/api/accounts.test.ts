@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { limitsOf, NO_RECORDS } from "../../../src/core/keys/records.ts";
+import { effectiveLimits, NO_RECORDS } from "../../../src/core/keys/records.ts";
 import type { BanReport, KeyReport, UsageReport } from "../../../src/core/keys/report.ts";
-import { openBackend } from "../../support/gateway/backend.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse } from "../admin-house.ts";
 
 type Issued = KeyReport & { readonly key: string };
@@ -76,7 +76,7 @@ describe("usage and bans", () => {
 
 describe("a store that is away", () => {
   it("is 503 with Retry-After for what only it knows, and its password is not told", async () => {
-    const closed = await openBackend();
+    const closed = await startTestUpstream();
     await closed.close();
     const store = `redis://:canary-password@127.0.0.1:${closed.port}`;
     await using house = await openAdminHouse({ store });
@@ -145,7 +145,7 @@ async function issueOn(house: AdminHouse, account: string): Promise<Issued> {
 /** Asks the store itself, as the gateway does. */
 async function spend(house: AdminHouse, account: string, times: number): Promise<void> {
   const { plans, bans } = house.config;
-  const limits = limitsOf(plans.get("free") ?? "custom", []);
+  const limits = effectiveLimits(plans.get("free") ?? "custom", []);
   for (let i = 0; i < times; i++) {
     await house.quotas.spend({ environment: "production", account }, { limits, bans, units: 1 });
   }

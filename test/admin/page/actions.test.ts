@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { focused, fromNoon, openBrowser, openTab, tabTo, textOf } from "./browser.ts";
 
@@ -14,7 +14,7 @@ afterAll(() => browser.close());
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 const TOKEN = "canary-admin-token-0123456789abcdef";
 
-async function read<T>(house: House, path: string): Promise<T> {
+async function read<T>(house: TestGateway, path: string): Promise<T> {
   return (await (await house.admin(path)).json()) as T;
 }
 
@@ -38,7 +38,7 @@ async function closed(page: Page): Promise<void> {
 
 describe("by keyboard alone", () => {
   it("a key is created, shown once, and works; then rotated, and revoked", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
     await press(page, "Create a key");
     assert.equal(await focused(page), "Environment", "the first field has the keyboard");
@@ -92,7 +92,7 @@ describe("by keyboard alone", () => {
   });
 
   it("a ban is lifted", async () => {
-    await using house = await openHouse({ config: { bans: BANS }, now: fromNoon() });
+    await using house = await startTestGateway({ config: { bans: BANS }, now: fromNoon() });
     const { key, account } = await house.issue();
     for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
     assert.equal((await read<unknown[]>(house, "/api/bans")).length, 1);
@@ -107,7 +107,7 @@ describe("by keyboard alone", () => {
   });
 
   it("an account is banned for a time, and its usage is reset", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { key, account } = await house.issue();
     await (await house.ask(key)).text();
     const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
@@ -125,7 +125,7 @@ describe("by keyboard alone", () => {
   });
 
   it("an account changes its plan, is suspended and resumed", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { key, account } = await house.issue();
     const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
     await press(page, "Change plan");
@@ -158,7 +158,7 @@ describe("by keyboard alone", () => {
   });
 
   it("the configuration is reloaded, and a mistake in it is told in the dialog", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { page } = await openTab(browser, `${house.adminUrl}/#/configuration`);
     const hash = () => textOf(page.locator(".force code"));
     await page.locator(".force code").waitFor();
@@ -182,7 +182,7 @@ describe("by keyboard alone", () => {
 
 describe("the admin token", () => {
   it("is asked for, kept for the tab, and in no URL; a wrong one is told", async () => {
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       config: { admin: { listen: "127.0.0.1:0", token: TOKEN } },
     });
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);

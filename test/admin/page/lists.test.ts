@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { focused, openBrowser, openTab, textOf } from "./browser.ts";
 
@@ -21,7 +21,7 @@ async function cells(page: Page, label: string): Promise<string[][]> {
 
 describe("the callers of what goes away", () => {
   it("are those of the API, the latest first, and no more than fifty of an operation", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const made = (await house.issue({ count: 53 })) as unknown as { key: string }[];
     for (const { key } of made) await (await house.ask(key, "/v1/pets/7")).text();
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/deprecations`);
@@ -53,7 +53,7 @@ describe("the callers of what goes away", () => {
 
 describe("a long list", () => {
   it("of keys or of bans is paged, so that the document stays small", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { account } = await house.issue();
     await house.issue({ account, plan: undefined, environment: undefined, count: 119 });
     const others = (await house.issue({ count: 59 })) as unknown as { account: string }[];
@@ -85,7 +85,7 @@ describe("a long list", () => {
 
 describe("the clock of the computer", () => {
   it("may be wrong by a day: instants are told by that of the gateway", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { account } = await house.issue({ expires: "2h" });
     const body = JSON.stringify({ id: account, for: "3h" });
     await house.admin("/api/bans", { method: "POST", body });
@@ -102,7 +102,7 @@ describe("the clock of the computer", () => {
 
 describe("two who change the same account", () => {
   it("each see what the other did, without a reload of the page", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { account } = await house.issue();
     const { page } = await openTab(browser, `${house.adminUrl}/`);
     await page.getByText("Ready").waitFor();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { findings, fromNoon, openBrowser, openTab, PHONE } from "./browser.ts";
 
@@ -15,7 +15,7 @@ const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
 /** A gateway with something to show in every section. */
 async function openFull() {
-  const house = await openHouse({ config: { bans: BANS }, now: fromNoon() });
+  const house = await startTestGateway({ config: { bans: BANS }, now: fromNoon() });
   const { key, account } = await house.issue({
     name: "a name that is rather long, as names of customers are",
   });
@@ -80,7 +80,7 @@ describe("every section", () => {
 
 describe("two thousand accounts", () => {
   it("are searched and paged within moments, and never all in the page at once", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const names = [
       ["Ada", 1_999],
       ["Grace", 1],
@@ -133,7 +133,7 @@ describe("two thousand accounts", () => {
 
 describe("an address that somebody typed", () => {
   it("shows a section, whatever is in it", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     for (const [hash, title] of [
       ["#/nothing", "Overview"],
       ["#/accounts/%E0%A4%A", "%E0%A4%A"],
@@ -150,7 +150,7 @@ describe("an address that somebody typed", () => {
 
 describe("a store that does not answer", () => {
   it("is told where the usage was, which comes back as it was", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { account } = await house.issue();
     const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
     await page.locator("[data-window=minute]").waitFor();
@@ -165,13 +165,13 @@ describe("a store that does not answer", () => {
 
 describe("a gateway that goes away", () => {
   it("is told on the page, which comes back with it", async () => {
-    const house = await openHouse();
+    const house = await startTestGateway();
     const { page } = await openTab(browser, `${house.adminUrl}/`);
     await page.getByText("Ready").waitFor();
     await house[Symbol.asyncDispose]();
     await page.getByText("The gateway does not answer: is it running?").waitFor();
     const listen = new URL(house.adminUrl).host;
-    await using _again = await openHouse({ config: { admin: { listen } } });
+    await using _again = await startTestGateway({ config: { admin: { listen } } });
     await page.getByText("Ready").waitFor();
   });
 });

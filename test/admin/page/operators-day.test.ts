@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, it } from "vitest";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
 
@@ -34,7 +34,7 @@ async function keyShown(page: Page): Promise<string> {
 }
 
 /** A change reaches the gateway within a second. */
-async function answered(house: House, key: string, status: number): Promise<void> {
+async function answered(house: TestGateway, key: string, status: number): Promise<void> {
   await eventually(async () => {
     const got = await house.ask(key);
     await got.text();
@@ -47,7 +47,7 @@ it("an operator's day on the page: from the first key to the events", async () =
     free: { minute: 60, day: 1000 },
     pro: { minute: 300, day: 10000, observe: { day: 40 } },
   };
-  await using house = await openHouse({ config: { plans }, now: fromNoon() });
+  await using house = await startTestGateway({ config: { plans }, now: fromNoon() });
   const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
   await act(page, "Create a key", "Create", { Plan: "free", Name: "Ada's shop" });
   const key = await keyShown(page);
@@ -104,7 +104,7 @@ it("an operator's day on the page: from the first key to the events", async () =
 });
 
 /** Asks until a minute's limit is used up; gives the id of the refused request. */
-async function useUp(house: House, key: string): Promise<string> {
+async function useUp(house: TestGateway, key: string): Promise<string> {
   // A minute may end meanwhile: no two minutes take so many.
   for (let i = 0; i < 130; i++) {
     const got = await house.ask(key);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { get, issueKeys, openCrew } from "../../server/workers/kit.ts";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { samplesOf } from "../scrape.ts";
@@ -17,8 +17,8 @@ afterAll(() => browser.close());
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
 /** A gateway that has admitted, refused and banned: 60 of an account's 62 requests, 3 strangers. */
-async function openUsed(): Promise<House & { account: string }> {
-  const house = await openHouse({ config: { bans: BANS }, now: fromNoon() });
+async function openUsed(): Promise<TestGateway & { account: string }> {
+  const house = await startTestGateway({ config: { bans: BANS }, now: fromNoon() });
   const { key, account } = await house.issue({ name: "the first" });
   for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
   for (let i = 0; i < 3; i++) await (await fetch(`${house.url}/v1/pets`)).text();
@@ -26,7 +26,7 @@ async function openUsed(): Promise<House & { account: string }> {
 }
 
 /** Sums over all series of a metric whose labels fit. */
-async function metrics(house: House): Promise<(name: string, labels?: RegExp) => number> {
+async function metrics(house: TestGateway): Promise<(name: string, labels?: RegExp) => number> {
   const samples = samplesOf(await (await house.admin("/metrics")).text());
   return (name, labels = /(?:)/) =>
     samples
@@ -86,7 +86,7 @@ describe("the numbers of the page", () => {
   });
 
   it("are rates of what happened in each second, in the plots too", async () => {
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const { key } = await house.issue({ plan: "business" });
     const { page } = await openTab(browser, `${house.adminUrl}/`);
     await eventually(async () => assert.equal(numbersIn(await tile(page, "requests"))[0], 0));
@@ -153,7 +153,7 @@ describe("the numbers of the page", () => {
 
   it("explain a refusal, and a ban by the refusals that earned it", async () => {
     const config = { bans: { ...BANS, strikes: 2 } };
-    await using house = await openHouse({ config, now: fromNoon() });
+    await using house = await startTestGateway({ config, now: fromNoon() });
     const { key, account } = await house.issue();
     for (let i = 0; i < 70; i++) await (await house.ask(key)).text();
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);

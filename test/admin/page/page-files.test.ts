@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { TABLE } from "../../../src/admin/api/table.ts";
+import { API_ROUTES } from "../../../src/admin/api/table.ts";
 import { codeOf, longFunctions } from "../../support/source.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
@@ -61,7 +61,7 @@ describe("the files of the page", () => {
   });
 
   it("name no route that the API does not have", () => {
-    const routes = new Set(TABLE.map(({ method, template }) => `${method} ${template}`));
+    const routes = new Set(API_ROUTES.map(({ method, template }) => `${method} ${template}`));
     const named = MODULES.flatMap((name) => {
       const found = read(name).matchAll(/"((?:GET|POST|PATCH|DELETE) \/api\/[^"]*)"/g);
       return [...found].map(([, route = ""]) => route);

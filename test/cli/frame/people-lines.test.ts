@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, it } from "vitest";
-import { peopleLines } from "../../../src/cli/frame/people-lines.ts";
+import { prettyLogFormatter } from "../../../src/cli/frame/people-lines.ts";
 import type { Terminal } from "../../../src/cli/frame/terminal.ts";
 import { eventually } from "../../support/poll.ts";
 import { openFolder, writeConfig } from "../kit.ts";
@@ -12,12 +12,12 @@ const time = Date.UTC(2026, 4, 5, 12, 0, 10);
 const terminal = (more: object) =>
   ({ isTty: true, env: { NO_COLOR: "1" }, ...more }) as unknown as Terminal;
 const format = (line: object, more = {}) => {
-  return peopleLines(terminal(more))?.(`${JSON.stringify(line)}\n`);
+  return prettyLogFormatter(terminal(more))?.(`${JSON.stringify(line)}\n`);
 };
 
 describe("the log at a terminal", () => {
   it("is JSON where no terminal reads it", () => {
-    assert.equal(peopleLines(terminal({ isTty: false })), undefined);
+    assert.equal(prettyLogFormatter(terminal({ isTty: false })), undefined);
   });
 
   it("shows a request as one short line, a refusal by its code", () => {
@@ -43,7 +43,7 @@ describe("the log at a terminal", () => {
       limits: { a: 1 },
     };
     assert.equal(format(event), '12:00:10 warn: store evicts  store: redis://x  limits: {"a":1}\n');
-    const format_ = peopleLines(terminal({}));
+    const format_ = prettyLogFormatter(terminal({}));
     assert.equal(format_?.("\nTollgate is up.\n{broken\n"), "\nTollgate is up.\n{broken\n");
   });
 

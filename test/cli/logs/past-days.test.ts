@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
-import { PastDays } from "../../../src/cli/logs/past-days.ts";
-import { dayOf, dayText } from "../../../src/core/quota/days.ts";
-import type { PastRequest } from "../../../src/telemetry/read-log.ts";
+import { DayComparison } from "../../../src/cli/logs/past-days.ts";
+import { dayOf, formatDay } from "../../../src/core/quota/days.ts";
+import type { LoggedRequest } from "../../../src/telemetry/read-log.ts";
 
 const DAY_MS = 86_400_000;
 const TODAY = dayOf(Date.UTC(2026, 10, 2));
@@ -14,7 +14,7 @@ function ledgerOf(...units: readonly number[]): Ledger {
   const ledger = new Ledger();
   units.forEach((charged, i) => {
     const decidedAt = (TODAY - units.length + 1 + i) * DAY_MS + 1;
-    ledger.add({ env: "production", account: "a", charged, decidedAt } as PastRequest);
+    ledger.add({ env: "production", account: "a", charged, decidedAt } as LoggedRequest);
   });
   return ledger;
 }
@@ -25,10 +25,10 @@ function drift(
   units: readonly (number | null)[],
   open: readonly { readonly daysAgo: number; readonly units: number }[] = [],
 ): string[] {
-  const days = new PastDays(ledger, TODAY);
+  const days = new DayComparison(ledger, TODAY);
   days.compare(
     units.flatMap((counted, i) => {
-      const day = dayText(TODAY - units.length + 1 + i);
+      const day = formatDay(TODAY - units.length + 1 + i);
       return counted === null ? [] : [{ ...NAMES, day, units: counted }];
     }),
   );
@@ -72,7 +72,7 @@ describe("days that are over, in an audit,", () => {
 
   it("are not compared before the history began, which is said, unless there is none at all", () => {
     const ledger = ledgerOf(3, 4, 5);
-    const days = new PastDays(ledger, TODAY);
+    const days = new DayComparison(ledger, TODAY);
     days.compare([{ ...NAMES, day: "2026-11-01", units: 4 }]);
     days.end(() => true);
     assert.deepEqual(days.missing(), [

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
-import { AwayWatch } from "../../../src/cli/prove/away.ts";
+import { OutageTracker } from "../../../src/cli/prove/away.ts";
 
 const LINE = { msg: "event", time: 10_000 };
 
 describe("when gateways decided without the store", () => {
   it("is told by the events of each: from a second before to the end", () => {
-    const away = new AwayWatch();
+    const away = new OutageTracker();
     away.hear("a", { ...LINE, kind: "store_away" });
     away.hear("a", { ...LINE, kind: "store_away", time: 10_500 });
     away.hear("b", { ...LINE, kind: "store_back", time: 11_000 });
@@ -34,7 +34,7 @@ describe("when gateways decided without the store", () => {
     try {
       const { port } = server.address() as AddressInfo;
       const gateway = { adminUrl: `http://127.0.0.1:${port}` } as never;
-      const away = new AwayWatch();
+      const away = new OutageTracker();
       const startMs = Date.now();
       assert.equal(await away.look(gateway), 2);
       assert.equal(away.spans.length, 1, "it began before anybody looked");

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type Answered, Judge } from "../../../src/cli/prove/judge.ts";
+import { type ObservedResponse, PromiseChecker } from "../../../src/cli/prove/judge.ts";
 
 const START_MS = Date.UTC(2026, 10, 21, 12);
 const END_SECONDS = START_MS / 1_000 + 60;
 const PROMISED = new Map([["a", { window: "minute", limit: 3 }]] as const);
 
 function judge(gateways = 2) {
-  const judged = new Judge(PROMISED, gateways, true);
+  const judged = new PromiseChecker(PROMISED, gateways, true);
   let n = 0;
-  const take = (answer: Partial<Answered> | undefined) => {
+  const take = (answer: Partial<ObservedResponse> | undefined) => {
     const sentMs = START_MS + 10_500 + 10 * n++;
     const usual = { window: "minute", limit: 3, resetSeconds: END_SECONDS };
     judged.take({

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { openBackend } from "../../support/gateway/backend.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
@@ -109,7 +109,7 @@ function describeAccounts(name: string, open: () => Promise<Gateway>): void {
 type Closer = () => Promise<unknown>;
 
 async function openGateway(folder: Folder, store: string, closers: Closer[]): Promise<Gateway> {
-  const backend = await openBackend();
+  const backend = await startTestUpstream();
   closers.push(() => backend.close());
   const [admin = 0] = await freePorts(1);
   const file = await writeConfig(folder, {

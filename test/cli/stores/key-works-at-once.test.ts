@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { openBackend } from "../../support/gateway/backend.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, openFolder, runVerb, type Settings, writeConfig } from "../kit.ts";
@@ -8,7 +8,7 @@ import { freePorts, jsonOf, openFolder, runVerb, type Settings, writeConfig } fr
 /** Creates and revokes keys while a gateway runs, and asks with each the moment the command ends. */
 async function answersAtOnce(settings: Settings): Promise<readonly number[]> {
   await using folder = await openFolder();
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   const [production = 0, admin = 0] = await freePorts(2);
   const upstream = Number(new URL(backend.origin).port);
   const ports = { production, admin, productionUpstream: upstream };

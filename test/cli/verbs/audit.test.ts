@@ -3,8 +3,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import type { DayReport } from "../../../src/stores/interface/read-history.ts";
-import { openBackend } from "../../support/gateway/backend.ts";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePorts, jsonOf, runVerb } from "../kit.ts";
 
@@ -17,15 +17,20 @@ type Told = {
   missing: string[];
 };
 
-async function openAudited(options: Parameters<typeof openHouse>[0] = {}): Promise<House> {
+async function openAudited(
+  options: Parameters<typeof startTestGateway>[0] = {},
+): Promise<TestGateway> {
   const [admin = 0] = await freePorts(1);
   const { config = {} } = options;
-  return openHouse({ ...options, config: { ...config, admin: { listen: `127.0.0.1:${admin}` } } });
+  return startTestGateway({
+    ...options,
+    config: { ...config, admin: { listen: `127.0.0.1:${admin}` } },
+  });
 }
 
 type Asked = { readonly leaveOut?: number; readonly nowMs?: number };
 
-async function audited(house: House, { leaveOut = 0, nowMs }: Asked = {}) {
+async function audited(house: TestGateway, { leaveOut = 0, nowMs }: Asked = {}) {
   const log = join(house.directory, "gateway.log");
   const lines = [...house.said, ...house.lines.slice(leaveOut)];
   await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
@@ -83,7 +88,7 @@ describe("audit", () => {
 
   it("lists what is under way apart from drift", async () => {
     const answered = Promise.withResolvers<void>();
-    const backend = await openBackend(async (_seen, response) => {
+    const backend = await startTestUpstream(async (_seen, response) => {
       await answered.promise;
       response.end("{}");
     });

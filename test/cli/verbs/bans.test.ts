@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
@@ -72,7 +72,9 @@ describe("bans add", () => {
 describe("bans list", () => {
   it("lists them all, also where the gateway tells them on several pages", async () => {
     const [admin = 0] = await freePorts(1);
-    await using house = await openHouse({ config: { admin: { listen: `127.0.0.1:${admin}` } } });
+    await using house = await startTestGateway({
+      config: { admin: { listen: `127.0.0.1:${admin}` } },
+    });
     const made = [
       ...((await house.issue({ count: 1_000 })) as unknown as { account: string }[]),
       await house.issue(),

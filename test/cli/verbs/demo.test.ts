@@ -6,7 +6,11 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, it } from "vitest";
-import { type Running, runTollgate, startTollgate } from "../../support/gateway/processes.ts";
+import {
+  type RunningProcess,
+  runTollgate,
+  startTollgate,
+} from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { type Folder, freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
@@ -22,7 +26,7 @@ async function demoConfig(folder: Folder) {
   return { file: await writeConfig(folder, ports), ports };
 }
 
-async function startDemo(file: string): Promise<Running> {
+async function startDemo(file: string): Promise<RunningProcess> {
   const demo = startTollgate(["demo", "--config", file]);
   await demo.line(({ msg }) => msg === "serving");
   return demo;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { DeprecatedCalls } from "../../../src/telemetry/deprecated-calls.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
@@ -40,7 +40,7 @@ type Told = {
 /** A gateway with one key, the same as every other's, on a Redis that they share. */
 async function openSharing(store: string) {
   const [admin = 0] = await freePorts(1);
-  return openHouse({
+  return startTestGateway({
     config: { store, admin: { listen: `127.0.0.1:${admin}` } },
     environment: { api: "./api.yaml", standing: "/v1/_limits" },
     files: { "api.yaml": API },
@@ -51,7 +51,7 @@ async function openSharing(store: string) {
 describe("deprecations", () => {
   it("names the accounts that call what goes away, how often, and the days left", async () => {
     const [admin = 0] = await freePorts(1);
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       config: { admin: { listen: `127.0.0.1:${admin}` } },
       environment: { api: "./api.yaml" },
       files: { "api.yaml": API },

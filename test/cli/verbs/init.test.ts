@@ -4,14 +4,14 @@ import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { openBackend } from "../../support/gateway/backend.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { freePorts, jsonOf, openFolder, runVerb } from "../kit.ts";
 
 describe("init", () => {
   it("writes a configuration that works as it is, in a folder that is not there yet", async () => {
     await using folder = await openFolder();
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     const file = join(folder.path, "config", "tollgate.yaml");
     const written = await runVerb(["init", "--upstream", backend.origin, "--config", file]);
     assert.deepEqual([written.status, written.err], [0, ""]);

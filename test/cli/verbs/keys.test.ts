@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
-import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
+import { checkKeyFormat, digestKey } from "../../../src/core/keys/key.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
@@ -49,7 +49,7 @@ describe("keys", () => {
       expires: Math.ceil(NOW_MS / 1000) + 90 * 86_400,
       revoked: null,
     });
-    assert.equal(judgeShape(told.key, "pets", "live").ok, true);
+    assert.equal(checkKeyFormat(told.key, "pets", "live").ok, true);
     const stored = await readFile(join(folder.path, "data/keys.json"), "utf8");
     assert.ok(stored.includes(digestKey(told.key)));
     assert.ok(!stored.includes(told.key) && !stored.includes(told.key.slice(10, 40)));

@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, it } from "vitest";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
@@ -29,8 +29,8 @@ const CONFIG = {
 };
 
 /** Half an hour of one account that is limited and banned, and one with limits of its own. */
-async function lived(clock: { ms: number }): Promise<{ house: House; ids: string[] }> {
-  const house = await openHouse({ config: CONFIG, now: () => clock.ms });
+async function lived(clock: { ms: number }): Promise<{ house: TestGateway; ids: string[] }> {
+  const house = await startTestGateway({ config: CONFIG, now: () => clock.ms });
   const free = await house.issue();
   const own = await house.issue({ plan: "enterprise", limits: { minute: 15 } });
   for (const stepMs of [...Array(25).fill(400), ...Array(30).fill(3_000), 60_000, 60_000]) {
@@ -42,7 +42,7 @@ async function lived(clock: { ms: number }): Promise<{ house: House; ids: string
   return { house, ids: [free.account, own.account] };
 }
 
-async function writeLogs(house: House): Promise<string[]> {
+async function writeLogs(house: TestGateway): Promise<string[]> {
   const texts = house.lines.map((line) => `${JSON.stringify(line)}\n`).reverse();
   const files = [join(house.directory, "one.log"), join(house.directory, "two.log.gz")];
   await writeFile(files[0] as string, texts.filter((_, i) => i % 3 === 0).join(""));

@@ -5,14 +5,18 @@ import { readFile, rename, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { openBackend } from "../../support/gateway/backend.ts";
-import { type Running, runTollgate, startTollgate } from "../../support/gateway/processes.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import {
+  type RunningProcess,
+  runTollgate,
+  startTollgate,
+} from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { configText, type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
-async function serving(gateway: Running): Promise<string> {
+async function serving(gateway: RunningProcess): Promise<string> {
   const { urls } = await gateway.line(({ msg }) => msg === "serving");
   return (urls as Record<string, string>).production ?? "";
 }
@@ -90,7 +94,7 @@ describe("a running gateway", () => {
   });
 
   it("drains on SIGTERM: what is under way is answered, and it ends with 0", async () => {
-    const backend = await openBackend();
+    const backend = await startTestUpstream();
     const file = await writeConfig(folder, { productionUpstream: backend.port });
     const key = await issue(file);
     await using gateway = startTollgate(["start", "--config", file]);

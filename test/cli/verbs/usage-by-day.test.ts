@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { KeyReport } from "../../../src/core/keys/report.ts";
 import type { DayReport } from "../../../src/stores/interface/read-history.ts";
-import { openBackend } from "../../support/gateway/backend.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
@@ -30,7 +30,7 @@ type Named = (...args: string[]) => ReturnType<typeof runVerb>;
 async function openPlace(store: string) {
   const things = new AsyncDisposableStack();
   const folder = things.use(await openFolder());
-  const backend = things.use(await openBackend());
+  const backend = things.use(await startTestUpstream());
   const [admin = 0] = await freePorts(1);
   const file = await writeConfig(folder, {
     ...{ admin, store, free: "{ day: 4 }", productionUpstream: backend.port },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { UsageReport } from "../../../src/core/keys/report.ts";
-import { openBackend } from "../../support/gateway/backend.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { awayFromMinuteEdge } from "../../support/wire/client.ts";
@@ -12,7 +12,7 @@ const ASKED = { often: ["free", 9], seldom: ["pro", 4], never: ["free", 0] } as 
 
 async function usedUp(store: string): Promise<void> {
   await using folder = await openFolder();
-  await using backend = await openBackend();
+  await using backend = await startTestUpstream();
   const [admin = 0] = await freePorts(1);
   const file = await writeConfig(folder, {
     ...{ admin, store, free: "{ day: 10 }" },

@@ -1,18 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { readTree } from "../../../src/config/file/tree.ts";
+import { parseTree } from "../../../src/config/file/tree.ts";
 
 const OPTIONS = { file: "a.yaml", variables: undefined, valuesMax: 500_000 };
 
 describe("an alias", () => {
   it("means the last anchor of its name before it, in the order of the file", () => {
-    const { tree } = readTree("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", OPTIONS);
+    const { tree } = parseTree("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", OPTIONS);
     assert.deepEqual(tree?.value, { a: 1, b: 1, c: 2, d: 2 });
   });
 
   it("does not bring back the anchors inside of what it stands for", () => {
     const text = "a: &x 1\nb: &y { c: &x 2, d: *x }\ne: &x 3\nf: *y\ng: *x\n*x : h\n";
-    const { tree } = readTree(text, OPTIONS);
+    const { tree } = parseTree(text, OPTIONS);
     assert.deepEqual(tree?.value, {
       a: 1,
       b: { c: 2, d: 2 },
@@ -26,7 +26,7 @@ describe("an alias", () => {
   it("among twenty thousand is found without a walk over the whole file for each", () => {
     const text = `i: &i { title: t }\nlist:\n${"- *i\n".repeat(20_000)}`;
     const startedMs = performance.now();
-    const { tree, mistakes } = readTree(text, OPTIONS);
+    const { tree, mistakes } = parseTree(text, OPTIONS);
     assert.deepEqual(mistakes, []);
     assert.ok(tree !== undefined);
     const { list } = tree.value as { readonly list: readonly unknown[] };

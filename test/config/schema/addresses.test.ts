@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import {
-  readListen,
-  readNetwork,
-  readOrigin,
-  readRedisUrl,
-  readStore,
+  parseListen,
+  parseNetwork,
+  parseOrigin,
+  parseRedisUrl,
+  parseStoreAddress,
 } from "../../../src/config/schema/addresses.ts";
-import { formatAddress, isLoopback } from "../../../src/core/http/address.ts";
+import { formatHostPort, isLoopback } from "../../../src/core/http/address.ts";
 
 function found<T>(read: { readonly value: T } | { readonly why: string }): T | undefined {
   return "value" in read ? read.value : undefined;
@@ -33,14 +33,14 @@ describe("a store address", () => {
   ];
   for (const [url, kind, shown] of rows) {
     it(`${shown} is of kind ${kind} and shows no password`, () => {
-      assert.deepEqual(found(readStore(url)), { kind, url, shown });
+      assert.deepEqual(found(parseStoreAddress(url)), { kind, url, shown });
       assert.doesNotMatch(shown, /pass|p%40ss|p@ss/);
     });
   }
 
   it("may hold a user, an escaped password, several hosts and a name", () => {
     const login = `us%40er:${encodeURIComponent("p@ss:w/rd")}`;
-    assert.deepEqual(found(readRedisUrl(`rediss+sentinel://${login}@a:1,[::1]:2,c/main`)), {
+    assert.deepEqual(found(parseRedisUrl(`rediss+sentinel://${login}@a:1,[::1]:2,c/main`)), {
       kind: "sentinel",
       tls: true,
       hosts: [
@@ -56,14 +56,15 @@ describe("a store address", () => {
   });
 
   it("without a port means 6379, and has the number of its database", () => {
-    const read = found(readRedisUrl("redis://user:p@ss:w@h/3"));
+    const read = found(parseRedisUrl("redis://user:p@ss:w@h/3"));
     assert.deepEqual(read?.hosts, [{ host: "h", port: 6379 }]);
     assert.deepEqual([read?.tls, read?.username, read?.password], [false, "user", "p@ss:w"]);
     assert.equal(read?.database, 3);
-    assert.equal(found(readRedisUrl("redis+cluster://a,b:1"))?.hosts[0]?.port, 6379);
+    assert.equal(found(parseRedisUrl("redis+cluster://a,b:1"))?.hosts[0]?.port, 6379);
   });
 
-  it("memory is one", () => assert.deepEqual(found(readStore("memory")), { kind: "memory" }));
+  it("memory is one", () =>
+    assert.deepEqual(found(parseStoreAddress("memory")), { kind: "memory" }));
 
   const wrong = [
     "",
@@ -82,7 +83,7 @@ describe("a store address", () => {
     "redis+cluster://a/0",
   ]) {
     it(`${JSON.stringify(url)} is none, and why does not repeat it`, () => {
-      const read = readStore(url);
+      const read = parseStoreAddress(url);
       assert.ok("why" in read);
     });
   }
@@ -96,9 +97,9 @@ describe("an address to listen on", () => {
     ["LocalHost:80", "localhost", 80],
   ] as const) {
     it(`${text} is read and written back`, () => {
-      const address = found(readListen(text));
+      const address = found(parseListen(text));
       assert.deepEqual(address, { host, port });
-      assert.equal(address && formatAddress(address), text.toLowerCase());
+      assert.equal(address && formatHostPort(address), text.toLowerCase());
     });
   }
 
@@ -112,7 +113,7 @@ describe("an address to listen on", () => {
     "h:-1",
     "h:65536",
   ]) {
-    it(`${text} is none`, () => assert.equal(found(readListen(text)), undefined));
+    it(`${text} is none`, () => assert.equal(found(parseListen(text)), undefined));
   }
 
   it("is loopback only for 127/8, ::1 and localhost", () => {
@@ -134,8 +135,8 @@ describe("an address to listen on", () => {
 
 describe("an origin", () => {
   it("is written without its default port and in lower case", () => {
-    assert.equal(found(readOrigin("http://A:80")), "http://a");
-    assert.equal(found(readOrigin("https://[::1]:9443")), "https://[::1]:9443");
+    assert.equal(found(parseOrigin("http://A:80")), "http://a");
+    assert.equal(found(parseOrigin("https://[::1]:9443")), "https://[::1]:9443");
   });
   for (const text of [
     "http://",
@@ -146,7 +147,7 @@ describe("an origin", () => {
     "http://u@a",
     "http://a:99999",
   ]) {
-    it(`${text} is none`, () => assert.equal(found(readOrigin(text)), undefined));
+    it(`${text} is none`, () => assert.equal(found(parseOrigin(text)), undefined));
   }
 });
 
@@ -160,6 +161,6 @@ describe("a network", () => {
     "fe80::1%eth0",
     "a/8",
   ]) {
-    it(`${JSON.stringify(text)} is none`, () => assert.equal(found(readNetwork(text)), undefined));
+    it(`${JSON.stringify(text)} is none`, () => assert.equal(found(parseNetwork(text)), undefined));
   }
 });

@@ -1,10 +1,14 @@
 import type { CorsPolicy } from "../../../src/core/http/cors.ts";
 import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
-import { type Answered, ownFields, replacedFields } from "../../../src/core/http/own-fields.ts";
+import {
+  gatewayFields,
+  type ResponseFacts,
+  replacedFields,
+} from "../../../src/core/http/own-fields.ts";
 
-type Facts = Partial<Omit<Answered, "found">> & { readonly lifecycle?: Lifecycle | undefined };
+type Facts = Partial<Omit<ResponseFacts, "found">> & { readonly lifecycle?: Lifecycle | undefined };
 
-function answered({ lifecycle, ...facts }: Facts): Answered {
+function answered({ lifecycle, ...facts }: Facts): ResponseFacts {
   const operation = lifecycle === undefined ? undefined : { lifecycle };
   const plain = { standing: undefined, cost: 1, policy: undefined, cors: undefined };
   return { id: "r", ...plain, found: { operation }, origin: undefined, ...facts };
@@ -12,7 +16,7 @@ function answered({ lifecycle, ...facts }: Facts): Answered {
 
 /** Our fields of a response that nothing else is known of; the request id is the first. */
 export function ownFieldsOf(facts: Facts): string[] {
-  return ownFields(answered(facts));
+  return gatewayFields(answered(facts));
 }
 
 /** The backend's fields that ours replace, in order. */

@@ -1,33 +1,36 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import {
-  type Head,
   hasBody,
-  judgeBody,
-  judgeHead,
-  judgeSize,
-  type RawHead,
+  type RawRequestHead,
+  type RequestHead,
+  validateBody,
+  validateHead,
+  validateHeadSize,
 } from "../../../src/core/http/head.ts";
-import type { Judged } from "../../../src/core/refusal.ts";
+import type { Result } from "../../../src/core/refusal.ts";
 
 const LIMITS = { headerBytes: 1_000, headerCount: 20, urlBytes: 100 };
 const HOST = ["Host", "api.test"] as const;
 
-function raw(rawHeaders: readonly string[] = HOST, more: Partial<RawHead> = {}): RawHead {
+function raw(
+  rawHeaders: readonly string[] = HOST,
+  more: Partial<RawRequestHead> = {},
+): RawRequestHead {
   return { method: "POST", url: "/v1/pets", version: "1.1", rawHeaders, ...more };
 }
 
 /** "ok", or the code and, where there is one, the reason. */
-function told(judged: Judged<unknown>): string {
+function told(judged: Result<unknown>): string {
   if (judged.ok) return "ok";
   const { code, why } = judged.refusal;
   return why === undefined ? code : `${code}: ${why}`;
 }
 
-const judge = (fields: readonly string[], more: Partial<RawHead> = {}) =>
-  judgeHead(raw([...HOST, ...fields], more), LIMITS);
+const judge = (fields: readonly string[], more: Partial<RawRequestHead> = {}) =>
+  validateHead(raw([...HOST, ...fields], more), LIMITS);
 
-function accepted(fields: readonly string[], more: Partial<RawHead> = {}): Head {
+function accepted(fields: readonly string[], more: Partial<RawRequestHead> = {}): RequestHead {
   const judged = judge(fields, more);
   assert.ok(judged.ok, told(judged));
   return judged.value;
@@ -71,7 +74,7 @@ describe("A head", () => {
       const value = name === "Content-Length" ? "5" : "chunked";
       const fields = [name, value, name.toUpperCase(), value];
       const expected = `bad_request: more than one ${name.toLowerCase()}`;
-      assert.equal(told(judgeHead(raw(fields), LIMITS)), expected);
+      assert.equal(told(validateHead(raw(fields), LIMITS)), expected);
     });
   }
 
@@ -152,8 +155,8 @@ describe("Framing (RFC 9112 6.1 to 6.3, strictly)", () => {
 });
 
 describe("The size of a head", () => {
-  const size = (given: Partial<RawHead>, limits: Partial<typeof LIMITS>) =>
-    told(judgeSize(raw(HOST, given), { ...LIMITS, ...limits }));
+  const size = (given: Partial<RawRequestHead>, limits: Partial<typeof LIMITS>) =>
+    told(validateHeadSize(raw(HOST, given), { ...LIMITS, ...limits }));
 
   it("is at most so many fields", () => {
     const rawHeaders = ["a", "", "b", "", "c", ""];
@@ -174,7 +177,7 @@ describe("The size of a head", () => {
 
   it("is judged before all else of it", () => {
     const wrong = raw(["X", "y"], { url: "/".repeat(101), method: "TRACE", version: "2.0" });
-    assert.equal(told(judgeHead(wrong, LIMITS)), "uri_too_long");
+    assert.equal(told(validateHead(wrong, LIMITS)), "uri_too_long");
   });
 });
 
@@ -182,7 +185,7 @@ describe("A body", () => {
   const length = (bytes: number) => ["Content-Length", String(bytes)];
   const CHUNKED = ["Transfer-Encoding", "chunked"];
   const body = (fields: readonly string[], method: string, deleteBody = false) =>
-    told(judgeBody(accepted(fields, { method }), { bodyBytes: 10, deleteBody }));
+    told(validateBody(accepted(fields, { method }), { bodyBytes: 10, deleteBody }));
 
   it("is there by a length over 0 or by chunks", () => {
     assert.equal(hasBody({ contentLength: undefined, chunked: false }), false);
@@ -213,7 +216,7 @@ describe("A body", () => {
       assert.equal(body(CHUNKED, method), "ok");
     }
     const head = accepted(length(10));
-    const judged = judgeBody(head, { bodyBytes: 10, deleteBody: false });
+    const judged = validateBody(head, { bodyBytes: 10, deleteBody: false });
     assert.equal(judged.ok && judged.value, head);
   });
 });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { hostName, judgeHead } from "../../../src/core/http/head.ts";
+import { normalizeHost, validateHead } from "../../../src/core/http/head.ts";
 
 const LIMITS = { headerBytes: 1_000, headerCount: 20, urlBytes: 100 };
 
 const judge = (...rawHeaders: string[]) =>
-  judgeHead({ method: "GET", url: "/", version: "1.1", rawHeaders }, LIMITS);
+  validateHead({ method: "GET", url: "/", version: "1.1", rawHeaders }, LIMITS);
 
 function told(judged: ReturnType<typeof judge>): string {
   return judged.ok ? "ok" : `${judged.refusal.code}: ${judged.refusal.why}`;
@@ -23,7 +23,7 @@ describe("The Host of a request", () => {
         const judged = judge("Host", name + port);
         assert.ok(judged.ok, told(judged));
         assert.equal(judged.value.host, name + port);
-        assert.equal(hostName(judged.value.host), name.toLowerCase());
+        assert.equal(normalizeHost(judged.value.host), name.toLowerCase());
       }
     });
   }
@@ -63,9 +63,9 @@ describe("The Host of a request", () => {
   }
 
   it("is compared without its port, in lower case", () => {
-    assert.equal(hostName("API.Test:8080"), "api.test");
-    assert.equal(hostName("[::1]"), "[::1]");
-    assert.equal(hostName("[::1]:80"), "[::1]");
-    assert.equal(hostName("a:80.test"), "a:80.test");
+    assert.equal(normalizeHost("API.Test:8080"), "api.test");
+    assert.equal(normalizeHost("[::1]"), "[::1]");
+    assert.equal(normalizeHost("[::1]:80"), "[::1]");
+    assert.equal(normalizeHost("a:80.test"), "a:80.test");
   });
 });

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type Identity, isLoop, requestFields } from "../../../src/core/http/fields.ts";
-import type { Head } from "../../../src/core/http/head.ts";
+import {
+  type ForwardedIdentity,
+  isLoop,
+  upstreamRequestFields,
+} from "../../../src/core/http/fields.ts";
+import type { RequestHead } from "../../../src/core/http/head.ts";
 
-const IDENTITY: Identity = {
+const IDENTITY: ForwardedIdentity = {
   requestId: "r1",
   key: { id: "k_1", scopes: [] },
   owner: { id: "acme", plan: "free", meta: {} },
@@ -13,9 +17,9 @@ const IDENTITY: Identity = {
   scheme: "http",
   prefix: "",
 };
-const TRUSTED: Identity = { ...IDENTITY, peerIsTrusted: true };
+const TRUSTED: ForwardedIdentity = { ...IDENTITY, peerIsTrusted: true };
 
-function head(rawHeaders: readonly string[], more: Partial<Head> = {}): Head {
+function head(rawHeaders: readonly string[], more: Partial<RequestHead> = {}): RequestHead {
   return {
     method: "GET",
     url: "/v1/pets",
@@ -47,8 +51,11 @@ const OURS: Readonly<Record<string, string>> = {
 const ours = (changed: Readonly<Record<string, string>> = {}) =>
   Object.entries({ ...OURS, ...changed }).flat();
 
-const forwarded = (fields: readonly string[], identity = IDENTITY, more: Partial<Head> = {}) =>
-  requestFields(head(fields, more), identity);
+const forwarded = (
+  fields: readonly string[],
+  identity = IDENTITY,
+  more: Partial<RequestHead> = {},
+) => upstreamRequestFields(head(fields, more), identity);
 
 describe("The fields of a request to the backend", () => {
   it("are ours, once each, where the client sent none", () => {

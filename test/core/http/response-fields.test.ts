@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { CorsPolicy } from "../../../src/core/http/cors.ts";
-import { policyField, responseFields } from "../../../src/core/http/fields.ts";
+import { clientResponseFields, rateLimitPolicyField } from "../../../src/core/http/fields.ts";
 import { ownFieldsOf, replacedBy } from "./answered.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
@@ -23,7 +23,7 @@ const POLICY: CorsPolicy = {
 };
 
 const passed = (raw: readonly string[], status = 200, replaced: readonly string[] = []) =>
-  responseFields(raw, { replaced: new Set(replaced), status });
+  clientResponseFields(raw, { replaced: new Set(replaced), status });
 
 describe("The backend's fields for the client", () => {
   it("pass as it spelled them, in its order and as often", () => {
@@ -117,10 +117,10 @@ describe("RateLimit-Policy", () => {
       { window: "month", limit: 1e12 },
     ] as const;
     assert.equal(
-      policyField(limits),
+      rateLimitPolicyField(limits),
       '"second";q=1;w=1, "minute";q=60;w=60, "hour";q=1000;w=3600, "day";q=2000;w=86400, ' +
         '"month";q=1000000000000',
     );
-    assert.equal(policyField(limits.slice(0, 1)), '"second";q=1;w=1');
+    assert.equal(rateLimitPolicyField(limits.slice(0, 1)), '"second";q=1;w=1');
   });
 });

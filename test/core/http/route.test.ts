@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
 import {
+  checkRoute,
   findRoute,
-  judgeRoute,
   type Operation,
   type RouteTable,
 } from "../../../src/core/http/route.ts";
@@ -196,7 +196,7 @@ describe("A route is judged", () => {
     { method = "GET", path = "/v1/pets", scopes = [] as string[], nowMs = NOON },
   ) => {
     const found = findRoute(table, method, path);
-    const judged = judgeRoute(found, { method, scopes, nowMs });
+    const judged = checkRoute(found, { method, scopes, nowMs });
     if (judged.ok) assert.equal(judged.value, found);
     if (judged.ok) return "ok";
     const { code, why } = judged.refusal;
@@ -252,7 +252,7 @@ describe("A route is judged", () => {
     for (const scopes of [[], ["a"], ["b"], ["a", "C"]]) {
       assert.equal(judge(table, { scopes }), "scope_required: needs the scopes a and b, or c");
     }
-    const refused = judgeRoute(findRoute(table, "GET", "/v1/pets"), {
+    const refused = checkRoute(findRoute(table, "GET", "/v1/pets"), {
       ...{ method: "GET", scopes: [], nowMs: NOON },
     });
     assert.deepEqual(refused.ok || refused.refusal, {
@@ -269,7 +269,7 @@ describe("A route is judged", () => {
     assert.equal(judge(table, { nowMs: NOON }), "brownout");
     assert.equal(judge(table, { nowMs: NOON + 4_999 }), "brownout");
     assert.equal(judge(table, { nowMs: NOON + 5_000 }), "ok");
-    const refused = judgeRoute(findRoute(table, "GET", "/v1/pets"), {
+    const refused = checkRoute(findRoute(table, "GET", "/v1/pets"), {
       ...{ method: "GET", scopes: [], nowMs: NOON + 1_500 },
     });
     assert.equal(refused.ok || refused.refusal.retryAfterSeconds, 4);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { forwardedTarget, judgeTarget } from "../../../src/core/http/target.ts";
+import { upstreamTarget, validateTarget } from "../../../src/core/http/target.ts";
 
 const judge = (url: string, { method = "GET", host = "api.test" } = {}) => {
-  const judged = judgeTarget({ method, url, host }, "http");
+  const judged = validateTarget({ method, url, host }, "http");
   return judged.ok ? judged.value : `${judged.refusal.code}: ${judged.refusal.why}`;
 };
 const UNPRINTABLE = "bad_request: target is not printable ASCII";
@@ -128,7 +128,7 @@ describe("A target for a backend", () => {
   ] as const;
   for (const [whole, stripPrefix, addPrefix, wanted] of cases) {
     it(`${whole} without ${stripPrefix || "nothing"}, behind ${addPrefix || "nothing"}, is ${wanted}`, () => {
-      assert.equal(forwardedTarget(whole, { stripPrefix, addPrefix }), wanted);
+      assert.equal(upstreamTarget(whole, { stripPrefix, addPrefix }), wanted);
     });
   }
 });

@@ -1,14 +1,18 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { continuedTrace, passTrace, receivedTrace } from "../../../src/core/http/trace.ts";
+import {
+  childTraceFields,
+  parseTraceContext,
+  readTraceContext,
+} from "../../../src/core/http/trace.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const PARENT = "b7ad6b7169203331";
 const GOOD = `00-${TRACE}-${PARENT}-01`;
 
 const go = (parents: readonly string[], states: readonly string[] = []) => {
-  return passTrace({ parents, states });
+  return parseTraceContext({ parents, states });
 };
 
 describe("A valid traceparent goes on unchanged", () => {
@@ -124,7 +128,7 @@ describe("A tracestate goes on with its trace:", () => {
 
 describe("A trace that is continued", () => {
   const span = { traceId: TRACE, spanId: "00f067aa0ba902b7", sampled: true };
-  const received = (...fields: readonly string[]) => receivedTrace(fields);
+  const received = (...fields: readonly string[]) => readTraceContext(fields);
 
   it("is found by its fields, however they are written, and only where there is one of them", () => {
     const found = received(
@@ -144,17 +148,17 @@ describe("A trace that is continued", () => {
   });
 
   it("has the span as its parent and says whether it is sampled", () => {
-    const next = continuedTrace(span, received("traceparent", GOOD, "tracestate", "a=1"));
+    const next = childTraceFields(span, received("traceparent", GOOD, "tracestate", "a=1"));
     assert.deepEqual(next, { traceparent: `00-${TRACE}-${span.spanId}-01`, tracestate: "a=1" });
-    const unsampled = continuedTrace({ ...span, sampled: false }, received("traceparent", GOOD));
+    const unsampled = childTraceFields({ ...span, sampled: false }, received("traceparent", GOOD));
     assert.equal(unsampled.traceparent, `00-${TRACE}-${span.spanId}-00`);
-    assert.equal(continuedTrace(span, undefined).tracestate, undefined);
+    assert.equal(childTraceFields(span, undefined).tracestate, undefined);
   });
 
   it("keeps the mark of a random id, and no flag that nobody knows", () => {
     const flags = (text: string) => {
       const from = received("traceparent", `00-${TRACE}-${PARENT}-${text}`);
-      return continuedTrace({ ...span, sampled: false }, from).traceparent.slice(-2);
+      return childTraceFields({ ...span, sampled: false }, from).traceparent.slice(-2);
     };
     assert.deepEqual(
       [flags("02"), flags("03"), flags("fc"), flags("ff")],

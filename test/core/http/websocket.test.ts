@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { test } from "vitest";
 import {
-  acceptFor,
-  asksForWebSocket,
   closeFrame,
   Frames,
-  judgeHandshake,
-  wrongSwitch,
+  isWebSocketRequest,
+  switchError,
+  validateHandshake,
+  webSocketAccept,
 } from "../../../src/core/http/websocket.ts";
 
 /** The example of RFC 6455 1.3. */
@@ -29,15 +29,15 @@ function headWith(changes: Readonly<Record<string, string>> = {}, method = "GET"
 }
 
 test("the accept is that of the example in RFC 6455 1.3", () => {
-  assert.equal(acceptFor(NONCE), ACCEPT);
+  assert.equal(webSocketAccept(NONCE), ACCEPT);
 });
 
 test("a good handshake gives its key; Content-Length: 0 is no body, and blanks are nothing", () => {
   const judged = { ok: true, value: { key: NONCE } };
-  assert.deepEqual(judgeHandshake(headWith()), judged);
+  assert.deepEqual(validateHandshake(headWith()), judged);
   const blanks = { Upgrade: " websocket\t", "Sec-WebSocket-Key": ` ${NONCE} ` };
-  assert.deepEqual(judgeHandshake(headWith(blanks)), judged);
-  assert.equal(judgeHandshake(headWith({ "Content-Length": "0" })).ok, true);
+  assert.deepEqual(validateHandshake(headWith(blanks)), judged);
+  assert.equal(validateHandshake(headWith({ "Content-Length": "0" })).ok, true);
 });
 
 type Asking = ReturnType<typeof headWith>;
@@ -63,9 +63,9 @@ const BAD: readonly (readonly [name: string, head: Asking, why: string])[] = [
 
 for (const [name, head, why] of BAD) {
   test(`a handshake with ${name} asks for a WebSocket, and is refused`, () => {
-    assert.equal(asksForWebSocket(head), true);
+    assert.equal(isWebSocketRequest(head), true);
     const refusal = { code: "bad_request", why };
-    assert.deepEqual(judgeHandshake(head), { ok: false, refusal });
+    assert.deepEqual(validateHandshake(head), { ok: false, refusal });
   });
 }
 
@@ -79,21 +79,21 @@ const NONE: Readonly<Record<string, ReturnType<typeof headWith>>> = {
 
 for (const [name, head] of Object.entries(NONE)) {
   test(`a request with ${name} asks for no WebSocket`, () => {
-    assert.equal(asksForWebSocket(head), false);
+    assert.equal(isWebSocketRequest(head), false);
     const refusal = { code: "bad_request", why: "no upgrade to WebSocket" };
-    assert.deepEqual(judgeHandshake(head), { ok: false, refusal });
+    assert.deepEqual(validateHandshake(head), { ok: false, refusal });
   });
 }
 
 test("a 101 must switch to WebSocket, once, with the accept of this key, once", () => {
   const good = ["Upgrade", "websocket", "Sec-WebSocket-Accept", ACCEPT];
-  assert.equal(wrongSwitch(good, NONCE), undefined);
-  assert.match(wrongSwitch(good.slice(2), NONCE) ?? "", /something else/);
-  assert.match(wrongSwitch(["Upgrade", "h2c", ...good.slice(2)], NONCE) ?? "", /something else/);
-  assert.match(wrongSwitch([...good, ...good.slice(0, 2)], NONCE) ?? "", /something else/);
-  assert.match(wrongSwitch(good.slice(0, 2), NONCE) ?? "", /Accept/);
-  assert.match(wrongSwitch([...good, ...good.slice(2)], NONCE) ?? "", /Accept/);
-  assert.match(wrongSwitch(good, `B${NONCE.slice(1)}`) ?? "", /Accept/);
+  assert.equal(switchError(good, NONCE), undefined);
+  assert.match(switchError(good.slice(2), NONCE) ?? "", /something else/);
+  assert.match(switchError(["Upgrade", "h2c", ...good.slice(2)], NONCE) ?? "", /something else/);
+  assert.match(switchError([...good, ...good.slice(0, 2)], NONCE) ?? "", /something else/);
+  assert.match(switchError(good.slice(0, 2), NONCE) ?? "", /Accept/);
+  assert.match(switchError([...good, ...good.slice(2)], NONCE) ?? "", /Accept/);
+  assert.match(switchError(good, `B${NONCE.slice(1)}`) ?? "", /Accept/);
 });
 
 /** A frame as RFC 6455 5.2 has it, with the shortest length that fits. */

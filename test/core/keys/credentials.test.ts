@@ -1,23 +1,23 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { readCredentials } from "../../../src/core/keys/credentials.ts";
+import { findCredential } from "../../../src/core/keys/credentials.ts";
 import {
-  type ForeignShape,
-  holdsKey,
-  isForeign,
-  judgeToken,
+  checkKeyText,
+  containsKey,
+  type ForeignKeyFormat,
   maskKeys,
+  matchesForeignFormat,
 } from "../../../src/core/keys/key.ts";
 
 const OURS = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
-const FOREIGN: readonly ForeignShape[] = [{ prefix: "sk.", min: 16 }];
+const FOREIGN: readonly ForeignKeyFormat[] = [{ prefix: "sk.", min: 16 }];
 const THEIRS = `sk.${"a".repeat(14)}_-`;
 
 function read(fields: readonly string[], keyHeaders = ["authorization", "x-api-key"]): string {
   const names = fields.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
   const at = names.indexOf("authorization");
   const authorization = at === -1 ? undefined : fields[2 * at + 1];
-  const judged = readCredentials({ names, rawHeaders: fields, authorization }, keyHeaders);
+  const judged = findCredential({ names, rawHeaders: fields, authorization }, keyHeaders);
   return judged.ok ? judged.value : `${judged.refusal.code}: ${judged.refusal.why}`;
 }
 
@@ -49,7 +49,7 @@ describe("The fields in which a key may stand", () => {
 
 describe("A key of another shape", () => {
   const judge = (token: string) => {
-    const judged = judgeToken(token, { keyPrefix: "pets", keyTag: "live", foreignKeys: FOREIGN });
+    const judged = checkKeyText(token, { keyPrefix: "pets", keyTag: "live", foreignKeys: FOREIGN });
     return judged.ok ? "ok" : judged.refusal.why;
   };
 
@@ -62,17 +62,17 @@ describe("A key of another shape", () => {
 
   it("has its prefix, and as many plain characters as it must", () => {
     for (const token of [THEIRS.slice(0, -1), `${THEIRS}.`, `${THEIRS} `, "sk."]) {
-      assert.equal(isForeign(token, FOREIGN), false, token);
+      assert.equal(matchesForeignFormat(token, FOREIGN), false, token);
     }
-    assert.equal(isForeign(`${THEIRS}b`, FOREIGN), true);
+    assert.equal(matchesForeignFormat(`${THEIRS}b`, FOREIGN), true);
   });
 
   it("is masked in a text, and known for a key in an argument, as ours are", () => {
     assert.equal(maskKeys(`/a/${THEIRS}/${OURS}`, FOREIGN), "/a/sk.…/pets_live_…");
     assert.equal(maskKeys("/a/sk.short", FOREIGN), "/a/sk.short");
-    assert.equal(holdsKey(`--name=${THEIRS}`, FOREIGN), true);
-    assert.equal(holdsKey(THEIRS), false);
-    assert.equal(holdsKey(OURS), true);
-    assert.equal(holdsKey("k_4fPqX1mZ0aBc"), false);
+    assert.equal(containsKey(`--name=${THEIRS}`, FOREIGN), true);
+    assert.equal(containsKey(THEIRS), false);
+    assert.equal(containsKey(OURS), true);
+    assert.equal(containsKey("k_4fPqX1mZ0aBc"), false);
   });
 });

@@ -2,25 +2,25 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { readBearer } from "../../../src/core/keys/credentials.ts";
+import { parseBearer } from "../../../src/core/keys/credentials.ts";
 import {
   BASE62,
+  checkKeyFormat,
   checksum,
   digestKey,
-  formKey,
-  judgeShape,
+  makeKey,
   maskKeys,
 } from "../../../src/core/keys/key.ts";
 
 /** Well-formed by itself (docs/reference/keys.md#key-shape). */
 const EXAMPLE = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 
-const why = (judged: ReturnType<typeof judgeShape>) =>
+const why = (judged: ReturnType<typeof checkKeyFormat>) =>
   judged.ok ? "ok" : `${judged.refusal.code}: ${judged.refusal.why}`;
 
 describe("The checksum of a key", () => {
   it("is that of the example", () => {
-    assert.equal(judgeShape(EXAMPLE, "pets", "live").ok, true);
+    assert.equal(checkKeyFormat(EXAMPLE, "pets", "live").ok, true);
     assert.equal(checksum(EXAMPLE.slice(0, -6)), "4Lozas");
   });
 
@@ -46,12 +46,12 @@ describe("A formed key", () => {
   it("has prefix, tag and 30 characters by the dice, and is judged well-formed", () => {
     fc.assert(
       fc.property(fc.infiniteStream(fc.nat()), (dice) => {
-        const key = formKey("pets", "live", (max) => Number(dice.next().value) % max);
+        const key = makeKey("pets", "live", (max) => Number(dice.next().value) % max);
         assert.match(key, /^pets_live_[0-9A-Za-z]{36}$/);
-        assert.deepEqual(judgeShape(key, "pets", "live"), { ok: true, value: key });
+        assert.deepEqual(checkKeyFormat(key, "pets", "live"), { ok: true, value: key });
       }),
     );
-    assert.ok(formKey("p", "t", () => 61).startsWith(`p_t_${"z".repeat(30)}`));
+    assert.ok(makeKey("p", "t", () => 61).startsWith(`p_t_${"z".repeat(30)}`));
   });
 });
 
@@ -73,7 +73,9 @@ describe("The shape of a key is refused without a look-up", () => {
     ["with nothing in it", "", "another prefix or environment"],
   ];
   for (const [name, token, reason] of cases) {
-    it(name, () => assert.equal(why(judgeShape(token, "pets", "live")), `key_invalid: ${reason}`));
+    it(name, () =>
+      assert.equal(why(checkKeyFormat(token, "pets", "live")), `key_invalid: ${reason}`),
+    );
   }
 });
 
@@ -111,7 +113,7 @@ describe("The Authorization field", () => {
   ];
   for (const [name, field, expected] of cases) {
     it(name, () => {
-      const judged = readBearer(field);
+      const judged = parseBearer(field);
       assert.equal(judged.ok ? judged.value : why(judged), expected);
     });
   }

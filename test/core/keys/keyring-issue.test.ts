@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
+import { checkKeyFormat, digestKey } from "../../../src/core/keys/key.ts";
 import { issueKeys } from "../../../src/core/keys/keyring.ts";
-import { PERIOD_MS_MAX, type WantedKeys } from "../../../src/core/keys/keyring-rules.ts";
+import { type NewKeys, PERIOD_MS_MAX } from "../../../src/core/keys/keyring-rules.ts";
 import { NO_RECORDS } from "../../../src/core/keys/records.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import { DAY, FREE, first, issue, LIMITS, NOON, refusal, ring } from "./ring.ts";
@@ -15,7 +15,7 @@ describe("Issuing keys", () => {
     ] as const) {
       const { issued, records } = issue({ environment, name: "ci", scopes: ["beta", "beta"] });
       const { key, record, account } = first(issued);
-      assert.equal(judgeShape(key, "pets", tag).ok, true);
+      assert.equal(checkKeyFormat(key, "pets", tag).ok, true);
       assert.equal(record.digest, digestKey(key));
       assert.deepEqual(records, { keys: [record], accounts: [account] });
       assert.doesNotMatch(JSON.stringify(records), new RegExp(key.slice(10)));
@@ -91,7 +91,7 @@ describe("Issuing keys", () => {
     assert.notEqual(issued[0]?.record.id, issued[1]?.record.id);
   });
 
-  const mistakes: readonly (readonly [string, Partial<WantedKeys>, RegExp])[] = [
+  const mistakes: readonly (readonly [string, Partial<NewKeys>, RegExp])[] = [
     [
       "an unknown environment",
       { environment: "prod" },
@@ -182,7 +182,7 @@ describe("Issuing keys", () => {
 
 describe("A further key of an account", () => {
   const { records } = issue({ account: "acme", limits: LIMITS, meta: { tenant: "42" } });
-  const further = (wanted: Partial<WantedKeys>) =>
+  const further = (wanted: Partial<NewKeys>) =>
     issueKeys(records, { account: "acme", ...wanted }, ring());
 
   it("takes environment, plan and limits from it", () => {
@@ -198,7 +198,7 @@ describe("A further key of an account", () => {
     assert.ok(further({ ...FREE, limits: [] }).ok);
   });
 
-  const others: readonly (readonly [string, Partial<WantedKeys>, RegExp])[] = [
+  const others: readonly (readonly [string, Partial<NewKeys>, RegExp])[] = [
     ["another environment", { environment: "staging" }, /lives in production/],
     [
       "another plan",
@@ -222,7 +222,7 @@ describe("A further key of an account", () => {
   }
 
   it("needs an environment and a plan where the account is new: all that is missing is named", () => {
-    const fresh = (wanted: WantedKeys) =>
+    const fresh = (wanted: NewKeys) =>
       refusal(issueKeys(records, { account: "new", ...wanted }, ring()));
     assert.match(fresh({}), /^usage: Missing --env and --plan:/);
     assert.match(fresh({ plan: "free" }), /^usage: Missing --env:/);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { findAccount, findKeys } from "../../../src/core/keys/find.ts";
-import { digestKey, judgeShape } from "../../../src/core/keys/key.ts";
-import { revokeKeys, rotateKey, setKey } from "../../../src/core/keys/keyring.ts";
+import { checkKeyFormat, digestKey } from "../../../src/core/keys/key.ts";
+import { revokeKeys, rotateKey, updateKey } from "../../../src/core/keys/keyring.ts";
 import { PERIOD_MS_MAX } from "../../../src/core/keys/keyring-rules.ts";
-import { judgeRecord, type Records } from "../../../src/core/keys/records.ts";
+import { checkKeyRecord, type Records } from "../../../src/core/keys/records.ts";
 import { DAY, first, issue, LIMITS, NOON, refusal, ring } from "./ring.ts";
 
 describe("Rotating a key", () => {
@@ -25,7 +25,7 @@ describe("Rotating a key", () => {
     const edited = rotate(records, old.id);
     assert.ok(edited.ok);
     const { key, record } = edited.issued;
-    assert.equal(judgeShape(key, "pets", "live").ok, true);
+    assert.equal(checkKeyFormat(key, "pets", "live").ok, true);
     const { id, digest, createdMs, ...same } = record;
     const { id: oldId, digest: oldDigest, createdMs: _, ...before } = old;
     assert.deepEqual(same, before);
@@ -47,11 +47,11 @@ describe("Rotating a key", () => {
     const edited = rotate(records, old.id);
     assert.ok(edited.ok);
     const endMs = NOON + 1_000 + graceMs;
-    assert.equal(judgeRecord(edited.previous, "production", endMs - 1).ok, true);
-    assert.equal(judgeRecord(edited.previous, "production", endMs).ok, false);
+    assert.equal(checkKeyRecord(edited.previous, "production", endMs - 1).ok, true);
+    assert.equal(checkKeyRecord(edited.previous, "production", endMs).ok, false);
     const atOnce = rotate(records, old.id, NOON, { graceMs: 0 });
     assert.ok(atOnce.ok);
-    assert.equal(judgeRecord(atOnce.previous, "production", NOON).ok, false);
+    assert.equal(checkKeyRecord(atOnce.previous, "production", NOON).ok, false);
   });
 
   it("carries the expiry over, and does not put off that of the old one", () => {
@@ -120,7 +120,7 @@ describe("Revoking", () => {
       [edited.records.keys, edited.revoked, edited.one],
       [[revoked, two], [revoked], true],
     );
-    assert.equal(judgeRecord(first(edited.revoked), "production", NOON).ok, false);
+    assert.equal(checkKeyRecord(first(edited.revoked), "production", NOON).ok, false);
   });
 
   it("an account takes every key of it that works, and no other", () => {
@@ -178,8 +178,8 @@ describe("Revoking", () => {
 describe("Changing a key in place", () => {
   const { records } = issue({ scopes: ["beta", "read"], from: ["192.0.2.0/24"], expiresInMs: DAY });
   const { id } = first(records.keys);
-  const set = (change: Parameters<typeof setKey>[2], from = records) => {
-    const edited = setKey(from, id, change, NOON + 1);
+  const set = (change: Parameters<typeof updateKey>[2], from = records) => {
+    const edited = updateKey(from, id, change, NOON + 1);
     assert.ok(edited.ok, edited.ok ? "" : edited.message);
     return edited.changed;
   };
@@ -205,11 +205,11 @@ describe("Changing a key in place", () => {
       { from: ["10.0.0.0/33"] },
       { expiresInMs: 0 },
     ]) {
-      assert.match(refusal(setKey(records, id, change, NOON)), /^usage: Cannot use /);
+      assert.match(refusal(updateKey(records, id, change, NOON)), /^usage: Cannot use /);
     }
     const revoked = revokeKeys(records, id, NOON);
     assert.ok(revoked.ok);
-    assert.match(refusal(setKey(revoked.records, id, { name: "x" }, NOON)), /as it is revoked/);
+    assert.match(refusal(updateKey(revoked.records, id, { name: "x" }, NOON)), /as it is revoked/);
   });
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { accountNews, keyNews } from "../../../src/core/keys/news.ts";
+import { accountEvent, keyEvent } from "../../../src/core/keys/news.ts";
 import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
 
 const KEY: KeyRecord = {
@@ -14,7 +14,7 @@ const ABOUT = { plan: "free", isSuccessor: false };
 
 describe("Of a key", () => {
   const kindOf = (was: KeyRecord | undefined, is: KeyRecord, about = ABOUT) =>
-    keyNews([was, is], about)?.kind;
+    keyEvent([was, is], about)?.kind;
 
   it("a new one is news, unless it is a successor or does not work any more", () => {
     assert.equal(kindOf(undefined, KEY), "key_issued");
@@ -34,23 +34,23 @@ describe("Of a key", () => {
     assert.equal(kindOf(KEY, rotated), "key_rotated");
     assert.equal(kindOf(rotated, { ...rotated, expiresMs: 7 }), undefined);
     const again = { ...rotated, replacedBy: "k3" };
-    const markers = [keyNews([KEY, rotated], ABOUT), keyNews([rotated, again], ABOUT)];
+    const markers = [keyEvent([KEY, rotated], ABOUT), keyEvent([rotated, again], ABOUT)];
     assert.equal(new Set(markers.map((news) => news?.marker)).size, 2);
   });
 });
 
 describe("Of an account", () => {
   it("a change is news, and a new object with the same content or a new account is not", () => {
-    assert.equal(accountNews([undefined, ACCOUNT]), undefined);
-    assert.equal(accountNews([ACCOUNT, { ...ACCOUNT }]), undefined);
-    assert.equal(accountNews([ACCOUNT, { ...ACCOUNT, plan: "pro" }])?.details.plan, "pro");
+    assert.equal(accountEvent([undefined, ACCOUNT]), undefined);
+    assert.equal(accountEvent([ACCOUNT, { ...ACCOUNT }]), undefined);
+    assert.equal(accountEvent([ACCOUNT, { ...ACCOUNT, plan: "pro" }])?.details.plan, "pro");
   });
 
   it("gateways that saw other states before give the same change the same marker", () => {
     const pro = { ...ACCOUNT, plan: "pro" };
     const business = { ...ACCOUNT, plan: "business" };
-    const [one, other] = [accountNews([ACCOUNT, business]), accountNews([pro, business])];
+    const [one, other] = [accountEvent([ACCOUNT, business]), accountEvent([pro, business])];
     assert.equal(one?.marker, other?.marker);
-    assert.notEqual(one?.marker, accountNews([ACCOUNT, pro])?.marker);
+    assert.notEqual(one?.marker, accountEvent([ACCOUNT, pro])?.marker);
   });
 });

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { setAccounts, suspendAccount } from "../../../src/core/keys/accounts.ts";
-import { issueKeys, replaced, rotateKey, setKey } from "../../../src/core/keys/keyring.ts";
-import type { Keyring } from "../../../src/core/keys/keyring-rules.ts";
-import { byId, indexList } from "../../../src/core/keys/record-index.ts";
+import { suspendAccount, updateAccounts } from "../../../src/core/keys/accounts.ts";
+import { issueKeys, replaceById, rotateKey, updateKey } from "../../../src/core/keys/keyring.ts";
+import type { KeyContext } from "../../../src/core/keys/keyring-rules.ts";
+import { findById, setIndex } from "../../../src/core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../src/core/keys/records.ts";
 
 const COUNT = 1_000;
 const NOW = Date.UTC(2026, 6, 1);
-const ring: Keyring = {
+const ring: KeyContext = {
   keyPrefix: "pets",
   environments: [{ name: "production", keyTag: "live" }],
   plans: new Map([["free", []]]),
@@ -37,8 +37,8 @@ function counted(isIndexed: boolean): { records: Records; looks: () => number } 
     accounts.push(counting(`a_${i}`, { ...terms, plan: "free", limits: [], meta: {} }));
   }
   if (isIndexed) {
-    indexList(keys, new Map(keys.map((key) => [key.id, key])));
-    indexList(accounts, new Map(accounts.map((account) => [account.id, account])));
+    setIndex(keys, new Map(keys.map((key) => [key.id, key])));
+    setIndex(accounts, new Map(accounts.map((account) => [account.id, account])));
   }
   looks = 0;
   return { records: { keys, accounts }, looks: () => looks };
@@ -51,9 +51,9 @@ const EDITS: Record<string, (records: Records) => { readonly ok: boolean }> = {
   "twenty keys": (records) =>
     issueKeys(records, { environment: "production", plan: "free", count: 20 }, ring),
   "a rotation": (records) => rotateKey(records, "k_999", { ...ring, graceMs: 5 }),
-  "a change of a key": (records) => setKey(records, "k_999", { name: "x" }, NOW),
+  "a change of a key": (records) => updateKey(records, "k_999", { name: "x" }, NOW),
   "a change of an account": (records) =>
-    setAccounts(records, ["a_999", "k_3"], { meta: { tenant: "4" } }, ring),
+    updateAccounts(records, ["a_999", "k_3"], { meta: { tenant: "4" } }, ring),
   "a suspension": (records) => suspendAccount(records, "a_999", {}, NOW),
 };
 
@@ -71,8 +71,8 @@ describe("of indexed records", () => {
   it("one is found by its id, and none that is not there", () => {
     for (const isIndexed of [true, false]) {
       const { records } = counted(isIndexed);
-      assert.equal(byId(records.keys, "k_5"), records.keys[5]);
-      assert.equal(byId(records.keys, "a_5"), undefined);
+      assert.equal(findById(records.keys, "k_5"), records.keys[5]);
+      assert.equal(findById(records.keys, "a_5"), undefined);
     }
   });
 
@@ -81,7 +81,7 @@ describe("of indexed records", () => {
       const { keys } = counted(isIndexed).records;
       const fresh = { ...(keys[5] as KeyRecord), name: "new" };
       const stranger = { ...fresh, id: "k_stranger" };
-      const after = replaced(keys, [fresh, stranger]);
+      const after = replaceById(keys, [fresh, stranger]);
       assert.equal(after.length, COUNT);
       assert.deepEqual(
         after.flatMap((key, i) => (key === keys[i] ? [] : [i])),

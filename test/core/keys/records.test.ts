@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import {
+  checkKeyRecord,
+  earliestEnd,
+  effectiveLimits,
   ID_PATTERN,
   isId,
   isSuspended,
   isWorking,
-  judgeRecord,
   type KeyRecord,
-  limitsOf,
-  soonestEnd,
 } from "../../../src/core/keys/records.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 
-const why = (judged: ReturnType<typeof judgeRecord>) =>
+const why = (judged: ReturnType<typeof checkKeyRecord>) =>
   judged.ok ? "ok" : `${judged.refusal.code}: ${judged.refusal.why}`;
 
 describe("A record", () => {
@@ -49,7 +49,7 @@ describe("A record", () => {
     ],
   ];
   for (const [name, given, expected] of cases) {
-    it(name, () => assert.equal(why(judgeRecord(given, "production", NOON)), expected));
+    it(name, () => assert.equal(why(checkKeyRecord(given, "production", NOON)), expected));
   }
 
   it("has an id of 1 to 64 plain characters", () => {
@@ -67,13 +67,13 @@ describe("The limits of an account", () => {
   ] as const;
 
   it("are the plan's, its own in place of them, in the order of the windows", () => {
-    assert.deepEqual(limitsOf(plan, []), plan);
-    assert.deepEqual(limitsOf(plan, [{ window: "day", limit: 5 }]), [
+    assert.deepEqual(effectiveLimits(plan, []), plan);
+    assert.deepEqual(effectiveLimits(plan, [{ window: "day", limit: 5 }]), [
       { window: "minute", limit: 60 },
       { window: "day", limit: 5 },
     ]);
     assert.deepEqual(
-      limitsOf(plan, [
+      effectiveLimits(plan, [
         { window: "month", limit: 7 },
         { window: "second", limit: 1 },
       ]),
@@ -87,10 +87,10 @@ describe("The limits of an account", () => {
   });
 
   it("are its own alone on a custom plan", () => {
-    assert.deepEqual(limitsOf("custom", [{ window: "hour", limit: 3 }]), [
+    assert.deepEqual(effectiveLimits("custom", [{ window: "hour", limit: 3 }]), [
       { window: "hour", limit: 3 },
     ]);
-    assert.deepEqual(limitsOf("custom", []), []);
+    assert.deepEqual(effectiveLimits("custom", []), []);
   });
 });
 
@@ -112,17 +112,17 @@ describe("Two records of one key", () => {
   const key = (more: Partial<KeyRecord>) => more as KeyRecord;
 
   it("end when the first of them says", () => {
-    assert.equal(soonestEnd(key({}), key({ revokedMs: 5 })).revokedMs, 5);
-    assert.equal(soonestEnd(key({ revokedMs: 4 }), key({ revokedMs: 5 })).revokedMs, 4);
-    assert.equal(soonestEnd(key({ revokedMs: 6 }), key({ revokedMs: 5 })).revokedMs, 5);
-    assert.equal(soonestEnd(key({ expiresMs: 9 }), key({ expiresMs: 8 })).expiresMs, 8);
-    assert.equal(soonestEnd(key({}), key({ expiresMs: 8 })).expiresMs, 8);
+    assert.equal(earliestEnd(key({}), key({ revokedMs: 5 })).revokedMs, 5);
+    assert.equal(earliestEnd(key({ revokedMs: 4 }), key({ revokedMs: 5 })).revokedMs, 4);
+    assert.equal(earliestEnd(key({ revokedMs: 6 }), key({ revokedMs: 5 })).revokedMs, 5);
+    assert.equal(earliestEnd(key({ expiresMs: 9 }), key({ expiresMs: 8 })).expiresMs, 8);
+    assert.equal(earliestEnd(key({}), key({ expiresMs: 8 })).expiresMs, 8);
   });
 
   it("are the very record where the other takes nothing away", () => {
     const own = key({ revokedMs: 4, expiresMs: 8 });
-    assert.equal(soonestEnd(own, key({ revokedMs: 5 })), own);
-    assert.equal(soonestEnd(own, key({ expiresMs: 8 })), own);
+    assert.equal(earliestEnd(own, key({ revokedMs: 5 })), own);
+    assert.equal(earliestEnd(own, key({ expiresMs: 8 })), own);
   });
 });
 

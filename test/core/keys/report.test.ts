@@ -4,11 +4,11 @@ import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts
 import {
   accountReports,
   bansReport,
-  findHolder,
+  findUsageSubject,
   keyReport,
   usageReport,
 } from "../../../src/core/keys/report.ts";
-import type { Verdict } from "../../../src/core/quota/decide.ts";
+import type { QuotaDecision } from "../../../src/core/quota/decide.ts";
 
 const RECORD: KeyRecord = {
   id: "k1",
@@ -28,7 +28,7 @@ const SHOP: AccountRecord = {
   meta: { tenant: "42" },
   createdMs: 1_000,
 };
-const VERDICT: Verdict = {
+const VERDICT: QuotaDecision = {
   nowMs: 1_000,
   granted: 0,
   windows: [
@@ -83,9 +83,9 @@ test("an id is an account before it is a key", () => {
   };
   const { environment, plan, limits } = SHOP;
   const holder = { account: "shop", environment, plan, limits };
-  assert.deepEqual(findHolder(records, "shop"), holder);
-  assert.deepEqual(findHolder(records, "k1"), holder);
-  assert.equal(findHolder(records, "k9"), undefined);
+  assert.deepEqual(findUsageSubject(records, "shop"), holder);
+  assert.deepEqual(findUsageSubject(records, "k1"), holder);
+  assert.equal(findUsageSubject(records, "k9"), undefined);
 });
 
 test("an account is told with its state and the keys of it that work", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { issueKeys } from "../../../src/core/keys/keyring.ts";
-import type { Keyring, KeyringRefusal, WantedKeys } from "../../../src/core/keys/keyring-rules.ts";
+import type { EditRefusal, KeyContext, NewKeys } from "../../../src/core/keys/keyring-rules.ts";
 import { NO_RECORDS, type Records } from "../../../src/core/keys/records.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 
@@ -9,7 +9,7 @@ export const DAY = 86_400_000;
 export const LIMITS: readonly Limit[] = [{ window: "minute", limit: 500 }];
 
 /** Dice that never fall alike twice, the same in each test. */
-export function ring(nowMs = NOON): Keyring {
+export function ring(nowMs = NOON): KeyContext {
   let state = 7;
   return {
     keyPrefix: "pets",
@@ -30,19 +30,15 @@ export function ring(nowMs = NOON): Keyring {
   };
 }
 
-export const FREE: WantedKeys = { environment: "production", plan: "free" };
+export const FREE: NewKeys = { environment: "production", plan: "free" };
 
-export function issue(
-  wanted: Partial<WantedKeys> = {},
-  records: Records = NO_RECORDS,
-  dice = ring(),
-) {
+export function issue(wanted: Partial<NewKeys> = {}, records: Records = NO_RECORDS, dice = ring()) {
   const edited = issueKeys(records, { ...FREE, ...wanted }, dice);
   assert.ok(edited.ok, edited.ok ? "" : edited.message);
   return edited;
 }
 
-export function refusal(edited: { readonly ok: true } | KeyringRefusal): string {
+export function refusal(edited: { readonly ok: true } | EditRefusal): string {
   assert.ok(!edited.ok, "it was done");
   return `${edited.because}: ${edited.message}`;
 }

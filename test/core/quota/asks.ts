@@ -1,13 +1,13 @@
 import fc from "fast-check";
 
 import {
-  askedLimits,
   type Limit,
-  type Operation,
-  WINDOWS,
+  mergeLimits,
+  type OperationRef,
+  WINDOW_NAMES,
 } from "../../../src/core/quota/windows.ts";
 
-const OPERATIONS: readonly Operation[] = [
+const OPERATIONS: readonly OperationRef[] = [
   { id: "1z141z3", name: "createPet" },
   { id: "7", name: "listPets" },
 ];
@@ -17,7 +17,7 @@ function planUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
   return fc
     .uniqueArray(
       fc.record({
-        window: fc.constantFrom(...WINDOWS),
+        window: fc.constantFrom(...WINDOW_NAMES),
         limit: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1, max }) }, fc.constant(1e12)),
       }),
       { minLength: 1, maxLength: 5, selector: ({ window }) => window },
@@ -31,7 +31,7 @@ export function limitsUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
   return fc
     .tuple(planUpTo(max), some, fc.constantFrom(...OPERATIONS), some)
     .map(([plan, limits, operation, observe]) => {
-      return askedLimits(plan, {
+      return mergeLimits(plan, {
         operation: limits?.map((limit) => ({ ...limit, operation })),
         observe,
       });
@@ -46,5 +46,5 @@ export const costs = fc.oneof(
 );
 
 function index({ window }: Limit): number {
-  return WINDOWS.indexOf(window);
+  return WINDOW_NAMES.indexOf(window);
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type Account, decide, NEW_ACCOUNT } from "../../../src/core/quota/decide.ts";
-import { refusalAt, retryAfterSeconds } from "../../../src/core/quota/standing.ts";
+import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../../src/core/quota/decide.ts";
+import { rateLimitRefusal, retryAfterSeconds } from "../../../src/core/quota/standing.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 
@@ -18,7 +18,7 @@ const NOON = MIDNIGHT + 12 * HOUR;
 
 /** One account, asked one request at a time; remembers its first ban. */
 class Simulated {
-  account: Account = NEW_ACCOUNT;
+  account: AccountState = NEW_ACCOUNT_STATE;
   bannedMs: number | undefined;
   admitted = 0;
   refused = 0;
@@ -39,7 +39,7 @@ class Simulated {
       return undefined;
     }
     this.refused += 1;
-    const refusal = refusalAt(verdict, nowMs);
+    const refusal = rateLimitRefusal(verdict, nowMs);
     assert.ok(refusal);
     return retryAfterSeconds(refusal.standing.resetMs, nowMs);
   }

@@ -1,12 +1,17 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { type Account, decide, NEW_ACCOUNT, type Verdict } from "../../../src/core/quota/decide.ts";
-import { counterOf } from "../../../src/core/quota/windows.ts";
+import {
+  type AccountState,
+  decide,
+  NEW_ACCOUNT_STATE,
+  type QuotaDecision,
+} from "../../../src/core/quota/decide.ts";
+import { counterName } from "../../../src/core/quota/windows.ts";
 import { costs, limitsUpTo } from "./asks.ts";
 import { BANS, DAY, DAY_1, MINUTE, NOON, SECOND, timeline } from "./timeline.ts";
 
-const usedIn = ({ windows }: Verdict) => windows.map(({ used }) => used);
+const usedIn = ({ windows }: QuotaDecision) => windows.map(({ used }) => used);
 
 describe("decide() charges", () => {
   it("all windows or none, whichever is full", () => {
@@ -66,7 +71,7 @@ describe("decide() charges", () => {
 
 describe("An account", () => {
   it("holds nothing when it is new", () => {
-    assert.deepEqual(NEW_ACCOUNT, { usage: {}, strikesMs: [], ban: undefined });
+    assert.deepEqual(NEW_ACCOUNT_STATE, { usage: {}, strikesMs: [], ban: undefined });
   });
 
   it("keeps the very list of its strikes while none of them leaves it", () => {
@@ -153,7 +158,7 @@ const policy = fc.option(
 );
 
 /** The parts of a verdict that are of the account, whatever this very ask did. */
-function lasting({ repaired: _, granted: __, earned: ___, ...told }: Verdict) {
+function lasting({ repaired: _, granted: __, earned: ___, ...told }: QuotaDecision) {
   return told;
 }
 
@@ -161,8 +166,8 @@ describe("decide(), over any history,", () => {
   it("gives for n units at once what it gives for n times one at that instant", () => {
     fc.assert(
       fc.property(limits, policy, steps, (plan, bans, history) => {
-        let merged: Account = NEW_ACCOUNT;
-        let single: Account = NEW_ACCOUNT;
+        let merged: AccountState = NEW_ACCOUNT_STATE;
+        let single: AccountState = NEW_ACCOUNT_STATE;
         let nowMs = NOON;
         for (const { byMs, units, cost } of history) {
           nowMs += byMs;
@@ -188,7 +193,7 @@ describe("decide(), over any history,", () => {
   it("never counts over a limit, and counts in every window what it granted there", () => {
     fc.assert(
       fc.property(limits, policy, steps, (plan, bans, history) => {
-        let account = NEW_ACCOUNT;
+        let account = NEW_ACCOUNT_STATE;
         const charged = new Map<string, number>();
         let nowMs = NOON;
         for (const { byMs, units, cost } of history) {
@@ -197,7 +202,7 @@ describe("decide(), over any history,", () => {
           account = decision.account;
           for (const standing of decision.verdict.windows) {
             const { limit, used, resetMs } = standing;
-            const id = `${counterOf(standing)} ${resetMs}`;
+            const id = `${counterName(standing)} ${resetMs}`;
             charged.set(id, (charged.get(id) ?? 0) + decision.verdict.granted * cost);
             assert.ok(used <= limit);
             assert.equal(used, charged.get(id));

@@ -1,25 +1,25 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { type Account, decide, NEW_ACCOUNT } from "../../../src/core/quota/decide.ts";
-import { type Outcome, PastAsks } from "../../../src/core/quota/past-asks.ts";
-import { type AskKind, isDifferent, replay } from "../../../src/core/quota/replay.ts";
+import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../../src/core/quota/decide.ts";
+import { type PastOutcome, ReplayLog } from "../../../src/core/quota/past-asks.ts";
+import { isDifferent, type RequestKind, replay } from "../../../src/core/quota/replay.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { limitsUpTo } from "./asks.ts";
 
 const BANS = { ...DEFAULT_BANS, strikes: 3, graceMs: 1, durationMs: 5_000 };
 const START_MS = Date.UTC(2026, 10, 1);
 
-type Past = { account: number; atMs: number; kind: number; outcome: Outcome };
+type Past = { account: number; atMs: number; kind: number; outcome: PastOutcome };
 
 /** The requests of some accounts, as one gateway after the other would have decided them. */
-function lived(kinds: readonly AskKind[], steps: readonly [number, number, number][]): Past[] {
-  const accounts = new Map<number, Account>();
+function lived(kinds: readonly RequestKind[], steps: readonly [number, number, number][]): Past[] {
+  const accounts = new Map<number, AccountState>();
   let nowMs = START_MS;
   return steps.map(([account, kind, stepMs]) => {
     nowMs += stepMs;
-    const { limits, cost } = kinds[kind] as AskKind;
-    const before = accounts.get(account) ?? NEW_ACCOUNT;
+    const { limits, cost } = kinds[kind] as RequestKind;
+    const before = accounts.get(account) ?? NEW_ACCOUNT_STATE;
     const decision = decide(before, { limits, bans: BANS, units: 1, cost }, nowMs);
     accounts.set(account, decision.account);
     const { granted, ban } = decision.verdict;
@@ -28,8 +28,8 @@ function lived(kinds: readonly AskKind[], steps: readonly [number, number, numbe
   });
 }
 
-function inAnyOrder(past: readonly Past[], kinds: readonly AskKind[]) {
-  const asks = new PastAsks();
+function inAnyOrder(past: readonly Past[], kinds: readonly RequestKind[]) {
+  const asks = new ReplayLog();
   for (const { account, ...ask } of past) asks.add(account, ask);
   return [...asks.byAccount()].map(({ account, asks: own }) => ({
     account,
@@ -67,7 +67,7 @@ describe("requests decided again", () => {
   });
 
   it("by a smaller limit tell who is limited, how often, by which window and from when", () => {
-    const ask = (atMs: number, outcome: Outcome = "admitted") => ({ atMs, kind: 0, outcome });
+    const ask = (atMs: number, outcome: PastOutcome = "admitted") => ({ atMs, kind: 0, outcome });
     const asks = [0, 10, 20, 30, 60_000].map((ms) => ask(START_MS + ms));
     const told = replay(asks, [{ limits: [{ window: "minute", limit: 2 }], cost: 1 }], undefined);
     assert.equal(told.requests, 5);
@@ -114,7 +114,7 @@ describe("requests decided again", () => {
   });
 
   it("keep their place beyond the room that there was at first", () => {
-    const asks = new PastAsks();
+    const asks = new ReplayLog();
     const count = 150_000;
     for (let i = 0; i < count; i++) {
       asks.add(i % 2, { atMs: START_MS + count - i, kind: i % 3, outcome: "admitted" });

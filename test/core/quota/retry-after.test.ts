@@ -2,20 +2,20 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { afterAll, test } from "vitest";
 import {
-  type Account,
-  type Ask,
+  type AccountState,
   decide,
-  NEW_ACCOUNT,
-  type Verdict,
+  NEW_ACCOUNT_STATE,
+  type QuotaDecision,
+  type QuotaRequest,
 } from "../../../src/core/quota/decide.ts";
 import {
-  refusalAt,
+  type RateLimitRefusal,
+  rateLimitRefusal,
   retryAfterSeconds,
-  type StandingRefusal,
 } from "../../../src/core/quota/standing.ts";
-import { askedLimits, type Limit, type WindowName } from "../../../src/core/quota/windows.ts";
-import { openHouse } from "../../support/gateway/house.ts";
-import { ask, errorOf, rateOf } from "../../support/wire/client.ts";
+import { type Limit, mergeLimits, type WindowName } from "../../../src/core/quota/windows.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { errorOf, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
 
 const START = Date.UTC(2026, 5, 1);
@@ -43,14 +43,14 @@ const wait = fc.oneof(
 );
 const waits = fc.array(wait, { minLength: 1, maxLength: 40 });
 
-function admits(account: Account, ask: Ask, nowMs: number) {
+function admits(account: AccountState, ask: QuotaRequest, nowMs: number) {
   return decide(account, { ...ask, units: 1 }, nowMs).verdict.granted === 1;
 }
 
 /** The seconds that a refusal tells: enough by what was counted then, and one less is too few. */
-function obeyed(account: Account, ask: Ask, verdict: Verdict): number {
+function obeyed(account: AccountState, ask: QuotaRequest, verdict: QuotaDecision): number {
   const { nowMs } = verdict;
-  const refusal = refusalAt(verdict, nowMs, ask.cost);
+  const refusal = rateLimitRefusal(verdict, nowMs, ask.cost);
   assert.ok(refusal !== undefined, "a refused request has a reason");
   const seconds = retryAfterSeconds(refusal.standing.resetMs, nowMs);
   assert.ok(Number.isInteger(seconds) && seconds >= 1);
@@ -70,7 +70,7 @@ test("5 obeying Retry-After is enough and one second less is not, in every combi
     waits,
     (...given) => {
       const [limits, bans, offsetMs, steps] = given;
-      let account = NEW_ACCOUNT;
+      let account = NEW_ACCOUNT_STATE;
       let nowMs = START + offsetMs;
       for (const stepMs of steps) {
         nowMs += stepMs;
@@ -116,17 +116,17 @@ test("5, 9 the same with mixed costs, in batches, and with windows of operations
     fc.array(dear, { minLength: 1, maxLength: 40 }),
     (plain, bans, offsetMs, steps) => {
       const observe = [{ window: "hour", limit: 1 }] as const;
-      let account = NEW_ACCOUNT;
+      let account = NEW_ACCOUNT_STATE;
       let nowMs = START + offsetMs;
       for (const { waitMs, cost, units, of } of steps) {
         nowMs += waitMs;
-        const limits = askedLimits(plain, { operation: OWN[of], observe });
+        const limits = mergeLimits(plain, { operation: OWN[of], observe });
         const ask = { limits, bans, units, cost };
         const { account: next, verdict } = decide(account, ask, nowMs);
         account = next;
         if (verdict.granted === units) continue;
         obeyed(account, ask, verdict);
-        const { code, standing } = refusalAt(verdict, nowMs, cost) as StandingRefusal;
+        const { code, standing } = rateLimitRefusal(verdict, nowMs, cost) as RateLimitRefusal;
         if (code === "key_banned") seen.banned += 1;
         if (standing.remaining > 0) seen.left += 1;
         if (standing.window?.includes(".")) seen.operation += 1;
@@ -147,7 +147,7 @@ function kindOf({ windows: told, ban }: ReturnType<typeof decide>["verdict"], no
 }
 
 let nowMs = START;
-const house = await openHouse({
+const house = await startTestGateway({
   now: () => nowMs,
   config: { bans: { strikes: 1, grace: "0s", duration: "90s", factor: 1 } },
 });
@@ -167,18 +167,21 @@ test("5 the same over sockets: minute, day and ban, alone and together", async (
       for (const shortMs of [1_000, 0]) {
         nowMs = START + offsetMs;
         const { key } = await house.issue({ limits });
-        assert.equal((await ask(house.port, { key })).status, 200);
-        let refused = await ask(house.port, { key });
+        assert.equal((await sendRequest(house.port, { key })).status, 200);
+        let refused = await sendRequest(house.port, { key });
         for (let i = 1; i < refusals; i++) {
           nowMs += 1;
-          refused = await ask(house.port, { key });
+          refused = await sendRequest(house.port, { key });
         }
         assert.equal(errorOf(refused).code, refusals === 2 ? "key_banned" : "rate_limited");
         const seconds = Number(onlyValue(refused, "Retry-After"));
-        assert.ok(Math.abs(rateOf(refused).reset - nowMs / 1_000 - seconds) < 1, "one instant");
+        assert.ok(
+          Math.abs(rateLimitFieldsOf(refused).reset - nowMs / 1_000 - seconds) < 1,
+          "one instant",
+        );
         if (seconds * 1_000 === shortMs) continue;
         nowMs += seconds * 1_000 - shortMs;
-        const { status } = await ask(house.port, { key });
+        const { status } = await sendRequest(house.port, { key });
         assert.equal(
           status,
           shortMs === 0 ? 200 : 429,

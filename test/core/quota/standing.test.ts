@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { type Account, decide, type Verdict } from "../../../src/core/quota/decide.ts";
+import { type AccountState, decide, type QuotaDecision } from "../../../src/core/quota/decide.ts";
 import {
-  admittedStanding,
-  refusalAt,
+  admittedRateLimit,
+  rateLimitRefusal,
   retryAfterSeconds,
-  untouchedStanding,
+  unusedRateLimit,
 } from "../../../src/core/quota/standing.ts";
 import type { Limit, WindowName } from "../../../src/core/quota/windows.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
@@ -17,8 +17,8 @@ const DAY_END = Date.UTC(2026, 6, 16);
 
 function verdict(
   windows: readonly (readonly [WindowName, used: number, limit: number, resetMs: number])[],
-  ban?: Verdict["ban"],
-): Verdict {
+  ban?: QuotaDecision["ban"],
+): QuotaDecision {
   return {
     nowMs: NOON,
     granted: 0,
@@ -85,11 +85,11 @@ describe("An admitted request is told", () => {
     ],
   ];
   for (const [claim, windows, unspent, expected] of cases) {
-    it(claim, () => assert.deepEqual(admittedStanding(verdict(windows), unspent), expected));
+    it(claim, () => assert.deepEqual(admittedRateLimit(verdict(windows), unspent), expected));
   }
 
   it("nothing where there is no window: that is no plan", () => {
-    assert.throws(() => admittedStanding({ windows: [] }), {
+    assert.throws(() => admittedRateLimit({ windows: [] }), {
       name: "RangeError",
       message: /^Cannot tell a standing: /,
     });
@@ -102,7 +102,7 @@ describe("Where nothing is known it is limit and limit", () => {
       { window: "minute", limit: 60 },
       { window: "day", limit: 1_000 },
     ];
-    assert.deepEqual(untouchedStanding(limits, NOON + 1), {
+    assert.deepEqual(unusedRateLimit(limits, NOON + 1), {
       ...{ window: "minute", limit: 60 },
       ...{ remaining: 60, resetMs: MINUTE_END },
     });
@@ -118,7 +118,10 @@ describe("A refused request is told", () => {
   };
 
   it("nothing while there is room and no ban", () => {
-    assert.equal(refusalAt(verdict([["minute", 59, 60, MINUTE_END], roomy]), NOON), undefined);
+    assert.equal(
+      rateLimitRefusal(verdict([["minute", 59, 60, MINUTE_END], roomy]), NOON),
+      undefined,
+    );
   });
 
   it("of several exhausted windows the one that ends last", () => {
@@ -126,7 +129,7 @@ describe("A refused request is told", () => {
       [full, fullDay],
       [fullDay, full],
     ]) {
-      assert.deepEqual(refusalAt(verdict(windows), NOON), {
+      assert.deepEqual(rateLimitRefusal(verdict(windows), NOON), {
         code: "rate_limited",
         standing: { window: "day", limit: 1_000, remaining: 0, resetMs: DAY_END },
       });
@@ -135,22 +138,22 @@ describe("A refused request is told", () => {
 
   it("of several that end together the longer one", () => {
     const evening = ["minute", 60, 60, DAY_END] as const;
-    assert.equal(refusalAt(verdict([evening, fullDay]), NOON)?.standing.limit, 1_000);
+    assert.equal(rateLimitRefusal(verdict([evening, fullDay]), NOON)?.standing.limit, 1_000);
   });
 
   it("the ban where that ends last, with the limit of the window that struck", () => {
-    const refusal = refusalAt(verdict([full, roomy], banned(MINUTE_END + 1)), NOON);
+    const refusal = rateLimitRefusal(verdict([full, roomy], banned(MINUTE_END + 1)), NOON);
     assert.deepEqual(refusal, {
       code: "key_banned",
       standing: { window: "ban", limit: 60, remaining: 0, resetMs: MINUTE_END + 1 },
     });
-    const byDay = refusalAt(verdict([full, roomy], banned(MINUTE_END + 1, "day")), NOON);
+    const byDay = rateLimitRefusal(verdict([full, roomy], banned(MINUTE_END + 1, "day")), NOON);
     assert.equal(byDay?.standing.limit, 1_000);
   });
 
   it("the exhausted window where that ends last, though the ban is the reason", () => {
     for (const untilMs of [DAY_END, DAY_END - 1]) {
-      assert.deepEqual(refusalAt(verdict([full, fullDay], banned(untilMs)), NOON), {
+      assert.deepEqual(rateLimitRefusal(verdict([full, fullDay], banned(untilMs)), NOON), {
         code: "key_banned",
         standing: { window: "day", limit: 1_000, remaining: 0, resetMs: DAY_END },
       });
@@ -159,19 +162,19 @@ describe("A refused request is told", () => {
 
   it("a limit of the plan where the window that struck is no longer in it", () => {
     const ban = banned(DAY_END + 1, "hour");
-    assert.equal(refusalAt(verdict([full, roomy], ban), NOON)?.standing.limit, 60);
+    assert.equal(rateLimitRefusal(verdict([full, roomy], ban), NOON)?.standing.limit, 60);
     const month = ["month", 0, 30_000, Date.UTC(2026, 7)] as const;
     const free = verdict([["minute", 0, 60, MINUTE_END], roomy, month], ban);
-    assert.equal(refusalAt(free, NOON)?.standing.limit, 30_000);
-    assert.equal(refusalAt(verdict([], ban), NOON)?.standing.limit, 0);
+    assert.equal(rateLimitRefusal(free, NOON)?.standing.limit, 30_000);
+    assert.equal(rateLimitRefusal(verdict([], ban), NOON)?.standing.limit, 0);
   });
 
   it("nothing once all of it is over, and what is left before", () => {
     const both = verdict([full, roomy], banned(MINUTE_END + 5_000));
-    assert.equal(refusalAt(both, MINUTE_END + 4_999)?.code, "key_banned");
-    assert.equal(refusalAt(both, MINUTE_END + 5_000), undefined);
-    assert.equal(refusalAt(verdict([full, roomy]), MINUTE_END - 1)?.code, "rate_limited");
-    assert.equal(refusalAt(verdict([full, roomy]), MINUTE_END), undefined);
+    assert.equal(rateLimitRefusal(both, MINUTE_END + 4_999)?.code, "key_banned");
+    assert.equal(rateLimitRefusal(both, MINUTE_END + 5_000), undefined);
+    assert.equal(rateLimitRefusal(verdict([full, roomy]), MINUTE_END - 1)?.code, "rate_limited");
+    assert.equal(rateLimitRefusal(verdict([full, roomy]), MINUTE_END), undefined);
   });
 });
 
@@ -218,7 +221,7 @@ function obeying({ minute, day, banMs }: Refusing, nowMs: number): void {
     { window: "day", limit: 9 },
   ];
   const dayStartMs = nowMs - (nowMs % 86_400_000);
-  const account: Account = {
+  const account: AccountState = {
     usage: {
       minute: { startMs: nowMs - (nowMs % 60_000), count: minute ? 5 : 1, refusedMs: 0 },
       day: { startMs: dayStartMs, count: day ? 9 : 1, refusedMs: 0 },
@@ -232,7 +235,7 @@ function obeying({ minute, day, banMs }: Refusing, nowMs: number): void {
   const ask = { limits, bans: DEFAULT_BANS, units: 1 };
   const refused = decide(account, ask, nowMs);
   assert.equal(refused.verdict.granted, 0);
-  const refusal = refusalAt(refused.verdict, nowMs);
+  const refusal = rateLimitRefusal(refused.verdict, nowMs);
   assert.equal(refusal?.code, banMs === 0 ? "rate_limited" : "key_banned");
   const resetMs = refusal?.standing.resetMs ?? 0;
   const seconds = retryAfterSeconds(resetMs, nowMs);

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { type Ask, banLength, decide, type Verdict } from "../../../src/core/quota/decide.ts";
+import {
+  banLength,
+  decide,
+  type QuotaDecision,
+  type QuotaRequest,
+} from "../../../src/core/quota/decide.ts";
 import { BANS, DAY, DAY_1, HOUR, MINUTE, NOON, SECOND, timeline } from "./timeline.ts";
 
 describe("decide() counts a strike", () => {
@@ -130,7 +135,7 @@ describe("decide() says when a refusal could next be a strike", () => {
 
 describe("decide() bans", () => {
   /** Exhausts the day at `fromMs` and strikes each 1001 ms until there is a ban. */
-  function strikeOut(account: ReturnType<typeof timeline>, fromMs: number): Verdict {
+  function strikeOut(account: ReturnType<typeof timeline>, fromMs: number): QuotaDecision {
     for (let i = 0; i < 9; i++) {
       const verdict = account.at(fromMs + i * 1_001);
       if (verdict.ban !== undefined) return verdict;
@@ -213,7 +218,7 @@ describe("decide() bans", () => {
   it("are not in force while bans are off, and are again when they are on", () => {
     const account = timeline(DAY_1);
     strikeOut(account, NOON);
-    const ask: Ask = { limits: [{ window: "day", limit: 9 }], bans: undefined, units: 1 };
+    const ask: QuotaRequest = { limits: [{ window: "day", limit: 9 }], bans: undefined, units: 1 };
     const off = decide(account.account, ask, NOON + 5 * SECOND);
     assert.deepEqual([off.verdict.granted, off.verdict.ban], [1, undefined]);
     assert.equal(decide(off.account, { ...ask, bans: BANS }, NOON + 6 * SECOND).verdict.granted, 0);

@@ -1,8 +1,8 @@
 import {
   type BanPolicy,
   decide,
-  NEW_ACCOUNT,
-  type Verdict,
+  NEW_ACCOUNT_STATE,
+  type QuotaDecision,
 } from "../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 
@@ -26,7 +26,7 @@ export const DAY_1: readonly Limit[] = [{ window: "day", limit: 1 }];
 export function timeline(
   limits: readonly Limit[],
   policy: BanPolicy | "off" | undefined = BANS,
-  from = NEW_ACCOUNT,
+  from = NEW_ACCOUNT_STATE,
 ) {
   const bans = policy === "off" ? undefined : policy;
   let account = from;
@@ -34,7 +34,7 @@ export function timeline(
     get account() {
       return account;
     },
-    at(nowMs: number, units = 1, now: { limits?: readonly Limit[] } = {}): Verdict {
+    at(nowMs: number, units = 1, now: { limits?: readonly Limit[] } = {}): QuotaDecision {
       const decision = decide(account, { limits: now.limits ?? limits, bans, units }, nowMs);
       account = decision.account;
       return decision.verdict;

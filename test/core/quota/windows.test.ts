@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import {
-  WINDOWS,
+  WINDOW_NAMES,
   type WindowName,
   windowEnd,
   windowStart,
@@ -36,7 +36,7 @@ describe("A window, aligned to UTC,", () => {
   it("holds its instant, and the next begins where it ends, at any instant", () => {
     const instant = fc.integer({ min: 0, max: Date.UTC(2100, 0) });
     fc.assert(
-      fc.property(fc.constantFrom(...WINDOWS), instant, (window, atMs) => {
+      fc.property(fc.constantFrom(...WINDOW_NAMES), instant, (window, atMs) => {
         const startMs = windowStart(window, atMs);
         const endMs = windowEnd(window, startMs);
         assert.ok(startMs <= atMs && atMs < endMs);

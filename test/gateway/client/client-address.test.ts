@@ -4,14 +4,14 @@ import { describe, it } from "vitest";
 import {
   addressGroup,
   clientAddress,
-  plainAddress,
-  trustProxies,
+  normalizeAddress,
+  trustedProxyMatcher,
 } from "../../../src/gateway/client/client-address.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { openClient } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
 
-const trusted = trustProxies(["10.0.0.0/8", "192.0.2.1/32", "2001:db8:1::/48", "::1/128"]);
+const trusted = trustedProxyMatcher(["10.0.0.0/8", "192.0.2.1/32", "2001:db8:1::/48", "::1/128"]);
 const PROXY = "10.0.0.1";
 
 describe("the client's address", () => {
@@ -117,18 +117,18 @@ describe("whose failures count together", () => {
 
 describe("an address as the socket tells it", () => {
   it("is IPv4 when it is mapped, in any spelling, and unchanged otherwise", () => {
-    assert.equal(plainAddress("::ffff:1.2.3.4"), "1.2.3.4");
-    assert.equal(plainAddress("::FFFF:1.2.3.4"), "1.2.3.4");
-    assert.equal(plainAddress("::ffff:102:304"), "1.2.3.4");
-    assert.equal(plainAddress("::ffff:1.2.3.400"), "::ffff:1.2.3.400");
-    assert.equal(plainAddress("::1"), "::1");
-    assert.equal(plainAddress(undefined), "");
+    assert.equal(normalizeAddress("::ffff:1.2.3.4"), "1.2.3.4");
+    assert.equal(normalizeAddress("::FFFF:1.2.3.4"), "1.2.3.4");
+    assert.equal(normalizeAddress("::ffff:102:304"), "1.2.3.4");
+    assert.equal(normalizeAddress("::ffff:1.2.3.400"), "::ffff:1.2.3.400");
+    assert.equal(normalizeAddress("::1"), "::1");
+    assert.equal(normalizeAddress(undefined), "");
   });
 });
 
 describe("trustedProxies", () => {
   it("are networks: both of their edges are in, and what lies beside them is not", () => {
-    const isTrusted = trustProxies(["192.0.2.64/26", "2001:db8::/127"]);
+    const isTrusted = trustedProxyMatcher(["192.0.2.64/26", "2001:db8::/127"]);
     for (const [address, is] of [
       ...([
         ["192.0.2.64", true],
@@ -150,7 +150,7 @@ describe("trustedProxies", () => {
   });
 
   it("hold over several X-Forwarded-For lines, in order, through a whole gateway", async () => {
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       config: { trustedProxies: ["127.0.0.1"], unauthenticated: { day: 60 } },
     });
     await using client = await openClient(house.port);

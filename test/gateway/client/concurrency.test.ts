@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { it } from "vitest";
-import { Concurrency } from "../../../src/gateway/client/concurrency.ts";
+import { ConcurrencyLimiter } from "../../../src/gateway/client/concurrency.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 
 it("an account is counted from its first request under way to its last, and not beyond its number", () => {
-  const concurrency = new Concurrency();
+  const concurrency = new ConcurrencyLimiter();
   assert.deepEqual(
     [1, 2, 3].map(() => concurrency.enter("a", 2)),
     [true, true, false],
@@ -19,7 +19,7 @@ it("an account is counted from its first request under way to its last, and not 
 });
 
 it("accounts without requests under way are kept nowhere", () => {
-  const concurrency = new Concurrency();
+  const concurrency = new ConcurrencyLimiter();
   const heapMiB = () => {
     collect();
     return process.memoryUsage().heapUsed / 2 ** 20;

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { describe, it } from "vitest";
 import { askTimed, percentile } from "../../faults/redis-house.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 
 const PER_SECOND = 500;
 const ROUNDS = 8;
@@ -16,7 +16,7 @@ const TRIALS_MAX = 5;
 describe("a flood of 401s", () => {
   it("slows valid keys behind the same address no more than as many requests that need no key", async (t) => {
     const plans = { free: { day: 1_000_000 } };
-    await using house = await openHouse({ config: { plans } });
+    await using house = await startTestGateway({ config: { plans } });
     const [key, neighbour] = [await house.issue(), await house.issue()];
     const workerData = { port: house.port, perSecond: PER_SECOND };
     const flood = new Worker(new URL("./flood.ts", import.meta.url), { workerData });

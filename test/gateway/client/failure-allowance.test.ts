@@ -5,12 +5,12 @@ import { connect } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, it } from "vitest";
-import { formKey } from "../../../src/core/keys/key.ts";
-import { createFailureAllowance } from "../../../src/gateway/client/failure-allowance.ts";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { makeKey } from "../../../src/core/keys/key.ts";
+import { createAuthFailureLimiter } from "../../../src/gateway/client/failure-allowance.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
-import { openClient, rateOf } from "../../support/wire/client.ts";
+import { openClient, rateLimitFieldsOf } from "../../support/wire/client.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 
@@ -26,7 +26,7 @@ type Told = { readonly status: number; readonly headers: IncomingMessage["header
 
 /** One request from an address of loopback, with these fields; its connection is its own. */
 function askFrom(
-  house: House,
+  house: TestGateway,
   from: string,
   headers: Record<string, string> = {},
   agent: Agent | false = false,
@@ -49,7 +49,7 @@ const WRONG = { Authorization: "Bearer pets_live_nonsense-nonsense" };
 describe("the allowance for failed authentications", () => {
   it("lets so many pass, tells where the address stands, and slows the next", async () => {
     const now = () => NOON + 12_500;
-    await using house = await openHouse({ now, config: { unauthenticated: { minute: 3 } } });
+    await using house = await startTestGateway({ now, config: { unauthenticated: { minute: 3 } } });
     const { key } = await house.issue();
     await using client = await openClient(house.port);
     const told = [];
@@ -57,7 +57,11 @@ describe("the allowance for failed authentications", () => {
       told.push(await client.ask({ fields }));
     }
     assert.deepEqual(
-      told.map((response) => [response.status, rateOf(response).limit, rateOf(response).remaining]),
+      told.map((response) => [
+        response.status,
+        rateLimitFieldsOf(response).limit,
+        rateLimitFieldsOf(response).remaining,
+      ]),
       [
         [401, 3, 2],
         [401, 3, 1],
@@ -72,10 +76,17 @@ describe("the allowance for failed authentications", () => {
     const value = (name: string) => slowed.fields.find(([field]) => field === name)?.[1];
     assert.equal(slowed.status, 401);
     assert.equal(value("Connection"), "close");
-    assert.deepEqual([rateOf(slowed).limit, rateOf(slowed).remaining], [3, 0]);
+    assert.deepEqual(
+      [rateLimitFieldsOf(slowed).limit, rateLimitFieldsOf(slowed).remaining],
+      [3, 0],
+    );
     assert.equal(value("Retry-After"), "48");
     for (const response of [...told, slowed]) {
-      assert.equal(rateOf(response).reset, NOON / 1_000 + 60, "a minute ends at second 0");
+      assert.equal(
+        rateLimitFieldsOf(response).reset,
+        NOON / 1_000 + 60,
+        "a minute ends at second 0",
+      );
     }
     assert.equal(await client.ended, "closed");
 
@@ -95,7 +106,7 @@ describe("the allowance for failed authentications", () => {
   it("is each address's own, and one that waits as told is not slowed any more", async () => {
     let nowMs = NOON + 200;
     const now = () => nowMs;
-    await using house = await openHouse({ now, config: { unauthenticated: { second: 1 } } });
+    await using house = await startTestGateway({ now, config: { unauthenticated: { second: 1 } } });
     await askFrom(house, "127.0.0.1", WRONG);
     const slowed = await askFrom(house, "127.0.0.1", WRONG);
     assert.equal(slowed.headers["retry-after"], "1");
@@ -110,7 +121,7 @@ describe("the allowance for failed authentications", () => {
 
   it("is charged by 401s alone, and by the client behind a trusted proxy", async () => {
     const config = { unauthenticated: { minute: 2 }, trustedProxies: ["127.0.0.0/8"] };
-    await using house = await openHouse({ config, now: () => NOON });
+    await using house = await startTestGateway({ config, now: () => NOON });
     const { key } = await house.issue();
     const behind = (client: string, more: Record<string, string> = {}) => {
       return askFrom(house, "127.0.0.1", { "X-Forwarded-For": client, ...more });
@@ -130,7 +141,7 @@ describe("the allowance for failed authentications", () => {
   });
 
   it("holds for a window longer than a timer can be set for", async () => {
-    const allowance = createFailureAllowance({ window: "month", limit: 1 });
+    const allowance = createAuthFailureLimiter({ window: "month", limit: 1 });
     // 31 days lie ahead, and a timer ends at 24.8.
     const first = Date.UTC(2026, 6, 1);
     assert.equal((await allowance.failed("192.0.2.1", first)).over, false);
@@ -143,7 +154,7 @@ describe("the allowance for failed authentications", () => {
 
 describe("a world of addresses that fail", () => {
   it("takes a bounded part of memory, however many they are", async (t) => {
-    const allowance = createFailureAllowance({ window: "hour", limit: 1_000 });
+    const allowance = createAuthFailureLimiter({ window: "hour", limit: 1_000 });
     const fail = async (from: number, to: number) => {
       for (let i = from; i < to; i++) {
         await allowance.failed(`10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`, NOON);
@@ -171,7 +182,7 @@ describe("100,000 wrong keys of any shape", () => {
       unauthenticated: { minute: 10_000_000 },
       log: { level: "error" },
     };
-    await using house = await openHouse({ config });
+    await using house = await startTestGateway({ config });
     const { key } = await house.issue();
     assert.equal((await house.ask(key)).status, 200);
     const redis = await server.client();
@@ -183,10 +194,10 @@ describe("100,000 wrong keys of any shape", () => {
 
     const random = (max: number) => Math.floor(Math.random() * max);
     const shapes = [
-      () => `Authorization: Bearer ${formKey("pets", "live", random)}`,
-      () => `Authorization: Bearer ${formKey("pets", "test", random)}`,
-      () => `Authorization: Bearer ${formKey("other", "live", random)}`,
-      () => `Authorization: Bearer ${formKey("pets", "live", random).slice(0, -1)}_`,
+      () => `Authorization: Bearer ${makeKey("pets", "live", random)}`,
+      () => `Authorization: Bearer ${makeKey("pets", "test", random)}`,
+      () => `Authorization: Bearer ${makeKey("other", "live", random)}`,
+      () => `Authorization: Bearer ${makeKey("pets", "live", random).slice(0, -1)}_`,
       () => `Authorization: Bearer ${key.slice(0, -1)}${key.endsWith("a") ? "b" : "a"}`,
       () => `Authorization: Bearer ${"A".repeat(16 + random(497))}`,
       () => "Authorization: Basic cGV0czpsaXZl",
@@ -247,12 +258,12 @@ describe("whose failures count together", () => {
   it("cannot be reckoned from outside: the slots of two processes differ", async () => {
     const window = { window: "minute", limit: 1 } as const;
     const sharesSlot = async (salt: string, victim: string, other: string) => {
-      const allowance = createFailureAllowance(window, salt);
+      const allowance = createAuthFailureLimiter(window, salt);
       await allowance.failed(victim, NOON);
       return (await allowance.peek(other, NOON)).remaining === 0;
     };
     const victim = "192.0.2.1";
-    const known = createFailureAllowance(window, "known");
+    const known = createAuthFailureLimiter(window, "known");
     await known.failed(victim, NOON);
     let twin = 0;
     while ((await known.peek(`10.0.${twin >> 8}.${twin & 255}`, NOON)).remaining === 1) twin += 1;

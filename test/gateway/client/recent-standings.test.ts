@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { RecentStandings } from "../../../src/gateway/client/recent-standings.ts";
+import { UsageReportCache } from "../../../src/gateway/client/recent-standings.ts";
 
 /** Verdicts that differ by their clock alone, and how many were asked for. */
 function store() {
@@ -14,7 +14,7 @@ function store() {
 
 describe("recent standings", () => {
   it("ask the store twice a second for each account, and tell the age of what they repeat", async () => {
-    const standings = new RecentStandings();
+    const standings = new UsageReportCache();
     const { peek, asked } = store();
     const at = async (elapsedMs: number, id = "a") => {
       const { verdict, ageMs } = await standings.ask(id, elapsedMs, peek);
@@ -32,7 +32,7 @@ describe("recent standings", () => {
   });
 
   it("share one question among those who ask at once", async () => {
-    const standings = new RecentStandings();
+    const standings = new UsageReportCache();
     const { peek, asked } = store();
     await Promise.all(Array.from({ length: 50 }, () => standings.ask("a", 5, peek)));
     assert.equal(asked(), 2);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { it } from "vitest";
-import { digestKey, formKey } from "../../../src/core/keys/key.ts";
+import { digestKey, makeKey } from "../../../src/core/keys/key.ts";
 import type { KeyRecord } from "../../../src/core/keys/records.ts";
-import { StrayKeys } from "../../../src/gateway/client/stray-keys.ts";
+import { WrongEnvironmentKeys } from "../../../src/gateway/client/stray-keys.ts";
 import { eventually } from "../../support/poll.ts";
 
 const DAY_MS = 86_400_000;
@@ -14,7 +14,7 @@ function house() {
   const records = new Map<string, KeyRecord>();
   const found: string[] = [];
   const times = { nowMs: 10 * DAY_MS, looks: 0 };
-  const strays = new StrayKeys({
+  const strays = new WrongEnvironmentKeys({
     keys: {
       find: (digest) => {
         times.looks += 1;
@@ -26,7 +26,7 @@ function house() {
   });
   /** A key with its record. */
   const issue = (id: string, more: Partial<KeyRecord> = {}, tag = "test") => {
-    const token = formKey("pets", tag, (max) => next++ % max);
+    const token = makeKey("pets", tag, (max) => next++ % max);
     const digest = digestKey(token);
     const own = { id, digest, name: "", environment: "staging", account: "a", createdMs: 1 };
     records.set(digest, { ...own, scopes: [], from: [], ...more });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { Visitors } from "../../../src/gateway/client/visitors.ts";
+import { AnonymousClients } from "../../../src/gateway/client/visitors.ts";
 
 const TERMS = { environment: "production", plan: "open", limits: [] };
 
@@ -11,7 +11,7 @@ function address(i: number): string {
 
 describe("visitors", () => {
   it("are counted by address, of IPv6 by the /64", () => {
-    const visitors = new Visitors();
+    const visitors = new AnonymousClients();
     const accountAt = (client: string) => visitors.at(TERMS, client, 0).account;
     assert.equal(accountAt("192.0.2.1"), "addr:192.0.2.1");
     assert.equal(accountAt("2001:db8::1"), accountAt("2001:db8::ffff"));
@@ -20,7 +20,7 @@ describe("visitors", () => {
   });
 
   it("come 500 a second and no faster: further ones are one, and known ones stay themselves", () => {
-    const visitors = new Visitors();
+    const visitors = new AnonymousClients();
     for (let i = 0; i < 500; i++) {
       assert.equal(visitors.at(TERMS, address(i), 999).account, `addr:${address(i)}`);
     }
@@ -30,7 +30,7 @@ describe("visitors", () => {
   });
 
   it("take new terms at a reload without coming anew", () => {
-    const visitors = new Visitors();
+    const visitors = new AnonymousClients();
     for (let i = 0; i < 500; i++) visitors.at(TERMS, address(i), 0);
     const limits = [{ window: "minute", limit: 1 }] as const;
     const next = visitors.at({ ...TERMS, limits }, address(0), 0);
@@ -38,7 +38,7 @@ describe("visitors", () => {
   });
 
   it("are remembered to a bound: the least recent are forgotten, the others are not new", () => {
-    const visitors = new Visitors();
+    const visitors = new AnonymousClients();
     for (let i = 0; i < 150_000; i++) visitors.at(TERMS, address(i), i * 2);
     for (let i = 0; i < 500; i++) visitors.at(TERMS, address(200_000 + i), 301_000);
     assert.equal(visitors.at(TERMS, address(0), 301_000).account, "addr:other");

@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
-import { ask } from "../../support/wire/client.ts";
+import { sendRequest } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
 
-const house = await openHouse();
+const house = await startTestGateway();
 afterAll(() => house[Symbol.asyncDispose]());
 const { key, account, id } = await house.issue({ plan: "pro" });
 /** Well-formed, unknown to the gateway, and never to be read in a log. */
 const CANARY = KEY;
 
-async function lineOf(wanted: Parameters<typeof ask>[1]) {
+async function lineOf(wanted: Parameters<typeof sendRequest>[1]) {
   const from = house.lines.length;
-  const answer = await ask(house.port, wanted);
+  const answer = await sendRequest(house.port, wanted);
   const endedMs = performance.now();
   const line = await eventually(() => house.lines[from] as unknown as Record<string, unknown>, {
     everyMs: 1,
@@ -112,7 +112,7 @@ test("no key, and no query, comes into any line, wherever a client puts it", asy
     { method: CANARY },
     { key, path: `/v1/pets/${CANARY}?q=${CANARY}` },
   ]) {
-    await ask(house.port, wanted);
+    await sendRequest(house.port, wanted);
   }
   await eventually(() => assert.ok(house.lines.length >= before + 12));
   const text = JSON.stringify([house.lines, house.said]);

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { ask, errorOf, openClient } from "../../support/wire/client.ts";
+import { errorOf, openClient, sendRequest } from "../../support/wire/client.ts";
 import type { RawResponse } from "../../support/wire/response.ts";
 
-const house = await openHouse({
+const house = await startTestGateway({
   environment: { limits: { bodyBytes: "4KiB" } },
   config: { unauthenticated: { minute: 100_000 } },
 });
@@ -53,7 +53,7 @@ test("a body that breaks after the response head went out ends the connection", 
 
 test("a body on GET, HEAD or OPTIONS is 400; on DELETE only where it is not declared", async () => {
   for (const method of ["GET", "HEAD", "OPTIONS", "DELETE"]) {
-    const answer = await ask(house.port, { key, method, body: "{}" });
+    const answer = await sendRequest(house.port, { key, method, body: "{}" });
     assert.equal(answer.status, 400, method);
   }
   const api = `openapi: 3.1.0
@@ -64,14 +64,14 @@ paths:
   /none:
     delete: { operationId: b, responses: {} }
 `;
-  await using other = await openHouse({ files: { "api.yaml": api }, api: "./api.yaml" });
+  await using other = await startTestGateway({ files: { "api.yaml": api }, api: "./api.yaml" });
   const { key: theirs } = await other.issue();
   const declared = { key: theirs, method: "DELETE", body: '{"a":1}' };
-  assert.equal((await ask(other.port, declared)).status, 200);
+  assert.equal((await sendRequest(other.port, declared)).status, 200);
   assert.equal(other.backend.seen.at(-1)?.body.toString(), '{"a":1}');
-  assert.equal((await ask(other.port, { ...declared, path: "/v1/none" })).status, 400);
+  assert.equal((await sendRequest(other.port, { ...declared, path: "/v1/none" })).status, 400);
   const bare = { key: theirs, method: "DELETE", path: "/v1/none" };
-  assert.equal((await ask(other.port, bare)).status, 200);
+  assert.equal((await sendRequest(other.port, bare)).status, 200);
   await other.law();
 });
 
@@ -109,7 +109,7 @@ test("100-continue: a refusal comes without 100, and the connection ends", async
 });
 
 test("another expectation is 417, uncharged", async () => {
-  const answer = await ask(house.port, { key, fields: [["Expect", "200-ok"]] });
+  const answer = await sendRequest(house.port, { key, fields: [["Expect", "200-ok"]] });
   assert.deepEqual([answer.status, errorOf(answer).code], [417, "expectation_failed"]);
 });
 

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { connect } from "node:net";
 import { afterAll, test } from "vitest";
-import { openByteBackend } from "../../support/gateway/backend.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startByteUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 
 let serve: (socket: Socket) => void = () => undefined;
-const backend = await openByteBackend((socket) => serve(socket));
-const house = await openHouse({
+const backend = await startByteUpstream((socket) => serve(socket));
+const house = await startTestGateway({
   upstream: {
     origin: backend.origin,
     get seen() {

@@ -1,27 +1,31 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import type { Seen } from "../../support/gateway/backend.ts";
-import { type House, type HouseOptions, openHouse } from "../../support/gateway/house.ts";
-import { ask, requestBytes, type Wanted } from "../../support/wire/client.ts";
+import type { RecordedRequest } from "../../support/gateway/backend.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../../support/gateway/house.ts";
+import { type RequestOptions, requestBytes, sendRequest } from "../../support/wire/client.ts";
 import { sendRaw } from "../../support/wire/raw.ts";
 import { onlyValue } from "../../support/wire/response.ts";
 
-type Fields = NonNullable<Wanted["fields"]>;
-const house = await openHouse({ environment: { hosts: [] } });
+type Fields = NonNullable<RequestOptions["fields"]>;
+const house = await startTestGateway({ environment: { hosts: [] } });
 afterAll(() => house[Symbol.asyncDispose]());
 const { key, account } = await house.issue({ plan: "business" });
 
 /** The request as the backend saw it, and what the client got. */
-async function seenBy(where: House, theirs: string, wanted: Wanted) {
-  const answer = await ask(where.port, { key: theirs, ...wanted });
+async function seenBy(where: TestGateway, theirs: string, wanted: RequestOptions) {
+  const answer = await sendRequest(where.port, { key: theirs, ...wanted });
   assert.equal(answer.status, 200, answer.body.toString());
-  return { seen: where.backend.seen.at(-1) as Seen, answer };
+  return { seen: where.backend.seen.at(-1) as RecordedRequest, answer };
 }
 
-const sent = async (fields: Fields, more: Wanted = {}) =>
+const sent = async (fields: Fields, more: RequestOptions = {}) =>
   (await seenBy(house, key, { ...more, fields })).seen;
 
-function values({ rawHeaders }: Seen, name: string): string[] {
+function values({ rawHeaders }: RecordedRequest, name: string): string[] {
   return rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name);
 }
 
@@ -118,7 +122,7 @@ test("an untrusted peer's forwarding fields are replaced by what we know", async
 });
 
 test("a trusted proxy's are believed: For is appended to, Proto and Host go on", async () => {
-  await using other = await openHouse({ config: { trustedProxies: ["127.0.0.0/8"] } });
+  await using other = await startTestGateway({ config: { trustedProxies: ["127.0.0.0/8"] } });
   const theirs = await other.issue();
   const { seen } = await seenBy(other, theirs.key, {
     fields: [
@@ -148,7 +152,7 @@ test("Via is appended to, with the version received", async () => {
   assert.deepEqual(values(await sent([["Via", "1.0 fred"]]), "via"), ["1.0 fred, 1.1 tollgate"]);
   const old = requestBytes({ key, version: "1.0" });
   await sendRaw(house.port, old);
-  assert.deepEqual(values(house.backend.seen.at(-1) as Seen, "via"), ["1.0 tollgate"]);
+  assert.deepEqual(values(house.backend.seen.at(-1) as RecordedRequest, "via"), ["1.0 tollgate"]);
 });
 
 test("a valid trace of the client goes on unchanged, and none is begun", async () => {
@@ -175,12 +179,12 @@ test("a valid trace of the client goes on unchanged, and none is begun", async (
 });
 
 for (const [upstreamHost, wanted] of [
-  ["upstream", (house: House) => new URL(house.backend.origin).host],
+  ["upstream", (house: TestGateway) => new URL(house.backend.origin).host],
   ["client", () => "gw.test:8080"],
 ] as const) {
   test(`Host is the ${upstreamHost}'s; the original is in X-Forwarded-Host`, async () => {
-    const options: HouseOptions = { environment: { upstreamHost } };
-    await using other = await openHouse(options);
+    const options: TestGatewayOptions = { environment: { upstreamHost } };
+    await using other = await startTestGateway(options);
     const theirs = await other.issue();
     const { seen } = await seenBy(other, theirs.key, { host: "gw.test:8080" });
     assert.deepEqual(values(seen, "host"), [wanted(other)]);

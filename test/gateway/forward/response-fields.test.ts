@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
-import { ask, requestBytes } from "../../support/wire/client.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { requestBytes, sendRequest } from "../../support/wire/client.ts";
 import { sendRaw } from "../../support/wire/raw.ts";
 import {
   onlyValue,
@@ -10,7 +10,7 @@ import {
   valuesOf,
 } from "../../support/wire/response.ts";
 
-const house = await openHouse();
+const house = await startTestGateway();
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
@@ -19,7 +19,7 @@ async function answered(bytes: string, method = "GET"): Promise<RawResponse> {
   house.backend.answer((_seen, response) => {
     response.socket?.end(Buffer.from(bytes, "latin1"));
   });
-  return await ask(house.port, { key, method });
+  return await sendRequest(house.port, { key, method });
 }
 
 test("ordinary fields pass as they are: names, order, repetition, Latin-1", async () => {

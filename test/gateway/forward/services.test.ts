@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { afterAll, describe, it } from "vitest";
-import { type Backend, openBackend } from "../../support/gateway/backend.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestUpstream, type TestUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { errorOf, openClient, rateOf } from "../../support/wire/client.ts";
+import { errorOf, openClient, rateLimitFieldsOf } from "../../support/wire/client.ts";
 import { smugglingVectors } from "../../support/wire/vectors.ts";
 
 const ORDERS = `openapi: 3.1.0
@@ -21,15 +21,15 @@ paths:
 
 /** Three services and the environment's own backend, each told apart by who saw a request. */
 async function openServices() {
-  const answer = (name: string) => openBackend((_seen, response) => void response.end(name));
+  const answer = (name: string) => startTestUpstream((_seen, response) => void response.end(name));
   const backends = {
     root: await answer("root"),
     orders: await answer("orders"),
     items: await answer("items"),
     raw: await answer("raw"),
   };
-  const at = (backend: Backend) => ({ upstreams: [backend.origin] });
-  const house = await openHouse({
+  const at = (backend: TestUpstream) => ({ upstreams: [backend.origin] });
+  const house = await startTestGateway({
     backend: backends.root,
     files: { "orders.yaml": ORDERS, "root.yaml": ROOT },
     api: "./root.yaml",
@@ -74,7 +74,7 @@ describe("services under paths of their own", async () => {
       assert.deepEqual([answer.status, answer.body.toString()], [200, name], path);
       assert.equal(backends[name].seen.at(-1)?.target, target);
     }
-    const prefix = (backend: Backend) => {
+    const prefix = (backend: TestUpstream) => {
       const rawHeaders: readonly string[] = backend.seen.at(-1)?.rawHeaders ?? [];
       return rawHeaders[rawHeaders.indexOf("X-Forwarded-Prefix") + 1];
     };
@@ -116,7 +116,7 @@ describe("services under paths of their own", async () => {
     await using client = await openClient(house.port);
     const left: number[] = [];
     for (const path of ["/v1/pets", "/v1/orders", "/v1/raw", "/v1/orders/items"]) {
-      left.push(rateOf(await client.ask({ key: one.key, path })).remaining);
+      left.push(rateLimitFieldsOf(await client.ask({ key: one.key, path })).remaining);
     }
     assert.deepEqual(left, [99, 98, 97, 96]);
   });
@@ -187,9 +187,9 @@ it("a service that fails goes out of service alone", async () => {
 });
 
 it("a service that a reload adds under load costs no request", async () => {
-  await using added = await openBackend((_seen, response) => void response.end("added"));
+  await using added = await startTestUpstream((_seen, response) => void response.end("added"));
   const environment = { api: null };
-  await using house = await openHouse({ environment });
+  await using house = await startTestGateway({ environment });
   const { key } = await house.issue({ plan: "business" });
   const statuses: number[] = [];
   let loading = true;

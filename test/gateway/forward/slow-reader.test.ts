@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { it } from "vitest";
-import { openBackend } from "../../support/gateway/backend.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient, requestBytes } from "../../support/wire/client.ts";
 
@@ -13,7 +13,7 @@ const BODY = Buffer.alloc(16_000, "x");
 
 it("a client that takes nothing of answers that are all written is cut after idleTimeout", async () => {
   const environment = { limits: { idleTimeout: "700ms" } };
-  await using house = await openHouse({
+  await using house = await startTestGateway({
     environment,
     config: { plans: { free: { month: 1_000_000 } } },
   });
@@ -36,9 +36,9 @@ it("a client that takes nothing of answers that are all written is cut after idl
 
 it("forty clients that stop reading eject no backend, leave /readyz at 200 and are cut with 499", async () => {
   const answer = (_seen: unknown, response: ServerResponse) => void response.end(LONG);
-  const backends = [await openBackend(answer), await openBackend(answer)] as const;
+  const backends = [await startTestUpstream(answer), await startTestUpstream(answer)] as const;
   const upstreams = backends.map(({ origin }) => origin);
-  await using house = await openHouse({
+  await using house = await startTestGateway({
     backend: backends[0],
     environment: { upstreams, limits: { idleTimeout: "700ms" } },
   });
@@ -63,7 +63,7 @@ it("forty clients that stop reading eject no backend, leave /readyz at 200 and a
 });
 
 it("bytes that wait for a slow reader are its own when others are answered meanwhile", async () => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   const bytes = 8 * 1024 ** 2;
   house.backend.answer(({ target }, response) => {
     response.end(Buffer.alloc(bytes, target.endsWith("slow") ? "s" : "o"));

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 
 const CHUNKS = 262_144;
 /** Sends chunks of one byte from a process of its own, and ends with the first bytes of an answer. */
@@ -36,7 +36,7 @@ test("a body in one-byte chunks costs at most 1.5 times a bare node:http that re
     bare.closeAllConnections();
     bare.close();
   });
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   const { key } = await house.issue({ plan: "business" });
   const { port } = bare.address() as AddressInfo;
   const best = async (run: () => Promise<number>) => {

@@ -2,20 +2,20 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, test } from "vitest";
-import type { RequestLine } from "../../../src/telemetry/log.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient, requestBytes } from "../../support/wire/client.ts";
 import type { RawResponse } from "../../support/wire/response.ts";
 
 const MIB = 1024 ** 2;
-const house = await openHouse({
+const house = await startTestGateway({
   environment: { limits: { bodyBytes: "64MiB", idleTimeout: "2s" } },
 });
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
-function nth(index: number): RequestLine {
+function nth(index: number): AccessLogEntry {
   const line = house.lines[index];
   assert.ok(line, "the request line has not come");
   return line;

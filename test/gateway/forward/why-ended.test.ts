@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { it } from "vitest";
 import type { RefusalCode } from "../../../src/core/refusal.ts";
 import type { Exchange } from "../../../src/gateway/exchange/exchange.ts";
-import { whyEnded } from "../../../src/gateway/forward/backend-response.ts";
+import { endReason } from "../../../src/gateway/forward/backend-response.ts";
 
 function why(code: RefusalCode, exchange: { begun: boolean; promised?: number }): string {
   const { begun, promised = -1 } = exchange;
   const response = { headWritten: begun };
   const ended = { response, bodyBytes: 7, promisedBytes: promised } as unknown as Exchange;
-  return whyEnded({ code, why: "the reason" }, ended);
+  return endReason({ code, why: "the reason" }, ended);
 }
 
 it("an answer that a backend broke off is told with the bytes that had come, of those that it promised", () => {

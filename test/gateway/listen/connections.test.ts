@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { openBackend } from "../../support/gateway/backend.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { ask, errorOf, openClient, requestBytes } from "../../support/wire/client.ts";
+import { errorOf, openClient, requestBytes, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, type RawResponse, valuesOf } from "../../support/wire/response.ts";
 
 test("a pipelined request behind a refusal that closes is neither answered nor charged", async () => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   const { key, account } = await house.issue();
   await using client = await openClient(house.port);
   const bad = requestBytes({ key, path: "/v1/../x" });
@@ -27,16 +27,16 @@ test("a pipelined request behind a refusal that closes is neither answered nor c
 for (const method of ["GET", "HEAD"]) {
   test(`a ${method} on a connection that the backend closed is retried once, on a new one`, async () => {
     let dropNext = false;
-    const backend = await openBackend((_seen, response, request) => {
+    const backend = await startTestUpstream((_seen, response, request) => {
       if (!dropNext) return void response.end("ok");
       dropNext = false;
       request.socket.destroy();
     });
-    await using house = await openHouse({ backend });
+    await using house = await startTestGateway({ backend });
     const { key } = await house.issue();
-    assert.equal((await ask(house.port, { key })).status, 200);
+    assert.equal((await sendRequest(house.port, { key })).status, 200);
     dropNext = true;
-    const answer = await ask(house.port, { key, method });
+    const answer = await sendRequest(house.port, { key, method });
     assert.equal(answer.status, 200);
     await eventually(() => house.lines.length === 2);
     assert.deepEqual([house.lines[1]?.forwards, house.lines[1]?.charged], [2, 1]);
@@ -47,45 +47,45 @@ for (const method of ["GET", "HEAD"]) {
 
 test("on a new connection, or a second time, it is not retried: 502", async () => {
   let calls = 0;
-  const backend = await openBackend((_seen, response, request) => {
+  const backend = await startTestUpstream((_seen, response, request) => {
     calls += 1;
     if (calls === 2) response.end("ok");
     else request.socket.destroy();
   });
-  await using house = await openHouse({ backend });
+  await using house = await startTestGateway({ backend });
   const { key } = await house.issue();
-  const first = await ask(house.port, { key });
+  const first = await sendRequest(house.port, { key });
   assert.deepEqual([first.status, errorOf(first).code], [502, "upstream_unreachable"]);
   assert.equal(calls, 1, "a new connection");
-  assert.equal((await ask(house.port, { key })).status, 200);
-  const last = await ask(house.port, { key });
+  assert.equal((await sendRequest(house.port, { key })).status, 200);
+  const last = await sendRequest(house.port, { key });
   assert.deepEqual([last.status, calls], [502, 4]);
   await house.law();
 });
 
 test("a connection that had to be opened anew is new: a GET that dies on it is not retried", async () => {
-  const backend = await openBackend((_seen, response) => {
+  const backend = await startTestUpstream((_seen, response) => {
     response.setHeader("Connection", "close");
     response.end("ok");
   });
-  await using house = await openHouse({ backend });
+  await using house = await startTestGateway({ backend });
   const { key } = await house.issue();
-  assert.equal((await ask(house.port, { key })).status, 200);
+  assert.equal((await sendRequest(house.port, { key })).status, 200);
   backend.answer((_seen, _response, request) => void request.socket.destroy());
-  const answer = await ask(house.port, { key });
+  const answer = await sendRequest(house.port, { key });
   assert.deepEqual([answer.status, backend.seen.length], [502, 2]);
   await house.law();
 });
 
 test("a GET whose response had begun is never retried", async () => {
-  const backend = await openBackend((_seen, response) => void response.end("ok"));
-  await using house = await openHouse({ backend });
+  const backend = await startTestUpstream((_seen, response) => void response.end("ok"));
+  await using house = await startTestGateway({ backend });
   const { key } = await house.issue();
-  assert.equal((await ask(house.port, { key })).status, 200);
+  assert.equal((await sendRequest(house.port, { key })).status, 200);
   backend.answer((_seen, response) => {
     response.socket?.write("HTTP/1.1 2", () => response.socket?.destroy());
   });
-  const answer = await ask(house.port, { key });
+  const answer = await sendRequest(house.port, { key });
   assert.equal(answer.status, 502);
   assert.equal(backend.seen.length, 2);
   await house.law();
@@ -93,14 +93,14 @@ test("a GET whose response had begun is never retried", async () => {
 
 for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
   test(`a ${method} is never retried`, async () => {
-    const backend = await openBackend((_seen, response) => void response.end("ok"));
-    await using house = await openHouse({ backend, environment: { api: null } });
+    const backend = await startTestUpstream((_seen, response) => void response.end("ok"));
+    await using house = await startTestGateway({ backend, environment: { api: null } });
     const { key } = await house.issue();
-    assert.equal((await ask(house.port, { key })).status, 200);
+    assert.equal((await sendRequest(house.port, { key })).status, 200);
     backend.answer((_seen, _response, request) => {
       request.socket.destroy();
     });
-    const answer = await ask(house.port, { key, method });
+    const answer = await sendRequest(house.port, { key, method });
     assert.deepEqual([answer.status, errorOf(answer).code], [502, "upstream_unreachable"]);
     assert.equal(backend.seen.length, 2);
     await house.law();
@@ -108,25 +108,25 @@ for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
 }
 
 test("a backend that closes idle connections under it costs a client nothing", async () => {
-  const backend = await openBackend((_seen, response) => void response.end("ok"));
-  await using house = await openHouse({ backend });
+  const backend = await startTestUpstream((_seen, response) => void response.end("ok"));
+  await using house = await startTestGateway({ backend });
   const { key } = await house.issue({ plan: "business" });
   for (let i = 0; i < 50; i++) {
-    assert.equal((await ask(house.port, { key })).status, 200);
+    assert.equal((await sendRequest(house.port, { key })).status, 200);
     backend.cut();
   }
   await house.law({ connectionsFailed: true });
 });
 
 test("connections to the backend are kept and used again", async () => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   const { key } = await house.issue();
-  for (let i = 0; i < 10; i++) await ask(house.port, { key });
+  for (let i = 0; i < 10; i++) await sendRequest(house.port, { key });
   assert.equal(house.backend.connections(), 1);
 });
 
 test("a client's connection is kept, HTTP/1.0 and Connection: close are not", async () => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   const { key } = await house.issue();
   await using client = await openClient(house.port);
   for (let i = 0; i < 3; i++) {
@@ -142,7 +142,7 @@ test("a client's connection is kept, HTTP/1.0 and Connection: close are not", as
 });
 
 test("more connections than limits.connections are closed unanswered, and one that leaves makes room", async () => {
-  await using house = await openHouse({ environment: { limits: { connections: 2 } } });
+  await using house = await startTestGateway({ environment: { limits: { connections: 2 } } });
   const { key } = await house.issue();
   await using first = await openClient(house.port);
   await using second = await openClient(house.port);
@@ -153,13 +153,13 @@ test("more connections than limits.connections are closed unanswered, and one th
   const told = house.said.some(({ msg }) => msg === "connections_limited");
   assert.equal(told, false, "the open files suffice");
   first.socket.destroy();
-  await eventually(async () => assert.equal((await ask(house.port, { key })).status, 200));
+  await eventually(async () => assert.equal((await sendRequest(house.port, { key })).status, 200));
   assert.equal((await second.ask({ key })).status, 200);
   await house.law();
 });
 
 test("bytes that are no request, behind a good one, are answered after it", async () => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   const { key } = await house.issue();
   await using client = await openClient(house.port);
   client.write(Buffer.concat([requestBytes({ key }), Buffer.from("\x01\x02\r\n\r\n")]));

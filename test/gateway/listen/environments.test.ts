@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { test } from "vitest";
-import { openBackend } from "../../support/gateway/backend.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { startLoad } from "../../support/gateway/load.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
-import { ask, errorOf, openClient, rateOf } from "../../support/wire/client.ts";
+import { errorOf, openClient, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
@@ -14,7 +14,7 @@ const NOON = Date.UTC(2026, 5, 1, 12);
 test("environments share a listener and differ by hosts; another host is 421", async () => {
   const listen = `127.0.0.1:${await freePort()}`;
   const shared = { listen, basePath: "/v1", upstreams: ["http://127.0.0.1:9"] };
-  await using house = await openHouse({
+  await using house = await startTestGateway({
     config: {
       environments: {
         production: { ...shared, keyTag: "live", hosts: ["api.test", "api2.test"] },
@@ -25,7 +25,7 @@ test("environments share a listener and differ by hosts; another host is 421", a
   const live = await house.issue();
   const staging = await house.issue({ environment: "staging" });
   const codeFor = async (key: string, host: string, path = "/v1/pets") =>
-    errorOf(await ask(house.port, { key, host, path })).code;
+    errorOf(await sendRequest(house.port, { key, host, path })).code;
   const unreachable = "upstream_unreachable";
   for (const host of ["api.test", "API2.Test", "api.test:8080"]) {
     assert.equal(await codeFor(live.key, host), unreachable, host);
@@ -36,7 +36,7 @@ test("environments share a listener and differ by hosts; another host is 421", a
   for (const host of ["other.test", "api.test.evil", "127.0.0.1"]) {
     assert.equal(await codeFor(live.key, host), "misdirected", host);
   }
-  const absolute = await ask(house.port, {
+  const absolute = await sendRequest(house.port, {
     key: live.key,
     host: "api.test",
     path: "http://staging.test/v1/pets",
@@ -47,7 +47,7 @@ test("environments share a listener and differ by hosts; another host is 421", a
 test("a host that one environment names is that one's, though another before it takes any", async () => {
   const listen = `127.0.0.1:${await freePort()}`;
   const shared = { listen, basePath: "/v1", upstreams: ["http://127.0.0.1:9"] };
-  await using house = await openHouse({
+  await using house = await startTestGateway({
     config: {
       environments: {
         production: { ...shared, keyTag: "live" },
@@ -58,7 +58,7 @@ test("a host that one environment names is that one's, though another before it 
   const live = await house.issue();
   const staging = await house.issue({ environment: "staging" });
   const codeFor = async (key: string, host: string) =>
-    errorOf(await ask(house.port, { key, host })).code;
+    errorOf(await sendRequest(house.port, { key, host })).code;
   assert.equal(await codeFor(staging.key, "staging.test"), "upstream_unreachable");
   assert.equal(await codeFor(live.key, "staging.test"), "key_invalid");
   assert.equal(await codeFor(live.key, "other.test"), "upstream_unreachable");
@@ -66,48 +66,61 @@ test("a host that one environment names is that one's, though another before it 
 });
 
 test("without an api file seven methods pass under basePath, and nothing outside of it", async () => {
-  await using house = await openHouse({ environment: { api: null, basePath: "/v1" } });
+  await using house = await startTestGateway({ environment: { api: null, basePath: "/v1" } });
   const { key } = await house.issue({ plan: "pro" });
   for (const method of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
     for (const path of ["/v1/any/thing", "/v1", "/v1/"]) {
-      assert.equal((await ask(house.port, { key, method, path })).status, 200, method + path);
+      assert.equal(
+        (await sendRequest(house.port, { key, method, path })).status,
+        200,
+        method + path,
+      );
     }
   }
   assert.equal(house.backend.seen.length, 21);
-  const body = await ask(house.port, { key, method: "DELETE", path: "/v1/a", body: "{}" });
+  const body = await sendRequest(house.port, { key, method: "DELETE", path: "/v1/a", body: "{}" });
   assert.equal(body.status, 200, "a body on DELETE passes where there is no api file");
-  const { remaining } = rateOf(body);
+  const { remaining } = rateLimitFieldsOf(body);
   for (const path of ["/", "/v2/x", "/v1x", "/V1/x"]) {
-    const answer = await ask(house.port, { key, path });
+    const answer = await sendRequest(house.port, { key, path });
     assert.deepEqual([path, answer.status], [path, 404]);
   }
-  assert.equal(rateOf(await ask(house.port, { key, path: "/v1/a" })).remaining, remaining - 5);
-  const trace = await ask(house.port, { key, method: "TRACE", path: "/v1/a" });
+  assert.equal(
+    rateLimitFieldsOf(await sendRequest(house.port, { key, path: "/v1/a" })).remaining,
+    remaining - 5,
+  );
+  const trace = await sendRequest(house.port, { key, method: "TRACE", path: "/v1/a" });
   assert.deepEqual([trace.status, errorOf(trace).code], [405, "method_not_allowed"]);
   onlyValue(trace, "Allow");
   await house.law();
 });
 
 test("with an api file OPTIONS is 405 unless it is described; the Allow has every method", async () => {
-  await using house = await openHouse();
+  await using house = await startTestGateway();
   const { key } = await house.issue();
-  const answer = await ask(house.port, { key, method: "OPTIONS", path: "/v1/pets" });
+  const answer = await sendRequest(house.port, { key, method: "OPTIONS", path: "/v1/pets" });
   assert.deepEqual([answer.status, onlyValue(answer, "Allow")], [405, "GET, HEAD, POST"]);
   await house.law();
 });
 
 test("rateLimitFields: policy adds RateLimit-Policy to every answer of an account", async () => {
-  await using house = await openHouse({ now: () => NOON, config: { rateLimitFields: "policy" } });
+  await using house = await startTestGateway({
+    now: () => NOON,
+    config: { rateLimitFields: "policy" },
+  });
   const { key } = await house.issue({ limits: { minute: 2 } });
   const wanted = '"minute";q=2;w=60, "day";q=1000;w=86400';
   for (const status of [200, 200, 429]) {
-    const answer = await ask(house.port, { key });
+    const answer = await sendRequest(house.port, { key });
     assert.deepEqual([answer.status, onlyValue(answer, "RateLimit-Policy")], [status, wanted]);
-    rateOf(answer);
+    rateLimitFieldsOf(answer);
   }
-  await using off = await openHouse();
+  await using off = await startTestGateway();
   const other = await off.issue();
-  assert.deepEqual(valuesOf(await ask(off.port, { key: other.key }), "RateLimit-Policy"), []);
+  assert.deepEqual(
+    valuesOf(await sendRequest(off.port, { key: other.key }), "RateLimit-Policy"),
+    [],
+  );
 });
 
 test("scopes: an operation that requires one is 403 without it, charged, and 200 with it", async () => {
@@ -117,58 +130,65 @@ paths:
   /pets:
     get: { operationId: a, x-stability-level: beta, x-requires-scope: true, responses: {} }
 `;
-  await using house = await openHouse({ files: { "api.yaml": api }, api: "./api.yaml" });
+  await using house = await startTestGateway({ files: { "api.yaml": api }, api: "./api.yaml" });
   const without = await house.issue();
   const other = await house.issue({ scopes: ["experimental"] });
   const scoped = await house.issue({ scopes: ["beta"] });
   for (const { key } of [without, other]) {
-    const answer = await ask(house.port, { key });
+    const answer = await sendRequest(house.port, { key });
     assert.deepEqual([answer.status, errorOf(answer).code], [403, "scope_required"]);
-    assert.equal(rateOf(answer).remaining, 59);
+    assert.equal(rateLimitFieldsOf(answer).remaining, 59);
   }
-  assert.equal((await ask(house.port, { key: scoped.key })).status, 200);
+  assert.equal((await sendRequest(house.port, { key: scoped.key })).status, 200);
   await house.law();
 });
 
 test("two keys of one account share its quota; a rotated key works on, with the same count", async () => {
-  await using house = await openHouse({ now: () => NOON });
+  await using house = await startTestGateway({ now: () => NOON });
   const first = await house.issue();
   const second = await house.issue({ account: first.account });
-  assert.equal(rateOf(await ask(house.port, { key: first.key })).remaining, 59);
-  assert.equal(rateOf(await ask(house.port, { key: second.key })).remaining, 58);
+  assert.equal(rateLimitFieldsOf(await sendRequest(house.port, { key: first.key })).remaining, 59);
+  assert.equal(rateLimitFieldsOf(await sendRequest(house.port, { key: second.key })).remaining, 58);
   const response = await house.admin(`/api/keys/${first.id}/rotate`, {
     method: "POST",
     body: "{}",
   });
   const rotated = (await response.json()) as { key: string; account: string };
   assert.equal(rotated.account, first.account);
-  assert.equal(rateOf(await ask(house.port, { key: rotated.key })).remaining, 57);
-  assert.equal(rateOf(await ask(house.port, { key: first.key })).remaining, 56, "the grace");
+  assert.equal(
+    rateLimitFieldsOf(await sendRequest(house.port, { key: rotated.key })).remaining,
+    57,
+  );
+  assert.equal(
+    rateLimitFieldsOf(await sendRequest(house.port, { key: first.key })).remaining,
+    56,
+    "the grace",
+  );
   await house.law();
 });
 
 test("a reload keeps connections and counts, and takes the new limits and plans", async () => {
-  await using house = await openHouse({ now: () => NOON });
+  await using house = await startTestGateway({ now: () => NOON });
   const { key } = await house.issue();
   await using client = await openClient(house.port);
-  assert.equal(rateOf(await client.ask({ key })).remaining, 59);
+  assert.equal(rateLimitFieldsOf(await client.ask({ key })).remaining, 59);
   await house.rewrite({
     plans: { free: { minute: 10 }, enterprise: "custom" },
     limits: { urlBytes: "64B", drain: "1s" },
   });
   assert.equal((await house.started.reload()).ok, true);
   const after = await client.ask({ key });
-  assert.deepEqual([rateOf(after).limit, rateOf(after).remaining], [10, 8]);
+  assert.deepEqual([rateLimitFieldsOf(after).limit, rateLimitFieldsOf(after).remaining], [10, 8]);
   assert.equal((await client.ask({ key, path: `/v1/pets?${"a".repeat(64)}` })).status, 414);
 });
 
 test("a reload with a mistake keeps the old configuration, and says the line", async () => {
-  await using house = await openHouse({ now: () => NOON });
+  await using house = await startTestGateway({ now: () => NOON });
   const { key } = await house.issue();
   await house.rewrite({ plans: { free: { minute: 0 } } });
   const reloaded = await house.started.reload();
   assert.equal(reloaded.ok, false);
-  assert.equal(rateOf(await ask(house.port, { key })).limit, 60);
+  assert.equal(rateLimitFieldsOf(await sendRequest(house.port, { key })).limit, 60);
   const [said] = house.said.filter(({ level }) => level === "error");
   assert.match(String(said?.why), /tollgate\.yaml:\d+:\d+: /);
 });
@@ -178,19 +198,19 @@ test("connections to a backend that a reload took away are closed, the busy ones
   const held = new Promise<void>((resolve) => {
     answer = resolve;
   });
-  await using old = await openBackend(async ({ target }, response) => {
+  await using old = await startTestUpstream(async ({ target }, response) => {
     if (target.endsWith("/2")) await held;
     response.end("{}");
   });
   const connected = () => old.connections() - old.closed();
-  await using house = await openHouse({ environment: { upstreams: [old.origin] } });
+  await using house = await startTestGateway({ environment: { upstreams: [old.origin] } });
   const { key } = await house.issue({ plan: "business" });
   const busy = house.ask(key, "/v1/pets/2");
   await eventually(() => assert.equal(old.seen.length, 1));
   const load = startLoad(`${house.url}/v1/pets/1`, key, 100);
   await eventually(() => assert.ok(old.seen.length > 20));
 
-  await using fresh = await openBackend();
+  await using fresh = await startTestUpstream();
   const text = await readFile(house.file, "utf8");
   await writeFile(house.file, text.replace(old.origin, fresh.origin));
   assert.equal((await house.started.reload()).ok, true);

@@ -3,23 +3,23 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { Certificate } from "../../../src/gateway/node/certificate.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
-import { ask, errorOf } from "../../support/wire/client.ts";
+import { errorOf, sendRequest } from "../../support/wire/client.ts";
 
 describe("a listener", () => {
   it("at an IPv6 address says so in its URL, and serves there", async () => {
-    await using house = await openHouse({ environment: { listen: "[::1]:0" } });
+    await using house = await startTestGateway({ environment: { listen: "[::1]:0" } });
     assert.match(house.url, /^http:\/\/\[::1\]:\d+$/);
     const { key } = await house.issue();
     assert.equal((await house.ask(key)).status, 200);
   });
 
   it("at an IPv6 address that is taken says which, in brackets", async () => {
-    await using house = await openHouse({ environment: { listen: "[::1]:0" } });
+    await using house = await startTestGateway({ environment: { listen: "[::1]:0" } });
     const address = new URL(house.url).host;
-    await assert.rejects(openHouse({ environment: { listen: address } }), (error: Error) => {
+    await assert.rejects(startTestGateway({ environment: { listen: address } }), (error: Error) => {
       assert.ok(error.message.startsWith(`Cannot listen on ${address} (`), error.message);
       return true;
     });
@@ -30,19 +30,25 @@ describe("a listener", () => {
     const shared = { listen, basePath: "/v1", upstreams: ["http://127.0.0.1:9"] };
     const small = { ...shared, keyTag: "live", hosts: ["small.test"], limits: { urlBytes: "60B" } };
     const large = { ...shared, keyTag: "test", hosts: ["large.test"] };
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       config: { environments: { production: small, staging: large } },
     });
     const path = `/v1/pets?${"x".repeat(100)}`;
-    assert.equal(errorOf(await ask(house.port, { host: "small.test", path })).code, "uri_too_long");
-    assert.equal(errorOf(await ask(house.port, { host: "large.test", path })).code, "key_missing");
+    assert.equal(
+      errorOf(await sendRequest(house.port, { host: "small.test", path })).code,
+      "uri_too_long",
+    );
+    assert.equal(
+      errorOf(await sendRequest(house.port, { host: "large.test", path })).code,
+      "key_missing",
+    );
   });
 });
 
 describe("a certificate on disk", () => {
   it("is taken over after it stayed the same, and kept where the new one cannot be read", async () => {
     using authority = openAuthority();
-    await using house = await openHouse();
+    await using house = await startTestGateway();
     const files = { cert: join(house.directory, "a.pem"), key: join(house.directory, "a.key") };
     const write = async () => {
       const { cert, key } = authority.issue(["DNS:a.test"]);

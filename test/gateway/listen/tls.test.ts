@@ -4,7 +4,7 @@ import { connect as connectPlain } from "node:net";
 import { join } from "node:path";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
@@ -16,9 +16,9 @@ beforeAll(() => {
 });
 afterAll(() => authority[Symbol.dispose]());
 
-function openTlsHouse(more: Readonly<Record<string, unknown>> = {}): Promise<House> {
+function openTlsHouse(more: Readonly<Record<string, unknown>> = {}): Promise<TestGateway> {
   const { cert, key } = authority.issue(["DNS:a.test", "IP:127.0.0.1"]);
-  return openHouse({
+  return startTestGateway({
     environment: {
       ...more,
       tls: { cert: "./edge.pem", key: "./edge.key" },
@@ -213,7 +213,7 @@ describe("the certificate of a listener", () => {
       ...{ listen, keyTag, hosts: [`${name}.test`], upstreams: ["http://127.0.0.1:9"] },
       tls: { cert: `./${name}.pem`, key: `./${name}.key` },
     });
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       config: { environments: { production: more("one", "live"), staging: more("two", "test") } },
       files: {
         ...{ "one.pem": one.cert, "one.key": one.key },
@@ -228,7 +228,7 @@ describe("the certificate of a listener", () => {
   });
 });
 
-async function replace(house: House, files: Readonly<Record<string, string>>): Promise<void> {
+async function replace(house: TestGateway, files: Readonly<Record<string, string>>): Promise<void> {
   for (const [name, text] of Object.entries(files)) {
     const path = join(house.directory, name);
     await writeFile(`${path}.new`, text);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient } from "../../support/wire/client.ts";
 
@@ -12,7 +12,7 @@ describe("a request that fails in a way that nobody foresaw", () => {
       failures -= 1;
       throw new Error("the clock is broken");
     };
-    await using house = await openHouse({ now });
+    await using house = await startTestGateway({ now });
     const { key } = await house.issue();
     failures = 1;
     const answer = await house.ask(key);
@@ -32,7 +32,7 @@ describe("a request that fails in a way that nobody foresaw", () => {
       if (broken) throw new Error("the clock is broken");
       return Date.now();
     };
-    await using house = await openHouse({ now });
+    await using house = await startTestGateway({ now });
     const { key } = await house.issue();
     await using client = await openClient(house.port);
     broken = true;

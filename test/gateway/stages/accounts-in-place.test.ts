@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { digestKey } from "../../../src/core/keys/key.ts";
-import { type House, type IssuedKey, openHouse } from "../../support/gateway/house.ts";
+import { type IssuedKey, startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 
 const FOREIGN = `sk_${"a1".repeat(12)}`;
 
-let house: House;
+let house: TestGateway;
 beforeAll(async () => {
-  house = await openHouse({
+  house = await startTestGateway({
     config: {
       keyHeaders: ["authorization", "x-api-key"],
       foreignKeys: [{ prefix: "sk_", min: 22 }],

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { afterAll, describe, it } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
-import { ask, errorOf, rateOf } from "../../support/wire/client.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { errorOf, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
 
 const TRUSTED = { config: { trustedProxies: ["127.0.0.1"] } };
 const from = (client: string) => [["X-Forwarded-For", client]] as const;
 
 describe("allow and deny", async () => {
-  const house = await openHouse({
+  const house = await startTestGateway({
     ...TRUSTED,
     environment: {
       allow: ["192.0.2.0/24", "2001:db8::/32", "198.51.100.7"],
@@ -33,7 +33,7 @@ describe("allow and deny", async () => {
       ["192.0.2.1, 203.0.113.9", 403],
     ] as const;
     for (const [client, status] of cases) {
-      const answer = await ask(house.port, { key, fields: from(client) });
+      const answer = await sendRequest(house.port, { key, fields: from(client) });
       assert.equal(answer.status, status, client);
       if (status === 403) assert.equal(errorOf(answer).code, "address_refused");
     }
@@ -52,9 +52,9 @@ describe("allow and deny", async () => {
       { method: "OPTIONS", path: "/v1/pets", fields },
       { method: "OPTIONS", path: "*", fields },
     ]) {
-      const answer = await ask(house.port, wanted);
+      const answer = await sendRequest(house.port, wanted);
       assert.deepEqual([answer.status, errorOf(answer).code], [403, "address_refused"]);
-      rateOf(answer);
+      rateLimitFieldsOf(answer);
       assert.deepEqual(valuesOf(answer, "WWW-Authenticate"), []);
     }
     for (const line of house.lines.filter(({ code }) => code === "address_refused")) {
@@ -63,40 +63,45 @@ describe("allow and deny", async () => {
   });
 
   it("deny alone lets all others in", async () => {
-    await using other = await openHouse({ ...TRUSTED, environment: { deny: ["192.0.2.0/24"] } });
+    await using other = await startTestGateway({
+      ...TRUSTED,
+      environment: { deny: ["192.0.2.0/24"] },
+    });
     const theirs = await other.issue();
     const status = async (client: string) =>
-      (await ask(other.port, { key: theirs.key, fields: from(client) })).status;
+      (await sendRequest(other.port, { key: theirs.key, fields: from(client) })).status;
     assert.deepEqual([await status("192.0.2.1"), await status("192.0.3.1")], [403, 200]);
   });
 });
 
 describe("maintenance", () => {
   it("answers 503 with its Retry-After ahead of the key, but for preflights and OPTIONS *", async () => {
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       environment: { maintenance: { retryAfter: "30m" }, cors: { origins: ["*"] } },
     });
     const { key } = await house.issue();
     for (const wanted of [{ key }, {}, { key: "nonsense" }, { key, path: "/v1/none" }]) {
-      const answer = await ask(house.port, wanted);
+      const answer = await sendRequest(house.port, wanted);
       assert.deepEqual([answer.status, errorOf(answer).code], [503, "maintenance"]);
       assert.equal(onlyValue(answer, "Retry-After"), "1800");
-      rateOf(answer);
+      rateLimitFieldsOf(answer);
     }
     const fields = [
       ["Origin", "https://app.test"],
       ["Access-Control-Request-Method", "GET"],
     ] as const;
-    assert.equal((await ask(house.port, { method: "OPTIONS", fields })).status, 204);
-    assert.equal((await ask(house.port, { method: "OPTIONS", path: "*" })).status, 204);
+    assert.equal((await sendRequest(house.port, { method: "OPTIONS", fields })).status, 204);
+    assert.equal((await sendRequest(house.port, { method: "OPTIONS", path: "*" })).status, 204);
     for (const line of house.lines) assert.deepEqual([line.charged, line.forwards], [0, 0]);
     await house.law();
   });
 
   it("of an environment without an end to it ends by a reload", async () => {
-    await using house = await openHouse({ environment: { maintenance: { retryAfter: "1500ms" } } });
+    await using house = await startTestGateway({
+      environment: { maintenance: { retryAfter: "1500ms" } },
+    });
     const { key } = await house.issue();
-    const closed = await ask(house.port, { key });
+    const closed = await sendRequest(house.port, { key });
     assert.equal(onlyValue(closed, "Retry-After"), "2");
   });
 });

@@ -2,24 +2,24 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { runVerb } from "../../cli/kit.ts";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
-import { ask, errorOf, rateOf } from "../../support/wire/client.ts";
+import { errorOf, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
 const BANS = { strikes: 3, within: "1m", grace: "1s", duration: "1h", factor: 4 };
 
-const bansTold = ({ said }: House) => said.filter(({ kind }) => kind === "ban");
+const bansTold = ({ said }: TestGateway) => said.filter(({ kind }) => kind === "ban");
 
-async function usageOf(house: House, account: string) {
+async function usageOf(house: TestGateway, account: string) {
   const response = await house.admin(`/api/usage/${account}`);
   return (await response.json()) as { readonly strikes: number; readonly ban: unknown };
 }
 
-async function bansCounted(house: House): Promise<number> {
+async function bansCounted(house: TestGateway): Promise<number> {
   const metrics = await (await house.admin("/metrics")).text();
   return Number(/^tollgate_bans_total\{.*\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
 }
@@ -28,15 +28,15 @@ describe("with bans: { observe: true }", () => {
   it("an earned ban is told and counted, clears the strikes, and is not kept", async () => {
     let nowMs = NOON;
     const config = { bans: { ...BANS, observe: true }, plans: { free: { day: 2 } } };
-    await using house = await openHouse({ now: () => nowMs, config });
+    await using house = await startTestGateway({ now: () => nowMs, config });
     const { key, account } = await house.issue();
-    for (let i = 0; i < 2; i++) assert.equal((await ask(house.port, { key })).status, 200);
+    for (let i = 0; i < 2; i++) assert.equal((await sendRequest(house.port, { key })).status, 200);
     /** Refused, and never for a ban: gives the strikes then. */
     const refused = async () => {
-      const answer = await ask(house.port, { key });
+      const answer = await sendRequest(house.port, { key });
       assert.deepEqual([answer.status, errorOf(answer).code], [429, "rate_limited"]);
       assert.equal(onlyValue(answer, "X-RateLimit-Window"), "day");
-      assert.equal(rateOf(answer).reset, NOON / 1_000 + 43_200);
+      assert.equal(rateLimitFieldsOf(answer).reset, NOON / 1_000 + 43_200);
       return (await usageOf(house, account)).strikes;
     };
     assert.equal(await refused(), 0, "the first refusal of a window");
@@ -67,7 +67,7 @@ describe("with bans: { observe: true }", () => {
     assert.equal((await house.admin("/api/reload", { method: "POST" })).status, 200);
     for (let i = 0; i < 3; i++) {
       nowMs += i === 0 ? 1_001 : 1_000;
-      const answer = await ask(house.port, { key });
+      const answer = await sendRequest(house.port, { key });
       assert.equal(errorOf(answer).code, i < 2 ? "rate_limited" : "key_banned");
     }
     const ban = (await usageOf(house, account)).ban as { until: number; offences: number };
@@ -83,14 +83,15 @@ describe("with bans: { observe: true }", () => {
     const config = { store: redis.url, bans, plans: { free: { month: 3 } } };
     const options = { config, keys: { [KEY]: { id: ACCOUNT } } };
     try {
-      await using one = await openHouse(options);
-      await using other = await openHouse(options);
+      await using one = await startTestGateway(options);
+      await using other = await startTestGateway(options);
       const codes = new Set<unknown>();
-      for (let i = 0; i < 3; i++) assert.equal((await ask(one.port, { key: KEY })).status, 200);
+      for (let i = 0; i < 3; i++)
+        assert.equal((await sendRequest(one.port, { key: KEY })).status, 200);
       await eventually(
         async () => {
           for (const { port } of [one, other]) {
-            codes.add(errorOf(await ask(port, { key: KEY })).code);
+            codes.add(errorOf(await sendRequest(port, { key: KEY })).code);
             await sleep(3);
           }
           assert.ok(bansTold(one).length + bansTold(other).length >= 4);

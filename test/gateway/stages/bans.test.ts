@@ -1,13 +1,17 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
-import { type House, type HouseOptions, openHouse } from "../../support/gateway/house.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from "../../support/gateway/house.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 
-const { server } = await redisOfFile();
+const { server } = await useRedis();
 
 /** Strikes 100 ms apart, five of them in ten seconds; a ban of a second, then of four. */
 const BANS = {
@@ -27,12 +31,12 @@ type Refused = {
   readonly retry: number;
 };
 
-function open(store: string, more: HouseOptions = {}): Promise<House> {
+function open(store: string, more: TestGatewayOptions = {}): Promise<TestGateway> {
   const plans = { free: { day: 3 }, enterprise: "custom" };
-  return openHouse({ ...more, config: { store, bans: BANS, plans, ...more.config } });
+  return startTestGateway({ ...more, config: { store, bans: BANS, plans, ...more.config } });
 }
 
-async function ask(house: House, key: string): Promise<Refused> {
+async function ask(house: TestGateway, key: string): Promise<Refused> {
   const response = await house.ask(key);
   const text = await response.text();
   const error = response.ok ? undefined : (JSON.parse(text) as { code: string; message: string });
@@ -42,17 +46,17 @@ async function ask(house: House, key: string): Promise<Refused> {
 
 type Ban = { account: string; environment: string; until: number; offences: number };
 
-async function bans(house: House): Promise<Ban[]> {
+async function bans(house: TestGateway): Promise<Ban[]> {
   return (await (await house.admin("/api/bans")).json()) as Ban[];
 }
 
-async function strikes(house: House, account: string): Promise<number> {
+async function strikes(house: TestGateway, account: string): Promise<number> {
   const usage = await (await house.admin(`/api/usage/${account}`)).json();
   return (usage as { strikes: number }).strikes;
 }
 
 /** Asks each 10 ms until the ban, and gives what was told before it; `each` is called between. */
-async function hammer(house: House, key: string, each: () => Promise<void> = async () => {}) {
+async function hammer(house: TestGateway, key: string, each: () => Promise<void> = async () => {}) {
   const before: Refused[] = [];
   const startMs = performance.now();
   for (;;) {

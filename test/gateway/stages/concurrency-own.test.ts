@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, it } from "vitest";
 import { jsonOf, runVerb } from "../../cli/kit.ts";
-import { openBackend } from "../../support/gateway/backend.ts";
-import { type House, openHouse } from "../../support/gateway/house.ts";
-import { KEY, openServed } from "../../support/gateway/served.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { KEY, spawnGateway } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
-import { ask, errorOf, openClient } from "../../support/wire/client.ts";
+import { errorOf, openClient, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, type RawResponse } from "../../support/wire/response.ts";
 
 const PLANS = {
@@ -16,12 +16,12 @@ const PLANS = {
 };
 
 describe("the requests that an account may have under way", () => {
-  let house: House;
+  let house: TestGateway;
   let held: ServerResponse[];
   let asked: Promise<RawResponse>[];
 
   beforeEach(async () => {
-    house = await openHouse({ config: { plans: PLANS } });
+    house = await startTestGateway({ config: { plans: PLANS } });
     held = [];
     asked = [];
     house.backend.answer((_seen, response) => void held.push(response));
@@ -31,11 +31,11 @@ describe("the requests that an account may have under way", () => {
   /** One more request of the key, which the backend holds. */
   const hold = async (key: string) => {
     const before = held.length;
-    asked.push(ask(house.port, { key }));
+    asked.push(sendRequest(house.port, { key }));
     await eventually(() => assert.equal(held.length, before + 1));
   };
   const refuses = async (key: string, max: number) => {
-    const answer = await ask(house.port, { key });
+    const answer = await sendRequest(house.port, { key });
     assert.deepEqual([answer.status, errorOf(answer).code], [429, "too_concurrent"]);
     assert.equal(onlyValue(answer, "Retry-After"), "1");
     await eventually(() => assert.equal(house.lines.at(-1)?.why, `${max} under way`));
@@ -115,14 +115,14 @@ describe("the requests that an account may have under way", () => {
     await refuses(key, 1);
     const post = { method: "POST", body: "{}" };
     assert.equal((await house.admin(`/api/accounts/${account}/suspend`, post)).status, 200);
-    assert.equal(errorOf(await ask(house.port, { key })).code, "account_suspended");
+    assert.equal(errorOf(await sendRequest(house.port, { key })).code, "account_suspended");
     await finish();
   });
 });
 
 describe("a request is under way", () => {
   it("until a client that stopped reading is cut", async () => {
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       environment: { limits: { idleTimeout: "700ms" } },
       config: { plans: PLANS },
     });
@@ -133,32 +133,32 @@ describe("a request is under way", () => {
     client.socket.pause();
     client.write(`GET /v1/pets HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n\r\n`);
     await eventually(() => assert.equal(house.backend.seen.length, 1));
-    assert.equal(errorOf(await ask(house.port, { key })).code, "too_concurrent");
+    assert.equal(errorOf(await sendRequest(house.port, { key })).code, "too_concurrent");
     await eventually(() => assert.ok(house.lines.some(({ status }) => status === 499)), {
       withinMs: 60_000,
     });
     house.backend.answer((_seen, response) => void response.end("[]"));
-    for (let i = 0; i < 3; i++) assert.equal((await ask(house.port, { key })).status, 200);
+    for (let i = 0; i < 3; i++) assert.equal((await sendRequest(house.port, { key })).status, 200);
     await house.law();
   });
 
   it("no longer once its process was killed: the next one starts from none", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     const held: ServerResponse[] = [];
     backend.answer((_seen, response) => void held.push(response));
     const options = {
       upstreams: [backend.origin],
       config: { plans: { vectors: { minute: 1_000, month: 1_000, concurrent: 2 } } },
     };
-    await using served = await openServed(options);
-    const first = [0, 1].map(() => ask(served.port, { key: KEY }).catch(() => "cut"));
+    await using served = await spawnGateway(options);
+    const first = [0, 1].map(() => sendRequest(served.port, { key: KEY }).catch(() => "cut"));
     await eventually(() => assert.equal(held.length, 2));
-    assert.equal(errorOf(await ask(served.port, { key: KEY })).code, "too_concurrent");
+    assert.equal(errorOf(await sendRequest(served.port, { key: KEY })).code, "too_concurrent");
     await served.running.kill();
     assert.deepEqual(await Promise.all(first), ["cut", "cut"]);
     backend.answer((_seen, response) => void response.end("[]"));
-    await using again = await openServed({ ...options, directory: served.directory });
-    const answers = await Promise.all([0, 1].map(() => ask(again.port, { key: KEY })));
+    await using again = await spawnGateway({ ...options, directory: served.directory });
+    const answers = await Promise.all([0, 1].map(() => sendRequest(again.port, { key: KEY })));
     assert.deepEqual(
       answers.map(({ status }) => status),
       [200, 200],

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { describe, it } from "vitest";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { ask, errorOf, openClient, rateOf } from "../../support/wire/client.ts";
+import { errorOf, openClient, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
-import { openSocket, openSocketBackend } from "../../support/wire/websocket.ts";
+import { openWebSocket, startWebSocketUpstream } from "../../support/wire/websocket.ts";
 
 const PLANS = { narrow: { minute: 100, day: 1_000, concurrent: 2 }, free: { minute: 60 } };
 
 /** A gateway whose backend answers when it is told to. */
 async function openHeld() {
-  const house = await openHouse({ config: { plans: PLANS } });
+  const house = await startTestGateway({ config: { plans: PLANS } });
   const held: ServerResponse[] = [];
   house.backend.answer((_seen, response) => void held.push(response));
   const answerAll = () => {
@@ -20,8 +20,8 @@ async function openHeld() {
   return { house, held, answerAll };
 }
 
-const limited = async (house: House, key: string) => {
-  const answer = await ask(house.port, { key });
+const limited = async (house: TestGateway, key: string) => {
+  const answer = await sendRequest(house.port, { key });
   assert.deepEqual([answer.status, errorOf(answer).code], [429, "too_concurrent"]);
   return answer;
 };
@@ -32,16 +32,19 @@ describe("concurrent", () => {
     await using _ = house;
     const { key, account } = await house.issue({ plan: "narrow" });
     const other = await house.issue({ plan: "narrow" });
-    const first = [ask(house.port, { key }), ask(house.port, { key })];
+    const first = [sendRequest(house.port, { key }), sendRequest(house.port, { key })];
     await eventually(() => assert.equal(held.length, 2));
     const refused = await limited(house, key);
     assert.equal(onlyValue(refused, "Retry-After"), "1");
-    assert.deepEqual([rateOf(refused).limit, rateOf(refused).remaining], [100, 98]);
-    const theirs = ask(house.port, { key: other.key });
+    assert.deepEqual(
+      [rateLimitFieldsOf(refused).limit, rateLimitFieldsOf(refused).remaining],
+      [100, 98],
+    );
+    const theirs = sendRequest(house.port, { key: other.key });
     await eventually(() => assert.equal(held.length, 3, "the next account has its own"));
     answerAll();
     for (const { status } of await Promise.all([...first, theirs])) assert.equal(status, 200);
-    const again = ask(house.port, { key });
+    const again = sendRequest(house.port, { key });
     await eventually(() => assert.equal(held.length, 1));
     answerAll();
     assert.equal((await again).status, 200);
@@ -68,26 +71,26 @@ describe("concurrent", () => {
       assert.equal(house.lines.filter((line) => line.status === 499).length, 2),
     );
     house.backend.answer((_seen, response) => void response.end("[]"));
-    for (let i = 0; i < 5; i++) assert.equal((await ask(house.port, { key })).status, 200);
+    for (let i = 0; i < 5; i++) assert.equal((await sendRequest(house.port, { key })).status, 200);
     await house.law();
   });
 
   it("counts a tunnel until it closes", async () => {
-    const upstream = await openSocketBackend();
-    await using house = await openHouse({
+    const upstream = await startWebSocketUpstream();
+    await using house = await startTestGateway({
       upstream,
       config: { plans: PLANS },
       environment: { api: null },
     });
     const { key } = await house.issue({ plan: "narrow" });
     const url = `${house.url}/v1/feed`;
-    const tunnels = [await openSocket(url, { key }), await openSocket(url, { key })];
+    const tunnels = [await openWebSocket(url, { key }), await openWebSocket(url, { key })];
     await limited(house, key);
     for (const tunnel of tunnels) await tunnel[Symbol.asyncDispose]();
     await eventually(() =>
       assert.equal(house.lines.filter((line) => line.status === 101).length, 2),
     );
-    assert.equal((await ask(house.port, { key })).status, 200);
+    assert.equal((await sendRequest(house.port, { key })).status, 200);
     await house.law();
   });
 });

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { BROWSERS } from "../../../scripts/needs.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 
@@ -79,7 +79,7 @@ describe("a page in a real browser", () => {
     await new Promise<void>((resolve) => pages.listen(0, "127.0.0.1", resolve));
     const { port } = pages.address() as AddressInfo;
     try {
-      await using house = await openHouse({
+      await using house = await startTestGateway({
         environment: { cors: { origins: [`http://127.0.0.1:${port}`] } },
         keys: { [KEY]: { limits: [{ window: "day", limit: 2 }] } },
       });

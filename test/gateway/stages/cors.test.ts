@@ -1,18 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { openBackend } from "../../support/gateway/backend.ts";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
-import { ask, type Wanted } from "../../support/wire/client.ts";
+import { type RequestOptions, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, type RawResponse, valuesOf } from "../../support/wire/response.ts";
 
 const PAGE = "https://app.test";
 const ORIGIN = "Access-Control-Allow-Origin";
 
 /** A backend with CORS fields of its own, on every answer. */
-async function openCorsHouse(cors?: Record<string, unknown>): Promise<House> {
-  const backend = await openBackend((_seen, response) => {
+async function openCorsHouse(cors?: Record<string, unknown>): Promise<TestGateway> {
+  const backend = await startTestUpstream((_seen, response) => {
     response.writeHead(200, {
       [ORIGIN]: "https://backend.test",
       "Access-Control-Allow-Credentials": "true",
@@ -21,7 +21,7 @@ async function openCorsHouse(cors?: Record<string, unknown>): Promise<House> {
     });
     response.end("[]");
   });
-  return openHouse({
+  return startTestGateway({
     backend,
     environment: cors === undefined ? {} : { cors },
     keys: { [KEY]: { limits: [{ window: "minute", limit: 2 }] } },
@@ -29,7 +29,7 @@ async function openCorsHouse(cors?: Record<string, unknown>): Promise<House> {
 }
 
 const from = (origin: string): (readonly [string, string])[] => [["Origin", origin]];
-const preflight = (origin: string, path = "/v1/pets"): Wanted => ({
+const preflight = (origin: string, path = "/v1/pets"): RequestOptions => ({
   method: "OPTIONS",
   path,
   fields: [
@@ -52,7 +52,7 @@ describe("where cors is configured", () => {
   it("a preflight is answered here, without a key, uncharged, for any path of the environment", async () => {
     await using house = await openCorsHouse({ origins: [PAGE] });
     for (const path of ["/v1/pets", "/v1/pets/1", "/v1/nothing", "/"]) {
-      const response = await ask(house.port, preflight(PAGE, path));
+      const response = await sendRequest(house.port, preflight(PAGE, path));
       assert.equal(response.status, 204);
       readable(response);
       assert.match(onlyValue(response, "Access-Control-Allow-Methods"), /^GET, HEAD, POST/);
@@ -67,7 +67,7 @@ describe("where cors is configured", () => {
   it("a page of an allowed origin can read every answer: 200, 400, 401, 404, 405, 429", async () => {
     await using house = await openCorsHouse({ origins: [PAGE] });
     const fields = from(PAGE);
-    const wanted: readonly (readonly [status: number, wanted: Wanted])[] = [
+    const wanted: readonly (readonly [status: number, wanted: RequestOptions])[] = [
       [400, { path: "/v1//pets", fields }],
       [401, { fields }],
       [401, { key: `${KEY.slice(0, -1)}t`, fields }],
@@ -77,7 +77,7 @@ describe("where cors is configured", () => {
       [431, { fields: [...fields, ["X-Long", "x".repeat(17_000)]] }],
     ];
     for (const [status, one] of wanted) {
-      const response = await ask(house.port, one);
+      const response = await sendRequest(house.port, one);
       assert.equal(response.status, status);
       readable(response);
     }
@@ -86,12 +86,12 @@ describe("where cors is configured", () => {
 
   it("the backend's own CORS fields are replaced, and its Vary stays beside ours", async () => {
     await using house = await openCorsHouse({ origins: [PAGE], expose: ["X-Total"] });
-    const allowed = await ask(house.port, { key: KEY, fields: from(PAGE) });
+    const allowed = await sendRequest(house.port, { key: KEY, fields: from(PAGE) });
     readable(allowed);
     assert.match(onlyValue(allowed, "Access-Control-Expose-Headers"), /X-Total$/);
     assert.deepEqual(valuesOf(allowed, "Access-Control-Allow-Credentials"), []);
     assert.deepEqual(valuesOf(allowed, "Vary"), ["Accept", "Origin"]);
-    const other = await ask(house.port, { key: KEY, fields: from("https://evil.test") });
+    const other = await sendRequest(house.port, { key: KEY, fields: from("https://evil.test") });
     assert.equal(other.status, 200);
     const names = other.fields.map(([name]) => name.toLowerCase());
     assert.deepEqual(
@@ -104,7 +104,7 @@ describe("where cors is configured", () => {
   it("another origin gets no CORS field, preflight or not", async () => {
     await using house = await openCorsHouse({ origins: [PAGE] });
     for (const wanted of [preflight("https://evil.test"), { fields: from("null") }]) {
-      const response = await ask(house.port, wanted);
+      const response = await sendRequest(house.port, wanted);
       const names = response.fields.map(([name]) => name.toLowerCase());
       assert.deepEqual(
         names.filter((name) => name.startsWith("access-control")),
@@ -117,12 +117,12 @@ describe("where cors is configured", () => {
   it("two Origin fields are nobody's", async () => {
     await using house = await openCorsHouse({ origins: [PAGE] });
     const fields = [...from(PAGE), ...from(PAGE)];
-    assert.deepEqual(valuesOf(await ask(house.port, { fields }), ORIGIN), []);
+    assert.deepEqual(valuesOf(await sendRequest(house.port, { fields }), ORIGIN), []);
   });
 
   it("an OPTIONS that is no preflight needs a key, as ever", async () => {
     await using house = await openCorsHouse({ origins: [PAGE] });
-    const response = await ask(house.port, { method: "OPTIONS", fields: from(PAGE) });
+    const response = await sendRequest(house.port, { method: "OPTIONS", fields: from(PAGE) });
     assert.equal(response.status, 401);
     readable(response);
   });
@@ -131,9 +131,9 @@ describe("where cors is configured", () => {
 describe("where cors is not configured", () => {
   it("the backend's CORS fields pass, and a preflight needs a key", async () => {
     await using house = await openCorsHouse();
-    const response = await ask(house.port, { key: KEY, fields: from(PAGE) });
+    const response = await sendRequest(house.port, { key: KEY, fields: from(PAGE) });
     assert.equal(onlyValue(response, ORIGIN), "https://backend.test");
     assert.equal(onlyValue(response, "Access-Control-Expose-Headers"), "X-Backend");
-    assert.equal((await ask(house.port, preflight(PAGE))).status, 401);
+    assert.equal((await sendRequest(house.port, preflight(PAGE))).status, 401);
   });
 });

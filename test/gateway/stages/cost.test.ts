@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterAll, describe, it } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { ask, errorOf, rateOf } from "../../support/wire/client.ts";
+import { errorOf, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, type RawResponse, valuesOf } from "../../support/wire/response.ts";
 
 const API = `openapi: 3.1.0
@@ -22,7 +22,7 @@ paths:
 const NOON = Date.UTC(2026, 5, 1, 12);
 
 describe("the cost of an operation", async () => {
-  const house = await openHouse({
+  const house = await startTestGateway({
     now: () => NOON,
     files: { "api.yaml": API },
     api: "./api.yaml",
@@ -31,20 +31,26 @@ describe("the cost of an operation", async () => {
   afterAll(() => house[Symbol.asyncDispose]());
   const issue = async () => (await house.issue({ plan: "ten" })).key;
   const report = (key: string) =>
-    ask(house.port, { key, method: "POST", path: "/v1/reports", body: "{}" });
+    sendRequest(house.port, { key, method: "POST", path: "/v1/reports", body: "{}" });
   const costOf = (answer: RawResponse) => valuesOf(answer, "X-RateLimit-Cost");
 
   it("is charged to every window, told where it is not 1, and leaves units that a cheaper one may use", async () => {
     const key = await issue();
     const first = await report(key);
-    assert.deepEqual([first.status, costOf(first), rateOf(first).remaining], [200, ["5"], 5]);
-    const plain = await ask(house.port, { key, path: "/v1/reports" });
-    assert.deepEqual([plain.status, costOf(plain), rateOf(plain).remaining], [200, [], 4]);
+    assert.deepEqual(
+      [first.status, costOf(first), rateLimitFieldsOf(first).remaining],
+      [200, ["5"], 5],
+    );
+    const plain = await sendRequest(house.port, { key, path: "/v1/reports" });
+    assert.deepEqual(
+      [plain.status, costOf(plain), rateLimitFieldsOf(plain).remaining],
+      [200, [], 4],
+    );
     const refused = await report(key);
     assert.deepEqual([refused.status, errorOf(refused).code], [429, "rate_limited"]);
-    assert.deepEqual([costOf(refused), rateOf(refused).remaining], [["5"], 4]);
+    assert.deepEqual([costOf(refused), rateLimitFieldsOf(refused).remaining], [["5"], 4]);
     assert.equal(onlyValue(refused, "Retry-After"), "60");
-    assert.equal((await ask(house.port, { key, path: "/v1/reports" })).status, 200);
+    assert.equal((await sendRequest(house.port, { key, path: "/v1/reports" })).status, 200);
     await eventually(() => {
       const charged = house.lines.map((line) => line.charged);
       assert.deepEqual(charged.slice(-4), [5, 1, 0, 1]);
@@ -55,29 +61,32 @@ describe("the cost of an operation", async () => {
   it("of nothing is admitted with every window used up", async () => {
     const key = await issue();
     for (let i = 0; i < 2; i++) assert.equal((await report(key)).status, 200);
-    assert.equal((await ask(house.port, { key, path: "/v1/reports" })).status, 429);
-    const free = await ask(house.port, { key, path: "/v1/free" });
-    assert.deepEqual([free.status, costOf(free), rateOf(free).remaining], [200, ["0"], 0]);
+    assert.equal((await sendRequest(house.port, { key, path: "/v1/reports" })).status, 429);
+    const free = await sendRequest(house.port, { key, path: "/v1/free" });
+    assert.deepEqual(
+      [free.status, costOf(free), rateLimitFieldsOf(free).remaining],
+      [200, ["0"], 0],
+    );
     await house.law();
   });
 
   it("above the smallest limit is 403 cost_over_limit, uncharged", async () => {
     const key = await issue();
-    const huge = await ask(house.port, { key, path: "/v1/huge" });
+    const huge = await sendRequest(house.port, { key, path: "/v1/huge" });
     assert.deepEqual(
       [huge.status, errorOf(huge).code, costOf(huge)],
       [403, "cost_over_limit", ["11"]],
     );
-    assert.equal(rateOf(huge).remaining, 10);
+    assert.equal(rateLimitFieldsOf(huge).remaining, 10);
     await house.law();
   });
 
   it("adds windows of an operation, which the fields and the message name", async () => {
     const key = await issue();
-    const narrow = () => ask(house.port, { key, path: "/v1/narrow" });
+    const narrow = () => sendRequest(house.port, { key, path: "/v1/narrow" });
     const first = await narrow();
     assert.equal(onlyValue(first, "X-RateLimit-Window"), "narrow.minute");
-    assert.deepEqual([rateOf(first).limit, rateOf(first).remaining], [2, 1]);
+    assert.deepEqual([rateLimitFieldsOf(first).limit, rateLimitFieldsOf(first).remaining], [2, 1]);
     await narrow();
     const refused = await narrow();
     assert.equal(refused.status, 429);
@@ -86,23 +95,23 @@ describe("the cost of an operation", async () => {
       JSON.parse(refused.body.toString()).message,
       "The minute limit of narrow, 2 units, is used up: retry after the time in Retry-After",
     );
-    const other = await ask(house.port, { key, path: "/v1/reports" });
+    const other = await sendRequest(house.port, { key, path: "/v1/reports" });
     assert.equal(onlyValue(other, "X-RateLimit-Window"), "minute");
-    assert.equal(rateOf(other).remaining, 7);
+    assert.equal(rateLimitFieldsOf(other).remaining, 7);
     await house.law();
   });
 
   it("crosses observed limits without a refusal, and the line and a metric tell", async () => {
     const key = await issue();
     await report(key);
-    const quiet = await ask(house.port, { key, path: "/v1/reports" });
+    const quiet = await sendRequest(house.port, { key, path: "/v1/reports" });
     assert.equal(quiet.status, 200);
-    const crossing = await ask(house.port, { key, path: "/v1/reports" });
+    const crossing = await sendRequest(house.port, { key, path: "/v1/reports" });
     assert.equal(crossing.status, 200);
     assert.equal(onlyValue(crossing, "X-RateLimit-Window"), "minute");
     await eventually(() => assert.deepEqual(house.lines.at(-1)?.observed, ["minute"]));
     assert.equal(house.lines.at(-2)?.observed, undefined);
-    for (let i = 0; i < 2; i++) await ask(house.port, { key, path: "/v1/reports" });
+    for (let i = 0; i < 2; i++) await sendRequest(house.port, { key, path: "/v1/reports" });
     await eventually(() => assert.deepEqual(house.lines.at(-1)?.observed, ["minute", "hour"]));
     const metrics = await (await house.admin("/metrics")).text();
     assert.match(metrics, /^tollgate_observed_refusals_total\{.*window="hour".*\} [1-9]$/m);

@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
-import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useProxiedRedis } from "../../support/redis/redis-of-file.ts";
 import { openClient } from "../../support/wire/client.ts";
 
-const { proxy } = await proxiedRedisOfFile();
+const { proxy } = await useProxiedRedis();
 
 /** A house whose store takes a while to answer, within its deadline. */
 function openSlowHouse() {
   proxy.behave({ latencyMs: 20 });
   const store = `redis://127.0.0.1:${proxy.port}`;
-  return openHouse({ config: { store, storeTimeout: "1s" } });
+  return startTestGateway({ config: { store, storeTimeout: "1s" } });
 }
 
 describe("while the store decides", () => {
@@ -57,7 +57,7 @@ describe("while the store decides", () => {
 describe("without a copy of the key records", () => {
   it("a well-formed key gets 503 and Retry-After, never 401, and anything else its 401", async () => {
     const store = `redis://127.0.0.1:${await freePort()}`;
-    await using house = await openHouse({ config: { store, keys: "redis" } });
+    await using house = await startTestGateway({ config: { store, keys: "redis" } });
     const unknown = await house.ask(KEY);
     assert.equal(unknown.status, 503);
     assert.equal(((await unknown.json()) as { code: string }).code, "store_unavailable");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
-import { ask, rateOf } from "../../support/wire/client.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
 import { GHOST, NOON_SECONDS, openNoonHouse, told } from "../noon-house.ts";
 
@@ -18,15 +18,19 @@ test("5 ours replace the backend's X-RateLimit fields; its Link stays beside our
     ]);
     response.end("ok");
   });
-  const answer = await ask(house.port, { key, path: "/v1/old" });
+  const answer = await sendRequest(house.port, { key, path: "/v1/old" });
   told({ status: 200 }, answer);
-  assert.deepEqual(rateOf(answer), { limit: 60, remaining: 59, reset: NOON_SECONDS + 60 });
+  assert.deepEqual(rateLimitFieldsOf(answer), {
+    limit: 60,
+    remaining: 59,
+    reset: NOON_SECONDS + 60,
+  });
   assert.deepEqual(valuesOf(answer, "Link"), [
     '</a>; rel="next"',
     '</v1/pets>; rel="successor-version"',
   ]);
   assert.equal(onlyValue(answer, "Sunset"), "Tue, 01 Dec 2026 00:00:00 GMT");
-  const plain = await ask(house.port, { key });
+  const plain = await sendRequest(house.port, { key });
   assert.equal(onlyValue(plain, "Sunset"), "Sat, 01 Jan 2028 00:00:00 GMT", "not ours to judge");
   house.backend.answer((_seen, response) => void response.end("ok"));
 });
@@ -41,7 +45,7 @@ test("5 the deprecation fields are on every refusal of the operation too", async
     [{ path, key: GHOST }, 503],
     [{ path, method: "HEAD" }, 401],
   ] as const) {
-    const answer = await ask(house.port, wanted);
+    const answer = await sendRequest(house.port, wanted);
     assert.equal(answer.status, status);
     assert.equal(onlyValue(answer, "Deprecation"), `@${Date.UTC(2026, 0, 1) / 1_000}`);
     assert.equal(onlyValue(answer, "Sunset"), "Tue, 01 Dec 2026 00:00:00 GMT");
@@ -52,15 +56,19 @@ test("5 the deprecation fields are on every refusal of the operation too", async
 
 test("9.3 getPet answers 200 at 2030-12-04T23:59:59.999Z and 410 one millisecond later", async () => {
   let nowMs = Date.UTC(2030, 11, 5) - 1;
-  await using other = await openHouse({ now: () => nowMs });
+  await using other = await startTestGateway({ now: () => nowMs });
   const { key } = await other.issue();
-  const before = await ask(other.port, { key, path: "/v1/pets/1" });
+  const before = await sendRequest(other.port, { key, path: "/v1/pets/1" });
   assert.equal(before.status, 200);
-  assert.equal(rateOf(before).remaining, 59);
+  assert.equal(rateLimitFieldsOf(before).remaining, 59);
   nowMs += 1;
-  const after = await ask(other.port, { key, path: "/v1/pets/1" });
+  const after = await sendRequest(other.port, { key, path: "/v1/pets/1" });
   told({ status: 410, code: "gone" }, after);
-  assert.deepEqual([rateOf(after).limit, rateOf(after).remaining], [60, 59], "a new minute");
+  assert.deepEqual(
+    [rateLimitFieldsOf(after).limit, rateLimitFieldsOf(after).remaining],
+    [60, 59],
+    "a new minute",
+  );
   for (const name of ["Deprecation", "Sunset", "Link"]) {
     assert.equal(onlyValue(after, name), onlyValue(before, name));
   }

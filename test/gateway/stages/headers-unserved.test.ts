@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
-import { ask, errorOf, openClient, rateOf, untilRefused } from "../../support/wire/client.ts";
+import {
+  errorOf,
+  openClient,
+  rateLimitFieldsOf,
+  sendRequest,
+  untilRefused,
+} from "../../support/wire/client.ts";
 import { onlyValue, type RawResponse } from "../../support/wire/response.ts";
 import { GHOST, NOON, NOON_SECONDS, openNoonHouse, told } from "../noon-house.ts";
 
@@ -11,9 +17,9 @@ const house = await openNoonHouse();
 afterAll(() => house[Symbol.asyncDispose]());
 
 test("5 503 plan_missing: never unlimited, and never charged", async () => {
-  const answer = await ask(house.port, { key: GHOST });
+  const answer = await sendRequest(house.port, { key: GHOST });
   told({ status: 503, code: "plan_missing" }, answer);
-  assert.equal(rateOf(answer).limit, 1_000);
+  assert.equal(rateLimitFieldsOf(answer).limit, 1_000);
   await eventually(() => {
     const { account, key, plan } = house.lines[0] ?? {};
     assert.deepEqual(
@@ -30,54 +36,64 @@ test("5 502, both codes: the account's standing, charged", async () => {
   house.backend.answer((_seen, response) => {
     response.socket?.end("HTTP/1.1 999 No\r\n\r\n");
   });
-  const invalid = await ask(house.port, { key });
+  const invalid = await sendRequest(house.port, { key });
   told({ status: 502, code: "upstream_invalid" }, invalid);
-  assert.deepEqual(rateOf(invalid), { limit: 60, remaining: 59, reset: NOON_SECONDS + 60 });
+  assert.deepEqual(rateLimitFieldsOf(invalid), {
+    limit: 60,
+    remaining: 59,
+    reset: NOON_SECONDS + 60,
+  });
   house.backend.answer((_seen, response) => void response.end("ok"));
   await house.law();
 
   const origin = `http://127.0.0.1:${await freePort()}`;
-  await using other = await openHouse({ environment: { upstreams: [origin] } });
+  await using other = await startTestGateway({ environment: { upstreams: [origin] } });
   const theirs = await other.issue();
-  const answer = await ask(other.port, { key: theirs.key });
+  const answer = await sendRequest(other.port, { key: theirs.key });
   told({ status: 502, code: "upstream_unreachable" }, answer);
-  assert.equal(rateOf(answer).remaining, 59);
+  assert.equal(rateLimitFieldsOf(answer).remaining, 59);
   const [line] = other.lines;
   assert.deepEqual([line?.charged, line?.forwards, line?.decision], [1, 0, "admitted"]);
 });
 
 test("5 504: the account's standing, charged", async () => {
   const environment = { limits: { responseTimeout: "200ms" } };
-  await using other = await openHouse({ now: () => NOON, environment });
+  await using other = await startTestGateway({ now: () => NOON, environment });
   other.backend.answer(() => {});
   const { key } = await other.issue();
-  const late = await ask(other.port, { key });
+  const late = await sendRequest(other.port, { key });
   told({ status: 504, code: "upstream_timeout" }, late);
-  assert.deepEqual(rateOf(late), { limit: 60, remaining: 59, reset: NOON_SECONDS + 60 });
+  assert.deepEqual(rateLimitFieldsOf(late), { limit: 60, remaining: 59, reset: NOON_SECONDS + 60 });
   await other.law();
 });
 
 test("5 503 store_unavailable: the account's last known state, else limit and limit", async () => {
   const redis = await startRedis();
-  await using other = await openHouse({
+  await using other = await startTestGateway({
     config: { store: redis.url, onStoreFailure: "deny", plans: { free: { day: 60 } } },
   });
   const known = await other.issue();
   const unknown = await other.issue();
-  assert.equal(rateOf(await ask(other.port, { key: known.key })).remaining, 59);
+  assert.equal(rateLimitFieldsOf(await sendRequest(other.port, { key: known.key })).remaining, 59);
   await redis.kill();
-  const answer = await ask(other.port, { key: known.key });
+  const answer = await sendRequest(other.port, { key: known.key });
   told({ status: 503, code: "store_unavailable" }, answer);
   assert.equal(onlyValue(answer, "Retry-After"), "1");
-  assert.deepEqual([rateOf(answer).limit, rateOf(answer).remaining], [60, 59]);
-  const other2 = await ask(other.port, { key: unknown.key });
+  assert.deepEqual(
+    [rateLimitFieldsOf(answer).limit, rateLimitFieldsOf(answer).remaining],
+    [60, 59],
+  );
+  const other2 = await sendRequest(other.port, { key: unknown.key });
   told({ status: 503, code: "store_unavailable" }, other2);
-  assert.deepEqual([rateOf(other2).limit, rateOf(other2).remaining], [60, 60]);
+  assert.deepEqual(
+    [rateLimitFieldsOf(other2).limit, rateLimitFieldsOf(other2).remaining],
+    [60, 60],
+  );
   await redis.close();
 });
 
 test("5 503 draining: the three fields, Retry-After: 1 and Connection: close", async () => {
-  await using other = await openHouse({ config: { limits: { drain: "10s" } } });
+  await using other = await startTestGateway({ config: { limits: { drain: "10s" } } });
   const { key } = await other.issue();
   await using fresh = await openClient(other.port);
   await using busy = await openClient(other.port);
@@ -91,7 +107,7 @@ test("5 503 draining: the three fields, Retry-After: 1 and Connection: close", a
   await untilRefused(other.port);
   const refused = await fresh.ask({ key });
   told({ status: 503, code: "draining" }, refused);
-  assert.equal(rateOf(refused).limit, 60);
+  assert.equal(rateLimitFieldsOf(refused).limit, 60);
   assert.equal(onlyValue(refused, "Retry-After"), "1");
   assert.equal(onlyValue(refused, "Connection"), "close");
   answerNow();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { ask, openClient } from "../../support/wire/client.ts";
+import { openClient, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
 import { openNoonHouse } from "../noon-house.ts";
 
@@ -42,19 +42,19 @@ test("TRACE is refused with the methods of its target", async () => {
 });
 
 test("an environment at the root logs its route with one slash", async () => {
-  await using root = await openHouse({ environment: { api: null, basePath: "/" } });
+  await using root = await startTestGateway({ environment: { api: null, basePath: "/" } });
   const { key } = await root.issue();
-  assert.equal((await ask(root.port, { key, path: "/a/b" })).status, 200);
+  assert.equal((await sendRequest(root.port, { key, path: "/a/b" })).status, 200);
   await eventually(() => assert.equal(root.lines[0]?.route, "/*"));
 });
 
 test("a backend's second Date does not pass: caches reckon ages by the first", async () => {
-  await using two = await openHouse();
+  await using two = await startTestGateway();
   const first = "Mon, 01 Jun 2026 12:00:00 GMT";
   two.backend.answer((_seen, response) => {
     response.writeHead(200, ["Date", first, "Date", "Tue, 02 Jun 2026 12:00:00 GMT"]);
     response.end("[]");
   });
   const { key } = await two.issue();
-  assert.equal(onlyValue(await ask(two.port, { key }), "Date"), first);
+  assert.equal(onlyValue(await sendRequest(two.port, { key }), "Date"), first);
 });

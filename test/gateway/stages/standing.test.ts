@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
-import { ask, errorOf, rateOf } from "../../support/wire/client.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { errorOf, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
@@ -10,16 +10,19 @@ const OPTIONS = { environment: { standing: PATH }, now: () => NOON };
 
 describe("standing", () => {
   it("tells the usage of the own account, uncharged, and forwards nothing", async () => {
-    await using house = await openHouse(OPTIONS);
+    await using house = await startTestGateway(OPTIONS);
     const { key, account } = await house.issue();
-    await ask(house.port, { key });
-    const answer = await ask(house.port, { key, path: PATH });
+    await sendRequest(house.port, { key });
+    const answer = await sendRequest(house.port, { key, path: PATH });
     assert.equal(answer.status, 200);
     assert.equal(onlyValue(answer, "Content-Type"), "application/json");
     const usage = await (await house.admin(`/api/usage/${account}`)).json();
     assert.deepEqual(JSON.parse(answer.body.toString()), { ...(usage as object), deprecated: [] });
-    assert.deepEqual([rateOf(answer).limit, rateOf(answer).remaining], [60, 59]);
-    const head = await ask(house.port, { key, path: PATH, method: "HEAD" });
+    assert.deepEqual(
+      [rateLimitFieldsOf(answer).limit, rateLimitFieldsOf(answer).remaining],
+      [60, 59],
+    );
+    const head = await sendRequest(house.port, { key, path: PATH, method: "HEAD" });
     assert.deepEqual([head.status, head.body.length], [200, 0]);
     const line = house.lines[1];
     assert.deepEqual([line?.decision, line?.charged, line?.forwards], ["none", 0, 0]);
@@ -29,10 +32,10 @@ describe("standing", () => {
 
   it("names the windows in RateLimit-Policy, as an answer of the backend does", async () => {
     const config = { rateLimitFields: "policy", plans: { free: { minute: 60 } } };
-    await using house = await openHouse({ ...OPTIONS, config });
+    await using house = await startTestGateway({ ...OPTIONS, config });
     const { key } = await house.issue();
     for (const path of ["/v1/pets", PATH]) {
-      const answer = await ask(house.port, { key, path });
+      const answer = await sendRequest(house.port, { key, path });
       assert.equal(onlyValue(answer, "RateLimit-Policy"), '"minute";q=60;w=60');
     }
   });
@@ -41,42 +44,42 @@ describe("standing", () => {
     const bans = { strikes: 1, grace: "0s" };
     let nowMs = NOON;
     const config = { plans: { free: { minute: 1 } }, bans };
-    await using house = await openHouse({ ...OPTIONS, now: () => nowMs, config });
+    await using house = await startTestGateway({ ...OPTIONS, now: () => nowMs, config });
     const { key } = await house.issue();
     const codes = [];
     for (let i = 0; i < 3; i++) {
-      const answer = await ask(house.port, { key });
+      const answer = await sendRequest(house.port, { key });
       codes.push(answer.status === 200 ? 200 : errorOf(answer).code);
       nowMs += 1_000;
     }
     assert.deepEqual(codes, [200, "rate_limited", "key_banned"]);
-    const answer = await ask(house.port, { key, path: PATH });
+    const answer = await sendRequest(house.port, { key, path: PATH });
     const { windows, ban } = JSON.parse(answer.body.toString());
     assert.deepEqual([answer.status, windows[0].remaining, ban.offences], [200, 0, 1]);
   });
 
   it("needs a valid key, and refuses a suspended account", async () => {
-    await using house = await openHouse(OPTIONS);
-    const none = await ask(house.port, { path: PATH });
+    await using house = await startTestGateway(OPTIONS);
+    const none = await sendRequest(house.port, { path: PATH });
     assert.deepEqual([none.status, errorOf(none).code], [401, "key_missing"]);
     const { key, account } = await house.issue();
     const path = `/api/accounts/${account}/suspend`;
     assert.equal((await house.admin(path, { method: "POST", body: "{}" })).status, 200);
-    const answer = await ask(house.port, { key, path: PATH });
+    const answer = await sendRequest(house.port, { key, path: PATH });
     assert.deepEqual([answer.status, errorOf(answer).code], [403, "account_suspended"]);
-    rateOf(answer);
+    rateLimitFieldsOf(answer);
   });
 
   it("is GET and HEAD of that very path: all else is as it would be without", async () => {
-    await using house = await openHouse(OPTIONS);
+    await using house = await startTestGateway(OPTIONS);
     const { key } = await house.issue();
     const codeOf = async (path: string, method: string) =>
-      errorOf(await ask(house.port, { key, path, method })).code;
+      errorOf(await sendRequest(house.port, { key, path, method })).code;
     assert.equal(await codeOf(PATH, "POST"), "not_found");
     assert.equal(await codeOf(`${PATH}/more`, "GET"), "not_found");
-    await using off = await openHouse({ now: () => NOON });
+    await using off = await startTestGateway({ now: () => NOON });
     const other = await off.issue();
-    const answer = await ask(off.port, { key: other.key, path: PATH });
+    const answer = await sendRequest(off.port, { key: other.key, path: PATH });
     assert.equal(errorOf(answer).code, "not_found");
   });
 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { KeyRecord } from "../../../src/core/keys/records.ts";
-import type { Gateway, Served } from "../../../src/gateway/exchange/served.ts";
-import { Tunnels } from "../../../src/gateway/tunnel/open-tunnels.ts";
+import type { Environment, GatewayContext } from "../../../src/gateway/exchange/served.ts";
+import { OpenTunnels } from "../../../src/gateway/tunnel/open-tunnels.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
@@ -19,11 +19,11 @@ function tunnels() {
       return false;
     },
   };
-  const all = new Tunnels({ keys } as unknown as Gateway);
+  const all = new OpenTunnels({ keys } as unknown as GatewayContext);
   return { all, looks: () => looks };
 }
 
-const served = { limits: { tunnelsPerKey: 2 } } as unknown as Served;
+const served = { limits: { tunnelsPerKey: 2 } } as unknown as Environment;
 const tunnel = (owner: string) => ({
   ...{ key: undefined, owner, served },
   client: "192.0.2.1",
@@ -63,8 +63,12 @@ it("the store is asked about a ban at each look, and not again while it has not 
   const asked: (() => void)[] = [];
   const quotas = { peek: () => new Promise((resolve) => asked.push(() => resolve({}))) };
   const keys = { ready: false, account: () => undefined };
-  const all = new Tunnels({ keys, quotas } as unknown as Gateway);
-  const bans = { limits: { tunnelsPerKey: 2 }, plans: new Map(), bans: {} } as unknown as Served;
+  const all = new OpenTunnels({ keys, quotas } as unknown as GatewayContext);
+  const bans = {
+    limits: { tunnelsPerKey: 2 },
+    plans: new Map(),
+    bans: {},
+  } as unknown as Environment;
   const key = { environment: "production", account: "a" } as KeyRecord;
   all.enter({ ...tunnel("k_1"), key, served: bans });
   vi.advanceTimersByTime(3_000);

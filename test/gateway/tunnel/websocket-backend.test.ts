@@ -2,21 +2,21 @@ import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { createServer } from "node:net";
 import { afterAll, test } from "vitest";
-import { acceptFor } from "../../../src/core/http/websocket.ts";
-import { openByteBackend } from "../../support/gateway/backend.ts";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { webSocketAccept } from "../../../src/core/http/websocket.ts";
+import { startByteUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { errorOf, openClient, rateOf } from "../../support/wire/client.ts";
+import { errorOf, openClient, rateLimitFieldsOf } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
-import { handshakeOf, openSocket } from "../../support/wire/websocket.ts";
+import { handshakeOf, openWebSocket } from "../../support/wire/websocket.ts";
 
 /** The backend's handler of the next connection, once the handshake's head has come. */
 let serve: (socket: Socket, nonce: string) => void = () => undefined;
-const backend = await openByteBackend((socket) => {
+const backend = await startByteUpstream((socket) => {
   const bytes = backend.received.at(-1)?.bytes().toString("latin1") ?? "";
   serve(socket, /sec-websocket-key: (.*)\r/i.exec(bytes)?.[1] ?? "");
 });
-const house: House = await openHouse({
+const house: TestGateway = await startTestGateway({
   upstream: {
     origin: backend.origin,
     get seen() {
@@ -38,7 +38,7 @@ function answersWith(text: string | ((nonce: string) => string)): void {
 const SWITCH = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n";
 
 const agreed = (nonce: string, more = "") =>
-  `${SWITCH}Upgrade: websocket\r\nSec-WebSocket-Accept: ${acceptFor(nonce)}\r\n${more}\r\n`;
+  `${SWITCH}Upgrade: websocket\r\nSec-WebSocket-Accept: ${webSocketAccept(nonce)}\r\n${more}\r\n`;
 
 async function handshake() {
   await using client = await openClient(house.port);
@@ -56,7 +56,7 @@ test("a refusal of the backend is passed on as an ordinary response, with our fi
   assert.equal(answer.status, 403);
   assert.equal(answer.reason, "Forbidden");
   assert.equal(answer.body.toString(), "nope");
-  assert.equal(rateOf(answer).limit, 1000);
+  assert.equal(rateLimitFieldsOf(answer).limit, 1000);
   assert.equal(onlyValue(answer, "Connection"), "close");
   assert.equal(onlyValue(answer, "X-Why"), "\xe4");
   assert.match(onlyValue(answer, "X-Request-Id"), /^[0-9a-f-]{36}$/);
@@ -109,7 +109,10 @@ const WRONG: readonly (readonly [name: string, answer: string | ((nonce: string)
     "with the accept of another key",
     `${SWITCH}Upgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n`,
   ],
-  ["with two accepts", (nonce) => agreed(nonce, `Sec-WebSocket-Accept: ${acceptFor(nonce)}\r\n`)],
+  [
+    "with two accepts",
+    (nonce) => agreed(nonce, `Sec-WebSocket-Accept: ${webSocketAccept(nonce)}\r\n`),
+  ],
   ["to h2c", (nonce) => agreed(nonce).replace("websocket", "h2c")],
   ["to nothing", "HTTP/1.1 101 Switching Protocols\r\n\r\n"],
   ["with too many fields", (nonce) => agreed(nonce, "X-Many: 1\r\n".repeat(100))],
@@ -139,14 +142,14 @@ test("the 101 has our fields in place of the backend's, and no field of another 
   answersWith(
     (nonce) =>
       `HTTP/1.1 101 Sure\r\nConnection: Upgrade, X-Hop\r\nX-Hop: 1\r\nUpgrade: WebSocket\r\n` +
-      `Sec-WebSocket-Accept: ${acceptFor(nonce)}\r\nX-RateLimit-Limit: 7\r\nX-Request-Id: theirs\r\n` +
+      `Sec-WebSocket-Accept: ${webSocketAccept(nonce)}\r\nX-RateLimit-Limit: 7\r\nX-Request-Id: theirs\r\n` +
       `Content-Length: 5\r\nKeep-Alive: timeout=5\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Odd: \xe4\r\n\r\n\x81\x05hello`,
   );
   const { answer, rest } = await handshake();
   assert.deepEqual([answer.status, answer.reason], [101, "Switching Protocols"]);
   assert.equal(onlyValue(answer, "Connection"), "Upgrade");
   assert.equal(onlyValue(answer, "Upgrade"), "websocket");
-  assert.equal(rateOf(answer).limit, 1000);
+  assert.equal(rateLimitFieldsOf(answer).limit, 1000);
   assert.match(onlyValue(answer, "X-Request-Id"), /^[0-9a-f-]{36}$/);
   assert.deepEqual(valuesOf(answer, "Set-Cookie"), ["a=1", "b=2"]);
   assert.equal(onlyValue(answer, "X-Odd"), "\xe4");
@@ -205,7 +208,7 @@ test("a backend that resets an open tunnel ends the client's side, within 100 ms
     socket.write(agreed(nonce));
     reset = () => socket.resetAndDestroy();
   };
-  await using client = await openSocket(`${house.url}/v1/feed`, { key });
+  await using client = await openWebSocket(`${house.url}/v1/feed`, { key });
   const startedMs = performance.now();
   reset();
   assert.equal((await client.closed).code, 1006);
@@ -238,7 +241,7 @@ test("a backend that is not there is 502 upstream_unreachable, and nothing was f
   const { port } = server.address() as { port: number };
   await new Promise((resolve) => server.close(resolve));
   const upstream = { origin: `http://127.0.0.1:${port}`, seen: [], close: async () => undefined };
-  await using away = await openHouse({ upstream, environment: { api: null } });
+  await using away = await startTestGateway({ upstream, environment: { api: null } });
   const { key: own } = await away.issue();
   await using client = await openClient(away.port);
   const answer = await client.ask({ key: own, fields: handshakeOf() });
@@ -254,7 +257,7 @@ test("where cors is configured, a declined upgrade and a 101 carry each CORS fie
   const theirs =
     "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: true\r\n" +
     "Access-Control-Expose-Headers: X-Backend\r\n";
-  await using talks = await openHouse({
+  await using talks = await startTestGateway({
     upstream: { origin: backend.origin, seen: [], close: async () => undefined },
     environment: { api: null, cors: { origins: [page] } },
   });

@@ -1,26 +1,26 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { type HouseOptions, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGatewayOptions } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient } from "../../support/wire/client.ts";
 import {
   handshakeOf,
-  openSocket,
-  openSocketBackend,
-  type SocketClient,
+  openWebSocket,
+  startWebSocketUpstream,
+  type WebSocketClient,
 } from "../../support/wire/websocket.ts";
 
 type Limits = Readonly<Record<string, unknown>>;
 
-async function houseWith(limits: Limits, options: HouseOptions = {}) {
-  const upstream = await openSocketBackend();
+async function houseWith(limits: Limits, options: TestGatewayOptions = {}) {
+  const upstream = await startWebSocketUpstream();
   const environment = { api: null, limits, ...options.environment };
-  const house = await openHouse({ ...options, upstream, environment });
+  const house = await startTestGateway({ ...options, upstream, environment });
   return { house, upstream, url: `${house.url}/v1/feed` };
 }
 
 /** Waits for the end of a socket, and gives its code and how long that took from now. */
-async function endOf(client: SocketClient, withinMs: number) {
+async function endOf(client: WebSocketClient, withinMs: number) {
   const startedMs = performance.now();
   const timer = setTimeout(() => client.socket.terminate(), withinMs);
   const { code } = await client.closed;
@@ -33,18 +33,18 @@ test("a key has tunnelsPerKey tunnels at once: one more is 503, and one less mak
   await using _house = house;
   const { key, account } = await house.issue();
   const { key: other } = await house.issue({ account });
-  const first = await openSocket(url, { key });
-  await using _second = await openSocket(url, { key });
+  const first = await openWebSocket(url, { key });
+  await using _second = await openWebSocket(url, { key });
   await using client = await openClient(house.port);
   const refused = await client.ask({ key, fields: handshakeOf() });
   assert.equal(refused.status, 503);
   assert.equal(JSON.parse(refused.body.toString()).code, "too_many_tunnels");
   assert.equal(await client.ended, "closed");
-  await using _another = await openSocket(url, { key: other });
+  await using _another = await openWebSocket(url, { key: other });
 
   await first[Symbol.asyncDispose]();
   await eventually(() => house.lines.some(({ status }) => status === 101));
-  await using _third = await openSocket(url, { key });
+  await using _third = await openWebSocket(url, { key });
   const line = house.lines.find(({ status }) => status === 503);
   assert.deepEqual([line?.decision, line?.charged, line?.forwards], ["admitted", 1, 0]);
 });
@@ -53,7 +53,7 @@ test("with tunnelsPerKey 0 there are none", async () => {
   const { house, url } = await houseWith({ tunnelsPerKey: 0 });
   await using _house = house;
   const { key } = await house.issue();
-  await assert.rejects(openSocket(url, { key }), /503/);
+  await assert.rejects(openWebSocket(url, { key }), /503/);
   await house.law();
 });
 
@@ -62,9 +62,9 @@ test("a tunnel without a byte for tunnelIdle is closed with 1001, one with a byt
   await using _house = house;
   const { key } = await house.issue();
   const openedMs = performance.now();
-  const idle = await openSocket(url, { key });
-  await using up = await openSocket(url, { key });
-  await using down = await openSocket(url, { key });
+  const idle = await openWebSocket(url, { key });
+  await using up = await openWebSocket(url, { key });
+  await using down = await openWebSocket(url, { key });
   const [, , downEnd] = upstream.sockets;
   const beat = setInterval(() => {
     up.socket.pong();
@@ -82,14 +82,14 @@ test("a tunnel without a byte for tunnelIdle is closed with 1001, one with a byt
 });
 
 test("a frame that is cut short by tunnelIdle is not followed by a close frame", async () => {
-  const upstream = await openSocketBackend({
+  const upstream = await startWebSocketUpstream({
     serve: (socket) => {
       const { _socket: raw } = socket as unknown as { _socket: { write(data: Buffer): void } };
       raw.write(Buffer.from([0x81, 5, 0x68, 0x65]));
     },
   });
   const environment = { api: null, limits: { tunnelIdle: "300ms" } };
-  await using house = await openHouse({ upstream, environment });
+  await using house = await startTestGateway({ upstream, environment });
   const { key } = await house.issue();
   await using client = await openClient(house.port);
   const { status, body } = await client.ask({ key, fields: handshakeOf() });
@@ -105,9 +105,9 @@ test("the tunnels of an account are closed with 1008 within 5 s of its ban, and 
   const { key, account } = await house.issue({ limits: { minute: 3 } });
   const { key: second } = await house.issue({ account, limits: { minute: 3 } });
   const { key: stranger } = await house.issue();
-  const client = await openSocket(url, { key });
-  const sister = await openSocket(url, { key: second });
-  await using other = await openSocket(url, { key: stranger });
+  const client = await openWebSocket(url, { key });
+  const sister = await openWebSocket(url, { key: second });
+  await using other = await openWebSocket(url, { key: stranger });
   await eventually(async () => {
     const answer = await house.ask(key);
     return ((await answer.json()) as { code: string }).code === "key_banned";
@@ -125,8 +125,8 @@ test("the tunnels of a key are closed with 1008 within 5 s of its revocation, an
   await using _house = house;
   const { key, id, account } = await house.issue();
   const { key: sister } = await house.issue({ account });
-  const client = await openSocket(url, { key });
-  await using other = await openSocket(url, { key: sister });
+  const client = await openWebSocket(url, { key });
+  await using other = await openWebSocket(url, { key: sister });
   const revoked = await house.admin(`/api/keys/${id}/revoke`, { method: "POST", body: "{}" });
   assert.equal(revoked.status, 200);
   const { code, ms } = await endOf(client, 8_000);
@@ -141,7 +141,7 @@ test("the tunnels of a key are closed within 5 s of its expiry", async () => {
   const keys = { [key]: { expiresMs: Date.now() + 2_000 } };
   const { house, url } = await houseWith({}, { keys });
   await using _house = house;
-  const client = await openSocket(url, { key });
+  const client = await openWebSocket(url, { key });
   const { code, ms } = await endOf(client, 10_000);
   assert.equal(code, 1008);
   assert.ok(ms < 2_000 + 5_000, `${ms} ms`);
@@ -151,7 +151,7 @@ test("tunnels stay open during the drain and are closed with 1001 within 5 s of 
   const { house, url } = await houseWith({}, { environment: { limits: { drain: "700ms" } } });
   await using _house = house;
   const { key } = await house.issue();
-  const client = await openSocket(url, { key });
+  const client = await openWebSocket(url, { key });
   const startedMs = performance.now();
   const stopped = house.started.stop();
   client.socket.send("still here");
@@ -180,8 +180,8 @@ test("the tunnels of an account are closed with 1008 within 5 s of its suspensio
   await using _house = house;
   const { key, account } = await house.issue();
   const { key: stranger } = await house.issue();
-  const client = await openSocket(url, { key });
-  await using other = await openSocket(url, { key: stranger });
+  const client = await openWebSocket(url, { key });
+  await using other = await openWebSocket(url, { key: stranger });
   const path = `/api/accounts/${account}/suspend`;
   const suspended = await house.admin(path, { method: "POST", body: "{}" });
   assert.equal(suspended.status, 200);

@@ -5,14 +5,18 @@ import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { describe, it } from "vitest";
 import {
-  type House,
-  type HouseOptions,
-  openHouse,
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
   type Upstream,
 } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient } from "../../support/wire/client.ts";
-import { handshakeOf, openSocket, openSocketBackend } from "../../support/wire/websocket.ts";
+import {
+  handshakeOf,
+  openWebSocket,
+  startWebSocketUpstream,
+} from "../../support/wire/websocket.ts";
 
 type Handshake = { readonly request: IncomingMessage; readonly socket: Socket };
 
@@ -34,7 +38,7 @@ async function openPending(limits: Readonly<Record<string, unknown>> = {}) {
       await new Promise((resolve) => server.close(resolve));
     },
   };
-  const house = await openHouse({ upstream, environment: { api: null, limits } });
+  const house = await startTestGateway({ upstream, environment: { api: null, limits } });
   return { house, handshakes };
 }
 
@@ -47,7 +51,11 @@ function agree({ request, socket }: Handshake): void {
   socket.write(`HTTP/1.1 101 Switching Protocols\r\n${fields}\r\n`);
 }
 
-async function waitFor(house: House, handshakes: readonly Handshake[], count = 1): Promise<void> {
+async function waitFor(
+  house: TestGateway,
+  handshakes: readonly Handshake[],
+  count = 1,
+): Promise<void> {
   await eventually(() => assert.equal(handshakes.length, count));
   assert.equal(house.lines.length, 0);
 }
@@ -70,7 +78,7 @@ describe("a handshake that the backend has not answered", () => {
     const { house, handshakes } = await openPending();
     await using _house = house;
     const { key, id } = await house.issue();
-    const opening = openSocket(`${house.url}/v1/feed`, { key });
+    const opening = openWebSocket(`${house.url}/v1/feed`, { key });
     await waitFor(house, handshakes);
     await house.admin(`/api/keys/${id}/revoke`, { method: "POST", body: "{}" });
     // Longer than between two looks at the tunnels: one of them meets it unanswered.
@@ -104,7 +112,7 @@ describe("a tunnel", () => {
     const PIECES = 400;
     const piece = Buffer.alloc(64 * 1024, 7);
     let sent = 0;
-    const upstream = await openSocketBackend({
+    const upstream = await startWebSocketUpstream({
       serve: (socket) => {
         const next = () => {
           if (sent++ < PIECES) socket.send(piece, next);
@@ -112,9 +120,9 @@ describe("a tunnel", () => {
         next();
       },
     });
-    await using house = await openHouse({ upstream, environment: { api: null } });
+    await using house = await startTestGateway({ upstream, environment: { api: null } });
     const { key } = await house.issue();
-    await using client = await openSocket(`${house.url}/v1/feed`, { key });
+    await using client = await openWebSocket(`${house.url}/v1/feed`, { key });
     client.socket.pause();
     await eventually(async () => {
       const before = sent;
@@ -133,11 +141,11 @@ paths:
   /feed:
     get: { operationId: feed, deprecated: true, x-deprecated-since: "2026-01-01", x-sunset: "2036-12-01", responses: {} }
 `;
-    const options: HouseOptions = { files: { "feed.yaml": api }, api: "./feed.yaml" };
+    const options: TestGatewayOptions = { files: { "feed.yaml": api }, api: "./feed.yaml" };
     const { upstream, handshakes } = await openAnnouncing();
-    await using house = await openHouse({ ...options, upstream });
+    await using house = await startTestGateway({ ...options, upstream });
     const { key } = await house.issue();
-    const opening = openSocket(`${house.url}/v1/feed`, { key });
+    const opening = openWebSocket(`${house.url}/v1/feed`, { key });
     await waitFor(house, handshakes);
     await using client = await opening;
     assert.equal(client.headers.deprecation, "@1767225600");
@@ -164,7 +172,7 @@ describe("an ordinary answer to a handshake", () => {
       for (const each of sockets) each.destroy();
       await new Promise((resolve) => server.close(resolve));
     };
-    await using house = await openHouse({
+    await using house = await startTestGateway({
       upstream: { origin, seen: [], close },
       environment: { api: null },
     });

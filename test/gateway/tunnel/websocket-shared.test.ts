@@ -1,22 +1,26 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
-import { openSocket, openSocketBackend, type SocketClient } from "../../support/wire/websocket.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
+import {
+  openWebSocket,
+  startWebSocketUpstream,
+  type WebSocketClient,
+} from "../../support/wire/websocket.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 const BANS = { strikes: 1, within: "1m", grace: "1ms", duration: "10m" };
 
 /** One of several gateways on the same Redis, for keys and for counters. */
-async function openGateway(): Promise<House> {
-  const upstream = await openSocketBackend();
+async function openGateway(): Promise<TestGateway> {
+  const upstream = await startWebSocketUpstream();
   const config = { store: server.url, keys: "redis", bans: BANS };
-  return openHouse({ upstream, environment: { api: null }, config });
+  return startTestGateway({ upstream, environment: { api: null }, config });
 }
 
-async function endsWithin5s(client: SocketClient): Promise<void> {
+async function endsWithin5s(client: WebSocketClient): Promise<void> {
   const startedMs = performance.now();
   await eventually(() => client.socket.readyState === 3, { withinMs: 60_000 });
   assert.equal((await client.closed).code, 1008);
@@ -31,8 +35,8 @@ describe("a tunnel of one gateway", () => {
     const { key } = await there.issue({ limits: { month: 3 } });
     const { key: stranger } = await there.issue();
     await eventually(async () => assert.equal((await here.ask(stranger)).status, 200));
-    const client = await openSocket(`${here.url}/v1/feed`, { key });
-    await using other = await openSocket(`${here.url}/v1/feed`, { key: stranger });
+    const client = await openWebSocket(`${here.url}/v1/feed`, { key });
+    await using other = await openWebSocket(`${here.url}/v1/feed`, { key: stranger });
     await eventually(async () => {
       const answer = await there.ask(key);
       return (await answer.text()).includes("key_banned");
@@ -48,8 +52,8 @@ describe("a tunnel of one gateway", () => {
     const { key, id, account } = await there.issue();
     const { key: sister } = await there.issue({ account });
     await eventually(async () => assert.equal((await here.ask(sister)).status, 200));
-    const client = await openSocket(`${here.url}/v1/feed`, { key });
-    await using other = await openSocket(`${here.url}/v1/feed`, { key: sister });
+    const client = await openWebSocket(`${here.url}/v1/feed`, { key });
+    await using other = await openWebSocket(`${here.url}/v1/feed`, { key: sister });
     const revoked = await there.admin(`/api/keys/${id}/revoke`, { method: "POST", body: "{}" });
     assert.equal(revoked.status, 200);
     await endsWithin5s(client);
@@ -58,12 +62,15 @@ describe("a tunnel of one gateway", () => {
   });
 
   it("is closed within 5 s when its key may no longer come from there, and one from elsewhere is not", async () => {
-    const upstream = await openSocketBackend();
+    const upstream = await startWebSocketUpstream();
     const config = { trustedProxies: ["127.0.0.1"] };
-    await using house = await openHouse({ upstream, environment: { api: null }, config });
+    await using house = await startTestGateway({ upstream, environment: { api: null }, config });
     const { key, id } = await house.issue({ from: ["192.0.2.0/24"] });
     const from = (address: string) => {
-      return openSocket(`${house.url}/v1/feed`, { key, headers: { "X-Forwarded-For": address } });
+      return openWebSocket(`${house.url}/v1/feed`, {
+        key,
+        headers: { "X-Forwarded-For": address },
+      });
     };
     const client = await from("192.0.2.1");
     await using other = await from("192.0.2.200");
@@ -84,8 +91,8 @@ describe("a tunnel of one gateway", () => {
     await using here = await openGateway();
     const { key } = await here.issue({ limits: { month: 3 } });
     const { key: stranger } = await here.issue();
-    const client = await openSocket(`${here.url}/v1/feed`, { key });
-    await using other = await openSocket(`${here.url}/v1/feed`, { key: stranger });
+    const client = await openWebSocket(`${here.url}/v1/feed`, { key });
+    await using other = await openWebSocket(`${here.url}/v1/feed`, { key: stranger });
     await eventually(async () => {
       const answer = await here.ask(key);
       return (await answer.text()).includes("key_banned");

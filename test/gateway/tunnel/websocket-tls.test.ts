@@ -3,7 +3,7 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { type Authority, openAuthority } from "../../support/wire/certificates.ts";
@@ -35,7 +35,7 @@ async function openEcho(name: string) {
 
 function openTlsHouse(upstream: Awaited<ReturnType<typeof openEcho>>) {
   const { cert, key } = authority.issue(["DNS:a.test", "IP:127.0.0.1"]);
-  return openHouse({
+  return startTestGateway({
     upstream,
     environment: {
       api: null,

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { afterAll, test } from "vitest";
-import { openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openSocket, openSocketBackend } from "../../support/wire/websocket.ts";
+import { openWebSocket, startWebSocketUpstream } from "../../support/wire/websocket.ts";
 
-const upstream = await openSocketBackend({
+const upstream = await startWebSocketUpstream({
   perMessageDeflate: true,
   protocols: ["pets.v2"],
   serve: (socket, request) => {
@@ -13,13 +13,13 @@ const upstream = await openSocketBackend({
     socket.on("message", (data, isBinary) => socket.send(data, { binary: isBinary }));
   },
 });
-const house = await openHouse({ upstream, environment: { api: null } });
+const house = await startTestGateway({ upstream, environment: { api: null } });
 afterAll(() => house[Symbol.asyncDispose]());
 const { key, account } = await house.issue({ plan: "business" });
 const url = `${house.url}/v1/feed?since=1&until=`;
 
 test("text, binary, empty and fragmented messages pass as they are, both ways", async () => {
-  await using client = await openSocket(url, { key });
+  await using client = await openWebSocket(url, { key });
   const { socket, messages } = client;
   socket.send("héllo");
   socket.send(Buffer.from([0, 255, 10]));
@@ -34,7 +34,7 @@ test("text, binary, empty and fragmented messages pass as they are, both ways", 
 });
 
 test("a message of 10 MB passes unchanged, both ways", async () => {
-  await using client = await openSocket(url, { key });
+  await using client = await openWebSocket(url, { key });
   const message = randomBytes(10_000_000);
   client.socket.send(message);
   await eventually(() => client.messages.length === 1, { withinMs: 60_000 });
@@ -42,7 +42,7 @@ test("a message of 10 MB passes unchanged, both ways", async () => {
 });
 
 test("a close code and its reason arrive at the other side, whichever closes", async () => {
-  const client = await openSocket(url, { key });
+  const client = await openWebSocket(url, { key });
   const backend = upstream.sockets.at(-1);
   const heard = new Promise<unknown>((resolve) => {
     backend?.once("close", (code, reason) => resolve([code, reason.toString()]));
@@ -51,12 +51,12 @@ test("a close code and its reason arrive at the other side, whichever closes", a
   assert.deepEqual(await heard, [4123, "from the client"]);
   assert.equal((await client.closed).code, 4123);
 
-  const other = await openSocket(`${house.url}/v1/goodbye`, { key });
+  const other = await openWebSocket(`${house.url}/v1/goodbye`, { key });
   assert.deepEqual(await other.closed, { code: 4321, reason: "from the backend" });
 });
 
 test("pings and pongs pass end to end", async () => {
-  await using client = await openSocket(url, { key });
+  await using client = await openWebSocket(url, { key });
   const pong = new Promise((resolve) => client.socket.once("pong", resolve));
   client.socket.ping("are you there");
   assert.equal(String(await pong), "are you there");
@@ -66,7 +66,7 @@ test("pings and pongs pass end to end", async () => {
 });
 
 test("the subprotocol and the extensions are agreed end to end", async () => {
-  await using client = await openSocket(url, {
+  await using client = await openWebSocket(url, {
     key,
     protocols: ["pets.v3", "pets.v2"],
     perMessageDeflate: { threshold: 0 },
@@ -80,7 +80,7 @@ test("the subprotocol and the extensions are agreed end to end", async () => {
 });
 
 test("20 tunnels at once keep their messages apart, and the metrics count them", async () => {
-  const clients = await Promise.all(Array.from({ length: 20 }, () => openSocket(url, { key })));
+  const clients = await Promise.all(Array.from({ length: 20 }, () => openWebSocket(url, { key })));
   for (const [at, { socket }] of clients.entries()) {
     for (let i = 0; i < 10; i++) socket.send(`${at}:${i}`);
   }
@@ -100,7 +100,7 @@ test("20 tunnels at once keep their messages apart, and the metrics count them",
 });
 
 test("the backend gets the target as it was sent, our fields, and neither key nor client copies", async () => {
-  await using client = await openSocket(url, {
+  await using client = await openWebSocket(url, {
     key,
     headers: {
       "X-Drop": "1",
@@ -141,7 +141,7 @@ test("the backend gets the target as it was sent, our fields, and neither key no
 
 test("a query that is empty is forwarded byte for byte", async () => {
   for (const target of ["/v1/a?", "/v1/a?b=?c", "/v1/a;b/%C3%A4?x=%zz"]) {
-    await using _client = await openSocket(`${house.url}/`, {
+    await using _client = await openWebSocket(`${house.url}/`, {
       key,
       // The client library would normalise it.
       finishRequest: (request) => {
@@ -155,7 +155,7 @@ test("a query that is empty is forwarded byte for byte", async () => {
 
 test("the 101 tells the request's id and the account's standing", async () => {
   const { key: own } = await house.issue();
-  await using client = await openSocket(url, { key: own });
+  await using client = await openWebSocket(url, { key: own });
   assert.match(String(client.headers["x-request-id"]), /^[0-9a-f-]{36}$/);
   assert.equal(client.headers["x-ratelimit-limit"], "60");
   assert.equal(client.headers["x-ratelimit-remaining"], "59");
@@ -163,7 +163,7 @@ test("the 101 tells the request's id and the account's standing", async () => {
 
 test("a tunnel is one line in the log when it ends, charged once and forwarded once", async () => {
   const { key: own, id } = await house.issue();
-  const client = await openSocket(url, { key: own });
+  const client = await openWebSocket(url, { key: own });
   const requestId = client.headers["x-request-id"];
   client.socket.send("hello");
   await eventually(() => client.messages.length === 1);

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
-import { type House, openHouse } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient } from "../../support/wire/client.ts";
 
 type Held = { readonly path: string; readonly request: IncomingMessage; answer(): void };
 
 /** A backend that answers when it is told to, and a gateway with one connection to it. */
-async function openNarrow(): Promise<{ house: House; held: Held[]; paths: () => string[] }> {
+async function openNarrow(): Promise<{ house: TestGateway; held: Held[]; paths: () => string[] }> {
   const held: Held[] = [];
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
     const path = request.url ?? "";
@@ -25,7 +25,7 @@ async function openNarrow(): Promise<{ house: House; held: Held[]; paths: () => 
     },
   };
   const environment = { api: null, limits: { upstreamConnections: 1 } };
-  const house = await openHouse({ upstream, environment });
+  const house = await startTestGateway({ upstream, environment });
   return { house, held, paths: () => held.map(({ path }) => path) };
 }
 
@@ -104,13 +104,13 @@ function requestOf(target: string, key: string): string {
   return `GET ${target} HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n\r\n`;
 }
 
-async function used(house: House, account: string): Promise<number | undefined> {
+async function used(house: TestGateway, account: string): Promise<number | undefined> {
   const response = await house.admin(`/api/usage/${account}`);
   return ((await response.json()) as { windows: { used: number }[] }).windows[0]?.used;
 }
 
 /** One more request, which has the connection after whatever else wanted it. */
-async function served(house: House, held: readonly Held[], key: string): Promise<void> {
+async function served(house: TestGateway, held: readonly Held[], key: string): Promise<void> {
   const after = house.ask(key, "/v1/after");
   const isIt = ({ path }: Held) => path === "/v1/after";
   await eventually(() => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { FairShare } from "../../../src/gateway/upstreams/fair-share.ts";
+import { ConnectionShares } from "../../../src/gateway/upstreams/fair-share.ts";
 
-function takeAll(share: FairShare<unknown>, account: string): number {
+function takeAll(share: ConnectionShares<unknown>, account: string): number {
   let held = 0;
   while (share.mayTake(account)) {
     share.taken(account);
@@ -23,21 +23,21 @@ describe("the connections to an upstream", () => {
       [2, 1],
       [1, 1],
     ] as const) {
-      const share = new FairShare(connections);
+      const share = new ConnectionShares(connections);
       assert.equal(takeAll(share, "large"), most, String(connections));
       assert.equal(takeAll(share, "small"), connections - most, String(connections));
     }
   });
 
   it("go to an account that holds less than half of them whatever is left", () => {
-    const share = new FairShare(16);
+    const share = new ConnectionShares(16);
     for (let i = 0; i < 7; i++) share.taken("one");
     assert.equal(takeAll(share, "two"), 8);
     assert.equal(takeAll(share, "one"), 1, "seven of sixteen is less than half, eight is not");
   });
 
   it("go to those who wait by accounts in turn, to none that may not have one", () => {
-    const share = new FairShare(8);
+    const share = new ConnectionShares(8);
     takeAll(share, "large");
     share.taken("small");
     for (const account of ["large", "a", "large", "a", "b"]) share.wait(waiter(account));
@@ -53,7 +53,7 @@ describe("the connections to an upstream", () => {
   });
 
   it("are not kept for a request that gave up", () => {
-    const share = new FairShare(1);
+    const share = new ConnectionShares(1);
     share.taken("one");
     const two = waiter("two");
     share.wait(two);

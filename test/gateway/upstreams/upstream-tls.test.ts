@@ -3,11 +3,11 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { type House, openHouse, type Upstream } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway, type Upstream } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { type Authority, openAuthority, type Pair } from "../../support/wire/certificates.ts";
-import { ask, errorOf } from "../../support/wire/client.ts";
+import { errorOf, sendRequest } from "../../support/wire/client.ts";
 
 let authority: Authority;
 beforeAll(() => {
@@ -41,8 +41,11 @@ async function openTlsBackend(pair: Pair, host = "127.0.0.1"): Promise<TlsBacken
   return backend;
 }
 
-function openTlsHouse(upstream: Upstream, environment: Record<string, unknown>): Promise<House> {
-  return openHouse({
+function openTlsHouse(
+  upstream: Upstream,
+  environment: Record<string, unknown>,
+): Promise<TestGateway> {
+  return startTestGateway({
     upstream,
     environment,
     files: { "ca.pem": authority.ca },
@@ -51,8 +54,8 @@ function openTlsHouse(upstream: Upstream, environment: Record<string, unknown>):
 }
 
 /** A refusal (docs/reference/http.md#backend-failures) with the reason in the log line and nowhere else. */
-async function refused(house: House, why: RegExp): Promise<void> {
-  const response = await ask(house.port, { key: KEY });
+async function refused(house: TestGateway, why: RegExp): Promise<void> {
+  const response = await sendRequest(house.port, { key: KEY });
   assert.equal(response.status, 502);
   assert.equal(errorOf(response).code, "upstream_unreachable");
   assert.doesNotMatch(response.body.toString(), /cert|tls|self/i);
@@ -66,7 +69,7 @@ describe("an https upstream", () => {
   it("is verified by the authority that the environment names", async () => {
     const backend = await openTlsBackend(authority.issue(["IP:127.0.0.1"]));
     await using house = await openTlsHouse(backend, { upstreamTls: { ca: "./ca.pem" } });
-    const response = await ask(house.port, { key: KEY });
+    const response = await sendRequest(house.port, { key: KEY });
     assert.equal(response.status, 200);
     assert.match(String(backend.seen[0]?.host), /^127\.0\.0\.1:\d+$/);
     await house.law();
@@ -93,7 +96,7 @@ describe("an https upstream", () => {
   it("is asked for by the name of its origin (SNI)", async () => {
     const backend = await openTlsBackend(authority.issue(["DNS:localhost"]), "localhost");
     await using house = await openTlsHouse(backend, { upstreamTls: { ca: "./ca.pem" } });
-    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
     assert.equal(backend.seen[0]?.sni, "localhost");
   });
 
@@ -101,7 +104,7 @@ describe("an https upstream", () => {
     const backend = await openTlsBackend(authority.issue(["DNS:pets.internal"]));
     const upstreamTls = { ca: "./ca.pem", serverName: "pets.internal" };
     await using house = await openTlsHouse(backend, { upstreamTls });
-    assert.equal((await ask(house.port, { key: KEY })).status, 200);
+    assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
     assert.equal(backend.seen[0]?.sni, "pets.internal");
   });
 
@@ -110,7 +113,7 @@ describe("an https upstream", () => {
     const environment = { upstreamTls: { ca: "./ca.pem" }, upstreamHost: "client" };
     await using house = await openTlsHouse(backend, environment);
     for (const host of ["one.test", "two.test", "one.test"]) {
-      assert.equal((await ask(house.port, { key: KEY, host })).status, 200);
+      assert.equal((await sendRequest(house.port, { key: KEY, host })).status, 200);
     }
     assert.deepEqual(
       backend.seen,
@@ -121,7 +124,7 @@ describe("an https upstream", () => {
   });
 
   it("is 502 upstream_unreachable where plain HTTP is spoken", async () => {
-    await using plain = await openHouse();
+    await using plain = await startTestGateway();
     const backend = { ...plain.backend, origin: plain.backend.origin.replace("http:", "https:") };
     await using house = await openTlsHouse({ ...backend, close: async () => {} }, {});
     await refused(house, /ERR_SSL|EPROTO|ECONNRESET/);

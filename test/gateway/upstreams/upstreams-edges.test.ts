@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { describe, it } from "vitest";
-import { Upstreams } from "../../../src/gateway/upstreams/upstreams.ts";
+import { UpstreamPool } from "../../../src/gateway/upstreams/upstreams.ts";
 
 describe("backends", () => {
   const options = {
@@ -15,7 +15,7 @@ describe("backends", () => {
 
   it("of which one is out, and the other was not reached, are tried all the same", async (t) => {
     const origins = ["http://127.0.0.1:1", "http://127.0.0.1:2"];
-    const upstreams = new Upstreams({ ...options, origins, elapsed: () => 0 });
+    const upstreams = new UpstreamPool({ ...options, origins, elapsed: () => 0 });
     t.onTestFinished(() => upstreams.close());
     const [unreached, out] = upstreams.all;
     assert.ok(unreached && out);
@@ -38,7 +38,7 @@ describe("backends", () => {
     const silent = createServer();
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
     const { port } = silent.address() as { port: number };
-    const upstreams = new Upstreams({
+    const upstreams = new UpstreamPool({
       ...options,
       origins: [`http://127.0.0.1:${port}`],
       healthCheck: { path: "/", everyMs: 1_000 },

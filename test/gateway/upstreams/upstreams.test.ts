@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type {
-  BackendConnection,
-  UpstreamsOptions,
+  UpstreamConnection,
+  UpstreamPoolOptions,
 } from "../../../src/gateway/upstreams/backend-connection.ts";
-import { Upstreams } from "../../../src/gateway/upstreams/upstreams.ts";
-import { type Backend, openBackend } from "../../support/gateway/backend.ts";
+import { UpstreamPool } from "../../../src/gateway/upstreams/upstreams.ts";
+import { startTestUpstream, type TestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 
 /** On a clock that the test moves; sockets are real. */
-function poolOf(origins: readonly string[], more: Partial<UpstreamsOptions> = {}) {
+function poolOf(origins: readonly string[], more: Partial<UpstreamPoolOptions> = {}) {
   const clock = { ms: 0 };
-  const upstreams = new Upstreams({
+  const upstreams = new UpstreamPool({
     origins,
     connectionsMax: 4,
     connectTimeoutMs: 2_000,
@@ -25,8 +25,8 @@ function poolOf(origins: readonly string[], more: Partial<UpstreamsOptions> = {}
   return { upstreams, clock, [Symbol.asyncDispose]: async () => upstreams.close() };
 }
 
-function take(upstreams: Upstreams): BackendConnection {
-  let taken: BackendConnection | undefined;
+function take(upstreams: UpstreamPool): UpstreamConnection {
+  let taken: UpstreamConnection | undefined;
   upstreams.take("acme", (connection) => {
     taken = connection;
   });
@@ -35,13 +35,13 @@ function take(upstreams: Upstreams): BackendConnection {
 }
 
 /** Failures that the pool hears of one backend, on whatever connection. */
-function fail(upstreams: Upstreams, origin: string, times: number): void {
+function fail(upstreams: UpstreamPool, origin: string, times: number): void {
   const upstream = upstreams.all.find((one) => one.origin === origin);
   assert.ok(upstream);
   for (let i = 0; i < times; i++) upstreams.failed({ upstream });
 }
 
-function originsOf(upstreams: Upstreams, count: number): string[] {
+function originsOf(upstreams: UpstreamPool, count: number): string[] {
   const connections = Array.from({ length: count }, () => take(upstreams));
   for (const connection of connections) upstreams.release(connection);
   return connections.map(({ upstream }) => upstream.origin);
@@ -58,8 +58,8 @@ describe("several upstreams", () => {
       [one, two, three].map((connection) => connection?.upstream.origin),
       [A, B, A],
     );
-    pool.upstreams.release(one as BackendConnection);
-    pool.upstreams.release(three as BackendConnection);
+    pool.upstreams.release(one as UpstreamConnection);
+    pool.upstreams.release(three as UpstreamConnection);
     assert.equal(take(pool.upstreams).upstream.origin, A);
   });
 
@@ -92,7 +92,7 @@ describe("several upstreams", () => {
   });
 
   it("get one probe after 10 s and not before; a good one puts them on trial, where one failure is enough", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin, B]);
     fail(pool.upstreams, backend.origin, 5);
     pool.clock.ms = 9_999;
@@ -119,7 +119,7 @@ describe("several upstreams", () => {
   });
 
   it("clear the last one, which stayed in service, by a probe too: without requests nothing else would", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin]);
     fail(pool.upstreams, backend.origin, 7);
     assert.deepEqual(pool.upstreams.health(), [{ origin: backend.origin, up: false }]);
@@ -138,8 +138,8 @@ describe("healthCheck", () => {
     await eventually(() => pool.upstreams.all.every(({ endProbe }) => endProbe === undefined));
   }
 
-  function answering(status: number): Promise<Backend> {
-    return openBackend((_seen, response) => void response.writeHead(status).end());
+  function answering(status: number): Promise<TestUpstream> {
+    return startTestUpstream((_seen, response) => void response.writeHead(status).end());
   }
 
   it("asks each upstream for the path, with its own Host, and names itself", async () => {
@@ -178,7 +178,7 @@ describe("healthCheck", () => {
 
   it("counts a redirect, a refused connection and silence as failures", async () => {
     await using redirecting = await answering(302);
-    await using silent = await openBackend(() => {});
+    await using silent = await startTestUpstream(() => {});
     await using well = await answering(200);
     const origins = [redirecting.origin, silent.origin, A, well.origin];
     await using pool = poolOf(origins, { ...check, connectTimeoutMs: 100 });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type EndCause, EndSignals } from "../../../src/server/process/end-signals.ts";
+import { type ShutdownCause, ShutdownSignals } from "../../../src/server/process/end-signals.ts";
 
-type Told = readonly [cause: EndCause, atMs: number];
+type Told = readonly [cause: ShutdownCause, atMs: number];
 
 function judged(underNpm: boolean, ...told: readonly Told[]) {
-  const signals = new EndSignals(underNpm);
+  const signals = new ShutdownSignals(underNpm);
   return told.map(([cause, atMs]) => signals.judge(cause, atMs));
 }
 

@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { Notebook } from "../../../src/server/process/notebook.ts";
-import type { Notes } from "../../../src/stores/interface/notes.ts";
-import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
-import type { RequestLine } from "../../../src/telemetry/log.ts";
+import { ActivityRecorder } from "../../../src/server/process/notebook.ts";
+import type { ActivityStore } from "../../../src/stores/interface/notes.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2026, 9, 30, 12);
 const TODAY = NOW / DAY_MS - 0.5;
 const OLD = { environment: "production", method: "GET", route: "/v1/old" };
-const REFUSED: Partial<RequestLine> = { env: "production", account: "a", decision: "refused" };
+const REFUSED: Partial<AccessLogEntry> = { env: "production", account: "a", decision: "refused" };
 
 type Setup = { readonly isAway?: () => boolean; readonly keepsDays?: boolean };
 
 async function opened({ isAway = () => false, keepsDays = true }: Setup = {}) {
   const historyMs = 400 * DAY_MS;
-  const store = await createMemoryStore({ now: () => NOW, report: () => {}, historyMs });
+  const store = await createMemoryQuotaStore({ now: () => NOW, report: () => {}, historyMs });
   let calls = 0;
   const through = <T extends unknown[], R>(run: (...args: T) => Promise<R>) => {
     return async (...args: T): Promise<R> => {
@@ -25,7 +25,7 @@ async function opened({ isAway = () => false, keepsDays = true }: Setup = {}) {
     };
   };
   const { notes } = store;
-  const watched: Notes = {
+  const watched: ActivityStore = {
     addRefused: through((refused) => notes.addRefused(refused)),
     addUsed: through((used) => notes.addUsed(used)),
     addCalls: through((told) => notes.addCalls(told)),
@@ -33,9 +33,9 @@ async function opened({ isAway = () => false, keepsDays = true }: Setup = {}) {
     calls: (operations) => notes.calls(operations),
   };
   const options = { notes: watched, keepsDays: () => keepsDays, now: () => NOW };
-  const notebook = new Notebook({ ...options, everyMs: 3_600_000 });
-  const line = (more: Partial<RequestLine> = {}) => {
-    notebook.request({ ...REFUSED, ...more } as RequestLine);
+  const notebook = new ActivityRecorder({ ...options, everyMs: 3_600_000 });
+  const line = (more: Partial<AccessLogEntry> = {}) => {
+    notebook.request({ ...REFUSED, ...more } as AccessLogEntry);
   };
   const refused = async (account = "a") => {
     const name = { environment: "production", account };

@@ -1,18 +1,18 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { changedPairs } from "../../../src/server/process/tell-records.ts";
+import { findChangedRecords } from "../../../src/server/process/tell-records.ts";
 
 it("records that moved or stayed are no change; those that are others are, with what they were", async () => {
   const [a, b, c] = ["a", "b", "c"].map((id) => ({ id }));
   assert.ok(a !== undefined && b !== undefined && c !== undefined);
   const newB = { id: "b" };
-  assert.deepEqual(await changedPairs([a, b], [b, a]), []);
-  assert.deepEqual(await changedPairs([a, b], [a, newB, c]), [
+  assert.deepEqual(await findChangedRecords([a, b], [b, a]), []);
+  assert.deepEqual(await findChangedRecords([a, b], [a, newB, c]), [
     [b, newB],
     [undefined, c],
   ]);
-  assert.deepEqual(await changedPairs([a, b, c], [a, c]), []);
-  const [pair] = await changedPairs([a, b, c], [newB, c]);
+  assert.deepEqual(await findChangedRecords([a, b, c], [a, c]), []);
+  const [pair] = await findChangedRecords([a, b, c], [newB, c]);
   assert.equal(pair?.[0], b);
 });
 
@@ -26,7 +26,7 @@ it("100,000 records that somebody else wrote are compared while other work goes 
     if (!over) setImmediate(count);
   };
   setImmediate(count);
-  const pairs = await changedPairs(before, after);
+  const pairs = await findChangedRecords(before, after);
   over = true;
   assert.equal(pairs.length, 100_000);
   assert.ok(turns >= 50, `other work had ${turns} turns`);

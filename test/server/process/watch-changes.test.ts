@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { onTestFinished, test } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
-import { watchChanges } from "../../../src/server/process/watch-changes.ts";
+import { watchUpstreamsAndSunsets } from "../../../src/server/process/watch-changes.ts";
 import { createLog } from "../../../src/telemetry/log.ts";
 import { eventually } from "../../support/poll.ts";
 
@@ -21,7 +21,7 @@ test("a sunset is told at 30 and at 7 days, once the store says that nobody else
     const { kind, days } = JSON.parse(line) as Record<string, unknown>;
     told.push(`${kind} ${days}`);
   };
-  const stop = watchChanges({
+  const stop = watchUpstreamsAndSunsets({
     config: () => config as unknown as Config,
     upstreams: () => [],
     log: createLog({ write }, "info"),

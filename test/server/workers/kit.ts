@@ -3,14 +3,22 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Answer, type Backend, openBackend } from "../../support/gateway/backend.ts";
-import { type Running, runTollgate, startTollgate } from "../../support/gateway/processes.ts";
+import {
+  type RequestListener,
+  startTestUpstream,
+  type TestUpstream,
+} from "../../support/gateway/backend.ts";
+import {
+  type RunningProcess,
+  runTollgate,
+  startTollgate,
+} from "../../support/gateway/processes.ts";
 import type { TestRedis } from "../../support/redis/redis.ts";
 
 /** A gateway of several processes, started as an operator starts it, and a backend behind it. */
 export type Crew = AsyncDisposable & {
-  readonly gateway: Running;
-  readonly backend: Backend;
+  readonly gateway: RunningProcess;
+  readonly backend: TestUpstream;
   readonly url: string;
   readonly adminUrl: string;
   readonly file: string;
@@ -83,9 +91,9 @@ export async function issueKeys(redis: TestRedis, count: number): Promise<string
 export async function openCrew(
   redis: TestRedis,
   change: Change = {},
-  answer?: Answer,
+  answer?: RequestListener,
 ): Promise<Crew> {
-  const backend = await openBackend(answer);
+  const backend = await startTestUpstream(answer);
   const folder = await openFolder(redis, backend.origin);
   await folder.write(change);
   const gateway = startTollgate(["start", "--config", folder.file]);
@@ -124,7 +132,7 @@ export async function openCrew(
   };
 }
 
-function pidsOf(gateway: Running): number[] {
+function pidsOf(gateway: RunningProcess): number[] {
   const pids = new Set<number>();
   for (const { msg, pid } of gateway.lines()) {
     if (msg === "worker_serves") pids.add(Number(pid));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { StoreSeen } from "../../../src/server/workers/store-seen.ts";
+import { StoreAvailability } from "../../../src/server/workers/store-seen.ts";
 import { createLog } from "../../../src/telemetry/log.ts";
 
 function house() {
@@ -9,7 +9,7 @@ function house() {
     const { kind, accountsCharged, why } = JSON.parse(line) as Record<string, unknown>;
     told.push(kind === "store_back" ? `${kind} ${accountsCharged}` : `${kind} ${why}`);
   };
-  return { told, seen: new StoreSeen(createLog({ write }, "info")) };
+  return { told, seen: new StoreAvailability(createLog({ write }, "info")) };
 }
 const away = (why: string) => ({ kind: "store_away", details: { why } }) as const;
 const back = (accountsCharged: number) =>

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { openBackend } from "../../support/gateway/backend.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
 import { openCollector } from "../../support/otlp-collector.ts";
 import { eventually } from "../../support/poll.ts";
@@ -76,7 +76,7 @@ describe("a gateway of several processes", () => {
   });
 
   it("ends with its port in use, in one line that names port and setting", async () => {
-    await using taken = await openBackend();
+    await using taken = await startTestUpstream();
     await using folder = await openFolder(redis, taken.origin);
     const listen = new URL(taken.origin).host;
     await folder.write({ listen });

@@ -1,20 +1,24 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Ask } from "../../../src/core/quota/decide.ts";
-import { Answers } from "../../../src/stores/batch/answers.ts";
-import { refuses, remember } from "../../../src/stores/batch/last-answers.ts";
+import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
+import { DecisionCache } from "../../../src/stores/batch/answers.ts";
+import { cacheDecision, refusalKind } from "../../../src/stores/batch/last-answers.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { account } from "../redis/redis-kit.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const TRIP = { sentMs: 1_000, receivedMs: 1_004, nowMs: NOON };
-const ask: Ask = { limits: [{ window: "minute", limit: 60 }], bans: DEFAULT_BANS, units: 1 };
+const ask: QuotaRequest = {
+  limits: [{ window: "minute", limit: 60 }],
+  bans: DEFAULT_BANS,
+  units: 1,
+};
 const windows = [{ window: "minute", limit: 60, used: 60, resetMs: NOON + 60_000 }] as const;
 const full = {
   ...{ nowMs: NOON, granted: 0, windows, ban: undefined, strikes: 0 },
   ...{ strikeDueMs: NOON + 1_001, repaired: false },
 };
-const last = remember(ask, full, TRIP);
+const last = cacheDecision(ask, full, TRIP);
 const id = "production:a";
 
 describe("an answer of a call that left before its account was forgotten", () => {
@@ -23,7 +27,7 @@ describe("an answer of a call that left before its account was forgotten", () =>
     ["every account", undefined],
   ] as const) {
     it(`is old, where ${which} was forgotten`, () => {
-      const answers = new Answers(() => NOON);
+      const answers = new DecisionCache(() => NOON);
       const forgotten = answers.begin();
       answers.forget(name);
       answers.keep(id, last, forgotten);
@@ -37,10 +41,10 @@ describe("an answer of a call that left before its account was forgotten", () =>
       [account("b"), 60],
       [account("a"), undefined],
     ] as const) {
-      const answers = new Answers(() => NOON);
+      const answers = new DecisionCache(() => NOON);
       const forgotten = answers.begin();
       answers.forget(name);
-      answers.keep(id, remember(ask, full, TRIP), forgotten);
+      answers.keep(id, cacheDecision(ask, full, TRIP), forgotten);
       assert.equal(answers.lastCounted(account("a"))?.windows[0]?.used, used);
       answers.forget(name);
       assert.equal(answers.lastCounted(account("a"))?.windows[0]?.used, used);
@@ -50,7 +54,7 @@ describe("an answer of a call that left before its account was forgotten", () =>
   });
 
   it("is kept where another account was forgotten", () => {
-    const answers = new Answers(() => NOON);
+    const answers = new DecisionCache(() => NOON);
     const forgotten = answers.begin();
     answers.forget(account("b"));
     answers.keep(id, last, forgotten);
@@ -58,7 +62,7 @@ describe("an answer of a call that left before its account was forgotten", () =>
   });
 
   it("is told of nothing that is forgotten once its call has ended", () => {
-    const answers = new Answers(() => NOON);
+    const answers = new DecisionCache(() => NOON);
     const forgotten = answers.begin();
     answers.end(forgotten);
     answers.forget();
@@ -69,8 +73,8 @@ describe("an answer of a call that left before its account was forgotten", () =>
 describe("a ban that was earned while no request waited", () => {
   const ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "minute", offences: 1 } as const;
   const known = () => {
-    const answers = new Answers(() => NOON);
-    answers.keep(id, remember(ask, full, TRIP), answers.begin());
+    const answers = new DecisionCache(() => NOON);
+    answers.keep(id, cacheDecision(ask, full, TRIP), answers.begin());
     return { answers, told: () => answers.get(id)?.whole?.untold };
   };
 
@@ -91,9 +95,12 @@ describe("a ban that was earned while no request waited", () => {
 
 describe("a ban policy that a reload changed", () => {
   it("leaves the next refusal to the store, which knows when a strike is due by it", () => {
-    assert.equal(refuses(last, ask, NOON), "surely");
+    assert.equal(refusalKind(last, ask, NOON), "surely");
     const bans = { ...DEFAULT_BANS, graceMs: 0 };
-    assert.equal(refuses(last, { ...ask, bans }, NOON), "no");
-    assert.equal(refuses(last, { ...ask, bans: { ...DEFAULT_BANS, observe: true } }, NOON), "no");
+    assert.equal(refusalKind(last, { ...ask, bans }, NOON), "no");
+    assert.equal(
+      refusalKind(last, { ...ask, bans: { ...DEFAULT_BANS, observe: true } }, NOON),
+      "no",
+    );
   });
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Ask, Ban, Verdict } from "../../../src/core/quota/decide.ts";
-import { Answers } from "../../../src/stores/batch/answers.ts";
-import { Batch, type NamedAsk, type Outcome } from "../../../src/stores/batch/batch.ts";
-import type { Outage } from "../../../src/stores/batch/outage.ts";
+import type { Ban, QuotaDecision, QuotaRequest } from "../../../src/core/quota/decide.ts";
+import { DecisionCache } from "../../../src/stores/batch/answers.ts";
+import { type AccountRequest, Batcher, type CallOutcome } from "../../../src/stores/batch/batch.ts";
+import type { OutageHandler } from "../../../src/stores/batch/outage.ts";
 import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
@@ -12,9 +12,9 @@ import { account } from "../redis/redis-kit.ts";
 const NOON = Date.UTC(2026, 5, 15, 12);
 const DAY_END = Date.UTC(2026, 5, 16);
 const limits = [{ window: "day", limit: 1 }] as const;
-const ask: Ask = { limits, bans: DEFAULT_BANS, units: 1 };
+const ask: QuotaRequest = { limits, bans: DEFAULT_BANS, units: 1 };
 /** Each further strike could be the one that bans. */
-const banAtOnce: Ask = { ...ask, bans: { ...DEFAULT_BANS, strikes: 2 } };
+const banAtOnce: QuotaRequest = { ...ask, bans: { ...DEFAULT_BANS, strikes: 2 } };
 const BAN: Ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "day", offences: 1 };
 const EARNED = { ...BAN, strikesMs: [NOON] };
 const AWAY = new StoreFailure("unreachable", "away", "no");
@@ -22,7 +22,7 @@ const AWAY = new StoreFailure("unreachable", "away", "no");
 /**
  * The store's answer about an account whose day is spent: from now on each refusal may be a strike.
  */
-function spent(): Verdict {
+function spent(): QuotaDecision {
   return {
     nowMs: NOON,
     granted: 0,
@@ -36,8 +36,8 @@ function spent(): Verdict {
 
 type Calling = {
   readonly names: readonly string[];
-  readonly asks: readonly NamedAsk[];
-  answer(outcome?: Outcome): void;
+  readonly asks: readonly AccountRequest[];
+  answer(outcome?: CallOutcome): void;
 };
 
 /** A batch whose calls are answered by the test; an account's lane is the number in its name. */
@@ -51,7 +51,7 @@ function openBatch() {
     released: [] as number[],
   };
   const uncertain: number[] = [];
-  const outage: Outage = {
+  const outage: OutageHandler = {
     get patienceMs() {
       return gate.patienceMs;
     },
@@ -76,15 +76,15 @@ function openBatch() {
     health: () => undefined,
     close: async () => undefined,
   };
-  const batch = new Batch({
-    call: (asks: readonly NamedAsk[]) => {
+  const batch = new Batcher({
+    call: (asks: readonly AccountRequest[]) => {
       return new Promise((resolve) => {
-        const answer = (outcome: Outcome = spent()) => resolve(asks.map(() => outcome));
+        const answer = (outcome: CallOutcome = spent()) => resolve(asks.map(() => outcome));
         calls.push({ names: asks.map(({ name }) => name.account), asks, answer });
       });
     },
     queueOf: (name) => Number(name.account.slice(1)),
-    answers: new Answers(() => NOON),
+    answers: new DecisionCache(() => NOON),
     outage,
     onVerdict: () => undefined,
     onCalled: () => undefined,
@@ -163,7 +163,7 @@ describe("strikes of several lanes", () => {
 
 it("a ban is told to one of the requests that a call refuses, the first of them", async () => {
   using house = openBatch();
-  const two: Ask = { ...ask, limits: [{ window: "day", limit: 2 }] };
+  const two: QuotaRequest = { ...ask, limits: [{ window: "day", limit: 2 }] };
   const answers = Array.from({ length: 5 }, () => house.batch.spend(account("a1"), two));
   await called(house, 1);
   house.calls[0]?.answer({ ...spent(), granted: 2, ban: BAN, earned: EARNED });
@@ -278,7 +278,7 @@ describe("more strikes than a call carries", () => {
 });
 
 describe("a call that nobody waits for any more", () => {
-  const granted = (count: number): Verdict => ({
+  const granted = (count: number): QuotaDecision => ({
     ...spent(),
     granted: count,
     windows: [{ window: "day", limit: 9, used: count, resetMs: DAY_END }],

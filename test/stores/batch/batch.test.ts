@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
-import type { Ask } from "../../../src/core/quota/decide.ts";
-import type { Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
+import type { ChargeResult, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "../redis/redis-kit.ts";
 
 let opened: QuotaStore[] = [];
@@ -13,7 +13,7 @@ afterEach(async () => {
   await Promise.all(opened.map((store) => store.close()));
   opened = [];
 });
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 async function openHere(): Promise<QuotaStore> {
   const { store } = await open(server.address);
@@ -124,7 +124,7 @@ async function commands(): Promise<number> {
 
 describe("a flood", () => {
   /** Sends for `ms`, and gives the commands a second and the answers that were no refusals. */
-  async function flood(store: QuotaStore, ms: number, accounts: number, ask: Ask) {
+  async function flood(store: QuotaStore, ms: number, accounts: number, ask: QuotaRequest) {
     const startMs = performance.now();
     const before = await commands();
     const endMs = performance.now() + ms;
@@ -142,8 +142,8 @@ describe("a flood", () => {
     return { requests, passed, perSecond: (1_000 * sent) / (performance.now() - startMs) };
   }
 
-  async function exhaust(store: QuotaStore, accounts: number, ask: Ask): Promise<void> {
-    const spends: Promise<Answer>[] = [];
+  async function exhaust(store: QuotaStore, accounts: number, ask: QuotaRequest): Promise<void> {
+    const spends: Promise<ChargeResult>[] = [];
     for (let i = 0; i < 3 * accounts; i++)
       spends.push(spend(store, account(`x${i % accounts}`), ask));
     await Promise.all(spends);
@@ -225,7 +225,11 @@ describe("a flood", () => {
 describe("a window that ends", () => {
   it("lets the first request pass that comes after it, and none before", async () => {
     const store = await openHere();
-    const ask: Ask = { limits: [{ window: "second", limit: 1 }], bans: undefined, units: 1 };
+    const ask: QuotaRequest = {
+      limits: [{ window: "second", limit: 1 }],
+      bans: undefined,
+      units: 1,
+    };
     const admittedIn: number[] = [];
     const endMs = performance.now() + 2_200;
     while (performance.now() < endMs) {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Ask, Verdict } from "../../../src/core/quota/decide.ts";
+import type { QuotaDecision, QuotaRequest } from "../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
-import { countLost, remember } from "../../../src/stores/batch/last-answers.ts";
+import { cacheDecision, findLostCount } from "../../../src/stores/batch/last-answers.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const DAY_MS = 86_400_000;
@@ -10,10 +10,14 @@ const LIMITS: readonly Limit[] = [
   { window: "minute", limit: 60 },
   { window: "day", limit: 1_000 },
 ];
-const ask = (limits = LIMITS): Ask => ({ limits, bans: undefined, units: 1 });
+const ask = (limits = LIMITS): QuotaRequest => ({ limits, bans: undefined, units: 1 });
 
 /** An answer of the store that counts so much in the minute and the day of `nowMs`. */
-function verdict(nowMs: number, used: readonly [number, number], more: Partial<Verdict> = {}) {
+function verdict(
+  nowMs: number,
+  used: readonly [number, number],
+  more: Partial<QuotaDecision> = {},
+) {
   const minuteEndMs = NOON + 60_000 * (Math.floor((nowMs - NOON) / 60_000) + 1);
   const dayEndMs = NOON + DAY_MS / 2 + (nowMs >= NOON + DAY_MS / 2 ? DAY_MS : 0);
   const windows = [
@@ -25,12 +29,13 @@ function verdict(nowMs: number, used: readonly [number, number], more: Partial<V
 }
 
 /** An account known since noon: 7 in the minute and 40 in the day, unless said otherwise. */
-function knownOf(more: Partial<Verdict> = {}) {
+function knownOf(more: Partial<QuotaDecision> = {}) {
   const trip = { sentMs: 1, receivedMs: 2, nowMs: NOON };
-  return remember(ask(), verdict(NOON, [7, 40], more), trip);
+  return cacheDecision(ask(), verdict(NOON, [7, 40], more), trip);
 }
 
-const lostOf = (later: Verdict, known = knownOf(), asked = ask()) => countLost(known, asked, later);
+const lostOf = (later: QuotaDecision, known = knownOf(), asked = ask()) =>
+  findLostCount(known, asked, later);
 const copied = LIMITS.map((limit) => ({ ...limit }));
 /** With strikes it is known as a whole, not by its counts alone. */
 const whole = knownOf({ strikes: 1 });
@@ -57,7 +62,7 @@ describe("counts that the store has lost", () => {
   }
 
   it("are none where nothing was known, or of a window that was not", () => {
-    assert.equal(countLost(undefined, ask(), verdict(NOON + 1, [0, 0])), undefined);
+    assert.equal(findLostCount(undefined, ask(), verdict(NOON + 1, [0, 0])), undefined);
     const month: Limit = { window: "month", limit: 9 };
     const resetMs = Date.UTC(2026, 7, 1);
     const later = verdict(NOON + 1, [7, 40], { windows: [{ ...month, used: 0, resetMs }] });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { findPlace, findSyntaxMistake } from "../../../src/stores/files/json-place.ts";
+import { findPosition, findSyntaxMistake } from "../../../src/stores/files/json-place.ts";
 
 function isJson(text: string): boolean {
   try {
@@ -60,12 +60,12 @@ describe("The place where a text stops being JSON", () => {
 describe("The place of a member", () => {
   const text = '{\n "keys": [\n  {"id": 1},\n  {"id": 2}\n ],\n "\\u0061": true}';
   it("is where its value begins", () => {
-    assert.deepEqual(findPlace(text, ["keys", 1, "id"]), { line: 4, column: 10 });
-    assert.deepEqual(findPlace(text, ["a"]), { line: 6, column: 12 });
+    assert.deepEqual(findPosition(text, ["keys", 1, "id"]), { line: 4, column: 10 });
+    assert.deepEqual(findPosition(text, ["a"]), { line: 6, column: 12 });
   });
   it("is that of the nearest thing around it where it is not there", () => {
-    assert.deepEqual(findPlace(text, ["keys", 1, "name"]), { line: 4, column: 3 });
-    assert.deepEqual(findPlace(text, ["plans"]), { line: 1, column: 1 });
-    assert.deepEqual(findPlace("  7", []), { line: 1, column: 3 });
+    assert.deepEqual(findPosition(text, ["keys", 1, "name"]), { line: 4, column: 3 });
+    assert.deepEqual(findPosition(text, ["plans"]), { line: 1, column: 1 });
+    assert.deepEqual(findPosition("  7", []), { line: 1, column: 3 });
   });
 });

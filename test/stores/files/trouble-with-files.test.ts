@@ -6,10 +6,10 @@ import { afterEach, beforeEach, describe, it } from "vitest";
 import { NO_RECORDS } from "../../../src/core/keys/records.ts";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
-import { fileTrouble, replaceFile } from "../../../src/stores/files/replace-file.ts";
-import { openKeysCopy } from "../../../src/stores/keys/disk-copy.ts";
-import { keysText } from "../../../src/stores/keys/file-format.ts";
-import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
+import { fileErrorMessage, replaceFile } from "../../../src/stores/files/replace-file.ts";
+import { openDiskCopy } from "../../../src/stores/keys/disk-copy.ts";
+import { encodeKeyFile } from "../../../src/stores/keys/file-format.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
 import { readState } from "../../../src/stores/memory/state-file.ts";
 import { eventually } from "../../support/poll.ts";
 import { record, withAccounts } from "../keys/record.ts";
@@ -48,10 +48,10 @@ describe("a file that cannot be replaced", () => {
 describe("trouble with a file", () => {
   it("is told in words, with its code where it has one", () => {
     const coded = Object.assign(new Error("a path and more"), { code: "ENOSPC" });
-    assert.equal(fileTrouble(coded), "the disk is full (ENOSPC)");
-    assert.equal(fileTrouble(Object.assign(new Error("odd"), { code: "EODD" })), "odd");
+    assert.equal(fileErrorMessage(coded), "the disk is full (ENOSPC)");
+    assert.equal(fileErrorMessage(Object.assign(new Error("odd"), { code: "EODD" })), "odd");
     assert.equal(
-      fileTrouble(new Error("another process keeps it locked")),
+      fileErrorMessage(new Error("another process keeps it locked")),
       "another process keeps it locked",
     );
   });
@@ -78,7 +78,7 @@ describe("trouble with a file", () => {
     const held = await takeLock(file, 0);
     assert.ok(held);
     const told: string[] = [];
-    const copy = await openKeysCopy(
+    const copy = await openDiskCopy(
       file,
       (_level, event, details) => told.push(whyOf(event, details)),
       100,
@@ -94,17 +94,17 @@ describe("trouble with a file", () => {
     copy.write(records);
     await copy.close();
     assert.deepEqual(told.slice(1), ["keys_copy_written"]);
-    assert.equal(await readFile(file, "utf8"), [...keysText(records)].join(""));
+    assert.equal(await readFile(file, "utf8"), [...encodeKeyFile(records)].join(""));
   });
 });
 
 describe("a key file that is damaged under a gateway", () => {
   it("is told once, refuses every change, and is named by line and column", async () => {
     const path = join(folder, "keys.json");
-    const good = [...keysText(withAccounts(record("one"), record("two")))].join("");
+    const good = [...encodeKeyFile(withAccounts(record("one"), record("two")))].join("");
     await writeFile(path, good);
     const told: string[] = [];
-    const store = await openKeysFile({
+    const store = await openFileKeyStore({
       path,
       watch: true,
       report: (_level, event, details) => told.push(whyOf(event, details)),

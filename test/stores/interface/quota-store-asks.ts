@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import type { Ask } from "../../../src/core/quota/decide.ts";
-import { crossedLimits, refusalAt } from "../../../src/core/quota/standing.ts";
-import { askedLimits, type Limit } from "../../../src/core/quota/windows.ts";
-import type { AccountName, Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
+import { crossedLimits, rateLimitRefusal } from "../../../src/core/quota/standing.ts";
+import { type Limit, mergeLimits } from "../../../src/core/quota/windows.ts";
+import type {
+  AccountRef,
+  ChargeResult,
+  QuotaStore,
+} from "../../../src/stores/interface/quota-store.ts";
 import {
   BANS,
   type Bench,
@@ -20,9 +24,13 @@ import {
 const CREATE = { id: "1z141z3", name: "createPet" };
 const plan = [{ window: "day", limit: 10 }] as const;
 const create: readonly Limit[] = [{ window: "minute", limit: 2, operation: CREATE }];
-const both = askedLimits(plan, { operation: create });
+const both = mergeLimits(plan, { operation: create });
 
-async function ask(store: QuotaStore, name: AccountName, given: Partial<Ask>): Promise<Answer> {
+async function ask(
+  store: QuotaStore,
+  name: AccountRef,
+  given: Partial<QuotaRequest>,
+): Promise<ChargeResult> {
   const answer = await store.spend(name, { limits: plan, bans: BANS, units: 1, ...given });
   assert.ok("verdict" in answer, "the store gave no answer");
   return answer;
@@ -106,7 +114,7 @@ export function describeAsks(engine: string, bench: Bench): void {
         admitted.push((await ask(store, name, { limits: both })).admitted);
       assert.deepEqual(admitted, [true, true, false]);
       const refused = await ask(store, name, { limits: both });
-      const refusal = refusalAt(refused.verdict, bench.nowMs);
+      const refusal = rateLimitRefusal(refused.verdict, bench.nowMs);
       assert.equal(refusal?.standing.window, "createPet.minute");
       assert.equal((await ask(store, name, {})).admitted, true);
       assert.deepEqual(await used(store, name, both), [2, 3]);
@@ -125,7 +133,7 @@ export function describeAsks(engine: string, bench: Bench): void {
     it("to a ban that its own refusals earn", async () => {
       const { store, name } = await bench.start();
       for (let i = 0; i < 3; i++) await ask(store, name, { limits: both });
-      let earned: Answer["earned"];
+      let earned: ChargeResult["earned"];
       const struckMs: number[] = [];
       for (let i = 0; i < 3; i++) {
         bench.nowMs += SECOND + 1;
@@ -150,7 +158,7 @@ export function describeAsks(engine: string, bench: Bench): void {
         { window: "minute", limit: 1 },
         { window: "day", limit: 2 },
       ];
-      const limits = askedLimits(plan, { observe });
+      const limits = mergeLimits(plan, { observe });
       const crossed = [];
       for (let i = 0; i < 3; i++) {
         const { admitted, verdict, unspent } = await ask(store, name, { limits });

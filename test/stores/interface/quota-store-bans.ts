@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { refusalAt } from "../../../src/core/quota/standing.ts";
+import { rateLimitRefusal } from "../../../src/core/quota/standing.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
-import type { AccountName, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import type { AccountRef, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { BANS, type Bench, DAY_1, MINUTE, SECOND, START, spend } from "./quota-store-kit.ts";
 
@@ -27,7 +27,7 @@ export function describeBans(engine: string, bench: Bench): void {
         window: "day",
         offences: 1,
       });
-      assert.equal(refusalAt(verdict, bench.nowMs)?.code, "key_banned");
+      assert.equal(rateLimitRefusal(verdict, bench.nowMs)?.code, "key_banned");
     });
 
     it("nobody for a burst of 200 at once on an exhausted window", async () => {
@@ -142,7 +142,7 @@ export function describeBans(engine: string, bench: Bench): void {
   let lastLengthMs = 0;
 
   /** Exhausts the window and goes on until banned; tells when that ends. */
-  async function earnBan(store: QuotaStore, name: AccountName, limits: readonly Limit[]) {
+  async function earnBan(store: QuotaStore, name: AccountRef, limits: readonly Limit[]) {
     for (let i = 0; i < 10; i++) {
       const { ban } = (await spend(store, name, limits)).verdict;
       if (ban !== undefined) {

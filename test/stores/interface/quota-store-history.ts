@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { dayOf, dayText } from "../../../src/core/quota/days.ts";
-import type { AccountName, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { dayOf, formatDay } from "../../../src/core/quota/days.ts";
+import type { AccountRef, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { Bench, DAY, type OpenQuotaStore, spend } from "./quota-store-kit.ts";
 
 const OCTOBER_30 = Date.UTC(2026, 9, 30);
@@ -11,10 +11,10 @@ const MONTH_1000 = [
 ] as const;
 
 /** The rows of an account as text: `2026-10-30 3 7` for 3 requests of 7 units. */
-async function rows(store: QuotaStore, name: AccountName): Promise<string[]> {
+async function rows(store: QuotaStore, name: AccountRef): Promise<string[]> {
   const span = { from: dayOf(OCTOBER_30) - 40, to: dayOf(OCTOBER_30) + 40 };
   const [days = []] = await store.history([name], span);
-  return days.map(({ day, admitted, units }) => `${dayText(day)} ${admitted} ${units}`);
+  return days.map(({ day, admitted, units }) => `${formatDay(day)} ${admitted} ${units}`);
 }
 
 /** The promises of QuotaStore about the usage by day: `open` gives a store that keeps it. */

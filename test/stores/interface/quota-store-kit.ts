@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { afterEach } from "vitest";
-import type { Ask, BanPolicy, WindowStanding } from "../../../src/core/quota/decide.ts";
+import type { BanPolicy, QuotaRequest, WindowUsage } from "../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
-import type { AccountName, Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import type {
+  AccountRef,
+  ChargeResult,
+  QuotaStore,
+} from "../../../src/stores/interface/quota-store.ts";
 
 /** A store whose clock the test holds. Each opening is of an empty store, or of accounts of its own. */
 export type OpenQuotaStore = (now: () => number) => Promise<QuotaStore>;
@@ -44,7 +48,7 @@ export class Bench {
     });
   }
 
-  async start(): Promise<{ store: QuotaStore; name: AccountName }> {
+  async start(): Promise<{ store: QuotaStore; name: AccountRef }> {
     this.nowMs = START;
     this.#count += 1;
     const store = await this.#open(() => this.nowMs);
@@ -55,11 +59,11 @@ export class Bench {
 
 export async function spend(
   store: QuotaStore,
-  name: AccountName,
+  name: AccountRef,
   limits: readonly Limit[],
   bans: BanPolicy | "off" = BANS,
-): Promise<Answer> {
-  const ask: Ask = { limits, bans: bans === "off" ? undefined : bans, units: 1 };
+): Promise<ChargeResult> {
+  const ask: QuotaRequest = { limits, bans: bans === "off" ? undefined : bans, units: 1 };
   const answer = await store.spend(name, ask);
   assert.ok("verdict" in answer, "the store gave no answer");
   return answer;
@@ -67,7 +71,7 @@ export async function spend(
 
 export async function spendTimes(
   store: QuotaStore,
-  name: AccountName,
+  name: AccountRef,
   limits: readonly Limit[],
   times: number,
 ): Promise<boolean[]> {
@@ -76,10 +80,10 @@ export async function spendTimes(
   return admitted;
 }
 
-export async function used(store: QuotaStore, name: AccountName, limits: readonly Limit[]) {
+export async function used(store: QuotaStore, name: AccountRef, limits: readonly Limit[]) {
   return usedIn((await store.peek(name, { limits, bans: BANS })).windows);
 }
 
-export function usedIn(windows: readonly WindowStanding[]): number[] {
+export function usedIn(windows: readonly WindowUsage[]): number[] {
   return windows.map((window) => window.used);
 }

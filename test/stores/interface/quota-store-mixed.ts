@@ -2,15 +2,19 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import {
-  type Account,
-  type Ask,
+  type AccountState,
   type BanPolicy,
   decide,
-  NEW_ACCOUNT,
+  NEW_ACCOUNT_STATE,
+  type QuotaRequest,
 } from "../../../src/core/quota/decide.ts";
-import { refusalAt, retryAfterSeconds } from "../../../src/core/quota/standing.ts";
-import { askedLimits, type Limit } from "../../../src/core/quota/windows.ts";
-import type { AccountName, Answer, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { rateLimitRefusal, retryAfterSeconds } from "../../../src/core/quota/standing.ts";
+import { type Limit, mergeLimits } from "../../../src/core/quota/windows.ts";
+import type {
+  AccountRef,
+  ChargeResult,
+  QuotaStore,
+} from "../../../src/stores/interface/quota-store.ts";
 import { type Bench, START } from "./quota-store-kit.ts";
 
 const CREATE = { id: "1z141z3", name: "createPet" };
@@ -25,12 +29,12 @@ const OBSERVE: readonly Limit[] = [
 ];
 /** The windows of each kind of request: its operation has none, a short one, or a long one. */
 const KINDS: readonly (readonly Limit[])[] = [
-  askedLimits(PLAN, { observe: OBSERVE }),
-  askedLimits(PLAN, {
+  mergeLimits(PLAN, { observe: OBSERVE }),
+  mergeLimits(PLAN, {
     operation: [{ window: "second", limit: 6, operation: CREATE }],
     observe: OBSERVE,
   }),
-  askedLimits(PLAN, {
+  mergeLimits(PLAN, {
     operation: [{ window: "day", limit: 8, operation: LIST }],
     observe: OBSERVE,
   }),
@@ -89,14 +93,14 @@ export function describeMixed(engine: string, bench: Bench, runs: number): void 
           run += 1;
           const name = { ...first, account: `mixed_${run}` };
           const bans = POLICIES[policy] && { ...POLICIES[policy], observe };
-          let model: Account = NEW_ACCOUNT;
+          let model: AccountState = NEW_ACCOUNT_STATE;
           for (const { asks, waitMs } of bans === undefined ? batches : oneByOne(batches)) {
             bench.nowMs += waitMs;
             const { nowMs } = bench;
             const given = asks.map((kind) => asked(kind, bans));
             const answers = await askAll(store, name, given);
             for (const i of decidedInOrder(answers)) {
-              const ask = given[i] as Ask;
+              const ask = given[i] as QuotaRequest;
               const decision = decide(model, ask, nowMs);
               model = decision.account;
               const { verdict } = decision;
@@ -112,8 +116,8 @@ export function describeMixed(engine: string, bench: Bench, runs: number): void 
                 );
                 continue;
               }
-              const told = refusalAt(answer.verdict, nowMs, ask.cost);
-              const expected = refusalAt(verdict, nowMs, ask.cost);
+              const told = rateLimitRefusal(answer.verdict, nowMs, ask.cost);
+              const expected = rateLimitRefusal(verdict, nowMs, ask.cost);
               assert.equal(told?.code, expected?.code);
               assert.equal(told?.standing.resetMs, expected?.standing.resetMs);
               seen[told?.code === "key_banned" ? "banned" : "limited"] += 1;
@@ -138,7 +142,7 @@ function oneByOne(batches: readonly Together[]): readonly Together[] {
 }
 
 /** A refusal from memory is decided when it is asked for, ahead of requests that wait for the store. */
-function decidedInOrder(answers: readonly Answer[]): readonly number[] {
+function decidedInOrder(answers: readonly ChargeResult[]): readonly number[] {
   const all = answers.map((_, i) => i);
   return [
     ...all.filter((i) => answers[i]?.by === "memory"),
@@ -146,11 +150,11 @@ function decidedInOrder(answers: readonly Answer[]): readonly number[] {
   ];
 }
 
-function asked({ kind, cost }: Kind, bans: BanPolicy | undefined): Ask {
+function asked({ kind, cost }: Kind, bans: BanPolicy | undefined): QuotaRequest {
   return { limits: KINDS[kind] as readonly Limit[], bans, units: 1, cost };
 }
 
-function askAll(store: QuotaStore, name: AccountName, asks: readonly Ask[]) {
+function askAll(store: QuotaStore, name: AccountRef, asks: readonly QuotaRequest[]) {
   return Promise.all(
     asks.map(async (ask) => {
       const answer = await store.spend(name, ask);
@@ -161,7 +165,7 @@ function askAll(store: QuotaStore, name: AccountName, asks: readonly Ask[]) {
 }
 
 /** Obeying Retry-After is enough, and one second less is not, by what was counted then. */
-function obeyed(account: Account, ask: Ask, nowMs: number, resetMs: number): void {
+function obeyed(account: AccountState, ask: QuotaRequest, nowMs: number, resetMs: number): void {
   const seconds = retryAfterSeconds(resetMs, nowMs);
   const admits = (afterSeconds: number) => {
     return decide(account, ask, nowMs + afterSeconds * 1_000).verdict.granted === 1;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import {
-  admittedStanding,
-  refusalAt,
+  admittedRateLimit,
+  rateLimitRefusal,
   retryAfterSeconds,
 } from "../../../src/core/quota/standing.ts";
 import { eventually } from "../../support/poll.ts";
@@ -139,7 +139,7 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
       const { store, name } = await bench.start();
       const asks = [1, 2].map(() => spend(store, name, MINUTE_2_DAY_5));
       const told = (await Promise.all(asks)).map(({ verdict, unspent }) => {
-        return admittedStanding(verdict, unspent);
+        return admittedRateLimit(verdict, unspent);
       });
       const resetMs = Date.UTC(2026, 6, 15, 12, 31);
       assert.deepEqual(told, [
@@ -153,7 +153,7 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
       await spendTimes(store, name, MINUTE_2_DAY_5, 2);
       bench.nowMs += 123;
       const { verdict } = await spend(store, name, MINUTE_2_DAY_5);
-      const refusal = refusalAt(verdict, bench.nowMs);
+      const refusal = rateLimitRefusal(verdict, bench.nowMs);
       assert.equal(refusal?.code, "rate_limited");
       const seconds = retryAfterSeconds(refusal?.standing.resetMs ?? 0, bench.nowMs);
       bench.nowMs += (seconds - 1) * SECOND;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { KeyRecord, Records } from "../../../src/core/keys/records.ts";
-import { soundChanges } from "../../../src/stores/keys/changed-records.ts";
-import { exportLines, importRecords, prepareImport } from "../../../src/stores/keys/transfer.ts";
+import { checkedChanges } from "../../../src/stores/keys/changed-records.ts";
+import { exportLines, importNow, prepareImport } from "../../../src/stores/keys/transfer.ts";
 import { accountFor, record, withAccounts } from "./record.ts";
 
 const [first, second, third] = [record("k_1"), record("k_2"), record("k_3")] as const;
@@ -11,7 +11,7 @@ const before = withAccounts(first, second);
 async function isRefused(after: Records): Promise<boolean> {
   const find = (digest: string) => before.keys.find((key) => key.digest === digest);
   try {
-    await soundChanges(before, after, find);
+    await checkedChanges(before, after, find);
     return false;
   } catch (error) {
     assert.match(String(error), /an id or a digest comes twice, or an account is missing/);
@@ -83,13 +83,9 @@ it("an import that was prepared is judged anew where the records have changed si
 });
 
 it("an import refuses another key of a known id by its line, that of an older account too", () => {
-  const imported = importRecords(
-    before,
-    linesOf(withAccounts({ ...first, digest: third.digest })),
-    {
-      ...options,
-    },
-  );
+  const imported = importNow(before, linesOf(withAccounts({ ...first, digest: third.digest })), {
+    ...options,
+  });
   assert.ok(!imported.ok);
   assert.equal(imported.message, "1: another key or account has the ID k_1");
 });

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
-import { openKeysCopy } from "../../../src/stores/keys/disk-copy.ts";
-import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
+import { openDiskCopy } from "../../../src/stores/keys/disk-copy.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
 import { record, withAccounts } from "./record.ts";
 
 let directory: string;
@@ -24,18 +24,18 @@ function newFile(): string {
 
 describe("The copy of the keys on disk", () => {
   it("is the newest of what was to be written when it closes", async () => {
-    const copy = await openKeysCopy(newFile(), () => {});
+    const copy = await openDiskCopy(newFile(), () => {});
     assert.equal(copy.found, undefined);
     const records = Array.from({ length: 30 }, (_, i) => record(`k_${i}`));
     for (let i = 1; i <= records.length; i++) copy.write(withAccounts(...records.slice(0, i)));
     await copy.close();
-    assert.deepEqual((await openKeysCopy(file, () => {})).found, withAccounts(...records));
+    assert.deepEqual((await openDiskCopy(file, () => {})).found, withAccounts(...records));
   });
 
   it("waits for another gateway of the machine that writes it", async () => {
     const lock = await takeLock(newFile(), 0);
     assert.ok(lock);
-    const copy = await openKeysCopy(file, () => {});
+    const copy = await openDiskCopy(file, () => {});
     copy.write(withAccounts(record("k_1")));
     setTimeout(() => lock.release(), 50);
     await copy.close();
@@ -45,7 +45,7 @@ describe("The copy of the keys on disk", () => {
   it("that cannot be read stops the start, with why", async () => {
     await mkdir(newFile(), { recursive: true });
     await assert.rejects(
-      openKeysCopy(file, () => {}),
+      openDiskCopy(file, () => {}),
       /Cannot read the state file .*directory/,
     );
   });
@@ -54,14 +54,14 @@ describe("The copy of the keys on disk", () => {
     const report = () => {};
     const name = { environment: "production", account: "a" };
     const ask = { limits: [{ window: "day", limit: 9 }], bans: undefined } as const;
-    const memory = await createMemoryStore({ stateFile: newFile(), now: Date.now, report });
+    const memory = await createMemoryQuotaStore({ stateFile: newFile(), now: Date.now, report });
     void memory.spend(name, { ...ask, units: 1 });
     await memory.close();
-    const copy = await openKeysCopy(file, report);
+    const copy = await openDiskCopy(file, report);
     assert.equal(copy.found, undefined);
     copy.write(withAccounts(record("k_1")));
     await copy.close();
-    const back = await createMemoryStore({ stateFile: file, now: Date.now, report });
+    const back = await createMemoryQuotaStore({ stateFile: file, now: Date.now, report });
     assert.equal((await back.peek(name, ask)).windows[0]?.used, 0);
     await back.close();
   });
@@ -70,7 +70,7 @@ describe("The copy of the keys on disk", () => {
     await mkdir(join(newFile(), ".."), { recursive: true });
     await writeFile(file, "{}");
     await assert.rejects(
-      openKeysCopy(file, () => {}),
+      openDiskCopy(file, () => {}),
       /state\.json:1:1: Cannot use version/,
     );
   });

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { keysText, readKeys } from "../../../src/stores/keys/file-format.ts";
+import { decodeKeyFile, encodeKeyFile } from "../../../src/stores/keys/file-format.ts";
 import { record, withAccounts } from "./record.ts";
 
 describe("The text of a file of keys, as it is written", () => {
   it("is parsed in pieces, between which the process has its turn", async () => {
     const many = Array.from({ length: 5_000 }, (_, i) => record(`k_${i}`));
-    const text = [...keysText(withAccounts(...many))].join("");
+    const text = [...encodeKeyFile(withAccounts(...many))].join("");
     const turnsFor = async (content: string) => {
       let turns = 0;
       let turn: NodeJS.Immediate;
@@ -15,7 +15,7 @@ describe("The text of a file of keys, as it is written", () => {
         turn = setImmediate(count);
       };
       turn = setImmediate(count);
-      const { records } = await readKeys("keys.json", content, { nowMs: 0 });
+      const { records } = await decodeKeyFile("keys.json", content, { nowMs: 0 });
       clearImmediate(turn);
       assert.deepEqual(records.keys, many);
       return turns;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
-import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
 
 let directory: string;
 let path: string;
@@ -17,7 +17,7 @@ afterAll(() => rm(directory, { recursive: true, force: true }));
 /** The lines of the refusal, without the name of the file. */
 async function refusal(text: string): Promise<string[]> {
   await writeFile(path, text);
-  const error: unknown = await openKeysFile({ path, report: () => {}, watch: true }).then(
+  const error: unknown = await openFileKeyStore({ path, report: () => {}, watch: true }).then(
     () => assert.fail("it was accepted"),
     (cause: unknown) => cause,
   );

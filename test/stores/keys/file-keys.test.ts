@@ -19,7 +19,7 @@ import { afterAll, afterEach, beforeAll, describe, it, vi } from "vitest";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
-import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
 import { startNode } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { add, record } from "./record.ts";
@@ -46,7 +46,7 @@ async function open(watch = true): Promise<KeyStore> {
   const report = (level: string, event: string, details?: { readonly why?: unknown }) => {
     told.push(`${level}: ${details?.why ?? event}`);
   };
-  const store = await openKeysFile({ path, report, watch });
+  const store = await openFileKeyStore({ path, report, watch });
   opened.push(store);
   return store;
 }
@@ -153,7 +153,7 @@ describe("The file of keys on disk", () => {
   });
 
   it("is given up for this change when another one keeps it too long", async () => {
-    const store = await openKeysFile({ path, report: () => {}, watch: false, lockWaitMs: 20 });
+    const store = await openFileKeyStore({ path, report: () => {}, watch: false, lockWaitMs: 20 });
     opened.push(store);
     const lock = await takeLock(path, 0);
     assert.ok(lock);

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll } from "vitest";
-import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
-import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
+import { openRedisKeyStore } from "../../../src/stores/keys/redis-keys.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { describeKeyStore } from "../interface/key-store.ts";
 
@@ -25,13 +25,13 @@ const path = () => join(directory, "data", "keys.json");
 const report = () => {};
 
 describeKeyStore("The file of keys", {
-  open: (watch) => openKeysFile({ path: path(), report, watch }),
+  open: (watch) => openFileKeyStore({ path: path(), report, watch }),
   clear: () => rm(join(directory, "data"), { recursive: true, force: true }),
   writerArgs: () => ["file", path()],
 });
 
 describeKeyStore("Redis with the keys", {
-  open: (watch) => openKeysRedis({ address: server.address, prefix: "tg", report, watch }),
+  open: (watch) => openRedisKeyStore({ address: server.address, prefix: "tg", report, watch }),
   clear: async () => void (await redis.flushall()),
   writerArgs: () => ["redis", server.url],
 });

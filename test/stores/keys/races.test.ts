@@ -3,12 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { setAccounts, suspendAccount } from "../../../src/core/keys/accounts.ts";
+import { suspendAccount, updateAccounts } from "../../../src/core/keys/accounts.ts";
 import { issueKeys, rotateKey } from "../../../src/core/keys/keyring.ts";
-import { editKeys } from "../../../src/stores/interface/edit-keys.ts";
+import { applyKeyEdit } from "../../../src/stores/interface/edit-keys.ts";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
-import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
-import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
+import { openRedisKeyStore } from "../../../src/stores/keys/redis-keys.ts";
 import { ring } from "../../core/keys/ring.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 
@@ -24,8 +24,11 @@ afterAll(async () => {
 });
 
 const places: readonly (readonly [string, () => Promise<KeyStore>])[] = [
-  ["a file", () => openKeysFile({ path: join(directory, "keys.json"), report, watch: false })],
-  ["Redis", () => openKeysRedis({ address: redis.address, prefix: "tg", report, watch: false })],
+  ["a file", () => openFileKeyStore({ path: join(directory, "keys.json"), report, watch: false })],
+  [
+    "Redis",
+    () => openRedisKeyStore({ address: redis.address, prefix: "tg", report, watch: false }),
+  ],
 ];
 function report(): void {}
 
@@ -36,13 +39,13 @@ describe("An account that is changed, suspended and given keys at once by severa
       const [one, two, three, four] = stores as [KeyStore, KeyStore, KeyStore, KeyStore];
       const dice = ring();
       const free = { environment: "production", plan: "free", account: "acme" };
-      const made = await editKeys(one, (records) => issueKeys(records, free, dice));
+      const made = await applyKeyEdit(one, (records) => issueKeys(records, free, dice));
       assert.ok(made.ok);
       let id = made.issued[0]?.record.id ?? "";
       const rotate = async () => {
         for (let i = 0; i < 10; i++) {
           const options = { ...dice, graceMs: 1_000 };
-          const edited = await editKeys(one, (records) => rotateKey(records, id, options));
+          const edited = await applyKeyEdit(one, (records) => rotateKey(records, id, options));
           assert.ok(edited.ok);
           id = edited.issued.record.id;
         }
@@ -50,12 +53,14 @@ describe("An account that is changed, suspended and given keys at once by severa
       const set = async (store: KeyStore, meta: string) => {
         for (let i = 0; i < 8; i++) {
           const change = { meta: { [`${meta}-${i}`]: String(i) } };
-          const edited = await editKeys(store, (all) => setAccounts(all, ["acme"], change, dice));
+          const edited = await applyKeyEdit(store, (all) =>
+            updateAccounts(all, ["acme"], change, dice),
+          );
           assert.ok(edited.ok);
         }
       };
       const suspend = () =>
-        editKeys(four, (all) => suspendAccount(all, "acme", { reason: "unpaid" }, dice.nowMs));
+        applyKeyEdit(four, (all) => suspendAccount(all, "acme", { reason: "unpaid" }, dice.nowMs));
       await Promise.all([rotate(), set(two, "a"), set(three, "b"), suspend()]);
       const fresh = await open();
       const account = fresh.account("acme");

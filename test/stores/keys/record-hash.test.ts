@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, it, type TestContext } from "vitest";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
-import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
+import { openRedisKeyStore } from "../../../src/stores/keys/redis-keys.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { add, record } from "./record.ts";
@@ -23,7 +23,7 @@ beforeEach(() => redis.flushall());
 
 async function opened(t: TestContext, url = server.url): Promise<KeyStore> {
   const address = { ...server.address, url };
-  const store = await openKeysRedis({ address, prefix: "tg", report: () => {}, watch: false });
+  const store = await openRedisKeyStore({ address, prefix: "tg", report: () => {}, watch: false });
   t.onTestFinished(() => store.close());
   return store;
 }

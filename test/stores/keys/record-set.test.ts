@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { byId } from "../../../src/core/keys/record-index.ts";
+import { findById } from "../../../src/core/keys/record-index.ts";
 import type { KeyRecord, Records } from "../../../src/core/keys/records.ts";
-import { inOrder } from "../../../src/stores/keys/in-order.ts";
+import { sortByAge } from "../../../src/stores/keys/in-order.ts";
 import { RecordSet } from "../../../src/stores/keys/record-set.ts";
 import { accountFor, record, withAccounts } from "./record.ts";
 
@@ -62,14 +62,14 @@ describe("a set of many records", () => {
       const kept = new Set(keys.map(({ digest }) => digest));
       for (const key of keys) {
         assert.equal(set.find(key.digest), key);
-        assert.equal(byId(set.records.keys, key.id), key);
+        assert.equal(findById(set.records.keys, key.id), key);
       }
       for (const old of before.keys) {
         if (!kept.has(old.digest)) assert.equal(set.find(old.digest), undefined);
       }
       const gone = at(before, before.keys.length - 1);
-      assert.equal(byId(set.records.keys, gone.id), undefined);
-      assert.equal(byId(before.keys, gone.id), gone, "the list before has its own");
+      assert.equal(findById(set.records.keys, gone.id), undefined);
+      assert.equal(findById(before.keys, gone.id), gone, "the list before has its own");
       assert.equal(set.account(`k_new_${round}`), records.accounts.at(-1));
     }
   });
@@ -80,6 +80,6 @@ it("records are put in order by their age, and those of one age by their id", as
     return record(`k_${(i * 7_919) % 9_001}`, { createdMs: ((i * 7_919) % 9_001) >> 2 });
   });
   const expected = shuffled.toSorted((a, b) => a.createdMs - b.createdMs || (a.id < b.id ? -1 : 1));
-  assert.deepEqual(await inOrder(shuffled), expected);
-  assert.deepEqual(await inOrder([]), []);
+  assert.deepEqual(await sortByAge(shuffled), expected);
+  assert.deepEqual(await sortByAge([]), []);
 });

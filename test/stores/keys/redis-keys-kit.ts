@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Redis } from "ioredis";
 import { afterAll, afterEach } from "vitest";
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
-import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
+import { openRedisKeyStore } from "../../../src/stores/keys/redis-keys.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
@@ -57,10 +57,10 @@ export async function redisKeysOfFile(): Promise<RedisKeysOfFile> {
     ...{ server, redis, told },
     open: async (copyFile, watch = true) => {
       const { address } = server;
-      return keep(await openKeysRedis({ address, prefix: "tg", report, watch, copyFile }));
+      return keep(await openRedisKeyStore({ address, prefix: "tg", report, watch, copyFile }));
     },
     openAt: async (address, watch = false) => {
-      return keep(await openKeysRedis({ address, prefix: "tg", report, watch }));
+      return keep(await openRedisKeyStore({ address, prefix: "tg", report, watch }));
     },
     close: async (store) => {
       opened.splice(opened.indexOf(store), 1);

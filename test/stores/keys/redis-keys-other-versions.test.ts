@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, it } from "vitest";
-import { keyText } from "../../../src/stores/keys/record-format.ts";
+import { encodeKey } from "../../../src/stores/keys/record-format.ts";
 import { eventually } from "../../support/poll.ts";
 import { add, record } from "./record.ts";
 import { HASH, redisKeysOfFile } from "./redis-keys-kit.ts";
@@ -15,7 +15,7 @@ describe("Keys in Redis that somebody else changed", () => {
     const [first, forged] = [record("k_1"), record("k_forged", { account: "k_1" })];
     await add(store, first);
     const version = (await redis.hget(HASH, ":version")) ?? "";
-    const changed = [keyText(forged)];
+    const changed = [encodeKey(forged)];
     for (const message of [
       JSON.stringify({ from: version, to: "99.x", gone: [], changed }),
       JSON.stringify({ from: version, to: "99.x", gone: ["k_1"], changed: [] }),

@@ -1,6 +1,6 @@
 import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
-import { openKeysFile } from "../../../src/stores/keys/file-keys.ts";
-import { openKeysRedis } from "../../../src/stores/keys/redis-keys.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
+import { openRedisKeyStore } from "../../../src/stores/keys/redis-keys.ts";
 import { add, record } from "./record.ts";
 
 /** One of several processes that write at once: NAME COUNT file PATH | redis URL. */
@@ -11,7 +11,7 @@ await store.close();
 
 function open(): Promise<KeyStore> {
   const common = { report: () => {}, watch: false };
-  if (engine === "file") return openKeysFile({ path: where, ...common });
+  if (engine === "file") return openFileKeyStore({ path: where, ...common });
   const address = { kind: "redis", url: where, shown: where } as const;
-  return openKeysRedis({ address, prefix: "tg", ...common });
+  return openRedisKeyStore({ address, prefix: "tg", ...common });
 }

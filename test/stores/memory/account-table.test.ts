@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import type { Ask, BanPolicy } from "../../../src/core/quota/decide.ts";
-import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
+import type { BanPolicy, QuotaRequest } from "../../../src/core/quota/decide.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";
 
@@ -17,7 +17,7 @@ const BANS: BanPolicy = {
 
 async function openAt(startMs: number) {
   const clock = { ms: startMs };
-  const store = await createMemoryStore({
+  const store = await createMemoryQuotaStore({
     now: () => clock.ms,
     report: () => undefined,
     everyMs: 5,
@@ -25,7 +25,7 @@ async function openAt(startMs: number) {
   return { store, clock, [Symbol.asyncDispose]: () => store.close() };
 }
 
-const second = (bans: BanPolicy | undefined): Ask => ({
+const second = (bans: BanPolicy | undefined): QuotaRequest => ({
   limits: [{ window: "second", limit: 1 }],
   bans,
   units: 1,
@@ -52,7 +52,7 @@ it("an account is kept for its strikes while they count, and let go of when they
   const { store, clock } = house;
   const struck = account("struck");
   // A strike comes more than the grace after the first refusal of its window.
-  const minute: Ask = { limits: [{ window: "minute", limit: 1 }], bans: BANS, units: 1 };
+  const minute: QuotaRequest = { limits: [{ window: "minute", limit: 1 }], bans: BANS, units: 1 };
   await store.spend(struck, minute);
   await store.spend(struck, minute);
   clock.ms = noonMs + 30_000;
@@ -85,7 +85,7 @@ it("a ban ends an account's time in memory where bans were turned off since", as
   await eventually(() => assert.equal(store.lastKnown(banned), undefined));
 });
 
-type Store = Awaited<ReturnType<typeof createMemoryStore>>;
+type Store = Awaited<ReturnType<typeof createMemoryQuotaStore>>;
 
 /** Waits until a sweep has looked at every account: one that is over is gone. */
 async function passes(store: Store, clock: { ms: number }): Promise<void> {

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import {
-  type Account,
-  type Ask,
+  type AccountState,
   decide,
-  NEW_ACCOUNT,
-  running,
+  dropEndedWindows,
+  NEW_ACCOUNT_STATE,
+  type QuotaRequest,
 } from "../../../src/core/quota/decide.ts";
 import { chargeInPlace } from "../../../src/stores/memory/charge-in-place.ts";
 import { costs, limitsUpTo } from "../../core/quota/asks.ts";
@@ -33,8 +33,12 @@ const step = fc.record({
 describe("chargeInPlace, at the end of a window,", () => {
   it("leaves it to decide(), at the very millisecond too", () => {
     const usage = { minute: { startMs: START, count: 1, refusedMs: 0 } };
-    const account: Account = { ...NEW_ACCOUNT, usage };
-    const ask: Ask = { limits: [{ window: "minute", limit: 9 }], bans: undefined, units: 1 };
+    const account: AccountState = { ...NEW_ACCOUNT_STATE, usage };
+    const ask: QuotaRequest = {
+      limits: [{ window: "minute", limit: 9 }],
+      bans: undefined,
+      units: 1,
+    };
     assert.equal(chargeInPlace(account, ask, START + 60_000), undefined);
     assert.equal(chargeInPlace(account, ask, START + 59_999)?.granted, 1);
     assert.equal(chargeInPlace(account, ask, START - 1), undefined);
@@ -45,13 +49,13 @@ describe("chargeInPlace", () => {
   it("answers, and leaves the account, as decide() does, or changes nothing", () => {
     let charged = 0;
     const check = fc.property(limits, fc.array(step, { maxLength: 60 }), (first, steps) => {
-      let account: Account = NEW_ACCOUNT;
+      let account: AccountState = NEW_ACCOUNT_STATE;
       let terms = first;
       let nowMs = START;
       for (const { byMs, units, limits: next, bans, cost } of steps) {
         nowMs += byMs;
         terms = next ?? terms;
-        const ask: Ask = { limits: terms, bans: bans ? BANS : undefined, units, cost };
+        const ask: QuotaRequest = { limits: terms, bans: bans ? BANS : undefined, units, cost };
         const expected = decide(structuredClone(account), ask, nowMs);
         const before = structuredClone(account);
         const verdict = chargeInPlace(account, ask, nowMs);
@@ -63,7 +67,10 @@ describe("chargeInPlace", () => {
         charged += 1;
         assert.deepEqual(verdict, expected.verdict);
         // Windows that are over leave with the next decision that is not in place.
-        assert.deepEqual(running(account, nowMs), running(expected.account, nowMs));
+        assert.deepEqual(
+          dropEndedWindows(account, nowMs),
+          dropEndedWindows(expected.account, nowMs),
+        );
       }
     });
     fc.assert(check, { numRuns: 2_000 });

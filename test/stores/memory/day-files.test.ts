@@ -3,9 +3,9 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
-import { dayOf, dayText } from "../../../src/core/quota/days.ts";
+import { dayOf, formatDay } from "../../../src/core/quota/days.ts";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
 
 const DAY_MS = 86_400_000;
 const OCTOBER_30 = Date.UTC(2026, 9, 30);
@@ -26,12 +26,12 @@ function open(historyMs: number | "off" = 400 * DAY_MS) {
   const stateFile = join(folder, "state.json");
   const kept = historyMs === "off" ? {} : { historyMs };
   const common = { now: () => nowMs, report: () => {}, everyMs: 3_600_000 };
-  return createMemoryStore({ stateFile, ...common, ...kept });
+  return createMemoryQuotaStore({ stateFile, ...common, ...kept });
 }
 
 async function rows(store: QuotaStore): Promise<(readonly [string, number])[]> {
   const [days = []] = await store.history([name], { from: TODAY - 500, to: TODAY + 10 });
-  return days.map(({ day, units }) => [dayText(day), units]);
+  return days.map(({ day, units }) => [formatDay(day), units]);
 }
 
 const files = () => readdir(join(folder, "state.history")).then((names) => names.sort());

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
 import { DayCounts } from "../../../src/stores/memory/day-counts.ts";
-import { MemoryNotes } from "../../../src/stores/memory/memory-notes.ts";
+import { MemoryActivity } from "../../../src/stores/memory/memory-notes.ts";
 
 let folder = "";
 beforeEach(async () => {
@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-const open = () => new MemoryNotes(join(folder, "state.json"), new DayCounts(undefined));
+const open = () => new MemoryActivity(join(folder, "state.json"), new DayCounts(undefined));
 
 describe("the file of notes", () => {
   it("is written when they have changed, and else left alone", async () => {

@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
-import type { Ask, Verdict } from "../../../src/core/quota/decide.ts";
+import type { QuotaDecision, QuotaRequest } from "../../../src/core/quota/decide.ts";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import {
-  createMemoryStore,
-  type MemoryStoreOptions,
+  createMemoryQuotaStore,
+  type MemoryQuotaStoreOptions,
 } from "../../../src/stores/memory/memory-store.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { startNode } from "../../support/gateway/processes.ts";
@@ -16,7 +16,7 @@ import { eventually } from "../../support/poll.ts";
 
 const START = Date.UTC(2026, 6, 15, 12, 30, 10);
 const BANS = { ...DEFAULT_BANS, strikes: 1, forgetAfterMs: 3_600_000 };
-const ASK: Ask = {
+const ASK: QuotaRequest = {
   limits: [
     { window: "minute", limit: 3 },
     { window: "day", limit: 5 },
@@ -42,11 +42,11 @@ afterEach(async () => {
   told = [];
 });
 
-async function open(more: Partial<MemoryStoreOptions> = {}): Promise<QuotaStore> {
+async function open(more: Partial<MemoryQuotaStoreOptions> = {}): Promise<QuotaStore> {
   const report = (level: string, event: string, details?: { readonly why?: unknown }) => {
     told.push(`${level}: ${details?.why ?? event}`);
   };
-  const store = await createMemoryStore({ stateFile, now: () => nowMs, report, ...more });
+  const store = await createMemoryQuotaStore({ stateFile, now: () => nowMs, report, ...more });
   opened.push(store);
   return store;
 }
@@ -61,7 +61,7 @@ function name(account: string) {
 }
 
 /** This store answers at once. */
-function spend(store: QuotaStore, account: string, ask: Ask): Verdict {
+function spend(store: QuotaStore, account: string, ask: QuotaRequest): QuotaDecision {
   const answer = store.spend(name(account), ask);
   assert.ok("verdict" in answer);
   return answer.verdict;
@@ -196,7 +196,7 @@ describe("The memory store over a restart", () => {
 });
 
 describe("The memory of the memory store", () => {
-  const one: Ask = { ...ASK, limits: [{ window: "minute", limit: 1 }] };
+  const one: QuotaRequest = { ...ASK, limits: [{ window: "minute", limit: 1 }] };
   const isKnown = (store: QuotaStore, account: string) =>
     store.lastKnown(name(account)) !== undefined;
 

@@ -1,13 +1,13 @@
-import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
 import { describeQuotaStore } from "../interface/quota-store.ts";
 import { describeHistory } from "../interface/quota-store-history.ts";
 import { DAY, type OpenQuotaStore } from "../interface/quota-store-kit.ts";
 import { describeNotes } from "../interface/quota-store-notes.ts";
 
 const report = () => {};
-describeQuotaStore("The memory store", (now) => createMemoryStore({ now, report }));
+describeQuotaStore("The memory store", (now) => createMemoryQuotaStore({ now, report }));
 const withDays: OpenQuotaStore = (now) => {
-  return createMemoryStore({ now, report, historyMs: 400 * DAY });
+  return createMemoryQuotaStore({ now, report, historyMs: 400 * DAY });
 };
 describeHistory("The memory store", withDays);
 describeNotes("The memory store", withDays);

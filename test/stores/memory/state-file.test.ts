@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { createMemoryStore } from "../../../src/stores/memory/memory-store.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
 
 let directory: string;
 let stateFile: string;
@@ -22,7 +22,7 @@ async function closeAll(): Promise<void> {
 }
 
 async function open(): Promise<QuotaStore> {
-  const store = await createMemoryStore({ stateFile, now: Date.now, report: () => {} });
+  const store = await createMemoryQuotaStore({ stateFile, now: Date.now, report: () => {} });
   opened.push(store);
   return store;
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { AccountName, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { accountKey, BUCKETS, bucketOf, crc16 } from "../../../src/stores/redis/keyspace.ts";
-import { openHouse } from "../../support/gateway/house.ts";
+import type { AccountRef, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import { accountKey, BUCKET_COUNT, bucketOf, crc16 } from "../../../src/stores/redis/keyspace.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
 import { account, open, perDay, spend } from "../redis/redis-kit.ts";
@@ -12,12 +12,12 @@ const LIMIT = 1_000;
 const ask = perDay(LIMIT, undefined);
 
 /** An account in each bucket. */
-const names = Array.from({ length: BUCKETS }, (_, bucket) => {
+const names = Array.from({ length: BUCKET_COUNT }, (_, bucket) => {
   for (let i = 0; ; i++) if (bucketOf(account(`part${i}`)) === bucket) return account(`part${i}`);
 });
 
 /** Asks once for each account. */
-function round(store: QuotaStore, accounts: readonly AccountName[]) {
+function round(store: QuotaStore, accounts: readonly AccountRef[]) {
   return Promise.all(accounts.map((name) => spend(store, name, ask)));
 }
 
@@ -33,7 +33,7 @@ describe("a Cluster of which a master is away", () => {
   const ofGone = () => names.filter((_, bucket) => isGone(bucket));
   const ofOthers = () => names.filter((_, bucket) => !isGone(bucket));
 
-  async function counted(name: AccountName): Promise<number> {
+  async function counted(name: AccountRef): Promise<number> {
     for (const redis of cluster.clients) {
       const text = await redis.hget(accountKey("tg", name), "d").catch(() => null);
       if (text !== null) return Number(text.split(" ")[1]);
@@ -51,7 +51,7 @@ describe("a Cluster of which a master is away", () => {
     const open = [...names.keys()].filter((bucket) => !isGone(bucket));
     assert.ok(gone.length > 1 && open.length > 1);
 
-    const [first] = ofGone() as [AccountName];
+    const [first] = ofGone() as [AccountRef];
     await eventually(async () => {
       await spend(store, first, ask);
       return gone.every((bucket) => gate.isAway(bucket));
@@ -98,9 +98,9 @@ describe("a Cluster of which a master is away", () => {
   });
 
   it("leaves the gateway serving every account, not ready, and says which part is away", async () => {
-    await using house = await openHouse({ config: { store: cluster.address.url } });
-    const [lost] = ofGone() as [AccountName];
-    const [kept] = ofOthers() as [AccountName];
+    await using house = await startTestGateway({ config: { store: cluster.address.url } });
+    const [lost] = ofGone() as [AccountRef];
+    const [kept] = ofOthers() as [AccountRef];
     const { key } = await house.issue({ account: lost.account });
     const { key: other } = await house.issue({ account: kept.account });
     await eventually(async () => assert.equal((await house.admin("/readyz")).status, 200));
@@ -170,7 +170,7 @@ describe("a Cluster whose nodes do not say at which host they are", () => {
     t.onTestFinished(() => store.close());
     const bucket = 3;
     const slot = crc16(String(bucket)) % 16_384;
-    const name = names[bucket] as AccountName;
+    const name = names[bucket] as AccountRef;
     await spend(store, name, ask);
     const to = 1 - cluster.ownerOf(slot);
     await cluster.move(slot, to, async () => {

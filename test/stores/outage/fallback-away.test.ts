@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
 import { eventually } from "../../support/poll.ts";
-import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useProxiedRedis } from "../../support/redis/redis-of-file.ts";
 import { account, perDay } from "../redis/redis-kit.ts";
 import { admit, BOTH, counted, leave, openFallback, policyOf } from "./fallback-kit.ts";
 
@@ -10,7 +10,7 @@ afterEach(async () => {
   await redis.config("SET", "maxmemory", "0");
   await redis.call("ACL", "SETUSER", "default", "allkeys", "allcommands");
 });
-const { redis, proxy } = await proxiedRedisOfFile();
+const { redis, proxy } = await useProxiedRedis();
 
 const name = account("a");
 /** No minute of the real clock ends in the middle of a test. */

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import type { Redis } from "ioredis";
-import type { Ask } from "../../../src/core/quota/decide.ts";
+import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
 import type { FailurePolicy, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { createFallback, type Fallback } from "../../../src/stores/outage/fallback.ts";
-import type { SharedStore } from "../../../src/stores/redis/decider.ts";
+import type { QuotaClient } from "../../../src/stores/redis/decider.ts";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
-import { createRedisStore } from "../../../src/stores/redis/redis-store.ts";
+import { createRedisQuotaStore } from "../../../src/stores/redis/redis-store.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import type { TcpProxy } from "../../support/wire/tcp-proxy.ts";
@@ -24,7 +24,7 @@ export type FallbackSetup = {
   /** The store's clock, and ours. */
   readonly now?: () => number;
   /** Puts something between the gateway and the way to Redis. */
-  readonly through?: (shared: SharedStore) => SharedStore;
+  readonly through?: (shared: QuotaClient) => QuotaClient;
   readonly prefix?: string;
 };
 
@@ -44,7 +44,7 @@ export async function openFallback(
     told.push({ level, message, details });
   };
   let gate: Fallback | undefined;
-  const store = await createRedisStore({
+  const store = await createRedisQuotaStore({
     address: "port" in to ? { kind: "redis", url, shown: url } : to.address,
     prefix,
     report,
@@ -66,7 +66,7 @@ export async function openFallback(
 }
 
 /** Sixty a minute and a thousand a day, without bans. */
-export const BOTH: Ask = {
+export const BOTH: QuotaRequest = {
   limits: [
     { window: "minute", limit: 60 },
     { window: "day", limit: 1000 },
@@ -101,7 +101,12 @@ export async function remembered(redis: Redis, id = "a"): Promise<number> {
 }
 
 /** Asks for so many requests, one after the other; gives how many were admitted. */
-export async function admit(store: QuotaStore, requests: number, ask: Ask = BOTH, id = "a") {
+export async function admit(
+  store: QuotaStore,
+  requests: number,
+  ask: QuotaRequest = BOTH,
+  id = "a",
+) {
   let admitted = 0;
   for (let i = 0; i < requests; i++) {
     const answer = await store.spend(account(id), ask);

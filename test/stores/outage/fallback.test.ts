@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
 import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
-import type { SharedStore } from "../../../src/stores/redis/decider.ts";
+import type { QuotaClient } from "../../../src/stores/redis/decider.ts";
 import { eventually } from "../../support/poll.ts";
-import { proxiedRedisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useProxiedRedis } from "../../support/redis/redis-of-file.ts";
 import { account, perDay, spend } from "../redis/redis-kit.ts";
 import { admit, BOTH, counted, leave, openFallback } from "./fallback-kit.ts";
 
@@ -12,7 +12,7 @@ afterEach(async () => {
   await redis.config("SET", "maxmemory", "0");
   await redis.call("ACL", "SETUSER", "default", "allkeys", "allcommands");
 });
-const { redis, proxy } = await proxiedRedisOfFile();
+const { redis, proxy } = await useProxiedRedis();
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const name = account("a");
@@ -105,7 +105,7 @@ describe("what was admitted here", () => {
 
   it("is charged again when the charge itself got no answer, and told as uncertain", async () => {
     let lost = 0;
-    const losing = (shared: SharedStore): SharedStore => ({
+    const losing = (shared: QuotaClient): QuotaClient => ({
       ...shared,
       runOn: async (script, keys, args, giveUpMs) => {
         const reply = await shared.runOn(script, keys, args, giveUpMs);
@@ -190,7 +190,7 @@ describe("a debt", () => {
 
   it("of more accounts than fit in a call is kept whole when the first call fails", async () => {
     let fails = true;
-    const failing = (shared: SharedStore): SharedStore => ({
+    const failing = (shared: QuotaClient): QuotaClient => ({
       ...shared,
       runOn: async (...call) => {
         if (fails) throw new StoreFailure("LOADING", "it is loading its data", "no");

@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { describe, it, vi } from "vitest";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import { createHeartbeat } from "../../../src/stores/outage/heartbeat.ts";
-import { createSharedStore } from "../../../src/stores/redis/decider.ts";
+import { createQuotaClient } from "../../../src/stores/redis/decider.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { account, perDay, spend } from "../redis/redis-kit.ts";
 import { type FallbackHouse, openFallback } from "./fallback-kit.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 const GATEWAYS = "tg:{0}:gateways";
 const ask = perDay(60, undefined);
@@ -119,7 +119,7 @@ describe("a heartbeat that lay in the socket of a store that stood still", () =>
   it("says up to when its gateway owed nothing, not that it owes nothing now", async () => {
     const link = connectRedis({ address: server.address });
     await link.tried;
-    const shared = createSharedStore(link, "late");
+    const shared = createQuotaClient(link, "late");
     const [waiting, other] = [createHeartbeat(shared, "late"), createHeartbeat(shared, "late")];
     const [seconds] = await redis.time();
     const settledMs = Number(seconds) * 1_000;

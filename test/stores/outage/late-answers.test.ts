@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "vitest";
 import { eventually } from "../../support/poll.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { account, perDay } from "../redis/redis-kit.ts";
 import { counted, openFallback } from "./fallback-kit.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 const ask = perDay(1_000_000, undefined);
 
 /** Ten clients, one request after the other, until they are told to stop; gives the units admitted. */

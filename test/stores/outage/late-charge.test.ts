@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { lateCharge } from "../../../src/stores/outage/late-charge.ts";
-import { createSharedStore } from "../../../src/stores/redis/decider.ts";
+import { chargeLate } from "../../../src/stores/outage/late-charge.ts";
+import { createQuotaClient } from "../../../src/stores/redis/decider.ts";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account } from "../redis/redis-kit.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 const HOUR_MS = 3_600_000;
 const name = account("late");
 const key = accountKey("tg", name);
@@ -21,12 +21,12 @@ async function charge(
 ) {
   const link = connectRedis({ address: server.address });
   await link.tried;
-  const shared = createSharedStore(link, "tg", { historyMs, clock });
+  const shared = createQuotaClient(link, "tg", { historyMs, clock });
   await shared.learnClock(0, 2_000);
   try {
     const admitted = { requests: Math.ceil(units / 2), units };
     const owed = { name, units: [{ counter: "hour", startMs: startMs(), units }], admitted };
-    return await lateCharge(shared, [owed], giveUpMs);
+    return await chargeLate(shared, [owed], giveUpMs);
   } finally {
     await link.close();
   }

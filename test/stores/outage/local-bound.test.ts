@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { LocalAccounts } from "../../../src/stores/outage/local-quotas.ts";
+import { LocalQuotas } from "../../../src/stores/outage/local-quotas.ts";
 import { asking, NOON, name, terms, toldBy } from "./local-kit.ts";
 
 describe("the bound while the store is away", () => {
@@ -24,11 +24,11 @@ describe("the bound while the store is away", () => {
   ) {
     const used = Math.min(known, limit);
     const ask = asking({ window: "minute", limit });
-    const all = Array.from({ length: gateways }, () => new LocalAccounts());
+    const all = Array.from({ length: gateways }, () => new LocalQuotas());
     const last = toldBy(ask, used, NOON);
     const one = (gateway: number) => {
       const given = terms({ gateways, last: knows(gateway) ? last : undefined });
-      return (all[gateway] as LocalAccounts).decide(name, ask, given)?.granted ?? 0;
+      return (all[gateway] as LocalQuotas).decide(name, ask, given)?.granted ?? 0;
     };
     let sum = used;
     for (const turn of turns) sum += one(turn % gateways);
@@ -71,7 +71,7 @@ describe("the bound while the store is away", () => {
         const share = Math.ceil((limit - used) / gateways);
         let sum = used;
         for (let gateway = 0; gateway < gateways; gateway++) {
-          const accounts = new LocalAccounts();
+          const accounts = new LocalQuotas();
           let own = 0;
           // Dear ones first come, cheap ones after them: what is left is used up.
           for (const each of [...cost, ...Array<number>(limit).fill(1)]) {

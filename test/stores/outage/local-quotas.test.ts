@@ -1,12 +1,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Ask } from "../../../src/core/quota/decide.ts";
-import { LocalAccounts, shareOf, type Terms } from "../../../src/stores/outage/local-quotas.ts";
+import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
+import {
+  LocalQuotas,
+  type OutageContext,
+  shareOf,
+} from "../../../src/stores/outage/local-quotas.ts";
 import { account } from "../redis/redis-kit.ts";
 import { asking, DAY_START, MINUTE, NOON, name, terms, toldBy } from "./local-kit.ts";
 
 /** How many of so many requests are admitted. */
-function admitted(accounts: LocalAccounts, ask: Ask, given: Terms, requests = 1_000): number {
+function admitted(
+  accounts: LocalQuotas,
+  ask: QuotaRequest,
+  given: OutageContext,
+  requests = 1_000,
+): number {
   let count = 0;
   for (let i = 0; i < requests; i++) count += accounts.decide(name, ask, given)?.granted ?? 0;
   return count;
@@ -32,7 +41,7 @@ describe("the share of a gateway", () => {
   });
 
   it("is of what was left in the window that was running, and of all in later ones", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     const ask = asking({ window: "minute", limit: 60 });
     const last = toldBy(ask, 41, NOON + 1_000);
     const went = { wentMs: NOON + 30_000, gateways: 2, last };
@@ -45,13 +54,13 @@ describe("the share of a gateway", () => {
   it("counts 0 as known of a window that the last answer does not tell of", () => {
     const ask = asking({ window: "minute", limit: 60 });
     const before = toldBy(ask, 41, NOON - 1);
-    assert.equal(admitted(new LocalAccounts(), ask, terms({ last: before })), 60);
+    assert.equal(admitted(new LocalQuotas(), ask, terms({ last: before })), 60);
     const other = toldBy(asking({ window: "day", limit: 60 }), 41, NOON);
-    assert.equal(admitted(new LocalAccounts(), ask, terms({ last: other })), 60);
+    assert.equal(admitted(new LocalQuotas(), ask, terms({ last: other })), 60);
   });
 
   it("holds in every window, and is the limit that is told", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     const ask = asking({ window: "minute", limit: 60 }, { window: "day", limit: 100 });
     const last = toldBy(ask, 20, NOON);
     const given = terms({ gateways: 4, last });
@@ -69,7 +78,7 @@ describe("the share of a gateway", () => {
   });
 
   it("follows a limit that a reload changes, and keeps the count", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     const given = terms({ gateways: 2 });
     assert.equal(admitted(accounts, asking({ window: "day", limit: 20 }), given), 10);
     assert.equal(admitted(accounts, asking({ window: "day", limit: 30 }), given), 5);
@@ -77,7 +86,7 @@ describe("the share of a gateway", () => {
   });
 
   it("is made anew from what is known then, when another absence begins", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     const ask = asking({ window: "day", limit: 60 });
     assert.equal(admitted(accounts, ask, terms(), 5), 5);
     accounts.debts.take();
@@ -89,7 +98,7 @@ describe("the share of a gateway", () => {
 
 describe("what is owed still when another absence begins", () => {
   it("counts as used, as no answer tells of it", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     const ask = asking({ window: "day", limit: 60 });
     const given = terms({ last: toldBy(ask, 10, NOON) });
     assert.equal(admitted(accounts, ask, given, 30), 30);
@@ -98,7 +107,7 @@ describe("what is owed still when another absence begins", () => {
   });
 
   it("counts as used too where the store charged it and the answer came too late", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     const ask = asking({ window: "day", limit: 60 });
     const given = terms({ last: toldBy(ask, 10, NOON) });
     assert.equal(admitted(accounts, ask, given, 30), 30);
@@ -121,7 +130,7 @@ describe("what is owed still when another absence begins", () => {
   });
 
   it("is refused where the cost of one request is more than a whole share", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     const ask = { ...asking({ window: "day", limit: 60 }), cost: 31 };
     assert.equal(accounts.decide(name, ask, terms({ gateways: 2 })), undefined);
     const fits = accounts.decide(name, { ...ask, cost: 30 }, terms({ gateways: 2 }));
@@ -134,7 +143,7 @@ describe("what is owed", () => {
   const ask = asking({ window: "minute", limit: 9 }, { window: "day", limit: 100 });
 
   it("is each unit in its own windows", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     admitted(accounts, ask, terms({ nowMs: NOON + MINUTE - 1 }), 3);
     admitted(accounts, ask, terms({ nowMs: NOON + MINUTE }), 2);
     assert.deepEqual(accounts.debts.take(), [
@@ -152,13 +161,13 @@ describe("what is owed", () => {
   });
 
   it("is nothing for what was refused", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     admitted(accounts, ask, terms(), 50);
     assert.equal(accounts.debts.take()[0]?.units[0]?.units, 9);
   });
 
   it("is put back beside what was admitted since, and known once it is charged", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     admitted(accounts, ask, terms(), 3);
     const taken = accounts.debts.take();
     admitted(accounts, ask, terms(), 2);
@@ -178,7 +187,7 @@ describe("what is owed", () => {
   });
 
   it("is never of more than two windows of a kind: those long over count for nothing", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     const perSecond = asking({ window: "second", limit: 5 }, { window: "month", limit: 1e6 });
     for (let i = 0; i < 10_000; i++) {
       accounts.decide(name, perSecond, terms({ nowMs: NOON + i * 1_000 }));
@@ -197,7 +206,7 @@ describe("what is owed", () => {
 
 describe("admitting whatever the windows say", () => {
   it("counts on from what is known, owes every unit, and never tells more than the limit", () => {
-    const accounts = new LocalAccounts();
+    const accounts = new LocalQuotas();
     const ask = asking({ window: "day", limit: 5 });
     const given = terms({ last: toldBy(ask, 3, NOON) });
     const used = Array.from({ length: 4 }, () => accounts.admit(name, ask, given));
@@ -216,7 +225,7 @@ describe("admitting whatever the windows say", () => {
 
 describe("memory", () => {
   it("holds at most so many accounts; the oldest go, with what they owe", () => {
-    const accounts = new LocalAccounts(3);
+    const accounts = new LocalQuotas(3);
     const ask = asking({ window: "day", limit: 1 });
     for (let i = 0; i < 5; i++) accounts.decide(account(`n${i}`), ask, terms());
     assert.equal(accounts.decide(account("n4"), ask, terms())?.granted, 0);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
-import type { Ask } from "../../../src/core/quota/decide.ts";
+import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
 import type { FailurePolicy } from "../../../src/stores/interface/quota-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
@@ -28,7 +28,11 @@ async function gateway(to: Opening, policy: Partial<FailurePolicy> = {}): Promis
 }
 
 /** Sends so many requests at once; gives how many of them are admitted. */
-async function burst({ store }: FallbackHouse, requests: number, by: Ask = ask): Promise<number> {
+async function burst(
+  { store }: FallbackHouse,
+  requests: number,
+  by: QuotaRequest = ask,
+): Promise<number> {
   const answers = await Promise.all(
     Array.from({ length: requests }, async () => store.spend(name, by)),
   );

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, it } from "vitest";
 import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
-import type { SharedStore } from "../../../src/stores/redis/decider.ts";
+import type { QuotaClient } from "../../../src/stores/redis/decider.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
@@ -14,7 +14,7 @@ afterAll(() => server.close());
 
 /** Notes when each heartbeat of a gateway goes out, on performance.now(). */
 function watched(sentMs: number[], prefix: string) {
-  return ({ link, ...shared }: SharedStore): SharedStore => {
+  return ({ link, ...shared }: QuotaClient): QuotaClient => {
     const send: typeof link.send = (key, name, args) => {
       if (key === `${prefix}:{0}:gateways` && name === "evalsha") sentMs.push(performance.now());
       return link.send(key, name, args);

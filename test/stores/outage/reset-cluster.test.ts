@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { AccountName, ResetWindow } from "../../../src/stores/interface/quota-store.ts";
+import type { AccountRef, ResetWindow } from "../../../src/stores/interface/quota-store.ts";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
@@ -20,7 +20,7 @@ describe("an account that is reset on a Cluster", () => {
 
   const gateway = (storeTimeoutMs: number) => openFallback(cluster, { policy: { storeTimeoutMs } });
 
-  async function counted(name: AccountName): Promise<number> {
+  async function counted(name: AccountRef): Promise<number> {
     for (const redis of cluster.clients) {
       const text = await redis.hget(accountKey("tg", name), "d").catch(() => null);
       if (text !== null) return Number(text.split(" ")[1]);
@@ -28,7 +28,7 @@ describe("an account that is reset on a Cluster", () => {
     return 0;
   }
 
-  async function burst({ store }: FallbackHouse, name: AccountName, requests: number) {
+  async function burst({ store }: FallbackHouse, name: AccountRef, requests: number) {
     const answers = await Promise.all(
       Array.from({ length: requests }, async () => store.spend(name, ask)),
     );
@@ -36,7 +36,7 @@ describe("an account that is reset on a Cluster", () => {
   }
 
   /** Asks for a while, a few at once. */
-  async function flow(house: FallbackHouse, name: AccountName, isOver: () => boolean) {
+  async function flow(house: FallbackHouse, name: AccountRef, isOver: () => boolean) {
     let admitted = 0;
     while (!isOver()) {
       admitted += await burst(house, name, 10);

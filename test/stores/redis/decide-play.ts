@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import type { ChainableCommander, Redis } from "ioredis";
 import {
-  type Account,
-  type Ask,
+  type AccountState,
   decide,
-  NEW_ACCOUNT,
-  running,
-  type Verdict,
+  dropEndedWindows,
+  NEW_ACCOUNT_STATE,
+  type QuotaDecision,
+  type QuotaRequest,
 } from "../../../src/core/quota/decide.ts";
-import { counterOf, type Limit, type WindowName } from "../../../src/core/quota/windows.ts";
+import { counterName, type Limit, type WindowName } from "../../../src/core/quota/windows.ts";
 import {
-  DECIDE,
-  decideArguments,
-  type KeyedAsk,
-  readVerdicts,
+  DECIDE_SCRIPT,
+  decodeDecisions,
+  encodeDecide,
+  type KeyedRequest,
 } from "../../../src/stores/redis/decide-call.ts";
 import type { Script } from "../../../src/stores/redis/script.ts";
 import { ACCOUNTS, DAY, type Damage, type Sequence } from "./decide-sequences.ts";
@@ -33,15 +33,15 @@ function nextEdge(window: WindowName, nowMs: number): number {
 }
 
 /** The account as the script should find it: what was damaged is lost, and worth telling once. */
-type Modelled = { account: Account; readonly damaged: Set<string> };
+type Modelled = { account: AccountState; readonly damaged: Set<string> };
 
-function expect(held: Modelled, ask: Ask, nowMs: number): Verdict {
+function expect(held: Modelled, ask: QuotaRequest, nowMs: number): QuotaDecision {
   const usage = { ...held.account.usage };
   let { strikesMs, ban } = held.account;
   const damaged = held.damaged.has("key");
   let repaired = damaged;
   for (const limit of ask.limits) {
-    const window = counterOf(limit);
+    const window = counterName(limit);
     if (!held.damaged.has(window)) continue;
     delete usage[window];
     repaired = true;
@@ -52,8 +52,8 @@ function expect(held: Modelled, ask: Ask, nowMs: number): Verdict {
   const verdict = { ...decision.verdict, repaired: repaired || decision.verdict.repaired };
   // A look changes nothing that is not damaged.
   if (ask.units > 0 || verdict.repaired) {
-    held.account = repaired ? running(decision.account, nowMs) : decision.account;
-    for (const limit of ask.limits) held.damaged.delete(counterOf(limit));
+    held.account = repaired ? dropEndedWindows(decision.account, nowMs) : decision.account;
+    for (const limit of ask.limits) held.damaged.delete(counterName(limit));
     for (const each of ["strikes", "ban", "key"]) held.damaged.delete(each);
   }
   return verdict;
@@ -67,7 +67,7 @@ function harm(
 ): void {
   if (field === "key") {
     pipeline.del(key).lpush(key, "not a hash");
-    held.account = NEW_ACCOUNT;
+    held.account = NEW_ACCOUNT_STATE;
     held.damaged.clear();
     held.damaged.add("key");
     return;
@@ -83,7 +83,7 @@ function harm(
 class Days {
   readonly byHash = new Map<string, Map<number, number>>();
 
-  add(key: string, { granted }: Verdict, { cost = 1 }: Ask, nowMs: number): void {
+  add(key: string, { granted }: QuotaDecision, { cost = 1 }: QuotaRequest, nowMs: number): void {
     if (granted === 0) return;
     const at = new Date(nowMs);
     const month = Date.UTC(at.getUTCFullYear(), at.getUTCMonth()) / DAY;
@@ -113,13 +113,17 @@ let number = 0;
  * Plays a sequence to `decide()` and to the script, which Redis has to know, and throws where the two
  * differ. Every other sequence keeps a history, which changes no verdict.
  */
-export async function play(redis: Redis, run: Sequence, { sha }: Script = DECIDE): Promise<void> {
+export async function play(
+  redis: Redis,
+  run: Sequence,
+  { sha }: Script = DECIDE_SCRIPT,
+): Promise<void> {
   const base = `t:{0}:e:${number++}`;
   const keys = Array.from({ length: ACCOUNTS }, (_, i) => `${base}-${i}`);
-  const held = keys.map((): Modelled => ({ account: NEW_ACCOUNT, damaged: new Set() }));
+  const held = keys.map((): Modelled => ({ account: NEW_ACCOUNT_STATE, damaged: new Set() }));
   const plans = [...run.plans];
   const pipeline = redis.pipeline();
-  const expected: { at: number; asks: KeyedAsk[]; verdicts: Verdict[] }[] = [];
+  const expected: { at: number; asks: KeyedRequest[]; verdicts: QuotaDecision[] }[] = [];
   const historyMs = number % 2 === 0 ? undefined : 400 * DAY;
   const days = new Days();
   let { startMs: nowMs, bans } = run;
@@ -150,14 +154,14 @@ export async function play(redis: Redis, run: Sequence, { sha }: Script = DECIDE
       return verdict;
     });
     expected.push({ at: pipeline.length, asks, verdicts });
-    pipeline.call("evalsha", sha, ...decideArguments(asks, nowMs));
+    pipeline.call("evalsha", sha, ...encodeDecide(asks, nowMs));
   }
   pipeline.del(...keys);
   const replies = (await pipeline.exec()) ?? [];
   for (const { at, asks, verdicts } of expected) {
     const [error, reply] = replies[at] ?? [];
     assert.ifError(error ?? null);
-    assert.deepEqual(readVerdicts(asks, reply), verdicts);
+    assert.deepEqual(decodeDecisions(asks, reply), verdicts);
   }
   await days.verify(redis);
 }

@@ -2,7 +2,11 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { DECIDE, decideArguments, readVerdicts } from "../../../src/stores/redis/decide-call.ts";
+import {
+  DECIDE_SCRIPT,
+  decodeDecisions,
+  encodeDecide,
+} from "../../../src/stores/redis/decide-call.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { play } from "./decide-play.ts";
@@ -16,7 +20,7 @@ describe("decide.lua", () => {
   beforeAll(async () => {
     server = await startRedis();
     redis = await server.client();
-    await redis.script("LOAD", DECIDE.text);
+    await redis.script("LOAD", DECIDE_SCRIPT.text);
   });
   afterAll(() => server.close());
 
@@ -43,9 +47,9 @@ describe("decide.lua", () => {
     }
     const pipeline = redis.pipeline();
     for (const day of days) {
-      const argv = decideArguments(asks, day.getTime());
+      const argv = encodeDecide(asks, day.getTime());
       pipeline
-        .call("evalsha", DECIDE.sha, ...argv)
+        .call("evalsha", DECIDE_SCRIPT.sha, ...argv)
         .hget("t:{0}:e:month", "M")
         .del("t:{0}:e:month");
     }
@@ -55,7 +59,7 @@ describe("decide.lua", () => {
       assert.ifError(error ?? null);
       const [year, month] = [day.getUTCFullYear(), day.getUTCMonth()];
       const startMs = Number(String(replies[3 * i + 1]?.[1]).split(" ")[0]);
-      const resetMs = readVerdicts(asks, reply)[0]?.windows[0]?.resetMs;
+      const resetMs = decodeDecisions(asks, reply)[0]?.windows[0]?.resetMs;
       assert.deepEqual(
         [startMs, resetMs],
         [Date.UTC(year, month), Date.UTC(year, month + 1)],

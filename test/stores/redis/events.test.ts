@@ -3,7 +3,7 @@ import { afterEach, describe, it } from "vitest";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 
@@ -12,7 +12,7 @@ afterEach(async () => {
   await Promise.all(opened.map((store) => store.close()));
   opened = [];
 });
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 const CHANNEL = "tg:events";
 const VERSION = "tg:{0}:version";

@@ -1,4 +1,4 @@
-import { createRedisStore } from "../../../src/stores/redis/redis-store.ts";
+import { createRedisQuotaStore } from "../../../src/stores/redis/redis-store.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 
 /** A gateway's store in a process of its own: asks what it is told to, and says what was admitted. */
@@ -31,7 +31,7 @@ export function accountOf(round: number, account: number): string {
 }
 
 async function serve(address: RedisAddress): Promise<void> {
-  const store = await createRedisStore({
+  const store = await createRedisQuotaStore({
     address,
     prefix: "tg",
     report: () => undefined,

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 const DAY_MS = 86_400_000;
 const OCTOBER_30 = Date.UTC(2026, 9, 30);
 const TODAY = OCTOBER_30 / DAY_MS;

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { parseBan, readVerdicts } from "../../../src/stores/redis/decide-call.ts";
-import { createSharedStore } from "../../../src/stores/redis/decider.ts";
-import { createRedisStore } from "../../../src/stores/redis/redis-store.ts";
+import { decodeDecisions, parseBan } from "../../../src/stores/redis/decide-call.ts";
+import { createQuotaClient } from "../../../src/stores/redis/decider.ts";
+import { createRedisQuotaStore } from "../../../src/stores/redis/redis-store.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { watchEviction } from "../../../src/stores/redis/warnings.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend, type Told } from "./redis-kit.ts";
 
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 describe("keys in Redis that are not ours", () => {
   it("though they look like accounts, leave the list of bans as it is", async (t) => {
@@ -32,7 +32,7 @@ describe("an answer that is none of the script's", () => {
     const link = connectRedis({ address: server.address });
     t.onTestFinished(() => link.close());
     for (const reply of ["OK", [], [1, "x"], null]) {
-      const shared = createSharedStore({ ...link, send: async () => reply }, "tg");
+      const shared = createQuotaClient({ ...link, send: async () => reply }, "tg");
       const [outcome] = await shared.decide([{ name: account("a"), ask }]);
       assert.ok(outcome !== undefined && "failure" in outcome);
       assert.deepEqual([outcome.failure.code, outcome.failure.executed], ["unreadable", "unknown"]);
@@ -42,8 +42,8 @@ describe("an answer that is none of the script's", () => {
 
   it("is named by the place where it stops making sense", () => {
     const asks = [{ key: "k", ask }];
-    assert.throws(() => readVerdicts(asks, "OK"), /it is no list/);
-    assert.throws(() => readVerdicts(asks, [1, 1]), /no number at position 3/);
+    assert.throws(() => decodeDecisions(asks, "OK"), /it is no list/);
+    assert.throws(() => decodeDecisions(asks, [1, 1]), /no number at position 3/);
   });
 
   it("is no ban where the field of a ban is damaged", () => {
@@ -62,7 +62,7 @@ describe("a store without anything that stands in for it", () => {
   it("decides, and gives no answer while it is away", async () => {
     const port = await freePort();
     const url = `redis://127.0.0.1:${port}`;
-    const away = await createRedisStore({
+    const away = await createRedisQuotaStore({
       address: { kind: "redis", url, shown: url },
       prefix: "tg",
       report: () => undefined,
@@ -70,7 +70,7 @@ describe("a store without anything that stands in for it", () => {
     assert.deepEqual(await away.spend(account("a"), perDay(1)), { unavailable: true });
     assert.match(`${away.health().why}`, /cannot be reached/);
     await away.close();
-    const there = await createRedisStore({
+    const there = await createRedisQuotaStore({
       address: server.address,
       prefix: "tg",
       report: () => undefined,

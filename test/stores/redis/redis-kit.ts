@@ -1,22 +1,25 @@
 import assert from "node:assert/strict";
-import type { Ask, BanPolicy } from "../../../src/core/quota/decide.ts";
+import type { BanPolicy, QuotaRequest } from "../../../src/core/quota/decide.ts";
 import type {
-  AccountName,
-  Answer,
-  NoAnswer,
+  AccountRef,
+  ChargeResult,
   QuotaStore,
+  StoreUnavailable,
 } from "../../../src/stores/interface/quota-store.ts";
 import type { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
-import { NoOutage } from "../../../src/stores/redis/no-outage.ts";
-import { createRedisStore, type RedisStoreOptions } from "../../../src/stores/redis/redis-store.ts";
+import { DenyDuringOutage } from "../../../src/stores/redis/no-outage.ts";
+import {
+  createRedisQuotaStore,
+  type RedisQuotaStoreOptions,
+} from "../../../src/stores/redis/redis-store.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 
-export function perDay(limit: number, bans: BanPolicy | undefined = DEFAULT_BANS): Ask {
+export function perDay(limit: number, bans: BanPolicy | undefined = DEFAULT_BANS): QuotaRequest {
   return { limits: [{ window: "day", limit }], bans, units: 1 };
 }
 
-export function account(name: string): AccountName {
+export function account(name: string): AccountRef {
   return { environment: "production", account: name };
 }
 
@@ -29,7 +32,7 @@ export type Opened = {
   readonly failures: StoreFailure[];
 };
 
-class Watched extends NoOutage {
+class Watched extends DenyDuringOutage {
   readonly failures: StoreFailure[] = [];
 
   override called(_queue: number, failure: StoreFailure | undefined): void {
@@ -42,11 +45,11 @@ const PATIENCE_MS = 20_000;
 
 export async function open(
   address: RedisAddress,
-  more: Partial<RedisStoreOptions> = {},
+  more: Partial<RedisQuotaStoreOptions> = {},
 ): Promise<Opened> {
   const told: Told[] = [];
   let watched: Watched | undefined;
-  const store = await createRedisStore({
+  const store = await createRedisQuotaStore({
     address,
     prefix: "tg",
     report: (level, message, details) => told.push({ level, message, details }),
@@ -59,8 +62,12 @@ export async function open(
   return { store, told, failures: (watched as Watched | undefined)?.failures ?? [] };
 }
 
-export async function spend(store: QuotaStore, name: AccountName, ask: Ask): Promise<Answer> {
-  const answer: Answer | NoAnswer = await store.spend(name, ask);
+export async function spend(
+  store: QuotaStore,
+  name: AccountRef,
+  ask: QuotaRequest,
+): Promise<ChargeResult> {
+  const answer: ChargeResult | StoreUnavailable = await store.spend(name, ask);
   assert.ok("verdict" in answer, "the store gave no answer");
   return answer;
 }

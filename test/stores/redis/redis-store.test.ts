@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
-import { askedLimits } from "../../../src/core/quota/windows.ts";
+import { mergeLimits } from "../../../src/core/quota/windows.ts";
 import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { DECIDE, decideArguments } from "../../../src/stores/redis/decide-call.ts";
+import { DECIDE_SCRIPT, encodeDecide } from "../../../src/stores/redis/decide-call.ts";
 import { accountKey } from "../../../src/stores/redis/keyspace.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 
 let opened: QuotaStore[] = [];
@@ -14,7 +14,7 @@ afterEach(async () => {
   await Promise.all(opened.map((store) => store.close()));
   opened = [];
 });
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 async function openHere(more: Parameters<typeof open>[1] = {}) {
   const all = await open(server.address, more);
@@ -67,7 +67,7 @@ describe("an account in Redis", () => {
     let windows = 0;
     for (const operation of operations) {
       const own = (["minute", "day"] as const).map((window) => ({ window, limit: 1e6, operation }));
-      const limits = askedLimits(plan, { operation: own });
+      const limits = mergeLimits(plan, { operation: own });
       await spend(store, name, { limits, bans: DEFAULT_BANS, units: 1, cost: 9 });
       windows += 2;
     }
@@ -111,7 +111,7 @@ describe("an account in Redis", () => {
     const plan = [{ window: "day", limit: 100 }] as const;
     const operation = { id: "a", name: "createPet" };
     const own = [{ window: "minute", limit: 5, operation }] as const;
-    const limits = askedLimits(plan, { operation: own });
+    const limits = mergeLimits(plan, { operation: own });
     await spend(store, name, { limits, bans: undefined, units: 1 });
     assert.deepEqual((await redis.hkeys(key)).sort(), ["am", "d"]);
     clock.by(60_000);
@@ -164,8 +164,11 @@ describe("an account in Redis", () => {
     const stored = await redis.hgetall(key);
     await redis.call("ACL", "SETUSER", "blind", "on", ">secret", "allkeys", "+@all", "-hgetall");
     const blind = await server.client({ username: "blind", password: "secret" });
-    const ask = decideArguments([{ key, ask: perDay(1) }], -1);
-    await assert.rejects(blind.call("eval", DECIDE.text, ...ask), /permission|can't run|NOPERM/);
+    const ask = encodeDecide([{ key, ask: perDay(1) }], -1);
+    await assert.rejects(
+      blind.call("eval", DECIDE_SCRIPT.text, ...ask),
+      /permission|can't run|NOPERM/,
+    );
     assert.deepEqual(await redis.hgetall(key), stored);
   });
 
@@ -321,7 +324,7 @@ describe("SCRIPT FLUSH under load", () => {
     }
     assert.equal(counted, admitted);
     assert.deepEqual(failures, []);
-    assert.deepEqual(await redis.script("EXISTS", DECIDE.sha), [1]);
+    assert.deepEqual(await redis.script("EXISTS", DECIDE_SCRIPT.sha), [1]);
   });
 });
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { translate } from "../../../src/stores/redis/reply-errors.ts";
+import { toStoreFailure } from "../../../src/stores/redis/reply-errors.ts";
 
 function reply(message: string) {
-  return translate(Object.assign(new Error(message), { name: "ReplyError" }));
+  return toStoreFailure(Object.assign(new Error(message), { name: "ReplyError" }));
 }
 
 describe("a reply that is an error", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { readStore } from "../../../src/config/schema/addresses.ts";
+import { parseStoreAddress } from "../../../src/config/schema/addresses.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, startSentinel } from "../../support/redis/redis-engines.ts";
@@ -10,7 +10,7 @@ import { account, open, perDay, spend } from "./redis-kit.ts";
 
 /** The address as the configuration reads it: what passes `check` has to open. */
 function checked(url: string): RedisAddress {
-  const read = readStore(url);
+  const read = parseStoreAddress(url);
   assert.ok("value" in read && read.value.kind !== "memory", url);
   return read.value;
 }

@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
-import type { QuotaStore, ToldReset } from "../../../src/stores/interface/quota-store.ts";
+import type { QuotaStore, ResetEvent } from "../../../src/stores/interface/quota-store.ts";
 import { eventually } from "../../support/poll.ts";
-import { redisOfFile } from "../../support/redis/redis-of-file.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 
 const opened: QuotaStore[] = [];
 afterEach(async () => {
   for (const store of opened.splice(0)) await store.close();
 });
-const { server, redis } = await redisOfFile();
+const { server, redis } = await useRedis();
 
 const RESETS = "tg:{0}:resets";
 
-async function openHere(onReset?: (reset: ToldReset) => void): Promise<QuotaStore> {
+async function openHere(onReset?: (reset: ResetEvent) => void): Promise<QuotaStore> {
   const { store } = await open(server.address, { onReset });
   opened.push(store);
   return store;
@@ -21,7 +21,7 @@ async function openHere(onReset?: (reset: ToldReset) => void): Promise<QuotaStor
 
 describe("a reset that a command made", () => {
   it("is told by one gateway of those that run, with when and how much", async () => {
-    const told: ToldReset[] = [];
+    const told: ResetEvent[] = [];
     for (const _ of [1, 2]) await openHere((reset) => told.push(reset));
     const command = await openHere();
     await spend(command, account("a:b"), { ...perDay(9), cost: 3 });

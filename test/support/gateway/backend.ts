@@ -7,7 +7,7 @@ import {
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 
 /** A request as the backend saw it. `rawHeaders` is the flat list of names and values. */
-export type Seen = {
+export type RecordedRequest = {
   readonly method: string;
   readonly target: string;
   readonly rawHeaders: readonly string[];
@@ -20,25 +20,25 @@ export type Seen = {
 };
 
 /** Called when the head has come; `whole` resolves with the body. May answer when it likes. */
-export type Answer = (
-  seen: Seen,
+export type RequestListener = (
+  seen: RecordedRequest,
   response: ServerResponse,
   request: IncomingMessage,
   whole: Promise<Buffer>,
 ) => void | Promise<void>;
 
-export type Backend = AsyncDisposable & {
+export type TestUpstream = AsyncDisposable & {
   readonly port: number;
   /** "http://127.0.0.1:PORT" */
   readonly origin: string;
   /** Every request whose head has come, oldest first. */
-  readonly seen: readonly Seen[];
+  readonly seen: readonly RecordedRequest[];
   /** How many connections were ever accepted. */
   readonly connections: () => number;
   /** How many of them have ended. */
   readonly closed: () => number;
   /** Replaces the answer for the requests to come. */
-  answer(next: Answer): void;
+  answer(next: RequestListener): void;
   forget(): void;
   /** Ends the connections that are open, at once. */
   cut(): void;
@@ -46,18 +46,18 @@ export type Backend = AsyncDisposable & {
 };
 
 /** Waits for the body, then answers 200 with a small JSON text. */
-const answerOk: Answer = async (_seen, response, _request, whole) => {
+const answerOk: RequestListener = async (_seen, response, _request, whole) => {
   await whole;
   response.writeHead(200, { "Content-Type": "application/json" }).end('{"ok":true}');
 };
 
 /** A backend on any free port of loopback that records what it sees, and keeps idle connections. */
-export async function openBackend(
-  first: Answer = answerOk,
+export async function startTestUpstream(
+  first: RequestListener = answerOk,
   options: ServerOptions & { readonly port?: number } = {},
-): Promise<Backend> {
+): Promise<TestUpstream> {
   const { port: wantedPort = 0, ...serverOptions } = options;
-  const seen: Seen[] = [];
+  const seen: RecordedRequest[] = [];
   const numbers = new WeakMap<Socket, number>();
   let connections = 0;
   let closed = 0;
@@ -104,7 +104,7 @@ export async function openBackend(
   };
 }
 
-function recordOf(request: IncomingMessage, connection: number): Seen {
+function recordOf(request: IncomingMessage, connection: number): RecordedRequest {
   const { method = "", url: target = "", rawHeaders, httpVersion } = request;
   const body = Buffer.alloc(0);
   return { method, target, rawHeaders, httpVersion, body, complete: false, connection };
@@ -112,8 +112,8 @@ function recordOf(request: IncomingMessage, connection: number): Seen {
 
 /** A failing answer ends the connection: the gateway sees a backend that died, the test an error. */
 async function handle(
-  answer: Answer,
-  record: Seen,
+  answer: RequestListener,
+  record: RecordedRequest,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -135,7 +135,7 @@ async function handle(
   }
 }
 
-export type ByteBackend = AsyncDisposable & {
+export type ByteUpstream = AsyncDisposable & {
   readonly port: number;
   readonly origin: string;
   /** The bytes that came over each connection, oldest first. */
@@ -147,9 +147,9 @@ export type ByteBackend = AsyncDisposable & {
  * A backend of bytes, for answers that no server would write: `serve` is called for each connection
  * when its first bytes have come, and writes what it likes.
  */
-export async function openByteBackend(
+export async function startByteUpstream(
   serve: (socket: Socket, connection: number) => void,
-): Promise<ByteBackend> {
+): Promise<ByteUpstream> {
   const received: { bytes: () => Buffer; socket: Socket }[] = [];
   const server = createTcpServer({ allowHalfOpen: true }, (socket) => {
     const chunks: Buffer[] = [];

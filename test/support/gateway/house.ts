@@ -5,22 +5,22 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import { loadConfig } from "../../../src/config/load.ts";
 import { digestKey } from "../../../src/core/keys/key.ts";
-import type { Started } from "../../../src/server/process/started.ts";
-import { start } from "../../../src/server/start.ts";
-import { keysText } from "../../../src/stores/keys/file-format.ts";
-import { createLog, type RequestLine } from "../../../src/telemetry/log.ts";
+import type { GatewayHandle } from "../../../src/server/process/started.ts";
+import { startGateway } from "../../../src/server/start.ts";
+import { encodeKeyFile } from "../../../src/stores/keys/file-format.ts";
+import { type AccessLogEntry, createLog } from "../../../src/telemetry/log.ts";
 import { eventually } from "../poll.ts";
 import { type GivenKey, recordsFrom } from "../records.ts";
-import { type Backend, openBackend } from "./backend.ts";
+import { startTestUpstream, type TestUpstream } from "./backend.ts";
 
 /** The differences from the configuration below; objects are merged, member by member. */
-export type HouseOptions = {
+export type TestGatewayOptions = {
   readonly config?: Readonly<Record<string, unknown>>;
   /** Keys of the environment `production`; `api: null` serves without a description. */
   readonly environment?: Readonly<Record<string, unknown>>;
   /** Default: the pets description of the repository. */
   readonly api?: string;
-  readonly backend?: Backend;
+  readonly backend?: TestUpstream;
   /** Served in place of the recording backend; closed with the house. */
   readonly upstream?: Upstream;
   /** Keys that are in the key file before the start, by their text: each one's record. */
@@ -44,9 +44,9 @@ export type IssuedKey = {
   readonly plan: string;
 };
 
-export type House = AsyncDisposable & {
-  readonly started: Started;
-  readonly backend: Backend;
+export type TestGateway = AsyncDisposable & {
+  readonly started: GatewayHandle;
+  readonly backend: TestUpstream;
   /** The recording backend, or what is served in its place. */
   readonly upstream: Upstream;
   readonly directory: string;
@@ -55,7 +55,7 @@ export type House = AsyncDisposable & {
   readonly url: string;
   readonly adminUrl: string;
   /** Request lines of the log so far, and all other lines. */
-  readonly lines: RequestLine[];
+  readonly lines: AccessLogEntry[];
   readonly said: Record<string, unknown>[];
   /** Issues keys through the admin API; by default one Free key of production. */
   issue(wanted?: Readonly<Record<string, unknown>>): Promise<IssuedKey>;
@@ -74,17 +74,17 @@ export type House = AsyncDisposable & {
 const PETS = new URL("../../../config/pets.openapi.yaml", import.meta.url).pathname;
 
 /** A whole gateway on free ports, with a recording backend, a key file and the memory store. */
-export async function openHouse(options: HouseOptions = {}): Promise<House> {
+export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
   const directory = await mkdtemp(join(tmpdir(), "tollgate-"));
   const file = join(directory, "tollgate.yaml");
-  const backend = options.backend ?? (await openBackend());
+  const backend = options.backend ?? (await startTestUpstream());
   const upstream = options.upstream ?? backend;
   const text = (over: Readonly<Record<string, unknown>>) => {
     const base = configOf(upstream, options);
-    return stringify(withPatience({ ...base, ...options.config, ...over }));
+    return stringify(withLongStoreTimeout({ ...base, ...options.config, ...over }));
   };
   await writeFile(file, text({}));
-  await writeFile(join(directory, "keys.json"), [...keysText(recordsOf(options))].join(""));
+  await writeFile(join(directory, "keys.json"), [...encodeKeyFile(recordsOf(options))].join(""));
   for (const [name, content] of Object.entries(options.files ?? {})) {
     await writeFile(join(directory, name), content);
   }
@@ -93,11 +93,11 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   const url = started.urls.production ?? "";
   const adminUrl = started.adminUrl ?? "";
 
-  const admin: House["admin"] = (path, init = {}) => {
+  const admin: TestGateway["admin"] = (path, init = {}) => {
     const headers = { "Content-Type": "application/json", ...init.headers };
     return fetch(`${adminUrl}${path}`, { ...init, headers });
   };
-  const house: House = {
+  const house: TestGateway = {
     started,
     backend,
     upstream,
@@ -135,7 +135,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
  * A machine of tests stalls for longer than the 50 ms that a store has by default, and a gateway then
  * counts by itself. A test of just that says `storeTimeout` itself.
  */
-export function withPatience<T extends Readonly<Record<string, unknown>>>(config: T): T {
+export function withLongStoreTimeout<T extends Readonly<Record<string, unknown>>>(config: T): T {
   const { store = "memory", storeTimeout } = config;
   return store === "memory" || storeTimeout !== undefined
     ? config
@@ -143,25 +143,25 @@ export function withPatience<T extends Readonly<Record<string, unknown>>>(config
 }
 
 /** Starts what the file says, and sorts its log: request lines, and all others. */
-async function startFrom(file: string, options: Pick<HouseOptions, "now">) {
-  const lines: RequestLine[] = [];
+async function startFrom(file: string, options: Pick<TestGatewayOptions, "now">) {
+  const lines: AccessLogEntry[] = [];
   const said: Record<string, unknown>[] = [];
   const log = createLog({ write: (line) => sort(line, lines, said) }, "debug");
   const load = () => loadConfig(file, {});
   const loaded = await load();
   assert.ok(loaded.ok, JSON.stringify(loaded));
   const now = options.now === undefined ? {} : { now: options.now };
-  const started = await start(loaded.config, { log, load, ...now });
+  const started = await startGateway(loaded.config, { log, load, ...now });
   return { started, lines, said };
 }
 
-function recordsOf({ keys = {} }: HouseOptions) {
+function recordsOf({ keys = {} }: TestGatewayOptions) {
   return recordsFrom(
     Object.entries(keys).map(([key, given]) => ({ digest: digestKey(key), ...given })),
   );
 }
 
-function configOf(upstream: Upstream, { environment, api = PETS }: HouseOptions) {
+function configOf(upstream: Upstream, { environment, api = PETS }: TestGatewayOptions) {
   const production: Record<string, unknown> = {
     listen: "127.0.0.1:0",
     basePath: "/v1",
@@ -188,15 +188,15 @@ function configOf(upstream: Upstream, { environment, api = PETS }: HouseOptions)
   };
 }
 
-function sort(line: string, lines: RequestLine[], said: Record<string, unknown>[]): void {
+function sort(line: string, lines: AccessLogEntry[], said: Record<string, unknown>[]): void {
   const parsed = JSON.parse(line) as Record<string, unknown>;
-  if (parsed.msg === "request") lines.push(parsed as unknown as RequestLine);
+  if (parsed.msg === "request") lines.push(parsed as unknown as AccessLogEntry);
   else said.push(parsed);
 }
 
 type Usage = { readonly windows: readonly { readonly window: string; readonly used: number }[] };
 
-async function checkLaw(house: House, connectionsFailed: boolean): Promise<void> {
+async function checkLaw(house: TestGateway, connectionsFailed: boolean): Promise<void> {
   await eventually(() => {
     const forwards = house.lines.reduce((sum, line) => sum + line.forwards, 0);
     const seen = house.upstream.seen.length;
@@ -222,7 +222,7 @@ async function checkLaw(house: House, connectionsFailed: boolean): Promise<void>
 }
 
 /** Where days are kept, those of the account sum to what it was charged. */
-async function checkDays(house: House, account: string, units: number): Promise<void> {
+async function checkDays(house: TestGateway, account: string, units: number): Promise<void> {
   const id = encodeURIComponent(account);
   const response = await house.admin(`/api/history?days=3660&account=${id}`);
   const days = (await response.json()) as { readonly units: number }[];

@@ -2,19 +2,19 @@ import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** How one request went: its status and whole answer, or at which point its connection failed. */
-export type Went =
+export type RequestOutcome =
   | { readonly status: number; readonly remaining: number; readonly tookMs: number }
   /** `unsent`: no connection. `unanswered`: no byte came back. `cut`: an answer began, and broke. */
   | { readonly failed: "unsent" | "unanswered" | "cut"; readonly why: string };
 
-export type Load = {
-  readonly went: readonly Went[];
+export type TestLoad = {
+  readonly went: readonly RequestOutcome[];
   /** Asks no more; gives all once the last is over. */
-  stop(): Promise<readonly Went[]>;
+  stop(): Promise<readonly RequestOutcome[]>;
 };
 
 /** One GET with a key. Never rejects. */
-export function askOnce(url: string, key: string, agent: Agent): Promise<Went> {
+export function askOnce(url: string, key: string, agent: Agent): Promise<RequestOutcome> {
   const startMs = performance.now();
   return new Promise((resolve) => {
     let began = false;
@@ -46,9 +46,9 @@ export function askOnce(url: string, key: string, agent: Agent): Promise<Went> {
 }
 
 /** So many requests a second over kept connections, whether or not earlier ones were answered. */
-export function startLoad(url: string, key: string, perSecond: number): Load {
+export function startLoad(url: string, key: string, perSecond: number): TestLoad {
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
-  const went: Went[] = [];
+  const went: RequestOutcome[] = [];
   const asked: Promise<unknown>[] = [];
   const startMs = performance.now();
   let running = true;

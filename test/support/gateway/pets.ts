@@ -1,12 +1,17 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { IncomingMessage } from "node:http";
 import { startPets } from "../../../src/pets/server.ts";
-import { type House, type HouseOptions, openHouse, type Upstream } from "./house.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+  type Upstream,
+} from "./house.ts";
 
 const STARTED = "http.server.request.start";
 
 /** The real sample backend on a free port. Node itself tells of each request that it got. */
-export async function openPetsUpstream(): Promise<Upstream> {
+export async function startPetsUpstream(): Promise<Upstream> {
   const pets = await startPets({ host: "127.0.0.1", port: 0 });
   const seen: string[] = [];
   const note = (message: unknown) => {
@@ -25,6 +30,6 @@ export async function openPetsUpstream(): Promise<Upstream> {
 }
 
 /** A whole gateway in front of the real pets backend. */
-export async function openPetsHouse(options: HouseOptions = {}): Promise<House> {
-  return openHouse({ ...options, upstream: await openPetsUpstream() });
+export async function startPetsGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  return startTestGateway({ ...options, upstream: await startPetsUpstream() });
 }

@@ -14,14 +14,14 @@ export type RunOptions = {
   readonly uid?: number;
 };
 
-export type Finished = {
+export type ProcessResult = {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
 };
 
-export type Running = AsyncDisposable & {
+export type RunningProcess = AsyncDisposable & {
   readonly pid: number;
   readonly child: ChildProcess;
   readonly stdout: () => string;
@@ -35,11 +35,11 @@ export type Running = AsyncDisposable & {
   ): Promise<Record<string, unknown>>;
   /** Waits for text on stdout or stderr. */
   says(text: string | RegExp, withinMs?: number): Promise<void>;
-  readonly exited: Promise<Finished>;
+  readonly exited: Promise<ProcessResult>;
   /** SIGTERM, then SIGKILL when it has not ended within `withinMs`. */
-  stop(withinMs?: number): Promise<Finished>;
+  stop(withinMs?: number): Promise<ProcessResult>;
   /** SIGKILL. */
-  kill(): Promise<Finished>;
+  kill(): Promise<ProcessResult>;
 };
 
 const alive = new Set<ChildProcess>();
@@ -50,7 +50,7 @@ process.once("exit", () => {
 process.once("SIGTERM", () => process.exit(143));
 
 /** Starts `tollgate VERB …` from this checkout. Every one started must be stopped or killed. */
-export function startTollgate(args: readonly string[], options: RunOptions = {}): Running {
+export function startTollgate(args: readonly string[], options: RunOptions = {}): RunningProcess {
   return startNode([`${ROOT}src/main.ts`, ...args], options);
 }
 
@@ -58,7 +58,7 @@ export function startTollgate(args: readonly string[], options: RunOptions = {})
 export async function runTollgate(
   args: readonly string[],
   options: RunOptions = {},
-): Promise<Finished> {
+): Promise<ProcessResult> {
   const running = startTollgate(args, options);
   const timer = setTimeout(() => running.child.kill("SIGKILL"), options.timeoutMs ?? 120_000);
   const finished = await running.exited;
@@ -67,7 +67,7 @@ export async function runTollgate(
 }
 
 /** Starts node itself, as the tests run on it, with any arguments. */
-export function startNode(args: readonly string[], options: RunOptions = {}): Running {
+export function startNode(args: readonly string[], options: RunOptions = {}): RunningProcess {
   return startProgram(process.execPath, args, options);
 }
 
@@ -76,7 +76,7 @@ export function startProgram(
   program: string,
   args: readonly string[],
   options: RunOptions = {},
-): Running {
+): RunningProcess {
   const { PATH = "", HOME = "", TMPDIR = "" } = process.env;
   const child = spawn(program, args, {
     cwd: options.cwd ?? ROOT,
@@ -90,9 +90,9 @@ export function startProgram(
   return { pid: child.pid ?? 0, child, ...watched, ...enders(child, watched.exited) };
 }
 
-type Enders = Pick<Running, "stop" | "kill" | typeof Symbol.asyncDispose>;
+type Enders = Pick<RunningProcess, "stop" | "kill" | typeof Symbol.asyncDispose>;
 
-function enders(child: ChildProcess, exited: Promise<Finished>): Enders {
+function enders(child: ChildProcess, exited: Promise<ProcessResult>): Enders {
   const kill = () => {
     child.kill("SIGKILL");
     return exited;
@@ -112,7 +112,7 @@ function enders(child: ChildProcess, exited: Promise<Finished>): Enders {
   };
 }
 
-type Watched = Omit<Running, "pid" | "child" | keyof Enders>;
+type Watched = Omit<RunningProcess, "pid" | "child" | keyof Enders>;
 
 function watch(child: ChildProcess): Watched {
   let stdout = "";
@@ -123,7 +123,7 @@ function watch(child: ChildProcess): Watched {
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
   });
-  const exited = new Promise<Finished>((resolve, reject) => {
+  const exited = new Promise<ProcessResult>((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (code, signal) => {
       alive.delete(child);

@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { digestKey } from "../../../src/core/keys/key.ts";
-import { keysText } from "../../../src/stores/keys/file-format.ts";
-import type { RequestLine } from "../../../src/telemetry/log.ts";
+import { encodeKeyFile } from "../../../src/stores/keys/file-format.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log.ts";
 import { recordsFrom } from "../records.ts";
-import { withPatience } from "./house.ts";
-import { type Running, type RunOptions, startProgram } from "./processes.ts";
+import { withLongStoreTimeout } from "./house.ts";
+import { type RunningProcess, type RunOptions, startProgram } from "./processes.ts";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
 const PETS = `${ROOT}config/pets.openapi.yaml`;
@@ -17,7 +17,7 @@ const PETS = `${ROOT}config/pets.openapi.yaml`;
 export const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 export const ACCOUNT = "vectors";
 
-export type ServedOptions = {
+export type SpawnOptions = {
   readonly upstreams: readonly string[];
   readonly config?: Readonly<Record<string, unknown>>;
   readonly limits?: Readonly<Record<string, unknown>>;
@@ -34,15 +34,15 @@ export type ServedOptions = {
 };
 
 /** A gateway as a process of its own, on free ports, with the memory store unless told otherwise. */
-export type Served = AsyncDisposable & {
-  readonly running: Running;
+export type SpawnedGateway = AsyncDisposable & {
+  readonly running: RunningProcess;
   readonly directory: string;
   readonly file: string;
   readonly url: string;
   readonly port: number;
   readonly adminUrl: string;
   /** Request lines of its log so far, and all other lines. */
-  readonly lines: readonly RequestLine[];
+  readonly lines: readonly AccessLogEntry[];
   readonly said: readonly Record<string, unknown>[];
   /** Rewrites the configuration file, which the process notices. */
   rewrite(over: Readonly<Record<string, unknown>>): Promise<void>;
@@ -53,7 +53,7 @@ export type Served = AsyncDisposable & {
 /** The plan `vectors` is never exhausted by a test: its month is what `counted` tells. */
 const PLANS = { vectors: { minute: 10 ** 9, month: 10 ** 9 }, free: { minute: 60, day: 1000 } };
 
-function configOfServed(options: ServedOptions): Record<string, unknown> {
+function configOfServed(options: SpawnOptions): Record<string, unknown> {
   const { upstreams, api = PETS, limits = {} } = options;
   const production = { listen: "127.0.0.1:0", basePath: "/v1", keyTag: "live", upstreams };
   return {
@@ -69,17 +69,17 @@ function configOfServed(options: ServedOptions): Record<string, unknown> {
   };
 }
 
-export async function openServed(options: ServedOptions): Promise<Served> {
+export async function spawnGateway(options: SpawnOptions): Promise<SpawnedGateway> {
   const given = options.directory;
   const directory = given ?? (await mkdtemp(join(tmpdir(), "tollgate-served-")));
   const file = join(directory, "tollgate.yaml");
-  const config = withPatience(configOfServed(options));
+  const config = withLongStoreTimeout(configOfServed(options));
   await writeFile(file, stringify(config));
   await writeFile(join(directory, "keys.json"), keysOfServed());
   const command = [process.execPath, `${ROOT}src/main.ts`, "start", "--config", file];
   const [program = "", ...args] = [...(options.under ?? []), ...command];
   const running = startProgram(program, args, options.run);
-  const lines: RequestLine[] = [];
+  const lines: AccessLogEntry[] = [];
   const said: Record<string, unknown>[] = [];
   sortLines(running, lines, said);
   const { urls, admin } = await running.line(({ msg }) => msg === "serving");
@@ -111,10 +111,14 @@ export async function openServed(options: ServedOptions): Promise<Served> {
 
 function keysOfServed(): string {
   const given = { id: ACCOUNT, plan: "vectors", digest: digestKey(KEY) };
-  return [...keysText(recordsFrom([given]))].join("");
+  return [...encodeKeyFile(recordsFrom([given]))].join("");
 }
 
-function sortLines(running: Running, lines: RequestLine[], said: Record<string, unknown>[]): void {
+function sortLines(
+  running: RunningProcess,
+  lines: AccessLogEntry[],
+  said: Record<string, unknown>[],
+): void {
   let half = "";
   running.child.stdout?.on("data", (text: string) => {
     const whole = (half + text).split("\n");
@@ -122,7 +126,7 @@ function sortLines(running: Running, lines: RequestLine[], said: Record<string, 
     for (const line of whole) {
       if (!line.startsWith("{")) continue;
       const parsed = JSON.parse(line) as Record<string, unknown>;
-      if (parsed.msg === "request") lines.push(parsed as unknown as RequestLine);
+      if (parsed.msg === "request") lines.push(parsed as unknown as AccessLogEntry);
       else said.push(parsed);
     }
   });

@@ -3,7 +3,7 @@ import { afterAll, afterEach } from "vitest";
 import { openTcpProxy, type TcpProxy } from "../wire/tcp-proxy.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
 
-export type RedisOfFile = {
+export type FileRedis = {
   readonly server: TestRedis;
   /** For looking, and for doing damage. */
   readonly redis: Redis;
@@ -13,7 +13,7 @@ export type RedisOfFile = {
  * A server for the tests of one file: emptied after each test, closed after the last. Work that a
  * test file must undo or close before that goes into an `afterEach` of its own, ahead of this call.
  */
-export async function redisOfFile(): Promise<RedisOfFile> {
+export async function useRedis(): Promise<FileRedis> {
   const server = await startRedis();
   const redis = await server.client();
   afterEach(async () => {
@@ -24,7 +24,7 @@ export async function redisOfFile(): Promise<RedisOfFile> {
 }
 
 /** The same behind a proxy, which is healed after each test. */
-export async function proxiedRedisOfFile(): Promise<RedisOfFile & { readonly proxy: TcpProxy }> {
+export async function useProxiedRedis(): Promise<FileRedis & { readonly proxy: TcpProxy }> {
   const server = await startRedis();
   const redis = await server.client();
   const proxy = await openTcpProxy(server);

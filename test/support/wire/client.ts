@@ -3,7 +3,7 @@ import { eventually } from "../poll.ts";
 import { onlyValue, parseResponses, type RawResponse } from "./response.ts";
 
 /** A request in parts; everything has a default: GET /v1/pets without a key. */
-export type Wanted = {
+export type RequestOptions = {
   readonly method?: string;
   readonly path?: string;
   readonly version?: string;
@@ -21,7 +21,7 @@ export type Wanted = {
 export type Client = AsyncDisposable & {
   readonly socket: Socket;
   /** Sends a request and gives its final response; rejects when the connection ends first. */
-  ask(wanted?: Wanted): Promise<RawResponse>;
+  ask(wanted?: RequestOptions): Promise<RawResponse>;
   /** Writes bytes as they are. */
   write(bytes: string | Uint8Array): void;
   /** The responses to so many requests, whose bytes were written before. */
@@ -72,7 +72,7 @@ class Connected implements Client {
   waiting = () => this.#bytes;
   open = () => !this.#closed;
 
-  async ask(wanted: Wanted = {}): Promise<RawResponse> {
+  async ask(wanted: RequestOptions = {}): Promise<RawResponse> {
     this.socket.write(requestBytes(wanted));
     const [response] = await this.responses([wanted.method ?? "GET"]);
     return response as RawResponse;
@@ -117,12 +117,12 @@ class Connected implements Client {
 }
 
 /** The same over a connection of its own. */
-export async function ask(port: number, wanted: Wanted = {}): Promise<RawResponse> {
+export async function sendRequest(port: number, wanted: RequestOptions = {}): Promise<RawResponse> {
   await using client = await openClient(port);
   return await client.ask(wanted);
 }
 
-export function requestBytes(wanted: Wanted): Buffer {
+export function requestBytes(wanted: RequestOptions): Buffer {
   const { method = "GET", path = "/v1/pets", version = "1.1", key, host = "gw.test" } = wanted;
   const { fields = [], body } = wanted;
   const lines = [`${method} ${path} HTTP/${version}`];
@@ -148,7 +148,7 @@ export async function untilRefused(port: number): Promise<void> {
 }
 
 /** The three rate limit fields; fails where one is not there exactly once, as a whole number. */
-export function rateOf(response: RawResponse) {
+export function rateLimitFieldsOf(response: RawResponse) {
   const whole = (name: string) => {
     const value = onlyValue(response, name);
     if (!/^\d+$/.test(value)) throw new Error(`${name} is not a whole number: ${value}`);

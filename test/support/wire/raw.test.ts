@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { openBackend, openByteBackend } from "../gateway/backend.ts";
+import { startByteUpstream, startTestUpstream } from "../gateway/backend.ts";
 import { sendRaw } from "./raw.ts";
 import { onlyValue, parseResponses, valuesOf } from "./response.ts";
 
@@ -80,7 +80,7 @@ describe("the response parser", () => {
 
 describe("sendRaw", () => {
   it("stops when every request has its answer, and the backend has recorded each", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     const request = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi";
     const methods = ["POST", "POST"];
     const { bytes, ended } = await sendRaw(backend.port, request + request, { methods });
@@ -97,10 +97,10 @@ describe("sendRaw", () => {
   });
 
   it("tells a close from a timeout, and passes bytes on as they are", async () => {
-    await using backend = await openByteBackend((socket) => socket.end("\xff\0", "latin1"));
+    await using backend = await startByteUpstream((socket) => socket.end("\xff\0", "latin1"));
     const closed = await sendRaw(backend.port, ["\x01", "\x02"], { halfClose: true });
     assert.deepEqual([...closed.bytes, closed.ended], [255, 0, "closed"]);
-    await using silent = await openByteBackend(() => {});
+    await using silent = await startByteUpstream(() => {});
     const { ended } = await sendRaw(silent.port, "x", { timeoutMs: 50 });
     assert.equal(ended, "timeout");
   });

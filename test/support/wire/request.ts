@@ -7,7 +7,7 @@ export type RawRequest = {
 };
 
 /** `unfinished` wants more bytes; `problem` says what no client should ever have written. */
-export type ReadRequest =
+export type ParsedRequest =
   | { readonly request: RawRequest; readonly rest: Buffer }
   | { readonly problem: string }
   | "unfinished";
@@ -20,7 +20,7 @@ const BODILESS = new Set(["GET", "HEAD", "OPTIONS"]);
  * Reads the first request of the bytes, to the letter of RFC 9112 and without any leniency: what it
  * refuses, some backend would read otherwise than another.
  */
-export function readRequest(bytes: Buffer): ReadRequest {
+export function parseRequest(bytes: Buffer): ParsedRequest {
   const end = bytes.indexOf("\r\n\r\n");
   if (end === -1) return "unfinished";
   const [first = "", ...lines] = bytes.toString("latin1", 0, end).split("\r\n");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { openBackend } from "../gateway/backend.ts";
+import { startTestUpstream } from "../gateway/backend.ts";
 import { eventually } from "../poll.ts";
 import { sendRaw } from "./raw.ts";
 import { openTcpProxy } from "./tcp-proxy.ts";
@@ -10,7 +10,7 @@ const ONE = { methods: ["GET"], timeoutMs: 2_000 };
 
 describe("the proxy that does damage", () => {
   it("passes bytes, late, slowly or cut, as it is told", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     await using proxy = await openTcpProxy(backend);
     const timed = async () => {
       const startMs = performance.now();
@@ -35,7 +35,7 @@ describe("the proxy that does damage", () => {
   });
 
   it("holds bytes in a black hole and lets them go when it heals; a swallowed reply is gone", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     await using proxy = await openTcpProxy(backend);
     proxy.behave({ blackHole: true });
     const held = sendRaw(proxy.port, GET, ONE);
@@ -52,7 +52,7 @@ describe("the proxy that does damage", () => {
   });
 
   it("refuses connections until it listens again, on the same port", async () => {
-    await using backend = await openBackend();
+    await using backend = await startTestUpstream();
     await using proxy = await openTcpProxy(backend);
     await proxy.refuse();
     await assert.rejects(sendRaw(proxy.port, GET, ONE), { code: "ECONNREFUSED" });

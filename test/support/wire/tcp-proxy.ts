@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** The damage to the bytes of every connection, the open ones too. */
-export type Damage = {
+export type Faults = {
   /** Each piece arrives so much later, either way. */
   readonly latencyMs?: number;
   /** Each piece of an answer arrives so much later; questions go through at once. */
@@ -27,7 +27,7 @@ export type TcpProxy = AsyncDisposable & {
   /** Bytes that clients sent and the target answered, so far. */
   readonly bytes: () => { readonly asked: number; readonly answered: number };
   /** Replaces the damage; `{}` heals. */
-  behave(damage: Damage): void;
+  behave(damage: Faults): void;
   /** Ends every open connection by RST, on both sides. */
   reset(): void;
   /** Nothing listens on the port any more: connections are refused, the open ones reset. */
@@ -59,7 +59,7 @@ class DamagingProxy implements TcpProxy {
   readonly #server = createServer({ noDelay: true }, (client) => this.#accept(client));
   readonly #pairs = new Set<Pair>();
   readonly #bytes = { asked: 0, answered: 0 };
-  #damage: Damage = {};
+  #damage: Faults = {};
   #accepted = 0;
 
   constructor(target: Target) {
@@ -70,7 +70,7 @@ class DamagingProxy implements TcpProxy {
   open = () => this.#pairs.size;
   bytes = () => ({ ...this.#bytes });
 
-  behave(damage: Damage): void {
+  behave(damage: Faults): void {
     this.#damage = damage;
     for (const pair of this.#pairs) pair.left = damage.cutAfterBytes ?? Number.POSITIVE_INFINITY;
   }

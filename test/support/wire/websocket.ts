@@ -4,14 +4,14 @@ import { type ClientOptions, WebSocket, WebSocketServer } from "ws";
 import type { Upstream } from "../gateway/house.ts";
 
 /** A handshake as the backend saw it. */
-export type SeenHandshake = {
+export type RecordedHandshake = {
   readonly method: string;
   readonly target: string;
   readonly rawHeaders: readonly string[];
 };
 
-export type SocketBackend = Omit<Upstream, "seen"> & {
-  readonly seen: readonly SeenHandshake[];
+export type WebSocketUpstream = Omit<Upstream, "seen"> & {
+  readonly seen: readonly RecordedHandshake[];
   /** The backend's ends of the sockets that were opened, oldest first. */
   readonly sockets: readonly WebSocket[];
 };
@@ -25,8 +25,8 @@ type Options = {
 };
 
 /** A backend that opens a WebSocket to whoever asks, and answers plain requests with 200. */
-export async function openSocketBackend(options: Options = {}): Promise<SocketBackend> {
-  const seen: SeenHandshake[] = [];
+export async function startWebSocketUpstream(options: Options = {}): Promise<WebSocketUpstream> {
+  const seen: RecordedHandshake[] = [];
   const { protocols } = options;
   const record = ({ method = "", url: target = "", rawHeaders }: IncomingMessage) => {
     seen.push({ method, target, rawHeaders });
@@ -69,7 +69,7 @@ export async function openSocketBackend(options: Options = {}): Promise<SocketBa
 }
 
 /** The messages that a client got so far, and how the socket ended. */
-export type SocketClient = AsyncDisposable & {
+export type WebSocketClient = AsyncDisposable & {
   readonly socket: WebSocket;
   readonly messages: { readonly data: Buffer; readonly isBinary: boolean }[];
   readonly headers: IncomingMessage["headers"];
@@ -79,7 +79,7 @@ export type SocketClient = AsyncDisposable & {
 type Wanted = ClientOptions & { readonly key?: string; readonly protocols?: string[] };
 
 /** Opens a WebSocket through the gateway; rejects with the status where it is refused. */
-export async function openSocket(url: string, wanted: Wanted = {}): Promise<SocketClient> {
+export async function openWebSocket(url: string, wanted: Wanted = {}): Promise<WebSocketClient> {
   const { key, protocols = [], ...options } = wanted;
   const headers = key === undefined ? {} : { Authorization: `Bearer ${key}` };
   const socket = new WebSocket(url.replace(/^http/, "ws"), protocols, {
