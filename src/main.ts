@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
-import { satisfiesEngines } from "./cli/engines.ts";
-import type { Parent, ProcessControl } from "./server/process/process-door.ts";
+import { satisfiesEngines } from "./cli/node-version.ts";
+import type { Parent, ProcessControl } from "./server/process/process-context.ts";
 
 const PARENT_POLL_MS = 250;
 

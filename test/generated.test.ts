@@ -3,9 +3,9 @@ import { globSync, readFileSync } from "node:fs";
 import { describe, it } from "vitest";
 import { GENERATED } from "../scripts/pages/generated.ts";
 import { createPrometheusMetrics } from "../src/admin/prometheus.ts";
-import { ACCESS_LOG_FIELDS, type AccessLogEntry, createLog } from "../src/telemetry/log.ts";
-import { LOG_EVENTS } from "../src/telemetry/log-events.ts";
-import { METRICS, type MetricRow } from "../src/telemetry/metrics.ts";
+import { ACCESS_LOG_FIELDS, type AccessLogEntry, createLog } from "../src/telemetry/log/log.ts";
+import { LOG_EVENTS } from "../src/telemetry/log/log-events.ts";
+import { METRICS, type MetricRow } from "../src/telemetry/metrics/metrics.ts";
 
 describe("a file that is made from the code is committed as the code makes it", () => {
   for (const { path, text } of GENERATED) {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { digestKey, makeKey } from "../../src/core/keys/key.ts";
-import { encodeKeyFile } from "../../src/stores/keys/file-format.ts";
+import { encodeKeyFile } from "../../src/stores/keys/file/file-format.ts";
 import { type RunningProcess, startNode } from "../../test/support/gateway/processes.ts";
 import { recordsFrom } from "../../test/support/records.ts";
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Records } from "../../src/core/keys/records.ts";
-import { openRedisKeyStore } from "../../src/stores/keys/redis-keys.ts";
+import { openRedisKeyStore } from "../../src/stores/keys/redis/redis-key-store.ts";
 import { eventually } from "../../test/support/poll.ts";
 import { startRedis, type TestRedis } from "../../test/support/redis/redis.ts";
 import { type Gateway, makeKeys, say, startGateway } from "./house.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { digestKey } from "../../src/core/keys/key.ts";
-import { encodeKeyFile } from "../../src/stores/keys/file-format.ts";
+import { encodeKeyFile } from "../../src/stores/keys/file/file-format.ts";
 import { recordsFrom } from "../../test/support/records.ts";
 import { type Server, startServer } from "../stage/server.ts";
 import { LIMITS, type StartOptions } from "./variant.ts";

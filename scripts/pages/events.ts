@@ -1,5 +1,5 @@
-import { EVENTS } from "../../src/telemetry/events.ts";
-import { LOG_EVENTS, type LogEventRow } from "../../src/telemetry/log-events.ts";
+import { EVENTS } from "../../src/telemetry/log/events.ts";
+import { LOG_EVENTS, type LogEventRow } from "../../src/telemetry/log/log-events.ts";
 import { madeFrom, table } from "./table.ts";
 
 /** The text of docs/reference/events.md: every event, and every other line but that of a request. */

@@ -1,4 +1,4 @@
-import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log.ts";
+import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log/log.ts";
 import { madeFrom, table } from "./table.ts";
 
 /** The text of docs/reference/log.md: every member of the line of a request. */

@@ -1,5 +1,5 @@
-import { SERIES_MAX } from "../../src/telemetry/counts.ts";
-import { METRICS, type MetricRow } from "../../src/telemetry/metrics.ts";
+import { METRICS, type MetricRow } from "../../src/telemetry/metrics/metrics.ts";
+import { SERIES_MAX } from "../../src/telemetry/metrics/request-metrics.ts";
 import { madeFrom, table } from "./table.ts";
 
 /** The text of docs/reference/metrics.md: every metric of the gateway. */

@@ -1,28 +1,28 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { errorMessage } from "../base/error-message.ts";
+import { lingerOnClose } from "../base/linger.ts";
 import type { Config } from "../config/config.ts";
 import { formatHostPort, type HostPort } from "../core/http/address.ts";
-import { lingerOnClose } from "../gateway/node/linger.ts";
-import type { MetricsRecorder } from "../telemetry/counting.ts";
-import type { ReadinessChecks } from "../telemetry/health.ts";
-import type { MetricSources } from "../telemetry/readings.ts";
-import { errorMessage } from "../telemetry/reason.ts";
-import type { ApiDeps } from "./api/call.ts";
-import { matchApiRoute } from "./api/routes.ts";
-import { dashboardReader } from "./figures.ts";
+import type { MetricSources } from "../telemetry/metrics/metric-readers.ts";
+import type { MetricsRecorder } from "../telemetry/metrics/metrics-recorder.ts";
+import type { ReadinessChecks } from "../telemetry/readiness.ts";
+import type { ApiDeps } from "./api/api-request.ts";
+import { matchApiRoute } from "./api/router.ts";
+import { dashboardReader } from "./dashboard-stats.ts";
+import { evictConnections } from "./http/connection-limit.ts";
+import { EventStream, type EventStreamOptions } from "./http/event-stream.ts";
+import { checkAccess, type GuardOptions, readGuardFields } from "./http/guard.ts";
+import { handleParserErrors } from "./http/parser-error.ts";
+import { isJson, LINGER_BYTES_MAX, readJsonBody } from "./http/request-body.ts";
 import {
   type AdminResponse,
   jsonResponse,
   methodNotAllowed,
   problemResponse,
   securityFields,
-} from "./http/answer.ts";
-import { isJson, LINGER_BYTES_MAX, readJsonBody } from "./http/body.ts";
-import { EventStream, type EventStreamOptions } from "./http/event-stream.ts";
-import { checkAccess, type GuardOptions, readGuardFields } from "./http/guard.ts";
-import { evictConnections } from "./http/keep-room.ts";
-import { handleParserErrors } from "./http/parser-error.ts";
-import { findPageFile } from "./page.ts";
+} from "./http/response.ts";
+import { findPageFile } from "./page-files.ts";
 import {
   createPrometheusMetrics,
   METRICS_CONTENT_TYPE,

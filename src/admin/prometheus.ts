@@ -1,18 +1,21 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
-import { createMetricsRecorder, type MetricsRecorder } from "../telemetry/counting.ts";
-import { METRICS } from "../telemetry/metrics.ts";
 import {
   type MetricReader,
   type MetricSources,
   metricReaders,
   type ScalarMetricName,
-} from "../telemetry/readings.ts";
+} from "../telemetry/metrics/metric-readers.ts";
 import {
   DURATION_BUCKETS,
   type HistogramCell,
   type LabelValue,
   type MetricVec,
-} from "../telemetry/tally.ts";
+} from "../telemetry/metrics/metric-vec.ts";
+import { METRICS } from "../telemetry/metrics/metrics.ts";
+import {
+  createMetricsRecorder,
+  type MetricsRecorder,
+} from "../telemetry/metrics/metrics-recorder.ts";
 
 export type PrometheusMetrics = MetricsRecorder & {
   /** Prometheus text, version 0.0.4. */

@@ -1,11 +1,11 @@
 import { containsKey } from "../core/keys/key.ts";
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../server/process/process-door.ts";
-import { KEY_IN_ARGUMENT } from "./frame/config-file.ts";
-import { generalHelp, groupHelp, verbHelp } from "./frame/help.ts";
-import { parseArguments } from "./frame/parse.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../server/process/process-context.ts";
 import { didYouMean } from "./frame/suggest.ts";
-import { printJson, type Terminal } from "./frame/terminal.ts";
-import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "./frame/verb.ts";
+import { KEY_IN_ARGUMENT } from "./framework/config-file.ts";
+import { generalHelp, groupHelp, verbHelp } from "./framework/help.ts";
+import { parseArguments } from "./framework/parse.ts";
+import { printJson, type Terminal } from "./framework/terminal.ts";
+import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "./framework/verb.ts";
 import { accountsList } from "./verbs/accounts-list.ts";
 import { accountsSet } from "./verbs/accounts-set.ts";
 import { accountsState } from "./verbs/accounts-state.ts";
@@ -25,8 +25,8 @@ import { keysTransfer } from "./verbs/keys-transfer.ts";
 import { pets } from "./verbs/pets.ts";
 import { plans } from "./verbs/plans.ts";
 import { prove } from "./verbs/prove.ts";
-import { reload, status } from "./verbs/running.ts";
 import { start } from "./verbs/start.ts";
+import { reload, status } from "./verbs/status-reload.ts";
 import { usage } from "./verbs/usage.ts";
 
 const VERBS: readonly Verb[] = [

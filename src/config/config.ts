@@ -5,7 +5,7 @@ import type { RouteTable } from "../core/http/route.ts";
 import type { BanPolicy } from "../core/quota/decide.ts";
 import type { PlanOptions } from "../core/quota/plan.ts";
 import type { Limit, WindowName } from "../core/quota/windows.ts";
-import type { Mistake } from "./file/place.ts";
+import type { Mistake } from "./file/mistake.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
 
 /** A configuration that was read, checked and completed: nothing inside meets `undefined` by surprise. */

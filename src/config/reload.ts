@@ -6,7 +6,7 @@ import {
   type Records,
 } from "../core/keys/records.ts";
 import type { Config, LoadResult } from "./config.ts";
-import { formatMistake, type Mistake } from "./file/place.ts";
+import { formatMistake, type Mistake } from "./file/mistake.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
 
 /** The running configuration and the one that would take its place. */

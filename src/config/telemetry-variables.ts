@@ -1,7 +1,7 @@
 import type { Config } from "./config.ts";
-import type { Draft } from "./draft.ts";
 import type { Findings } from "./file/findings.ts";
 import type { Variables } from "./file/substitute.ts";
+import type { Draft } from "./load/draft.ts";
 import { parseCollector } from "./schema/addresses.ts";
 
 const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";

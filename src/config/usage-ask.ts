@@ -1,9 +1,9 @@
 import { effectiveLimits } from "../core/keys/records.ts";
-import type { UsageSubject } from "../core/keys/report.ts";
+import type { UsageSubject } from "../core/keys/reports.ts";
 import type { QuotaRequest } from "../core/quota/decide.ts";
 import { type Limit, mergeLimits } from "../core/quota/windows.ts";
 import type { Config } from "./config.ts";
-import { environmentOperationLimits } from "./counters.ts";
+import { environmentOperationLimits } from "./queries/counters.ts";
 
 /** The question of where an account stands; `observe` are the limits of its plan that refuse nothing. */
 export type UsageRequest = {

@@ -1,15 +1,15 @@
 import { isPreflight } from "../core/http/cors.ts";
 import { checkRoute } from "../core/http/route.ts";
 import { upstreamTarget } from "../core/http/target.ts";
+import type { Environment, GatewayContext, Service } from "./exchange/environment.ts";
 import type { Exchange } from "./exchange/exchange.ts";
-import type { Environment, GatewayContext, Service } from "./exchange/served.ts";
 import { forward } from "./forward/forward.ts";
 import { checkAddress, checkMaintenance } from "./stages/admit.ts";
+import { chargeQuota } from "./stages/charge.ts";
 import { identify } from "./stages/identify.ts";
 import { receive } from "./stages/receive.ts";
 import { sendPreflight, sendRefusal, sendServerOptions } from "./stages/reply.ts";
-import { chargeQuota } from "./stages/spend.ts";
-import { isStandingRequest, sendStandingReport } from "./stages/tell-standing.ts";
+import { isStandingRequest, sendStandingReport } from "./stages/standing-report.ts";
 import { openTunnel } from "./tunnel/tunnel.ts";
 
 /**

@@ -2,10 +2,10 @@ import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { MIMEType } from "node:util";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { sendExpectationFailed, sendJson, sendProblem, writeProblemToSocket } from "./answer.ts";
 import { encodePage, parsePageQuery } from "./page.ts";
 import { encodePet, type NewPet, parseInt64, parseNewPet } from "./pet.ts";
 import { type Problem, quoted } from "./problem.ts";
+import { sendExpectationFailed, sendJson, sendProblem, writeProblemToSocket } from "./reply.ts";
 import { openPets, type PetStore } from "./store.ts";
 
 const BODY_BYTES_MAX = 64 * 1024;

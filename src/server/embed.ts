@@ -1,8 +1,8 @@
-import { formatMistake } from "../config/file/place.ts";
-import { loadConfig } from "../config/load.ts";
-import { createLog } from "../telemetry/log.ts";
+import { formatMistake } from "../config/file/mistake.ts";
+import { loadConfig } from "../config/load/load.ts";
+import { createLog } from "../telemetry/log/log.ts";
+import type { GatewayHandle } from "./process/gateway-handle.ts";
 import { GATEWAY_ID } from "./process/gateway-name.ts";
-import type { GatewayHandle } from "./process/started.ts";
 import { startGateway } from "./start.ts";
 
 export type EmbedOptions = {

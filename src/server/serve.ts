@@ -1,12 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Config, LoadResult } from "../config/config.ts";
-import { formatMistake } from "../config/file/place.ts";
-import { loadConfig } from "../config/load.ts";
+import { formatMistake } from "../config/file/mistake.ts";
+import { loadConfig } from "../config/load/load.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
-import { createLog, type Log } from "../telemetry/log.ts";
+import { createLog, type Log } from "../telemetry/log/log.ts";
+import { keepCompiledCode } from "./process/compiled-code.ts";
 import { type ShutdownCause, ShutdownSignals } from "./process/end-signals.ts";
+import type { GatewayHandle } from "./process/gateway-handle.ts";
 import { GATEWAY_ID } from "./process/gateway-name.ts";
-import { keepCompiledCode } from "./process/keep-compiled-code.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import {
   EXIT_CONFIG,
@@ -14,8 +15,7 @@ import {
   EXIT_OK,
   fail,
   type ProcessContext,
-} from "./process/process-door.ts";
-import type { GatewayHandle } from "./process/started.ts";
+} from "./process/process-context.ts";
 import { startGateway } from "./start.ts";
 import { watchFiles } from "./watch-files.ts";
 

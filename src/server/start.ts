@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import type { Config } from "../config/config.ts";
+import type { GatewayHandle, StartOptions } from "./process/gateway-handle.ts";
 import { startProcess } from "./process/gateway-process.ts";
-import type { GatewayHandle, StartOptions } from "./process/started.ts";
 
 /**
  * Builds a gateway from a configuration; main.ts and the tests use this same door. Rejects with an

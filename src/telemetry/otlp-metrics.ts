@@ -1,6 +1,6 @@
 import type { Meter, Observable } from "@opentelemetry/api";
-import { METRICS } from "./metrics.ts";
-import type { MetricReaders, ScalarMetricName } from "./readings.ts";
+import type { MetricReaders, ScalarMetricName } from "./metrics/metric-readers.ts";
+import { METRICS } from "./metrics/metrics.ts";
 
 /**
  * Tells the gateway's own metrics as /metrics does, under names that a collector turns into the same

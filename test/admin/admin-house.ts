@@ -5,16 +5,16 @@ import { join } from "node:path";
 import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
 import { createPrometheusMetrics, type PrometheusMetrics } from "../../src/admin/prometheus.ts";
 import type { Config } from "../../src/config/config.ts";
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig } from "../../src/config/load/load.ts";
 import type { ReloadResult } from "../../src/config/reload.ts";
 import type { HostPort } from "../../src/core/http/address.ts";
-import type { KeyStore } from "../../src/stores/interface/key-store.ts";
-import type { QuotaStore } from "../../src/stores/interface/quota-store.ts";
-import { openKeyStore, openQuotaStore } from "../../src/stores/open.ts";
-import type { ReadinessChecks } from "../../src/telemetry/health.ts";
-import type { MetricSources } from "../../src/telemetry/readings.ts";
-import { RecentRefusals } from "../../src/telemetry/recall.ts";
-import { RecentEvents } from "../../src/telemetry/recent-events.ts";
+import type { KeyStore } from "../../src/stores/keys/key-store.ts";
+import { openKeyStore, openQuotaStore } from "../../src/stores/open-stores.ts";
+import type { QuotaStore } from "../../src/stores/quotas/quota-store.ts";
+import { RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
+import { RecentEvents } from "../../src/telemetry/history/recent-events.ts";
+import type { MetricSources } from "../../src/telemetry/metrics/metric-readers.ts";
+import type { ReadinessChecks } from "../../src/telemetry/readiness.ts";
 
 export const TOKEN = "canary-admin-token-0123456789abcdef";
 /** Noon of some day: far from the edge of a minute or a day. */

@@ -3,9 +3,9 @@ import { describe, it } from "vitest";
 import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
 import type { Config, EnvironmentConfig } from "../../src/config/config.ts";
 import type { Operation } from "../../src/core/http/route.ts";
-import type { AccessLogEntry } from "../../src/telemetry/log.ts";
-import type { MetricSources } from "../../src/telemetry/readings.ts";
-import { DURATION_BUCKETS } from "../../src/telemetry/tally.ts";
+import type { AccessLogEntry } from "../../src/telemetry/log/log.ts";
+import type { MetricSources } from "../../src/telemetry/metrics/metric-readers.ts";
+import { DURATION_BUCKETS } from "../../src/telemetry/metrics/metric-vec.ts";
 import { assertConventions, samplesOf, scrape } from "./scrape.ts";
 
 const WATCHED: MetricSources = {

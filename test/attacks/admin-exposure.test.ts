@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig } from "../../src/config/load/load.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { sendRequest } from "../support/wire/client.ts";
 import { lastSeen, lawHolds, openAttacked } from "./attacked.ts";

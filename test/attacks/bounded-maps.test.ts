@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { createAuthFailureLimiter } from "../../src/gateway/client/failure-allowance.ts";
-import { AgingMap } from "../../src/stores/batch/aging-map.ts";
-import { MetricVec } from "../../src/telemetry/tally.ts";
+import { AgingMap } from "../../src/base/aging-map.ts";
+import { createAuthFailureLimiter } from "../../src/gateway/client/auth-failure-limiter.ts";
+import { MetricVec } from "../../src/telemetry/metrics/metric-vec.ts";
 
 const MEBIBYTE = 1024 ** 2;
 

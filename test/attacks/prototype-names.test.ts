@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, test } from "vitest";
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig } from "../../src/config/load/load.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { sendRequest } from "../support/wire/client.ts";
 import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";

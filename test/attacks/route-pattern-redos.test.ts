@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "vitest";
 import { stringify } from "yaml";
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig } from "../../src/config/load/load.ts";
 import { findRoute, type RouteTable } from "../../src/core/http/route.ts";
 import { validateTarget } from "../../src/core/http/target.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { satisfiesEngines } from "../../src/cli/engines.ts";
+import { satisfiesEngines } from "../../src/cli/node-version.ts";
 import { startNode } from "../support/gateway/processes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");

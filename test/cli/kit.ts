@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../../src/cli/run.ts";
-import type { ProcessControl } from "../../src/server/process/process-door.ts";
+import type { ProcessControl } from "../../src/server/process/process-context.ts";
 
 export type Said = { readonly status: number; readonly out: string; readonly err: string };
 

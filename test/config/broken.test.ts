@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { describe, it } from "vitest";
 import { readDescription } from "../../src/config/description/openapi.ts";
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig } from "../../src/config/load/load.ts";
 import { brokenFiles, placed } from "./expected.ts";
 
 const ENVIRONMENT = { SECRET: "hunter2", STRUCTURE: "{ strikes: 1 }", FOUR: "4", ADMIN_TOKEN: "x" };

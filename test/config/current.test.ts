@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, it } from "vitest";
 import { parse } from "yaml";
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig } from "../../src/config/load/load.ts";
 import { configSchema } from "../../src/config/schema/json-schema.ts";
 import { brokenFiles } from "./expected.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS } from "./folder.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { maskedConfig } from "../../src/config/queries/masked-config.ts";
 import { reloadBlockers } from "../../src/config/reload.ts";
-import { maskedConfig } from "../../src/config/shown.ts";
 import { NO_RECORDS } from "../../src/core/keys/records.ts";
 import { type Authority, openAuthority } from "../support/wire/certificates.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";

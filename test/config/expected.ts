@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import type { Mistake } from "../../src/config/file/place.ts";
+import type { Mistake } from "../../src/config/file/mistake.ts";
 
 /** A file that says in its first comment lines what must be told of it: `# expect: LINE:COL: message`. */
 export type BrokenFile = {

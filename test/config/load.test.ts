@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { loadConfig } from "../../src/config/load.ts";
-import { maskedConfig } from "../../src/config/shown.ts";
+import { loadConfig } from "../../src/config/load/load.ts";
+import { maskedConfig } from "../../src/config/queries/masked-config.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";
 
 const SECOND = 1_000;

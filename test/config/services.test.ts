@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { EnvironmentConfig, LoadResult } from "../../src/config/config.ts";
-import { countsId } from "../../src/config/description/charge.ts";
+import { countsId } from "../../src/config/description/cost.ts";
 import { loadFiles, told } from "./folder.ts";
 
 const START = "environments:\n  production:\n    listen: 127.0.0.1:0\n    keyTag: live\n";

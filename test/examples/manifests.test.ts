@@ -13,7 +13,7 @@ import { ConfigMap, Secret, Service } from "kubernetes-models/v1";
 import { describe, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { isOnPath } from "../../scripts/needs.ts";
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig } from "../../src/config/load/load.ts";
 import { readExample, replaceAll } from "./example-file.ts";
 
 const ROOT = join(import.meta.dirname, "../..");

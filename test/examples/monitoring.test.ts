@@ -6,7 +6,7 @@ import { describe, it } from "vitest";
 import { parse, stringify } from "yaml";
 import { isOnPath } from "../../scripts/needs.ts";
 import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
-import { METRICS } from "../../src/telemetry/metrics.ts";
+import { METRICS } from "../../src/telemetry/metrics/metrics.ts";
 import { UNWATCHED } from "../admin/admin-house.ts";
 import { startProgram } from "../support/gateway/processes.ts";
 import { readExample } from "./example-file.ts";

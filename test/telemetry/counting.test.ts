@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { addCounts, createMetricsRecorder, takeCounts } from "../../src/telemetry/counting.ts";
-import { newHistogramCell, observeDuration } from "../../src/telemetry/tally.ts";
+import { newHistogramCell, observeDuration } from "../../src/telemetry/metrics/metric-vec.ts";
+import {
+  addCounts,
+  createMetricsRecorder,
+  takeCounts,
+} from "../../src/telemetry/metrics/metrics-recorder.ts";
 
 test("counts and durations that were taken out are not there a second time, sums included", () => {
   const counting = createMetricsRecorder();

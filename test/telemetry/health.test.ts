@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type ReadinessInputs, readinessChecks } from "../../src/telemetry/health.ts";
+import { type ReadinessInputs, readinessChecks } from "../../src/telemetry/readiness.ts";
 
 const WELL = { ok: true };
 

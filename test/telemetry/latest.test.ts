@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { RingBuffer } from "../../src/telemetry/latest.ts";
+import { RingBuffer } from "../../src/base/ring-buffer.ts";
 
 it("the latest are kept, oldest first, before and after all places are taken", () => {
   const latest = new RingBuffer<number>(3);

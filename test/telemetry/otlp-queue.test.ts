@@ -7,7 +7,7 @@ import {
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
 import { it } from "vitest";
-import { SpanQueue } from "../../src/telemetry/otlp-queue.ts";
+import { SpanQueue } from "../../src/telemetry/tracing/otlp-queue.ts";
 
 type Done = Parameters<SpanExporter["export"]>[1];
 

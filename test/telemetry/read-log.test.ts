@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, it } from "vitest";
-import { readLogs } from "../../src/telemetry/read-log.ts";
+import { readLogs } from "../../src/telemetry/log/read-log.ts";
 
 const REQUEST = {
   ...{ level: "info", time: 1_790_000_000_000, id: "r1", env: "production", account: "a_1" },

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { RecentEvents } from "../../src/telemetry/recent-events.ts";
+import { RecentEvents } from "../../src/telemetry/history/recent-events.ts";
 
 const event = (time: number) => ({ kind: "ban_lifted", time }) as const;
 

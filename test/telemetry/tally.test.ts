@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { MetricVec, newCounterCell } from "../../src/telemetry/tally.ts";
+import { MetricVec, newCounterCell } from "../../src/telemetry/metrics/metric-vec.ts";
 
 describe("a tally", () => {
   it("keeps apart what differs in one label only, numbers and texts too", () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { EVENT_KINDS } from "../../src/config/schema/signs.ts";
-import { EVENTS } from "../../src/telemetry/events.ts";
-import { Webhook } from "../../src/telemetry/webhook.ts";
+import { EVENT_KINDS } from "../../src/config/schema/observability.ts";
+import { EVENTS } from "../../src/telemetry/log/events.ts";
+import { Webhook } from "../../src/telemetry/log/webhook.ts";
 import { eventually } from "../support/poll.ts";
 import { SECRET, startWebhookReceiver } from "../support/webhook-receiver.ts";
 

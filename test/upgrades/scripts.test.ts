@@ -12,7 +12,7 @@ import {
   DECIDE_SCRIPT,
   decodeDecisions,
   encodeDecide,
-} from "../../src/stores/redis/decide-call.ts";
+} from "../../src/stores/quotas/redis/decide-codec.ts";
 import { defineScript } from "../../src/stores/redis/script.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";
 import { recorded } from "./first-release.ts";

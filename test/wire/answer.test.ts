@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ResponseWriter } from "../../src/wire/answer.ts";
+import type { ResponseWriter } from "../../src/http1/server/response-writer.ts";
 import { Server } from "./client-bytes.ts";
 
 /** The answer to a request, and the line that it goes out on. */

@@ -1,4 +1,4 @@
-import { type ResponseHead, ResponseParser } from "../../src/wire/response.ts";
+import { type ResponseHead, ResponseParser } from "../../src/http1/client/response-parser.ts";
 
 export const RESPONSE_LIMITS = { headBytesMax: 65_536, interimMax: 10 };
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type BodyError, BodyParser } from "../../src/wire/body.ts";
+import { type BodyError, BodyParser } from "../../src/http1/parse/body-parser.ts";
 
 const LIMITS = { trailerBytesMax: 40, trailerCountMax: 2 };
 

@@ -1,9 +1,9 @@
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
-import type { ResponseWriter } from "../../src/wire/answer.ts";
-import type { IncomingRequest, RequestError } from "../../src/wire/request.ts";
-import { ServerConnection } from "../../src/wire/server-connection.ts";
-import type { ServerLimits } from "../../src/wire/server-limits.ts";
+import type { IncomingRequest, RequestError } from "../../src/http1/server/incoming-request.ts";
+import type { ResponseWriter } from "../../src/http1/server/response-writer.ts";
+import { ServerConnection } from "../../src/http1/server/server-connection.ts";
+import type { ServerLimits } from "../../src/http1/server/server-limits.ts";
 
 export const LIMITS: ServerLimits = {
   lineBytesMax: 9_000,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checkLinePart, encodeFields } from "../../src/wire/field-lines.ts";
+import { checkLinePart, encodeFields } from "../../src/http1/write/message-writer.ts";
 
 const LETTERS = [
   ...Array.from({ length: 512 }, (_, code) => String.fromCharCode(code)),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type FramingInfo, parseFraming } from "../../src/wire/framing.ts";
+import { type FramingInfo, parseFraming } from "../../src/http1/parse/framing.ts";
 
 const NONE: FramingInfo = { framing: undefined, closes: false, keepAliveS: undefined };
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { HeadError, HeadSizeLimits } from "../../src/wire/head.ts";
-import { RequestHeadParser } from "../../src/wire/request-head.ts";
-import { ResponseHeadParser } from "../../src/wire/status-head.ts";
+import type { HeadError, HeadSizeLimits } from "../../src/http1/parse/head-parser.ts";
+import { RequestHeadParser } from "../../src/http1/parse/request-head-parser.ts";
+import { ResponseHeadParser } from "../../src/http1/parse/response-head-parser.ts";
 
 const LIMITS = { lineBytesMax: 100, headBytesMax: 300 };
 

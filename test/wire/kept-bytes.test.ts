@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ReadBuffer } from "../../src/wire/kept-bytes.ts";
+import { ReadBuffer } from "../../src/http1/parse/read-buffer.ts";
 
 const textOf = ({ bytes, from, to }: ReadBuffer) => bytes.toString("latin1", from, to);
 

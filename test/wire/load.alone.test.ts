@@ -2,9 +2,9 @@ import { createServer } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { BodyParser } from "../../src/wire/body.ts";
-import { RequestHeadParser } from "../../src/wire/request-head.ts";
-import { ServerConnection, type ServerHandler } from "../../src/wire/server-connection.ts";
+import { BodyParser } from "../../src/http1/parse/body-parser.ts";
+import { RequestHeadParser } from "../../src/http1/parse/request-head-parser.ts";
+import { ServerConnection, type ServerHandler } from "../../src/http1/server/server-connection.ts";
 import { LIMITS, Server } from "./client-bytes.ts";
 import { connectionTo, send, startBackend, Told } from "./scripted-backend.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { encodeRequestHead } from "../../src/wire/outgoing-request.ts";
+import { encodeRequestHead } from "../../src/http1/client/outgoing-request.ts";
 
 it.each([
   ["nothing of a body", undefined, ""],

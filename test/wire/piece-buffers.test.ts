@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { copyToPool, recycleBuffer } from "../../src/wire/piece-buffers.ts";
+import { copyToPool, recycleBuffer } from "../../src/http1/client/buffer-pool.ts";
 
 const KIB_64 = 65_536;
 const filled = (bytes: number, letter: string) => Buffer.alloc(bytes, letter);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { IncomingRequest } from "../../src/wire/request.ts";
+import type { IncomingRequest } from "../../src/http1/server/incoming-request.ts";
 import { Server, serve, serveLate, settled } from "./client-bytes.ts";
 
 const GET = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { ClientConnection } from "../../src/wire/connection.ts";
-import type { OutgoingRequest } from "../../src/wire/outgoing-request.ts";
+import type { ClientConnection } from "../../src/http1/client/client-connection.ts";
+import type { OutgoingRequest } from "../../src/http1/client/outgoing-request.ts";
 import { connectionTo, OK, send, startBackend, Told } from "./scripted-backend.ts";
 
 type Body = OutgoingRequest["body"];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ResponseParser } from "../../src/wire/response.ts";
+import { ResponseParser } from "../../src/http1/client/response-parser.ts";
 import {
   answering,
   connectionTo,

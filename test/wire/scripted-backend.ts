@@ -5,9 +5,9 @@ import {
   ClientConnection,
   type ClientConnectionOptions,
   type ResponseHandler,
-} from "../../src/wire/connection.ts";
-import type { OutgoingRequest, RequestFailure } from "../../src/wire/outgoing-request.ts";
-import type { ResponseHead } from "../../src/wire/response.ts";
+} from "../../src/http1/client/client-connection.ts";
+import type { OutgoingRequest, RequestFailure } from "../../src/http1/client/outgoing-request.ts";
+import type { ResponseHead } from "../../src/http1/client/response-parser.ts";
 import { RESPONSE_LIMITS } from "./backend-bytes.ts";
 
 export type Script = (socket: Socket, connection: number) => void;

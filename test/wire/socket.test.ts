@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, it } from "vitest";
-import { openSocket } from "../../src/wire/socket.ts";
+import { openSocket } from "../../src/http1/client/socket.ts";
 import { openAuthority } from "../support/wire/certificates.ts";
 import { connectionTo, OK, send, startBackend, Told } from "./scripted-backend.ts";
 

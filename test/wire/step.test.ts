@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ResponseParser } from "../../src/wire/response.ts";
+import { ResponseParser } from "../../src/http1/client/response-parser.ts";
 import { type ReadResponse, readResponse } from "./backend-bytes.ts";
 
 /** Reads the bytes of a backend in one piece, and once more byte by byte: the same comes of both. */

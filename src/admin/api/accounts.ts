@@ -3,22 +3,22 @@ import {
   resumeAccount,
   suspendAccount,
   updateAccounts,
-} from "../../core/keys/accounts.ts";
-import { findAccount } from "../../core/keys/find.ts";
+} from "../../core/keys/edit-accounts.ts";
+import { findAccount } from "../../core/keys/find-records.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
-import { type AccountReport, accountReports } from "../../core/keys/report.ts";
+import { type AccountReport, accountReports } from "../../core/keys/reports.ts";
 import { keyContextOf } from "../../stores/interface/edit-keys.ts";
 import {
   type AdminResponse,
   jsonResponse,
   problemResponse,
   unknownIdResponse,
-} from "../http/answer.ts";
-import type { ApiDeps, ApiRequest } from "./call.ts";
+} from "../http/response.ts";
+import type { ApiDeps, ApiRequest } from "./api-request.ts";
 import { applyEdit } from "./edit.ts";
-import { keysOfAccounts, searchAccounts } from "./in-pieces.ts";
-import { parseAccountChange, parseEmptyBody, parseSuspension } from "./members.ts";
-import { takePage } from "./pages.ts";
+import { takePage } from "./pagination.ts";
+import { parseAccountChange, parseEmptyBody, parseSuspension } from "./request-bodies.ts";
+import { keysOfAccounts, searchAccounts } from "./search-accounts.ts";
 
 const SEARCH_CHARACTERS_MAX = 200;
 

@@ -1,15 +1,15 @@
-import type { EditRefusal, EditResult } from "../../core/keys/keyring-rules.ts";
+import { errorMessage } from "../../base/error-message.ts";
+import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";
 import type { Records } from "../../core/keys/records.ts";
 import { applyKeyEdit } from "../../stores/interface/edit-keys.ts";
-import { errorMessage } from "../../telemetry/reason.ts";
 import {
   type AdminResponse,
   type BodyResult,
   problemResponse,
   RETRY_AFTER_1,
   unknownIdResponse,
-} from "../http/answer.ts";
-import type { ApiDeps } from "./call.ts";
+} from "../http/response.ts";
+import type { ApiDeps } from "./api-request.ts";
 
 /**
  * Puts a pure edit to the store, and has every process of this gateway read the change before the

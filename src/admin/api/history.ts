@@ -1,19 +1,19 @@
-import { findUsageSubject } from "../../core/keys/report.ts";
+import { findUsageSubject } from "../../core/keys/reports.ts";
 import {
   type DayReport,
   historyDisabledError,
   parsePeriod,
   readHistory,
   spanOf,
-} from "../../stores/interface/read-history.ts";
+} from "../../stores/queries/read-history.ts";
 import {
   type AdminResponse,
   jsonResponse,
   problemResponse,
   unknownIdResponse,
-} from "../http/answer.ts";
-import type { ApiRequest } from "./call.ts";
-import { parsePageLimit, withNextLink } from "./pages.ts";
+} from "../http/response.ts";
+import type { ApiRequest } from "./api-request.ts";
+import { parsePageLimit, withNextLink } from "./pagination.ts";
 import { storeOr503 } from "./usage.ts";
 
 /**

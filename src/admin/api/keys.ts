@@ -1,20 +1,20 @@
-import { findKeys } from "../../core/keys/find.ts";
+import { issueKeys, revokeKeys, rotateKey, updateKey } from "../../core/keys/edit-keys.ts";
+import { findKeys } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";
-import { issueKeys, revokeKeys, rotateKey, updateKey } from "../../core/keys/keyring.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
-import { issuedReport, keyReports, keyReportsWithLastUse } from "../../core/keys/report.ts";
+import { issuedReport, keyReports, keyReportsWithLastUse } from "../../core/keys/reports.ts";
 import { keyContextOf } from "../../stores/interface/edit-keys.ts";
-import { type AdminResponse, jsonResponse, unknownIdResponse } from "../http/answer.ts";
-import type { ApiDeps, ApiRequest } from "./call.ts";
+import { type AdminResponse, jsonResponse, unknownIdResponse } from "../http/response.ts";
+import type { ApiDeps, ApiRequest } from "./api-request.ts";
 import { applyEdit, refusalResponse } from "./edit.ts";
+import { takePage } from "./pagination.ts";
 import {
   parseEmptyBody,
   parseFind,
   parseGraceMs,
   parseKeyChange,
   parseNewKeys,
-} from "./members.ts";
-import { takePage } from "./pages.ts";
+} from "./request-bodies.ts";
 
 export async function listKeys({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const records = deps.keys.records();

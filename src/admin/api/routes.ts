@@ -1,59 +1,253 @@
-import { ID_PATTERN } from "../../core/keys/records.ts";
-import { type AdminResponse, methodNotAllowed, problemResponse } from "../http/answer.ts";
-import { API_ROUTES, type ApiRoute } from "./table.ts";
+import type { AdminResponse } from "../http/response.ts";
+import {
+  ACCOUNT_CHANGE_BODY,
+  BAN_BODY,
+  FIND_BODY,
+  IMPORT_BODY,
+  KEY_CHANGE_BODY,
+  NEW_KEYS_BODY,
+  RESET_BODY,
+  ROTATION_BODY,
+  SUSPENSION_BODY,
+} from "../openapi/bodies.ts";
+import type { RouteSpec } from "../openapi/document.ts";
+import {
+  listAccounts,
+  resume,
+  showAccount,
+  suspendOne,
+  updateAccount,
+  updateAccountsOnPlan,
+} from "./accounts.ts";
+import type { ApiRequest } from "./api-request.ts";
+import { explainBan, explainRequest, listDeprecations, listOpenCharges } from "./diagnostics.ts";
+import {
+  listPlans,
+  openEventStream,
+  reloadConfig,
+  showConfig,
+  showOpenApi,
+} from "./gateway-state.ts";
+import { listHistory } from "./history.ts";
+import {
+  createKeys,
+  findKey,
+  listKeys,
+  patchKey,
+  refreshKeys,
+  revokeOne,
+  rotateOne,
+  showKeys,
+} from "./keys.ts";
+import { exportKeys, importKeys } from "./transfer.ts";
+import { addBan, liftBan, listActiveBans, listUsage, resetAccount, showUsage } from "./usage.ts";
 
-const ROWS = API_ROUTES.map((row) => ({ row, segments: row.template.split("/") }));
+/** One route. Its contract is what is read of a request, and what /api/openapi.json tells. */
+export type ApiRoute = RouteSpec & {
+  readonly run: (call: ApiRequest) => AdminResponse | Promise<AdminResponse>;
+  /** Where a body may be longer than others. */
+  readonly bodyBytesMax?: number;
+};
 
-/** The row for a method and a path, with the ID in it; or 404, or 405 with Allow. */
-export function matchApiRoute(
-  method: string,
-  path: string,
-):
-  | { readonly ok: true; readonly row: ApiRoute; readonly id: string }
-  | { ok: false; answer: AdminResponse } {
-  const segments = path.split("/");
-  const rows = ROWS.filter((candidate) => fits(candidate.segments, segments));
-  if (rows.length === 0) {
-    return {
-      ok: false,
-      answer: problemResponse("not_found", "There is nothing here: see / for what is"),
-    };
-  }
-  const wanted = method === "HEAD" ? "GET" : method;
-  const found = rows.find(({ row }) => row.method === wanted);
-  if (found === undefined) {
-    const allow = rows.flatMap(({ row }) =>
-      row.method === "GET" ? ["GET", "HEAD"] : [row.method],
-    );
-    return { ok: false, answer: methodNotAllowed(allow) };
-  }
-  const at = found.segments.findIndex(isVariable);
-  return { ok: true, row: found.row, id: (at !== -1 && idIn(segments[at])) || "" };
-}
+/** 100,000 keys. */
+const IMPORT_BYTES_MAX = 64 * 1_048_576;
 
-function fits(pattern: readonly string[], segments: readonly string[]): boolean {
-  return (
-    pattern.length === segments.length &&
-    pattern.every((part, i) =>
-      isVariable(part) ? idIn(segments[i]) !== undefined : part === segments[i],
-    )
-  );
-}
+const KEYS: readonly ApiRoute[] = [
+  row("GET /api/keys", listKeys, {
+    summary: "All keys, or those of an account",
+    query: ["limit", "after", "account", "order"],
+    answers: ["Key"],
+  }),
+  row("POST /api/keys", createKeys, {
+    summary: "Issue a key, or a list of them where count is given",
+    body: NEW_KEYS_BODY,
+    bodyNeeds: [["account"], ["environment", "plan"]],
+    status: 201,
+    answers: { oneOrMany: "IssuedKey" },
+    refuses: ["conflict", "store_unavailable"],
+  }),
+  row("POST /api/keys/find", findKey, {
+    summary: "The record of a key that somebody has",
+    body: FIND_BODY,
+    answers: "Key",
+    refuses: ["unknown_id"],
+  }),
+  row("POST /api/keys/refresh", refreshKeys, {
+    summary: "Read the key records now: a command has changed them",
+    answers: "Refreshed",
+  }),
+  row("GET /api/keys/export", exportKeys, {
+    summary: "All accounts, then all keys, as lines of JSON; digests, never keys",
+    answers: { type: "application/jsonl; charset=utf-8" },
+  }),
+  {
+    ...row("POST /api/keys/import", importKeys, {
+      summary: "Take in records of an export, or plain keys, all or none",
+      body: IMPORT_BODY,
+      answers: "Imported",
+      refuses: ["conflict", "store_unavailable"],
+    }),
+    bodyBytesMax: IMPORT_BYTES_MAX,
+  },
+  row("GET /api/keys/:id", showKeys, {
+    summary: "A key; of an account all of its keys",
+    answers: { oneOrMany: "Key" },
+    refuses: ["unknown_id"],
+  }),
+  row("PATCH /api/keys/:id", patchKey, {
+    summary: "Change a key in place",
+    body: KEY_CHANGE_BODY,
+    answers: "Key",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/keys/:id/rotate", rotateOne, {
+    summary: "Put a new key in the place of one, which works on for the grace",
+    body: ROTATION_BODY,
+    answers: "RotatedKey",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/keys/:id/revoke", revokeOne, {
+    summary: "End a key; of an account every key that works",
+    answers: { oneOrMany: "Key" },
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+];
 
-function isVariable(part: string): boolean {
-  return part.startsWith(":");
-}
+const ACCOUNTS: readonly ApiRoute[] = [
+  row("GET /api/accounts", listAccounts, {
+    summary: "Accounts; X-Total-Count says how many fit",
+    query: ["limit", "after", "env", "plan", "q", "order"],
+    answers: ["Account"],
+  }),
+  row("PATCH /api/accounts", updateAccountsOnPlan, {
+    summary: "Change all accounts on a plan",
+    query: ["plan"],
+    queryRequired: ["plan"],
+    body: ACCOUNT_CHANGE_BODY,
+    answers: "Changed",
+    refuses: ["conflict", "store_unavailable"],
+  }),
+  row("GET /api/accounts/:id", showAccount, {
+    summary: "An account",
+    answers: "Account",
+    refuses: ["unknown_id"],
+  }),
+  row("PATCH /api/accounts/:id", updateAccount, {
+    summary: "Change plan, limits and metadata of an account, counts kept",
+    body: ACCOUNT_CHANGE_BODY,
+    answers: "Account",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/accounts/:id/suspend", suspendOne, {
+    summary: "Refuse every request of an account with 403",
+    body: SUSPENSION_BODY,
+    answers: "Account",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/accounts/:id/resume", resume, {
+    summary: "Take back a suspension",
+    answers: "Account",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("POST /api/accounts/:id/reset", resetAccount, {
+    summary: "Set windows of an account to 0: those named, or all that run",
+    query: ["env"],
+    body: RESET_BODY,
+    answers: "Reset",
+    refuses: ["unknown_id", "store_unavailable"],
+  }),
+];
 
-/** Requests without a key are counted under such a name; its "/64" is percent-encoded in a path. */
-const ADDRESS = /^addr:(?:other|[0-9a-f:.]{1,60}(?:\/64)?)$/;
+const LIMITS: readonly ApiRoute[] = [
+  row("GET /api/bans", listActiveBans, {
+    summary: "Bans in force, the one that ends last first",
+    query: ["limit", "after"],
+    answers: ["Ban"],
+    refuses: ["store_unavailable"],
+  }),
+  row("POST /api/bans", addBan, {
+    summary: "Ban an account, which counts as no offence of its",
+    body: BAN_BODY,
+    status: 201,
+    answers: "Ban",
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("GET /api/bans/:id", explainBan, {
+    summary: "Why an account is or was banned",
+    answers: "BanReasons",
+    refuses: ["unknown_id", "plan_missing", "store_unavailable"],
+  }),
+  row("DELETE /api/bans/:id", liftBan, {
+    summary: "End a ban",
+    answers: "Lifted",
+    refuses: ["unknown_id", "not_banned", "store_unavailable"],
+  }),
+  row("GET /api/usage", listUsage, {
+    summary: "Where all accounts stand, those nearest to a limit first",
+    query: ["limit", "after", "env", "plan", "over", "top"],
+    answers: ["Usage"],
+    refuses: ["store_unavailable"],
+  }),
+  row("GET /api/usage/:id", showUsage, {
+    summary: "Where an account stands; charges nothing",
+    query: ["env"],
+    answers: "Usage",
+    refuses: ["unknown_id", "plan_missing", "store_unavailable"],
+  }),
+  row("GET /api/history", listHistory, {
+    summary: "What accounts used by UTC day: the last 30 days, or those of days or month",
+    query: ["limit", "after", "env", "plan", "account", "days", "month"],
+    answers: ["DayUsage"],
+    refuses: ["unknown_id", "conflict", "store_unavailable"],
+  }),
+  row("GET /api/plans", listPlans, {
+    summary: "The plans, their limits, and how many accounts are on each",
+    answers: ["Plan"],
+  }),
+];
 
-/** The id in a segment of a path; undefined where it cannot be one. */
-function idIn(segment = ""): string | undefined {
-  if (ID_PATTERN.test(segment)) return segment;
-  try {
-    const text = decodeURIComponent(segment);
-    return ADDRESS.test(text) ? text : undefined;
-  } catch {
-    return undefined;
-  }
+const RUNNING: readonly ApiRoute[] = [
+  row("GET /api/explain/:request", explainRequest, {
+    summary: "Why a request was refused: of the last 10,000 refusals",
+    answers: "Explanation",
+    refuses: ["unknown_request"],
+  }),
+  row("GET /api/open", listOpenCharges, {
+    summary: "Units charged for requests under way, which have no line in the log yet",
+    answers: ["OpenCharge"],
+  }),
+  row("GET /api/deprecations", listDeprecations, {
+    summary: "Operations that go away, and the accounts that called them",
+    query: ["limit", "after"],
+    answers: ["Deprecation"],
+  }),
+  row("GET /api/config", showConfig, {
+    summary: "The configuration in force, secrets masked, with its hash",
+    answers: "Config",
+  }),
+  row("POST /api/reload", reloadConfig, {
+    summary: "Read the configuration again",
+    answers: "Reloaded",
+    refuses: ["reload_refused", "reload_incomplete", "config_invalid"],
+  }),
+  row("GET /api/events", (call) => openEventStream(call, API_ROUTES), {
+    summary: "Figures each second and events as they happen, as server-sent events",
+    answers: { type: "text/event-stream" },
+    refuses: ["too_many_watchers"],
+  }),
+  row("GET /api/openapi.json", (call) => showOpenApi(call, API_ROUTES), {
+    summary: "This description",
+    answers: "Description",
+  }),
+];
+
+/**
+ * All of /api (docs/reference/admin.md#routes). ":id" stands for one ID, of an account or one of
+ * its keys.
+ */
+export const API_ROUTES: readonly ApiRoute[] = [...KEYS, ...ACCOUNTS, ...LIMITS, ...RUNNING];
+
+function row(route: string, run: ApiRoute["run"], contract: ApiRoute["contract"]): ApiRoute {
+  const [method, template = ""] = route.split(" ");
+  return { method: method as ApiRoute["method"], template, run, contract };
 }

@@ -1,10 +1,10 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import { keyContextOf } from "../../stores/interface/edit-keys.ts";
-import { exportLines, prepareImport } from "../../stores/keys/transfer.ts";
-import { type AdminResponse, jsonResponse } from "../http/answer.ts";
-import type { ApiRequest } from "./call.ts";
+import { exportLines, prepareImport } from "../../stores/keys/file/import-records.ts";
+import { type AdminResponse, jsonResponse } from "../http/response.ts";
+import type { ApiRequest } from "./api-request.ts";
 import { applyEdit, refusalResponse } from "./edit.ts";
-import { parseImport } from "./members.ts";
+import { parseImport } from "./request-bodies.ts";
 
 /** Lines made before requests have their turn. */
 const AT_ONCE = 500;

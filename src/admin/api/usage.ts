@@ -1,20 +1,20 @@
-import { counterLabel, resolveCounters } from "../../config/counters.ts";
-import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/report.ts";
-import { imposedBan } from "../../stores/interface/imposed-ban.ts";
-import { type AccountLookup, findAccountBySelector } from "../../stores/interface/named-account.ts";
-import type { AccountRef } from "../../stores/interface/quota-store.ts";
-import { readUsage, usageOf } from "../../stores/interface/read-usage.ts";
-import { errorMessage } from "../../telemetry/reason.ts";
+import { errorMessage } from "../../base/error-message.ts";
+import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
+import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/reports.ts";
+import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
+import { imposedBan } from "../../stores/queries/imposed-ban.ts";
+import { readUsage, usageOf } from "../../stores/queries/read-usage.ts";
+import type { AccountRef } from "../../stores/quotas/quota-store.ts";
 import {
   type AdminResponse,
   jsonResponse,
   problemResponse,
   RETRY_AFTER_1,
   unknownIdResponse,
-} from "../http/answer.ts";
-import type { ApiDeps, ApiRequest } from "./call.ts";
-import { parseBanRequest, parseEmptyBody, parseReset } from "./members.ts";
-import { pageResponse } from "./pages.ts";
+} from "../http/response.ts";
+import type { ApiDeps, ApiRequest } from "./api-request.ts";
+import { pageResponse } from "./pagination.ts";
+import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts";
 
 /** Every ban in force, as `bans list --json` tells them. */
 export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { type AdminResponse, problemResponse } from "./answer.ts";
+import { type AdminResponse, problemResponse } from "./response.ts";
 
 /** A reader that takes nothing for so many events is cut. */
 const MISSED_MAX = 15;

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
-import { type AdminResponse, problemResponse } from "./answer.ts";
+import { type AdminResponse, problemResponse } from "./response.ts";
 
 /** The fields that a request is judged by, from rawHeaders: merged headers hide repetition. */
 export type GuardFields = {

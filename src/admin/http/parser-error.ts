@@ -1,6 +1,11 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { type AdminResponse, methodNotAllowed, problemResponse, securityFields } from "./answer.ts";
+import {
+  type AdminResponse,
+  methodNotAllowed,
+  problemResponse,
+  securityFields,
+} from "./response.ts";
 
 /**
  * Answers bytes that the HTTP parser refused, and CONNECT, which has no response object, in the

@@ -1,6 +1,6 @@
-import { ADMIN_PROBLEMS, type ProblemCode } from "../http/answer.ts";
-import { RESPONSE_SCHEMAS, type ResponseSchemaName } from "./answers.ts";
+import { ADMIN_PROBLEMS, type ProblemCode } from "../http/response.ts";
 import { type BodyShape, bodySchema } from "./bodies.ts";
+import { RESPONSE_SCHEMAS, type ResponseSchemaName } from "./responses.ts";
 import { arrayOf, type Schema, schemaRef } from "./schema.ts";
 
 /** Parameters of the query that any route may take. */

@@ -1,4 +1,4 @@
-import type { Terminal } from "./terminal.ts";
+import type { Terminal } from "../framework/terminal.ts";
 
 const SILENT_MS = 1_000;
 const BETWEEN_MS = 200;

@@ -1,6 +1,6 @@
-import type { UsageReport } from "../../core/keys/report.ts";
+import type { UsageReport } from "../../core/keys/reports.ts";
 import { WINDOW_NAMES, type WindowName, windowStart } from "../../core/quota/windows.ts";
-import type { OpenCharge } from "../../telemetry/recall.ts";
+import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { Ledger } from "./ledger.ts";
 
 /** One running window of an account, as the log, the store and the gateways tell it. */

@@ -1,6 +1,6 @@
 import { dayOf } from "../../core/quota/days.ts";
 import { WINDOW_NAMES, type WindowName, windowStart } from "../../core/quota/windows.ts";
-import type { LoggedEvent, LoggedRequest } from "../../telemetry/read-log.ts";
+import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/read-log.ts";
 
 /** Units of one window. `reset`: those that an operator set to 0. */
 type Sum = { startMs: number; charged: number; reset: number };

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { AddressInfo } from "node:net";
 import { connect, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { PetsMessage } from "../../server/process/process-door.ts";
+import type { PetsMessage } from "../../server/process/process-context.ts";
 
 const START_MS_MAX = 20_000;
 const STOP_MS_MAX = 5_000;

@@ -2,9 +2,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { OutageTracker } from "./away.ts";
-import { type CheckReport, PromiseChecker, type PromisedLimit, type TimeSpan } from "./judge.ts";
-import { type LoadClient, LoadGenerator } from "./load.ts";
+import { type CheckReport, PromiseChecker, type PromisedLimit, type TimeSpan } from "./checker.ts";
+import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
+import { type LoadClient, LoadGenerator } from "./load-generator.ts";
+import { OutageTracker } from "./outage-tracker.ts";
 import {
   type ChildHandle,
   type GatewayChild,
@@ -13,7 +14,6 @@ import {
   startPetsProcess,
   startRedis,
 } from "./processes.ts";
-import { type CountingProxy, startCountingProxy } from "./witness.ts";
 
 /** A promise that is broken on purpose. */
 export type PlantedFault = "limit" | "retry-after" | "forward";

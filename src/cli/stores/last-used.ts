@@ -1,8 +1,8 @@
 import type { Config } from "../../config/config.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
-import { type KeyReport, keyReports, keyReportsWithLastUse } from "../../core/keys/report.ts";
-import { lastUsedOf } from "../../stores/open.ts";
-import type { Terminal } from "../frame/terminal.ts";
+import { type KeyReport, keyReports, keyReportsWithLastUse } from "../../core/keys/reports.ts";
+import { lastUsedOf } from "../../stores/open-stores.ts";
+import type { Terminal } from "../framework/terminal.ts";
 
 /**
  * Keys as they are shown, with the day on which each was used last. A store that is away does not stand

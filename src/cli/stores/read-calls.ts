@@ -1,8 +1,8 @@
 import type { Config } from "../../config/config.ts";
-import { deprecatedOperations } from "../../config/deprecations.ts";
-import { openQuotaStore } from "../../stores/open.ts";
-import type { DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
-import type { OperationResult } from "./accounts.ts";
+import { deprecatedOperations } from "../../config/queries/deprecations.ts";
+import { openQuotaStore } from "../../stores/open-stores.ts";
+import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
+import type { OperationResult } from "../access/account-operations.ts";
 
 /** The calls of deprecated operations that all gateways told the store they share. */
 export async function readDeprecatedCalls(

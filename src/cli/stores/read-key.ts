@@ -1,6 +1,6 @@
-import { EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import type { Terminal } from "../frame/terminal.ts";
-import type { Invocation } from "../frame/verb.ts";
+import { EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import type { Terminal } from "../framework/terminal.ts";
+import type { Invocation } from "../framework/verb.ts";
 
 /**
  * The key that stands in stdin, on one line; undefined where there is none, or where the argument is

@@ -1,12 +1,12 @@
-import { findAccount, unknownIdRefusal } from "../../core/keys/find.ts";
+import { findAccount, unknownIdRefusal } from "../../core/keys/find-records.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
-import { type AccountReport, accountReports } from "../../core/keys/report.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { formatInstant, formatTable } from "../frame/table.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { unknownEnvironmentError, unknownPlanError } from "../stores/read-terms.ts";
-import { failWithRefusal, listExitStatus, withKeys } from "../stores/with-keys.ts";
+import { type AccountReport, accountReports } from "../../core/keys/reports.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { unknownEnvironmentError, unknownPlanError } from "../access/limit-options.ts";
+import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
+import { formatInstant, formatTable } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 const list: Verb = {
   name: "accounts list",

@@ -1,14 +1,18 @@
 import type { Config } from "../../config/config.ts";
-import { type AccountChange, accountsOnPlan, updateAccounts } from "../../core/keys/accounts.ts";
-import { limitsText } from "../../core/keys/keyring-rules.ts";
-import { accountReports } from "../../core/keys/report.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import {
+  type AccountChange,
+  accountsOnPlan,
+  updateAccounts,
+} from "../../core/keys/edit-accounts.ts";
+import { limitsText } from "../../core/keys/edit-rules.ts";
+import { accountReports } from "../../core/keys/reports.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, keyContextOf } from "../../stores/interface/edit-keys.ts";
-import type { KeyStore } from "../../stores/interface/key-store.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { parseLimitOptions, parseMetaOptions } from "../stores/read-terms.ts";
-import { failWithRefusal, withEdit, withKeys } from "../stores/with-keys.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
+import { parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
+import { failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 /** Accounts changed in one go: other writers have their turn between two of them. */
 const BATCH = 2_000;

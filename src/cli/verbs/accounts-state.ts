@@ -1,11 +1,11 @@
-import { resumeAccount, suspendAccount } from "../../core/keys/accounts.ts";
+import { resumeAccount, suspendAccount } from "../../core/keys/edit-accounts.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
-import type { ResetReport } from "../../core/keys/report.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { printJson } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
-import { withAccounts } from "../stores/with-accounts.ts";
-import { withEdit, withKeys } from "../stores/with-keys.ts";
+import type { ResetReport } from "../../core/keys/reports.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { withAccounts } from "../access/with-accounts.ts";
+import { withEdit, withKeys } from "../access/with-keys.ts";
+import { printJson } from "../framework/terminal.ts";
+import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
 import { printAccount } from "./accounts-list.ts";
 
 const suspend: Verb = {

@@ -1,15 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
-import type { UsageReport } from "../../core/keys/report.ts";
+import type { UsageReport } from "../../core/keys/reports.ts";
 import { dayOf } from "../../core/quota/days.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { DAYS_MAX } from "../../stores/interface/read-history.ts";
-import type { OpenCharge } from "../../telemetry/recall.ts";
-import { readConfig } from "../frame/config-file.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { DAYS_MAX } from "../../stores/queries/read-history.ts";
+import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
+import type { AccountOperations, OperationResult } from "../access/account-operations.ts";
+import { fetchAdmin, LIST } from "../access/admin-client.ts";
+import { runAccountOperation } from "../access/with-accounts.ts";
 import { openProgress } from "../frame/progress.ts";
-import { formatTable } from "../frame/table.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
+import { readConfig } from "../framework/config-file.ts";
+import { formatTable } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
   CONFIG,
   type Invocation,
@@ -18,14 +21,11 @@ import {
   logFilesOf,
   parseAdminOptions,
   type Verb,
-} from "../frame/verb.ts";
+} from "../framework/verb.ts";
 import { type Balance, balances } from "../logs/balance.ts";
+import { type DayBalance, DayComparison } from "../logs/day-comparison.ts";
 import { Ledger } from "../logs/ledger.ts";
-import { LogGaps } from "../logs/missing.ts";
-import { type DayBalance, DayComparison } from "../logs/past-days.ts";
-import type { AccountOperations, OperationResult } from "../stores/accounts.ts";
-import { fetchAdmin, LIST } from "../stores/ask-admin.ts";
-import { runAccountOperation } from "../stores/with-accounts.ts";
+import { LogGaps } from "../logs/log-gaps.ts";
 
 /** A line is written within 200 ms of the end of its request. */
 const LINES_LATE_MS = 300;
@@ -78,7 +78,7 @@ export const audit: Verb = {
 type Read = { readonly ledger: Ledger; readonly missing: readonly string[] };
 
 async function read(files: readonly string[], terminal: Terminal, untilMs?: number): Promise<Read> {
-  const { readLogs } = await import("../../telemetry/read-log.ts");
+  const { readLogs } = await import("../../telemetry/log/read-log.ts");
   const ledger = new Ledger();
   const missing = new LogGaps();
   const progress = openProgress(terminal, "Reading");

@@ -1,8 +1,8 @@
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { formatInstant, formatTable } from "../frame/table.ts";
-import { printJson } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
-import { withAccounts } from "../stores/with-accounts.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { withAccounts } from "../access/with-accounts.ts";
+import { formatInstant, formatTable } from "../framework/table.ts";
+import { printJson } from "../framework/terminal.ts";
+import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
 import { bansWhy } from "./explain.ts";
 
 const list: Verb = {

@@ -1,10 +1,10 @@
 import type { Config } from "../../config/config.ts";
-import { formatMistake, type Mistake } from "../../config/file/place.ts";
-import { EXIT_CONFIG, EXIT_OK } from "../../server/process/process-door.ts";
-import { configFileOf } from "../frame/config-file.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, CONFIG_IGNORED, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { readRecords } from "../stores/with-keys.ts";
+import { formatMistake, type Mistake } from "../../config/file/mistake.ts";
+import { EXIT_CONFIG, EXIT_OK } from "../../server/process/process-context.ts";
+import { readRecords } from "../access/with-keys.ts";
+import { configFileOf } from "../framework/config-file.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, CONFIG_IGNORED, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 /** Every mistake at once, each as FILE:LINE:COL: message; warnings are told and fail nothing. */
 export const check: Verb = {
@@ -20,7 +20,7 @@ export const check: Verb = {
   optional: ["FILE"],
   example: "check config/tollgate.yaml",
   async run(call, terminal) {
-    const { loadConfig } = await import("../../config/load.ts");
+    const { loadConfig } = await import("../../config/load/load.ts");
     const file = call.args[0] ?? configFileOf(call);
     const loaded = await loadConfig(file, terminal.env);
     const mistakes = loaded.ok ? [] : loaded.mistakes;
@@ -40,7 +40,7 @@ export const check: Verb = {
 /** The keys say nothing about a place in the file: its first line stands for all of it. */
 async function scopeWarnings(config: Config, terminal: Terminal): Promise<Mistake[]> {
   const { keys } = await readRecords(config, terminal);
-  const { missingScopes } = await import("../../config/scopes.ts");
+  const { missingScopes } = await import("../../config/queries/missing-scopes.ts");
   const missing = missingScopes(config.environments, keys, terminal.now());
   return missing.map(({ environment, scope, operation }) => {
     const message = `No working key of ${environment} has the scope ${scope}, which ${operation} asks for; issue one with --scope ${scope}`;

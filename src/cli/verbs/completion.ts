@@ -1,7 +1,7 @@
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { didYouMean } from "../frame/suggest.ts";
-import { printJson } from "../frame/terminal.ts";
-import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { printJson } from "../framework/terminal.ts";
+import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 type Words = {
   /** The first words of all verbs. */

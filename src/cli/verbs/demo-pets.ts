@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { dirname, join } from "node:path";
 import type { Config } from "../../config/config.ts";
 import { isLoopback } from "../../core/http/address.ts";
-import type { PetsMessage } from "../../server/process/process-door.ts";
-import type { Terminal } from "../frame/terminal.ts";
+import type { PetsMessage } from "../../server/process/process-context.ts";
+import type { Terminal } from "../framework/terminal.ts";
 
 const READY_MS_MAX = 15_000;
 const STOP_MS_MAX = 6_000;

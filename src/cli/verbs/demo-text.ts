@@ -1,11 +1,11 @@
 import type { Config, EnvironmentConfig } from "../../config/config.ts";
-import type { IssuedKey } from "../../core/keys/keyring.ts";
+import type { IssuedKey } from "../../core/keys/edit-keys.ts";
 import { effectiveLimits } from "../../core/keys/records.ts";
-import type { GatewayHandle } from "../../server/process/started.ts";
-import { DEFAULT_FILE } from "../frame/config-file.ts";
-import { curlLine } from "../frame/curl.ts";
-import { styleOf } from "../frame/table.ts";
-import type { Terminal } from "../frame/terminal.ts";
+import type { GatewayHandle } from "../../server/process/gateway-handle.ts";
+import { DEFAULT_FILE } from "../framework/config-file.ts";
+import { curlLine } from "../framework/curl.ts";
+import { styleOf } from "../framework/table.ts";
+import type { Terminal } from "../framework/terminal.ts";
 
 export type DemoScreen = {
   readonly started: Pick<GatewayHandle, "urls" | "adminUrl">;

@@ -1,10 +1,10 @@
 import { dirname } from "node:path";
 import type { Config } from "../../config/config.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import { configFileOf } from "../frame/config-file.ts";
-import { prettyLogFormatter } from "../frame/people-lines.ts";
-import type { Terminal } from "../frame/terminal.ts";
-import { CONFIG, type Verb } from "../frame/verb.ts";
+import { configFileOf } from "../framework/config-file.ts";
+import { prettyLogFormatter } from "../framework/pretty-log.ts";
+import type { Terminal } from "../framework/terminal.ts";
+import { CONFIG, type Verb } from "../framework/verb.ts";
 import { type DemoKey, demoText } from "./demo-text.ts";
 
 /**
@@ -58,8 +58,8 @@ export const demo: Verb = {
 
 /** On a first start without keys: one per plan for production, a free one for the others. */
 async function issueFirstKeys(config: Config, terminal: Terminal): Promise<readonly DemoKey[]> {
-  const { openKeyStore } = await import("../../stores/open.ts");
-  const { issueKeys } = await import("../../core/keys/keyring.ts");
+  const { openKeyStore } = await import("../../stores/open-stores.ts");
+  const { issueKeys } = await import("../../core/keys/edit-keys.ts");
   const { keyContextOf } = await import("../../stores/interface/edit-keys.ts");
   const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
   try {
@@ -98,7 +98,7 @@ async function takeBack(
   issued: readonly DemoKey[],
 ): Promise<void> {
   if (issued.length === 0) return;
-  const { openKeyStore } = await import("../../stores/open.ts");
+  const { openKeyStore } = await import("../../stores/open-stores.ts");
   const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
   const ids = new Set(issued.flatMap(({ record, account }) => [record.id, account.id]));
   await keys.change(({ keys: all, accounts }) => {

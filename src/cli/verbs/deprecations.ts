@@ -1,12 +1,15 @@
 import type { Config } from "../../config/config.ts";
-import { type Deprecation, deprecationReport as report } from "../../config/deprecations.ts";
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { readConfig } from "../frame/config-file.ts";
-import { formatInstant, formatTable } from "../frame/table.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, parseAdminOptions, type Verb } from "../frame/verb.ts";
-import type { OperationResult } from "../stores/accounts.ts";
-import { fetchAllPages } from "../stores/ask-admin.ts";
+import {
+  type Deprecation,
+  deprecationReport as report,
+} from "../../config/queries/deprecations.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import type { OperationResult } from "../access/account-operations.ts";
+import { fetchAllPages } from "../access/admin-client.ts";
+import { readConfig } from "../framework/config-file.ts";
+import { formatInstant, formatTable } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, JSON_FLAG, parseAdminOptions, type Verb } from "../framework/verb.ts";
 import { readDeprecatedCalls } from "../stores/read-calls.ts";
 
 /** Lists the operations that go away, and who still calls them. */

@@ -1,10 +1,12 @@
 import type { Config } from "../../config/config.ts";
 import { type Explanation, explainRefusal as explainLine } from "../../core/quota/explain.ts";
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import type { BanRecord } from "../../telemetry/recall.ts";
-import { readConfig } from "../frame/config-file.ts";
-import { formatInstant, formatTable, styleOf } from "../frame/table.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import type { BanRecord } from "../../telemetry/history/diagnostics.ts";
+import type { OperationResult } from "../access/account-operations.ts";
+import { fetchAdmin } from "../access/admin-client.ts";
+import { readConfig } from "../framework/config-file.ts";
+import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
   CONFIG,
   type Invocation,
@@ -13,9 +15,7 @@ import {
   logFilesOf,
   parseAdminOptions,
   type Verb,
-} from "../frame/verb.ts";
-import type { OperationResult } from "../stores/accounts.ts";
-import { fetchAdmin } from "../stores/ask-admin.ts";
+} from "../framework/verb.ts";
 
 export const explain: Verb = {
   name: "explain",
@@ -59,7 +59,7 @@ async function fromLogs(
   files: readonly string[],
   id: string,
 ): Promise<OperationResult<Explanation>> {
-  const { readLogs } = await import("../../telemetry/read-log.ts");
+  const { readLogs } = await import("../../telemetry/log/read-log.ts");
   let found: Explanation | undefined;
   await readLogs(files, {
     request: (line) => {
@@ -169,8 +169,8 @@ async function bansInLogs(
   files: readonly string[],
   id: string,
 ): Promise<OperationResult<WhyBanned>> {
-  const { readLogs } = await import("../../telemetry/read-log.ts");
-  const { RecentRefusals } = await import("../../telemetry/recall.ts");
+  const { readLogs } = await import("../../telemetry/log/read-log.ts");
+  const { RecentRefusals } = await import("../../telemetry/history/diagnostics.ts");
   const recall = new RecentRefusals();
   let owner: { account: string; environment: string } | undefined;
   let strikes = 0;

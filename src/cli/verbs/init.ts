@@ -1,10 +1,10 @@
 import { open, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { makeFolder } from "../../config/file/make-folder.ts";
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { configFileOf, DEFAULT_FILE } from "../frame/config-file.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { makeFolder } from "../../base/make-folder.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { configFileOf, DEFAULT_FILE } from "../framework/config-file.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 const UPSTREAM = "http://127.0.0.1:3000";
 
@@ -80,7 +80,7 @@ async function mistakeIn(
   upstream: string,
   { env }: Terminal,
 ): Promise<string | undefined> {
-  const { loadConfig } = await import("../../config/load.ts");
+  const { loadConfig } = await import("../../config/load/load.ts");
   const loaded = await loadConfig(file, env);
   if (loaded.ok) return undefined;
   const [first] = loaded.mistakes;

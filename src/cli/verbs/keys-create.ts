@@ -1,12 +1,18 @@
-import { issueKeys } from "../../core/keys/keyring.ts";
-import type { NewKeys } from "../../core/keys/keyring-rules.ts";
-import { issuedReport } from "../../core/keys/report.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { issueKeys } from "../../core/keys/edit-keys.ts";
+import type { NewKeys } from "../../core/keys/edit-rules.ts";
+import { issuedReport } from "../../core/keys/reports.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { keyContextOf } from "../../stores/interface/edit-keys.ts";
-import { printJson } from "../frame/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
-import { parseLimitOptions, parseMetaOptions } from "../stores/read-terms.ts";
-import { issuedText, withEdit, withKeys } from "../stores/with-keys.ts";
+import { parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
+import { issuedText, withEdit, withKeys } from "../access/with-keys.ts";
+import { printJson } from "../framework/terminal.ts";
+import {
+  CONFIG,
+  type Invocation,
+  JSON_FLAG,
+  parsePeriodOption,
+  type Verb,
+} from "../framework/verb.ts";
 
 export const keysCreate: Verb = {
   name: "keys create",

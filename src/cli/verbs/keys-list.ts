@@ -1,15 +1,15 @@
-import { findKeys } from "../../core/keys/find.ts";
+import { findKeys } from "../../core/keys/find-records.ts";
 import { digestKey, maskKeys } from "../../core/keys/key.ts";
 import { type KeyRecord, keyState } from "../../core/keys/records.ts";
-import type { KeyReport } from "../../core/keys/report.ts";
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { formatInstant, formatTable } from "../frame/table.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import type { KeyReport } from "../../core/keys/reports.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { unknownEnvironmentError } from "../access/limit-options.ts";
+import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
+import { formatInstant, formatTable } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 import { withLastUsed } from "../stores/last-used.ts";
 import { readKeyFromStdin } from "../stores/read-key.ts";
-import { unknownEnvironmentError } from "../stores/read-terms.ts";
-import { failWithRefusal, listExitStatus, withKeys } from "../stores/with-keys.ts";
 
 const STATES = ["works", "expired", "revoked"] as const;
 

@@ -1,15 +1,15 @@
+import { revokeKeys, rotateKey } from "../../core/keys/edit-keys.ts";
+import type { EditResult } from "../../core/keys/edit-rules.ts";
 import { digestKey } from "../../core/keys/key.ts";
-import { revokeKeys, rotateKey } from "../../core/keys/keyring.ts";
-import type { EditResult } from "../../core/keys/keyring-rules.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
-import { issuedReport, keyReports } from "../../core/keys/report.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
+import { issuedReport, keyReports } from "../../core/keys/reports.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { keyContextOf } from "../../stores/interface/edit-keys.ts";
-import { formatInstant } from "../frame/table.ts";
-import { printJson } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
+import { issuedText, withEdit, withKeys } from "../access/with-keys.ts";
+import { formatInstant } from "../framework/table.ts";
+import { printJson } from "../framework/terminal.ts";
+import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
 import { readKeyFromStdin } from "../stores/read-key.ts";
-import { issuedText, withEdit, withKeys } from "../stores/with-keys.ts";
 
 /** A rotated key works on for this long unless told otherwise (docs/reference/keys.md#rotation). */
 const GRACE_MS = 24 * 3_600_000;

@@ -1,9 +1,15 @@
-import { type KeyChange, updateKey } from "../../core/keys/keyring.ts";
-import { keyReports } from "../../core/keys/report.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { printJson } from "../frame/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, parsePeriodOption, type Verb } from "../frame/verb.ts";
-import { withEdit, withKeys } from "../stores/with-keys.ts";
+import { type KeyChange, updateKey } from "../../core/keys/edit-keys.ts";
+import { keyReports } from "../../core/keys/reports.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { withEdit, withKeys } from "../access/with-keys.ts";
+import { printJson } from "../framework/terminal.ts";
+import {
+  CONFIG,
+  type Invocation,
+  JSON_FLAG,
+  parsePeriodOption,
+  type Verb,
+} from "../framework/verb.ts";
 
 export const keysSet: Verb = {
   name: "keys set",

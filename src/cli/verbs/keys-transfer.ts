@@ -1,11 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { readErrorMessage } from "../../config/file/text-file.ts";
-import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-door.ts";
+import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, keyContextOf } from "../../stores/interface/edit-keys.ts";
-import { formatCount } from "../frame/table.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../frame/verb.ts";
-import { failWithRefusal, listExitStatus, withKeys } from "../stores/with-keys.ts";
+import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
+import { formatCount } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 const keysExport: Verb = {
   name: "keys export",
@@ -16,7 +16,7 @@ const keysExport: Verb = {
   args: [],
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys) => {
-      const { exportLines } = await import("../../stores/keys/transfer.ts");
+      const { exportLines } = await import("../../stores/keys/file/import-records.ts");
       const lines = [...exportLines(keys.records())];
       if (call.flag("json")) terminal.out(`[${lines.join(",")}]\n`);
       else terminal.out(lines.map((line) => `${line}\n`).join(""));
@@ -44,7 +44,7 @@ const keysImport: Verb = {
     const text = await readText(file, terminal);
     if (text === undefined) return EXIT_FAILURE;
     return withKeys(call, terminal, async (keys, config) => {
-      const { importNow, readLines } = await import("../../stores/keys/transfer.ts");
+      const { importNow, readLines } = await import("../../stores/keys/file/import-records.ts");
       const options = {
         plain: call.flag("plain"),
         foreignKeys: config.foreignKeys,

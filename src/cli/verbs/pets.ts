@@ -1,8 +1,8 @@
+import { errorMessage } from "../../base/error-message.ts";
 import { formatHostPort, type HostPort } from "../../core/http/address.ts";
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { errorMessage } from "../../telemetry/reason.ts";
-import type { Terminal } from "../frame/terminal.ts";
-import type { Verb } from "../frame/verb.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import type { Terminal } from "../framework/terminal.ts";
+import type { Verb } from "../framework/verb.ts";
 
 export const pets: Verb = {
   name: "pets",

@@ -1,15 +1,22 @@
-import { formatMistake } from "../../config/file/place.ts";
-import { plansReport } from "../../config/plans-report.ts";
+import { formatMistake } from "../../config/file/mistake.ts";
+import { plansReport } from "../../config/queries/plans-report.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { readConfig } from "../frame/config-file.ts";
+import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { readAccounts, withKeys } from "../access/with-keys.ts";
 import { openProgress } from "../frame/progress.ts";
-import { formatCount, formatInstant, formatTable } from "../frame/table.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, LOG, logFilesOf, type Verb } from "../frame/verb.ts";
-import { LogGaps } from "../logs/missing.ts";
-import { type AccountReplay, TrafficReplay } from "../logs/past-traffic.ts";
-import { readAccounts, withKeys } from "../stores/with-keys.ts";
+import { readConfig } from "../framework/config-file.ts";
+import { formatCount, formatInstant, formatTable } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import {
+  CONFIG,
+  type Invocation,
+  JSON_FLAG,
+  LOG,
+  logFilesOf,
+  type Verb,
+} from "../framework/verb.ts";
+import { LogGaps } from "../logs/log-gaps.ts";
+import { type AccountReplay, TrafficReplay } from "../logs/traffic-replay.ts";
 
 const list: Verb = {
   name: "plans list",
@@ -55,7 +62,7 @@ const tryOut: Verb = {
     }
     const trial = await trialOf(call, terminal);
     if (typeof trial === "number") return trial;
-    const { readLogs } = await import("../../telemetry/read-log.ts");
+    const { readLogs } = await import("../../telemetry/log/read-log.ts");
     const traffic = new TrafficReplay(trial);
     const missing = new LogGaps();
     const progress = openProgress(terminal, "Reading");
@@ -80,7 +87,7 @@ const tryOut: Verb = {
 
 /** The plans that are tried, with the accounts and operations that they are tried on. */
 async function trialOf(call: Invocation, terminal: Terminal) {
-  const { loadPlans } = await import("../../config/load-plans.ts");
+  const { loadPlans } = await import("../../config/load/load-plans.ts");
   const loaded = await loadPlans(call.args[0] ?? "", terminal.env);
   if (!loaded.ok) {
     return fail(terminal, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));

@@ -1,7 +1,7 @@
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { styleOf } from "../frame/table.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG_IGNORED, type Invocation, JSON_FLAG, type Verb } from "../frame/verb.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { styleOf } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG_IGNORED, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 import type { PlantedFault, ProofReport } from "../prove/proof.ts";
 
 const SECONDS = { least: 3, most: 86_400, usual: 20 };

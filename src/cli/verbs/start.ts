@@ -1,6 +1,6 @@
-import { configFileOf } from "../frame/config-file.ts";
-import { prettyLogFormatter } from "../frame/people-lines.ts";
-import { CONFIG, type Verb } from "../frame/verb.ts";
+import { configFileOf } from "../framework/config-file.ts";
+import { prettyLogFormatter } from "../framework/pretty-log.ts";
+import { CONFIG, type Verb } from "../framework/verb.ts";
 
 /** Prints nothing but JSON lines on stdout, or lines for people where that is a terminal. */
 export const start: Verb = {

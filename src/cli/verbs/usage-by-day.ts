@@ -1,10 +1,10 @@
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import { type DayReport, parsePeriod } from "../../stores/interface/read-history.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { type DayReport, parsePeriod } from "../../stores/queries/read-history.ts";
+import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatCsvRows } from "../frame/csv.ts";
-import { formatTable } from "../frame/table.ts";
-import type { Terminal } from "../frame/terminal.ts";
-import type { Invocation, Option } from "../frame/verb.ts";
-import { withAccounts } from "../stores/with-accounts.ts";
+import { formatTable } from "../framework/table.ts";
+import type { Terminal } from "../framework/terminal.ts";
+import type { Invocation, Option } from "../framework/verb.ts";
 
 export const PERIODS: readonly Option[] = [
   { name: "days", value: "30", summary: "by day of UTC, for so many days (needs history)" },

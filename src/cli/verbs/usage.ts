@@ -1,13 +1,13 @@
-import type { UsageReport } from "../../core/keys/report.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-door.ts";
-import type { UsageFilter } from "../../stores/interface/read-usage.ts";
-import { readConfig } from "../frame/config-file.ts";
+import type { UsageReport } from "../../core/keys/reports.ts";
+import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import type { UsageFilter } from "../../stores/queries/read-usage.ts";
+import { unknownEnvironmentError } from "../access/limit-options.ts";
+import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv } from "../frame/csv.ts";
-import { formatInstant, formatTable } from "../frame/table.ts";
-import { printJson, type Terminal } from "../frame/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, type Option, type Verb } from "../frame/verb.ts";
-import { unknownEnvironmentError } from "../stores/read-terms.ts";
-import { withAccounts } from "../stores/with-accounts.ts";
+import { readConfig } from "../framework/config-file.ts";
+import { formatInstant, formatTable } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, type Invocation, JSON_FLAG, type Option, type Verb } from "../framework/verb.ts";
 import { isByDay, PERIODS, usageByDay } from "./usage-by-day.ts";
 
 const FILTERS: readonly Option[] = [

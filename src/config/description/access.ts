@@ -1,7 +1,7 @@
 import type { Findings } from "../file/findings.ts";
-import { type ConfigPath, isYamlMap, type YamlMap } from "../file/place.ts";
-import { SCOPE, scope } from "../schema/kinds.ts";
-import { parseJsonPointer, valueAtPath } from "./reference.ts";
+import { type ConfigPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
+import { SCOPE, scope } from "../schema/value-types.ts";
+import { parseJsonPointer, valueAtPath } from "./json-pointer.ts";
 
 /** The conditions to call an operation (docs/reference/plans.md#scopes). */
 export type OperationAccess = {

@@ -1,6 +1,6 @@
 import type { Lifecycle } from "../../core/http/lifecycle.ts";
 import type { Findings } from "../file/findings.ts";
-import type { ConfigPath, YamlMap } from "../file/place.ts";
+import type { ConfigPath, YamlMap } from "../file/mistake.ts";
 import { parseDuration } from "../schema/units.ts";
 
 type From = { readonly operation: YamlMap; readonly path: ConfigPath; readonly findings: Findings };

@@ -1,12 +1,12 @@
 import { isUnder, type Operation } from "../../core/http/route.ts";
 import { Findings } from "../file/findings.ts";
-import type { Mistake } from "../file/place.ts";
-import { type ConfigPath, formatPath, isYamlMap, type YamlMap } from "../file/place.ts";
+import type { Mistake } from "../file/mistake.ts";
+import { type ConfigPath, formatPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
 import { parseTree } from "../file/tree.ts";
 import { ANY_KEY, readAccess } from "./access.ts";
-import type { CostContext } from "./charge.ts";
+import type { CostContext } from "./cost.ts";
+import { parseJsonPointer, valueAtPath } from "./json-pointer.ts";
 import { type DescriptionDefaults, type PathTemplate, readOperation } from "./operation.ts";
-import { parseJsonPointer, valueAtPath } from "./reference.ts";
 
 export type ApiDescription = {
   readonly operations: readonly Operation[];

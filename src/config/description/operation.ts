@@ -1,8 +1,8 @@
 import type { Operation } from "../../core/http/route.ts";
 import type { Findings } from "../file/findings.ts";
-import type { ConfigPath, YamlMap } from "../file/place.ts";
+import type { ConfigPath, YamlMap } from "../file/mistake.ts";
 import { type OperationAccess, readAccess } from "./access.ts";
-import { type CostContext, readOperationCost } from "./charge.ts";
+import { type CostContext, readOperationCost } from "./cost.ts";
 import { readLifecycle } from "./lifecycle.ts";
 
 /** The path that an operation belongs to, and what holds for all operations of its description. */

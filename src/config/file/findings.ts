@@ -1,6 +1,6 @@
 import type { z } from "zod";
-import type { Mistake } from "./place.ts";
-import { type ConfigPath, formatPath, makeMistake, pathKey } from "./place.ts";
+import type { Mistake } from "./mistake.ts";
+import { type ConfigPath, formatPath, makeMistake, pathKey } from "./mistake.ts";
 import type { Tree } from "./tree.ts";
 
 /** A file's tree with what is wrong in it: every mistake is noted, none ends the reading. */

@@ -9,7 +9,7 @@ import {
   type Scalar,
   type ScalarTag,
 } from "yaml";
-import type { Mistake } from "./place.ts";
+import type { Mistake } from "./mistake.ts";
 import {
   type ConfigPath,
   formatPath,
@@ -17,7 +17,7 @@ import {
   makeMistake,
   pathKey,
   type TextPosition,
-} from "./place.ts";
+} from "./mistake.ts";
 import { substitute, type Variables } from "./substitute.ts";
 import type { TextFileResult } from "./text-file.ts";
 import { type ParsedYaml, parseYaml } from "./yaml.ts";

@@ -1,5 +1,5 @@
 import { type Document, LineCounter, type ParsedNode, parseDocument, type YAMLError } from "yaml";
-import { type Mistake, makeMistake, type TextPosition } from "./place.ts";
+import { type Mistake, makeMistake, type TextPosition } from "./mistake.ts";
 
 export type ParsedYaml = {
   readonly document: Document.Parsed<ParsedNode>;

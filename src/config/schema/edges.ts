@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { METHODS } from "../../core/http/methods.ts";
 import { parseOrigin } from "./addresses.ts";
-import * as kind from "./kinds.ts";
-import { optional, required } from "./kinds.ts";
+import * as kind from "./value-types.ts";
+import { optional, required } from "./value-types.ts";
 
 /** The keys of an environment about its two edges, toward clients and toward backends. */
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { cors, healthCheck, tls, upstreamTls } from "./edges.ts";
-import * as kind from "./kinds.ts";
-import { optional, required } from "./kinds.ts";
 import { backendLimits, overrides } from "./limits.ts";
+import * as kind from "./value-types.ts";
+import { optional, required } from "./value-types.ts";
 
 const upstreams = z
   .array(kind.origin, "a list of origins")

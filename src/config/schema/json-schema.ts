@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { QUOTED_BOOLEAN, QUOTED_NUMBER } from "./kinds.ts";
 import { shape } from "./shape.ts";
+import { QUOTED_BOOLEAN, QUOTED_NUMBER } from "./value-types.ts";
 
 export type JsonSchema = { [key: string]: unknown };
 

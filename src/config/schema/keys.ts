@@ -1,6 +1,6 @@
 import { z } from "zod";
-import * as kind from "./kinds.ts";
-import { optional, required } from "./kinds.ts";
+import * as kind from "./value-types.ts";
+import { optional, required } from "./value-types.ts";
 
 /** The fields that the gateway itself sends or believes: a key may not stand in one of them. */
 const OURS =

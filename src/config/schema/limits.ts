@@ -1,6 +1,6 @@
 import { z } from "zod";
-import * as kind from "./kinds.ts";
-import { optional } from "./kinds.ts";
+import * as kind from "./value-types.ts";
+import { optional } from "./value-types.ts";
 
 const TIMEOUT = { from: "1ms", to: "24h" };
 const PAUSE = { from: "0s", to: "24h" };

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../../core/quota/windows.ts";
-import * as kind from "./kinds.ts";
-import { optional } from "./kinds.ts";
+import * as kind from "./value-types.ts";
+import { optional } from "./value-types.ts";
 
 const NAMES = WINDOW_NAMES.join(", ");
 

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { environmentShape } from "./environment.ts";
 import { foreignKeys, keyHeaders } from "./keys.ts";
-import * as kind from "./kinds.ts";
-import { optional, required } from "./kinds.ts";
 import { limits } from "./limits.ts";
+import { events, log, telemetry } from "./observability.ts";
 import { plan, windowKeys } from "./plans.ts";
-import { events, log, telemetry } from "./signs.ts";
+import * as kind from "./value-types.ts";
+import { optional, required } from "./value-types.ts";
 
 const BAN_TIME = { from: "1ms", to: "366d" };
 

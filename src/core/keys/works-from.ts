@@ -1,4 +1,4 @@
-import { type AddressMatcher, addressMatcher } from "../networks.ts";
+import { type AddressMatcher, addressMatcher } from "../address.ts";
 import type { KeyRecord } from "./records.ts";
 
 /** Read once for each list: a record is replaced, never changed. */

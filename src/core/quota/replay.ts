@@ -5,8 +5,8 @@ import {
   NEW_ACCOUNT_STATE,
   type QuotaDecision,
 } from "./decide.ts";
-import type { PastOutcome, ReplayEntry } from "./past-asks.ts";
-import { rateLimitRefusal, windowLabel } from "./standing.ts";
+import { rateLimitRefusal, windowLabel } from "./rate-limit-info.ts";
+import type { PastOutcome, ReplayEntry } from "./replay-log.ts";
 import type { Limit } from "./windows.ts";
 
 /** Requests of one kind ask for this under the plan that is tried. */

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { type AddressMatcher, addressMatcher } from "../../core/networks.ts";
+import { type AddressMatcher, addressMatcher } from "../../core/address.ts";
 
 /**
  * An address in one spelling as far as it matters: IPv4-mapped IPv6 is IPv4, in whatever letters and

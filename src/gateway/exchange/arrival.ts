@@ -1,7 +1,7 @@
-import type { RequestSpan } from "../../telemetry/tracing.ts";
-import type { ResponseWriter } from "../../wire/answer.ts";
-import type { IncomingRequest } from "../../wire/request.ts";
-import type { ServerConnection } from "../../wire/server-connection.ts";
+import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
+import type { ResponseWriter } from "../../http1/server/response-writer.ts";
+import type { ServerConnection } from "../../http1/server/server-connection.ts";
+import type { RequestSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Upgrade } from "./open-tunnel.ts";
 
 /** The request, its answer and the connection that both belong to. */

@@ -4,16 +4,16 @@ import type { RequestHead } from "../../core/http/head.ts";
 import { fieldValues } from "../../core/http/raw-fields.ts";
 import type { RouteMatch } from "../../core/http/route.ts";
 import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
-import type { RateLimitInfo } from "../../core/quota/standing.ts";
+import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import type { Refusal, RefusalCode } from "../../core/refusal.ts";
-import type { AccessLogEntry } from "../../telemetry/log.ts";
-import type { ResponseListener, ResponseWriter } from "../../wire/answer.ts";
-import type { IncomingRequest } from "../../wire/request.ts";
-import type { ServerConnection } from "../../wire/server-connection.ts";
-import type { ConcurrencyLimiter } from "../client/concurrency.ts";
+import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
+import type { ResponseListener, ResponseWriter } from "../../http1/server/response-writer.ts";
+import type { ServerConnection } from "../../http1/server/server-connection.ts";
+import type { AccessLogEntry } from "../../telemetry/log/log.ts";
+import type { ConcurrencyLimiter } from "../client/concurrency-limiter.ts";
 import type { ExchangeParts, RequestContext } from "./arrival.ts";
+import type { Environment, Service } from "./environment.ts";
 import type { ForwardHandler, WaitKind } from "./forwarding.ts";
-import type { Environment, Service } from "./served.ts";
 
 /**
  * The life of a request. It goes down this list and never back; a refusal, a cut or a client that

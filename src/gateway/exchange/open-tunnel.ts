@@ -1,5 +1,5 @@
 import type { KeyRecord } from "../../core/keys/records.ts";
-import type { Environment } from "./served.ts";
+import type { Environment } from "./environment.ts";
 
 /**
  * The client asks for a WebSocket as it should (docs/reference/edge.md#upgrade). `nonce` is its

@@ -1,28 +1,28 @@
-import { clientResponseFields } from "../../core/http/fields.ts";
+import { clientResponseFields } from "../../core/http/forwarded-fields.ts";
+import { gatewayFields, replacedFields } from "../../core/http/gateway-fields.ts";
 import { hasBody } from "../../core/http/head.ts";
-import { gatewayFields, replacedFields } from "../../core/http/own-fields.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import type { UpstreamSpan } from "../../telemetry/tracing.ts";
-import type { ClientConnection, ResponseHandler } from "../../wire/connection.ts";
-import type { RequestFailure } from "../../wire/outgoing-request.ts";
-import { recycleBuffer } from "../../wire/piece-buffers.ts";
-import type { ResponseHead } from "../../wire/response.ts";
-import type { ParsedResponseHead } from "../../wire/status-head.ts";
+import { recycleBuffer } from "../../http1/client/buffer-pool.ts";
+import type { ClientConnection, ResponseHandler } from "../../http1/client/client-connection.ts";
+import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
+import type { ResponseHead } from "../../http1/client/response-parser.ts";
+import type { ParsedResponseHead } from "../../http1/parse/response-head-parser.ts";
+import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { ForwardHandler } from "../exchange/forwarding.ts";
 import { endInBatch } from "../node/end-together.ts";
 import { countForwardedBytes } from "../node/free-buffers.ts";
 import { failExchange } from "../stages/reply.ts";
-import type { UpstreamConnection } from "../upstreams/backend-connection.ts";
-import { type ForwardContext, startUpstreamSpan, upstreamRequest } from "./backend-request.ts";
+import type { UpstreamConnection } from "../upstreams/upstream.ts";
+import { RequestBody } from "./request-body.ts";
+import { RetryPolicy } from "./retry-policy.ts";
+import { type ForwardContext, startUpstreamSpan, upstreamRequest } from "./upstream-request.ts";
 import {
   EarlyHints,
   endReason,
   failureRefusal,
   isSmall,
   validateResponse,
-} from "./backend-response.ts";
-import { RequestBody } from "./request-body.ts";
-import { RetryPolicy } from "./retry.ts";
+} from "./upstream-response.ts";
 
 /** Sends the request to a backend and its response to the client, both as they come. */
 export function forward(admitted: ForwardContext): void {

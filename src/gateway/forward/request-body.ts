@@ -1,5 +1,5 @@
-import type { ClientConnection } from "../../wire/connection.ts";
-import type { BodySink } from "../../wire/request.ts";
+import type { ClientConnection } from "../../http1/client/client-connection.ts";
+import type { BodySink } from "../../http1/server/incoming-request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { countForwardedBytes } from "../node/free-buffers.ts";
 

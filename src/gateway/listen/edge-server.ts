@@ -1,9 +1,9 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, Server as TlsServer } from "node:tls";
-import type { Environment, GatewayContext } from "../exchange/served.ts";
-import { loosestLimits } from "../exchange/served.ts";
-import type { Certificate } from "../node/certificate.ts";
-import { DISCARD_BYTES_MAX, endThenDiscard } from "../node/linger.ts";
+import { DISCARD_BYTES_MAX, endThenDiscard } from "../../base/linger.ts";
+import type { Environment, GatewayContext } from "../exchange/environment.ts";
+import { loosestLimits } from "../exchange/environment.ts";
+import type { Certificate } from "../runtime/certificate.ts";
 import { rawResponse } from "./parser-error.ts";
 
 /** A client may end its side first and still get its answer; small answers go out at once. */

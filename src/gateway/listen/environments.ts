@@ -1,9 +1,9 @@
 import type { Config, EnvironmentConfig, ServiceConfig } from "../../config/config.ts";
 import { formatHostPort, type HostPort } from "../../core/http/address.ts";
 import { trustedProxyMatcher } from "../client/client-address.ts";
-import type { Environment, Service } from "../exchange/served.ts";
-import { Certificate } from "../node/certificate.ts";
-import { UpstreamPool } from "../upstreams/upstreams.ts";
+import type { Environment, Service } from "../exchange/environment.ts";
+import { Certificate } from "../runtime/certificate.ts";
+import { UpstreamPool } from "../upstreams/upstream-pool.ts";
 
 /** The environments behind one listening address. */
 export type ListenerSpec = {

@@ -3,18 +3,18 @@ import type { AddressInfo, Server, Socket } from "node:net";
 import { formatHostPort, type HostPort } from "../../core/http/address.ts";
 import { fieldValues } from "../../core/http/raw-fields.ts";
 import { isUpgradeRequest, validateHandshake } from "../../core/http/websocket.ts";
-import type { OpenCharge } from "../../telemetry/recall.ts";
-import type { ResponseWriter } from "../../wire/answer.ts";
-import type { IncomingRequest } from "../../wire/request.ts";
-import { ServerConnection, type ServerHandler } from "../../wire/server-connection.ts";
+import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
+import type { ResponseWriter } from "../../http1/server/response-writer.ts";
+import { ServerConnection, type ServerHandler } from "../../http1/server/server-connection.ts";
+import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import {
   clientAddress,
   normalizeAddress,
   type TrustedProxyMatcher,
 } from "../client/client-address.ts";
+import { accessLogEntry } from "../exchange/access-log.ts";
+import { type Environment, type GatewayContext, schemeOf } from "../exchange/environment.ts";
 import { Exchange } from "../exchange/exchange.ts";
-import { accessLogEntry } from "../exchange/request-line.ts";
-import { type Environment, type GatewayContext, schemeOf } from "../exchange/served.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
 import { OpenTunnels } from "../tunnel/open-tunnels.ts";

@@ -1,10 +1,10 @@
 import type { Config } from "../../config/config.ts";
 import { formatHostPort } from "../../core/http/address.ts";
-import type { OpenCharge } from "../../telemetry/recall.ts";
-import type { GatewayContext } from "../exchange/served.ts";
+import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
+import type { GatewayContext } from "../exchange/environment.ts";
 import { type ListenerSpec, listenerSpecs, retiredPools } from "./environments.ts";
 import { type Listener, openListener } from "./listener.ts";
-import { PeriodicTasks } from "./upkeep.ts";
+import { PeriodicTasks } from "./periodic-tasks.ts";
 
 /** The public listeners of a gateway and the environments behind them, as the configuration says. */
 export class Listeners {

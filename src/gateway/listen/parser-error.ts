@@ -1,7 +1,7 @@
 import { isMethod } from "../../core/http/methods.ts";
 import { errorBody, type RefusalCode, statusOf } from "../../core/refusal.ts";
-import { REASON_PHRASES } from "../../wire/reasons.ts";
-import type { RequestError } from "../../wire/request.ts";
+import type { RequestError } from "../../http1/server/incoming-request.ts";
+import { REASON_PHRASES } from "../../http1/write/reason-phrases.ts";
 
 const CODES: Readonly<Record<RequestError, RefusalCode>> = {
   line: "bad_request",

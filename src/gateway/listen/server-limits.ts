@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Server } from "node:net";
-import type { ServerLimits } from "../../wire/server-limits.ts";
-import { type Environment, type GatewayContext, loosestLimits } from "../exchange/served.ts";
+import type { ServerLimits } from "../../http1/server/server-limits.ts";
+import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 
 /** A client that sends so much ahead of its answers is not read from until they are out. */
 const AHEAD_BYTES_MAX = 65_536;

@@ -1,4 +1,4 @@
-import type { ResponseWriter } from "../../wire/answer.ts";
+import type { ResponseWriter } from "../../http1/server/response-writer.ts";
 
 type PendingEnd = { readonly response: ResponseWriter; readonly body: Buffer };
 

@@ -1,6 +1,6 @@
 import { accept, type Result, refuse } from "../../core/refusal.ts";
+import type { Environment } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Environment } from "../exchange/served.ts";
 
 /**
  * Judges the client's address by `deny` and `allow`: ahead of everything that is answered here, and

@@ -11,8 +11,8 @@ import {
 import { isKeyAllowedFrom } from "../../core/keys/works-from.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
-import { type AccountRef, accountId } from "../../stores/interface/quota-store.ts";
-import type { Environment, GatewayContext } from "../exchange/served.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/quota-store.ts";
+import type { Environment, GatewayContext } from "../exchange/environment.ts";
 
 /**
  * The owner of a request: an account, by one of its keys, with the windows of the plan and those

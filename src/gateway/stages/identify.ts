@@ -1,7 +1,7 @@
 import { accept, type Result } from "../../core/refusal.ts";
-import type { AnonymousClient } from "../client/visitors.ts";
+import type { AnonymousClient } from "../client/anonymous-clients.ts";
+import type { GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { GatewayContext } from "../exchange/served.ts";
 import { authenticate, type Consumer } from "./authenticate.ts";
 import type { RoutedRequest } from "./receive.ts";
 

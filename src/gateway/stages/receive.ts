@@ -1,4 +1,4 @@
-import { isLoop } from "../../core/http/fields.ts";
+import { isLoop } from "../../core/http/forwarded-fields.ts";
 import {
   normalizeHost,
   type RequestHead,
@@ -10,7 +10,6 @@ import { findRoute, NO_ROUTE, type RouteMatch } from "../../core/http/route.ts";
 import { type Target, validateTarget } from "../../core/http/target.ts";
 import { isWebSocketRequest, validateHandshake } from "../../core/http/websocket.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
-import type { Exchange } from "../exchange/exchange.ts";
 import {
   type Environment,
   findService,
@@ -18,7 +17,8 @@ import {
   loosestLimits,
   type Service,
   schemeOf,
-} from "../exchange/served.ts";
+} from "../exchange/environment.ts";
+import type { Exchange } from "../exchange/exchange.ts";
 
 export type RoutedRequest = {
   readonly served: Environment;

@@ -1,9 +1,10 @@
+import { DISCARD_BYTES_MAX } from "../../base/linger.ts";
 import { preflightFields } from "../../core/http/cors.ts";
+import { gatewayFields } from "../../core/http/gateway-fields.ts";
 import { hasBody } from "../../core/http/head.ts";
 import { METHODS } from "../../core/http/methods.ts";
-import { gatewayFields } from "../../core/http/own-fields.ts";
 import { isWebSocketRequest, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
-import { type RateLimitInfo, retryAfterSeconds } from "../../core/quota/standing.ts";
+import { type RateLimitInfo, retryAfterSeconds } from "../../core/quota/rate-limit-info.ts";
 import {
   closesAfter,
   errorBody,
@@ -13,9 +14,8 @@ import {
   statusOf,
 } from "../../core/refusal.ts";
 import type { RefusalField } from "../../core/refusal-table.ts";
+import type { GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { GatewayContext } from "../exchange/served.ts";
-import { DISCARD_BYTES_MAX } from "../node/linger.ts";
 
 const CHALLENGE = 'Bearer realm="tollgate"';
 /** Seconds, where nothing says when: a hint (docs/reference/http.md#retry-after). */

@@ -1,14 +1,14 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { clientResponseFields } from "../../core/http/fields.ts";
-import { gatewayFields, replacedFields } from "../../core/http/own-fields.ts";
+import { clientResponseFields } from "../../core/http/forwarded-fields.ts";
+import { gatewayFields, replacedFields } from "../../core/http/gateway-fields.ts";
 import { WEBSOCKET_VERSION, webSocketAccept } from "../../core/http/websocket.ts";
-import type { UpstreamSpan } from "../../telemetry/tracing.ts";
+import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import {
   type ForwardContext,
   upstreamFields,
   upstreamHostField,
-} from "../forward/backend-request.ts";
-import type { Upstream } from "../upstreams/backend-connection.ts";
+} from "../forward/upstream-request.ts";
+import type { Upstream } from "../upstreams/upstream.ts";
 
 /**
  * The fields of a handshake to the backend: those of any request, then the handshake's own, so that

@@ -1,7 +1,7 @@
 import { checkKeyRecord, isSuspended, type KeyRecord } from "../../core/keys/records.ts";
 import { isKeyAllowedFrom } from "../../core/keys/works-from.ts";
+import type { GatewayContext } from "../exchange/environment.ts";
 import type { OpenTunnel } from "../exchange/open-tunnel.ts";
-import type { GatewayContext } from "../exchange/served.ts";
 
 /**
  * A key that ends is noticed within this time, a ban within twice as long: well under 5 s

@@ -1,21 +1,21 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
+import { endThenDiscard } from "../../base/linger.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import type { UpstreamSpan } from "../../telemetry/tracing.ts";
-import type { RequestFailure } from "../../wire/outgoing-request.ts";
+import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
+import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
+import type { Environment } from "../exchange/environment.ts";
 import type { ForwardHandler } from "../exchange/forwarding.ts";
 import type { OpenTunnel, TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
-import type { Environment } from "../exchange/served.ts";
-import { type ForwardContext, startUpstreamSpan } from "../forward/backend-request.ts";
-import * as answered from "../forward/backend-response.ts";
-import { EarlyHints } from "../forward/backend-response.ts";
-import { endThenDiscard } from "../node/linger.ts";
+import { type ForwardContext, startUpstreamSpan } from "../forward/upstream-request.ts";
+import * as answered from "../forward/upstream-response.ts";
+import { EarlyHints } from "../forward/upstream-response.ts";
 import { failExchange, sendRefusal } from "../stages/reply.ts";
-import type { UpstreamPool } from "../upstreams/upstreams.ts";
-import { ClientStream } from "./client-end.ts";
+import type { UpstreamPool } from "../upstreams/upstream-pool.ts";
+import { ClientStream } from "./client-stream.ts";
 import { declinedFields, handshakeFields, switchingFields } from "./handshake.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { buildConnector, Client } from "undici";
-import type { Upstream, UpstreamPoolOptions } from "./backend-connection.ts";
+import type { Upstream, UpstreamPoolOptions } from "./upstream.ts";
 
 const USER_AGENT = "tollgate-health";
 

@@ -3,31 +3,36 @@ import type { Config } from "../../config/config.ts";
 import type { ConfigChange } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import type { Ban } from "../../core/quota/decide.ts";
+import { AnonymousClients } from "../../gateway/client/anonymous-clients.ts";
+import { createAuthFailureLimiter } from "../../gateway/client/auth-failure-limiter.ts";
 import { trustedProxyMatcher } from "../../gateway/client/client-address.ts";
-import { ConcurrencyLimiter } from "../../gateway/client/concurrency.ts";
-import { createAuthFailureLimiter } from "../../gateway/client/failure-allowance.ts";
-import { UsageReportCache } from "../../gateway/client/recent-standings.ts";
-import { WrongEnvironmentKeys } from "../../gateway/client/stray-keys.ts";
-import { AnonymousClients } from "../../gateway/client/visitors.ts";
-import type { GatewayContext } from "../../gateway/exchange/served.ts";
+import { ConcurrencyLimiter } from "../../gateway/client/concurrency-limiter.ts";
+import { UsageReportCache } from "../../gateway/client/usage-report-cache.ts";
+import { WrongEnvironmentKeys } from "../../gateway/client/wrong-environment-keys.ts";
+import type { GatewayContext } from "../../gateway/exchange/environment.ts";
 import { Listeners } from "../../gateway/listen/listeners.ts";
-import type { AccountRef, ChargeResult } from "../../stores/interface/quota-store.ts";
-import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
-import { createMetricsRecorder } from "../../telemetry/counting.ts";
-import type { Reporter } from "../../telemetry/log.ts";
-import { type Diagnostics, RecentRefusals } from "../../telemetry/recall.ts";
-import { RecentEvents } from "../../telemetry/recent-events.ts";
-import { Telemetry } from "../../telemetry/telemetry.ts";
-import { ActivityRecorder } from "./notebook.ts";
+import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
+import type { AccountRef, ChargeResult } from "../../stores/quotas/quota-store.ts";
+import { type Diagnostics, RecentRefusals } from "../../telemetry/history/diagnostics.ts";
+import { RecentEvents } from "../../telemetry/history/recent-events.ts";
+import type { Reporter } from "../../telemetry/log/log.ts";
+import { createMetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
+import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
+import { ActivityRecorder } from "../events/activity-recorder.ts";
+import {
+  logBanEvent,
+  logKeyElsewhere,
+  logQuotaEvents,
+  resetLogger,
+} from "../events/quota-events.ts";
+import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import {
   type DataPlane,
   type GatewayStores,
   type Rollout,
   RunningGateway,
 } from "./running-gateway.ts";
-import type { GatewayHandle, StartOptions } from "./started.ts";
 import { metricSources, type ProcessStatus } from "./status.ts";
-import { logBanEvent, logKeyElsewhere, logQuotaEvents, resetLogger } from "./tell-answers.ts";
 
 /** A store that does not answer keeps no gateway from ending. */
 const LAST_NOTES_MS = 1_000;

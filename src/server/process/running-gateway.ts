@@ -1,6 +1,6 @@
 import type { AdminListener } from "../../admin/listener.ts";
 import type { Config } from "../../config/config.ts";
-import type { Mistake } from "../../config/file/place.ts";
+import type { Mistake } from "../../config/file/mistake.ts";
 import {
   type ConfigChange,
   decideReload,
@@ -10,25 +10,25 @@ import {
 import { formatHostPort } from "../../core/http/address.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listeners.ts";
-import type { KeyStore } from "../../stores/interface/key-store.ts";
-import type { QuotaStore } from "../../stores/interface/quota-store.ts";
-import { type MetricsRecorder, takeCounts } from "../../telemetry/counting.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
+import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
+import type { RecentEvents } from "../../telemetry/history/recent-events.ts";
+import { Webhook } from "../../telemetry/log/webhook.ts";
+import { type MetricSources, metricReaders } from "../../telemetry/metrics/metric-readers.ts";
+import { type MetricsRecorder, takeCounts } from "../../telemetry/metrics/metrics-recorder.ts";
 import {
   type ReadinessChecks,
   type ReadinessInputs,
   readinessChecks,
-} from "../../telemetry/health.ts";
-import { type MetricSources, metricReaders } from "../../telemetry/readings.ts";
-import type { Diagnostics } from "../../telemetry/recall.ts";
-import type { RecentEvents } from "../../telemetry/recent-events.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
-import { Webhook } from "../../telemetry/webhook.ts";
+} from "../../telemetry/readiness.ts";
+import type { Telemetry } from "../../telemetry/tracing/telemetry.ts";
+import { RecordChangeWatcher } from "../events/record-change-watcher.ts";
+import { watchUpstreamsAndSunsets } from "../events/upstream-watcher.ts";
+import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_ID } from "./gateway-name.ts";
-import type { GatewayHandle, StartOptions } from "./started.ts";
+import { GATEWAY_VERSION } from "./identity.ts";
 import { type ProcessStatus, readGauges } from "./status.ts";
-import { RecordChangeWatcher } from "./tell-records.ts";
-import { GATEWAY_VERSION } from "./version.ts";
-import { watchUpstreamsAndSunsets } from "./watch-changes.ts";
 
 /**
  * The spread of a configuration. Not `taken`: nothing has changed, for these reasons. Taken: it is

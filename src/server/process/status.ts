@@ -1,9 +1,9 @@
 import type { Listeners } from "../../gateway/listen/listeners.ts";
-import type { QuotaStore } from "../../stores/interface/quota-store.ts";
-import type { CountsDelta } from "../../telemetry/counting.ts";
-import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/health.ts";
-import type { MetricSources } from "../../telemetry/readings.ts";
-import type { WebhookEvent } from "../../telemetry/webhook.ts";
+import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { WebhookEvent } from "../../telemetry/log/webhook.ts";
+import type { MetricSources } from "../../telemetry/metrics/metric-readers.ts";
+import type { CountsDelta } from "../../telemetry/metrics/metrics-recorder.ts";
+import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";
 
 /** The counts of one process since it told them last, and how it is: for the one that supervises it. */
 export type ProcessStatus = {

@@ -1,11 +1,11 @@
 import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
-import type { DeprecatedCall } from "../../telemetry/deprecated-calls.ts";
-import type { AccessLogEntry } from "../../telemetry/log.ts";
-import type { BanRecord, Diagnostics, OpenCharge } from "../../telemetry/recall.ts";
+import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
+import type { BanRecord, Diagnostics, OpenCharge } from "../../telemetry/history/diagnostics.ts";
+import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { ProcessStatus } from "../process/status.ts";
-import type { StoreAvailabilityEvent } from "./store-seen.ts";
+import type { StoreAvailabilityEvent } from "./store-availability.ts";
 
 /**
  * Between the process that watches and one that serves. A configuration goes over whole, as it was

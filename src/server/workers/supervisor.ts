@@ -1,23 +1,23 @@
 import type { Config } from "../../config/config.ts";
 import type { ConfigChange } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
-import { openKeyStore, openQuotaStore } from "../../stores/open.ts";
-import { addCounts, createMetricsRecorder } from "../../telemetry/counting.ts";
-import type { Reporter } from "../../telemetry/log.ts";
-import type { Diagnostics } from "../../telemetry/recall.ts";
-import { RecentEvents } from "../../telemetry/recent-events.ts";
-import { Telemetry } from "../../telemetry/telemetry.ts";
+import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
+import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
+import { RecentEvents } from "../../telemetry/history/recent-events.ts";
+import type { Reporter } from "../../telemetry/log/log.ts";
+import { addCounts, createMetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
+import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
+import { resetLogger } from "../events/quota-events.ts";
+import type { GatewayHandle, StartOptions } from "../process/gateway-handle.ts";
 import {
   type DataPlane,
   type GatewayStores,
   type Rollout,
   RunningGateway,
 } from "../process/running-gateway.ts";
-import type { GatewayHandle, StartOptions } from "../process/started.ts";
 import { worstReadinessCheck } from "../process/status.ts";
-import { resetLogger } from "../process/tell-answers.ts";
 import { type CompileCache, openCompileCache } from "./compile-cache.ts";
-import { LAST_MESSAGES_MS, WorkerPool } from "./team.ts";
+import { LAST_MESSAGES_MS, WorkerPool } from "./worker-pool.ts";
 
 /** A scrape waits so long for a process that does not answer, then takes what it told before. */
 const ASK_MS_MAX = 500;

@@ -1,11 +1,11 @@
 import { flushCompileCache } from "node:module";
 import type { Config, LoadResult } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
-import { createLog, type Log, type LogEvent } from "../../telemetry/log.ts";
-import type { Diagnostics } from "../../telemetry/recall.ts";
+import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
+import { createLog, type Log, type LogEvent } from "../../telemetry/log/log.ts";
+import { keepCompiledCode } from "../process/compiled-code.ts";
 import { GATEWAY_ID } from "../process/gateway-name.ts";
 import { startProcess, type WorkerHandle } from "../process/gateway-process.ts";
-import { keepCompiledCode } from "../process/keep-compiled-code.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
 import {
   EXIT_FAILURE,
@@ -13,7 +13,7 @@ import {
   EXIT_USAGE,
   fail,
   type ProcessContext,
-} from "../process/process-door.ts";
+} from "../process/process-context.ts";
 import { removeCompileCache } from "./compile-cache.ts";
 import type { DiagnosticsQuery, DiagnosticsReply, WorkerCommand } from "./messages.ts";
 import { openChannel, type SupervisorChannel } from "./messages.ts";

@@ -2,7 +2,7 @@ import { chmod, chown, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
-import { makeFolder } from "../../config/file/make-folder.ts";
+import { makeFolder } from "../../base/make-folder.ts";
 import { realPathOf } from "./real-path.ts";
 import { fileErrorMessage, ownerOf } from "./replace-file.ts";
 

@@ -1,6 +1,6 @@
 import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { makeFolder } from "../../config/file/make-folder.ts";
+import { makeFolder } from "../../base/make-folder.ts";
 import { realPathOf } from "./real-path.ts";
 
 /**

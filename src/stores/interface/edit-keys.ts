@@ -1,8 +1,8 @@
 import { randomInt } from "node:crypto";
 import type { Config } from "../../config/config.ts";
-import type { EditResult, KeyContext } from "../../core/keys/keyring-rules.ts";
+import type { EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
 import type { Records } from "../../core/keys/records.ts";
-import type { KeyStore } from "./key-store.ts";
+import type { KeyStore } from "../keys/key-store.ts";
 
 /** The means of making keys: the configuration's names, the system's randomness, and the clock. */
 export function keyContextOf(

@@ -1,4 +1,7 @@
-import type { DeprecatedCall, DeprecatedOperation } from "../../telemetry/deprecated-calls.ts";
+import type {
+  DeprecatedCall,
+  DeprecatedOperation,
+} from "../../telemetry/history/deprecated-calls.ts";
 
 /** Requests of an account that were refused on a day of UTC, counted since 1970. */
 export type RefusalCount = {

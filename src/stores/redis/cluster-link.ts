@@ -1,7 +1,6 @@
 import { Redis } from "ioredis";
 import { formatHostPort, type HostPort } from "../../core/http/address.ts";
-import type { StoreFailure } from "../interface/store-failure.ts";
-import { BUCKET_COUNT, crc16, keyBucket } from "./keyspace.ts";
+import { BUCKET_COUNT, crc16, keyBucket } from "./hash-slots.ts";
 import {
   atHost,
   type Link,
@@ -14,6 +13,7 @@ import {
   subscribeOn,
 } from "./link.ts";
 import { redirection, toStoreFailure, unreachableFailure } from "./reply-errors.ts";
+import type { StoreFailure } from "./store-failure.ts";
 
 const REDIRECTIONS_MAX = 5;
 const CONNECTING: ReadonlySet<string> = new Set(["wait", "connecting", "connect"]);

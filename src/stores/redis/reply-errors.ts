@@ -1,4 +1,4 @@
-import { StoreFailure } from "../interface/store-failure.ts";
+import { StoreFailure } from "./store-failure.ts";
 
 /** Replies that Redis gives instead of executing, and what people should know of them. */
 const REFUSALS: Record<string, string> = {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { WINDOWS_IN_LUA } from "./window-fields.ts";
+import { WINDOWS_IN_LUA } from "../quotas/redis/window-fields.ts";
 
 /** A script and the name that EVALSHA calls it by. */
 export type Script = { readonly text: string; readonly sha: string };

@@ -3,7 +3,6 @@ import type { ConnectionOptions } from "node:tls";
 import { Redis } from "ioredis";
 import { parseRedisUrl, type RedisUrl, type StoreAddress } from "../../config/schema/addresses.ts";
 import type { HostPort } from "../../core/http/address.ts";
-import type { StoreFailure } from "../interface/store-failure.ts";
 import { createClusterLink } from "./cluster-link.ts";
 import {
   atHost,
@@ -14,6 +13,7 @@ import {
   subscribeOn,
 } from "./link.ts";
 import { toStoreFailure } from "./reply-errors.ts";
+import type { StoreFailure } from "./store-failure.ts";
 import { restoreStringMethods } from "./string-methods.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { effectiveLimits, NO_RECORDS } from "../../../src/core/keys/records.ts";
-import type { BanReport, KeyReport, UsageReport } from "../../../src/core/keys/report.ts";
+import type { BanReport, KeyReport, UsageReport } from "../../../src/core/keys/reports.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse } from "../admin-house.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { curlLine } from "../../../src/cli/frame/curl.ts";
+import { curlLine } from "../../../src/cli/framework/curl.ts";
 
 const ENVIRONMENT = {
   listen: { host: "0.0.0.0", port: 8443 },

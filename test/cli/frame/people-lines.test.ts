@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, it } from "vitest";
-import { prettyLogFormatter } from "../../../src/cli/frame/people-lines.ts";
-import type { Terminal } from "../../../src/cli/frame/terminal.ts";
+import { prettyLogFormatter } from "../../../src/cli/framework/pretty-log.ts";
+import type { Terminal } from "../../../src/cli/framework/terminal.ts";
 import { eventually } from "../../support/poll.ts";
 import { openFolder, writeConfig } from "../kit.ts";
 

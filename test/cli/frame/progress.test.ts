@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { openProgress } from "../../../src/cli/frame/progress.ts";
-import type { Terminal } from "../../../src/cli/frame/terminal.ts";
+import type { Terminal } from "../../../src/cli/framework/terminal.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const CLEAR = `${String.fromCharCode(27)}[K`;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { DayComparison } from "../../../src/cli/logs/day-comparison.ts";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
-import { DayComparison } from "../../../src/cli/logs/past-days.ts";
 import { dayOf, formatDay } from "../../../src/core/quota/days.ts";
-import type { LoggedRequest } from "../../../src/telemetry/read-log.ts";
+import type { LoggedRequest } from "../../../src/telemetry/log/read-log.ts";
 
 const DAY_MS = 86_400_000;
 const TODAY = dayOf(Date.UTC(2026, 10, 2));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
-import { OutageTracker } from "../../../src/cli/prove/away.ts";
+import { OutageTracker } from "../../../src/cli/prove/outage-tracker.ts";
 
 const LINE = { msg: "event", time: 10_000 };
 

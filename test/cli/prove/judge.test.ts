@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type ObservedResponse, PromiseChecker } from "../../../src/cli/prove/judge.ts";
+import { type ObservedResponse, PromiseChecker } from "../../../src/cli/prove/checker.ts";
 
 const START_MS = Date.UTC(2026, 10, 21, 12);
 const END_SECONDS = START_MS / 1_000 + 60;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { DeprecatedCalls } from "../../../src/telemetry/deprecated-calls.ts";
+import { DeprecatedCalls } from "../../../src/telemetry/history/deprecated-calls.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { KeyReport } from "../../../src/core/keys/report.ts";
-import type { DayReport } from "../../../src/stores/interface/read-history.ts";
+import type { KeyReport } from "../../../src/core/keys/reports.ts";
+import type { DayReport } from "../../../src/stores/queries/read-history.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
-import { makeFolder } from "../../../src/config/file/make-folder.ts";
+import { makeFolder } from "../../../src/base/make-folder.ts";
 
 async function emptyFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-folders-"));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { isIPv6 } from "node:net";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { hostName } from "../../../src/config/schema/kinds.ts";
+import { hostName } from "../../../src/config/schema/value-types.ts";
 
 const accepts = (text: string) => hostName.safeParse(text).success;
 

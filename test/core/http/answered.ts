@@ -1,10 +1,10 @@
 import type { CorsPolicy } from "../../../src/core/http/cors.ts";
-import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
 import {
   gatewayFields,
   type ResponseFacts,
   replacedFields,
-} from "../../../src/core/http/own-fields.ts";
+} from "../../../src/core/http/gateway-fields.ts";
+import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
 
 type Facts = Partial<Omit<ResponseFacts, "found">> & { readonly lifecycle?: Lifecycle | undefined };
 

@@ -4,7 +4,7 @@ import {
   type ForwardedIdentity,
   isLoop,
   upstreamRequestFields,
-} from "../../../src/core/http/fields.ts";
+} from "../../../src/core/http/forwarded-fields.ts";
 import type { RequestHead } from "../../../src/core/http/head.ts";
 
 const IDENTITY: ForwardedIdentity = {

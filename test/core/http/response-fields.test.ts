@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { CorsPolicy } from "../../../src/core/http/cors.ts";
-import { clientResponseFields, rateLimitPolicyField } from "../../../src/core/http/fields.ts";
+import {
+  clientResponseFields,
+  rateLimitPolicyField,
+} from "../../../src/core/http/forwarded-fields.ts";
 import { ownFieldsOf, replacedBy } from "./answered.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);

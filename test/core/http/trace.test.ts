@@ -5,7 +5,7 @@ import {
   childTraceFields,
   parseTraceContext,
   readTraceContext,
-} from "../../../src/core/http/trace.ts";
+} from "../../../src/core/http/trace-context.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const PARENT = "b7ad6b7169203331";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { issueKeys } from "../../../src/core/keys/edit-keys.ts";
+import { type NewKeys, PERIOD_MS_MAX } from "../../../src/core/keys/edit-rules.ts";
 import { checkKeyFormat, digestKey } from "../../../src/core/keys/key.ts";
-import { issueKeys } from "../../../src/core/keys/keyring.ts";
-import { type NewKeys, PERIOD_MS_MAX } from "../../../src/core/keys/keyring-rules.ts";
 import { NO_RECORDS } from "../../../src/core/keys/records.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import { DAY, FREE, first, issue, LIMITS, NOON, refusal, ring } from "./ring.ts";

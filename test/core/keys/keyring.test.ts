@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { findAccount, findKeys } from "../../../src/core/keys/find.ts";
+import { revokeKeys, rotateKey, updateKey } from "../../../src/core/keys/edit-keys.ts";
+import { PERIOD_MS_MAX } from "../../../src/core/keys/edit-rules.ts";
+import { findAccount, findKeys } from "../../../src/core/keys/find-records.ts";
 import { checkKeyFormat, digestKey } from "../../../src/core/keys/key.ts";
-import { revokeKeys, rotateKey, updateKey } from "../../../src/core/keys/keyring.ts";
-import { PERIOD_MS_MAX } from "../../../src/core/keys/keyring-rules.ts";
 import { checkKeyRecord, type Records } from "../../../src/core/keys/records.ts";
 import { DAY, first, issue, LIMITS, NOON, refusal, ring } from "./ring.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { accountEvent, keyEvent } from "../../../src/core/keys/news.ts";
+import { accountEvent, keyEvent } from "../../../src/core/keys/record-events.ts";
 import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
 
 const KEY: KeyRecord = {

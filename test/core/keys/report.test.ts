@@ -7,7 +7,7 @@ import {
   findUsageSubject,
   keyReport,
   usageReport,
-} from "../../../src/core/keys/report.ts";
+} from "../../../src/core/keys/reports.ts";
 import type { QuotaDecision } from "../../../src/core/quota/decide.ts";
 
 const RECORD: KeyRecord = {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../../src/core/quota/decide.ts";
-import { rateLimitRefusal, retryAfterSeconds } from "../../../src/core/quota/standing.ts";
+import { rateLimitRefusal, retryAfterSeconds } from "../../../src/core/quota/rate-limit-info.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../../src/core/quota/decide.ts";
-import { type PastOutcome, ReplayLog } from "../../../src/core/quota/past-asks.ts";
 import { isDifferent, type RequestKind, replay } from "../../../src/core/quota/replay.ts";
+import { type PastOutcome, ReplayLog } from "../../../src/core/quota/replay-log.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { limitsUpTo } from "./asks.ts";
 

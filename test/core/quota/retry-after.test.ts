@@ -12,7 +12,7 @@ import {
   type RateLimitRefusal,
   rateLimitRefusal,
   retryAfterSeconds,
-} from "../../../src/core/quota/standing.ts";
+} from "../../../src/core/quota/rate-limit-info.ts";
 import { type Limit, mergeLimits, type WindowName } from "../../../src/core/quota/windows.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { errorOf, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";

@@ -7,7 +7,7 @@ import {
   rateLimitRefusal,
   retryAfterSeconds,
   unusedRateLimit,
-} from "../../../src/core/quota/standing.ts";
+} from "../../../src/core/quota/rate-limit-info.ts";
 import type { Limit, WindowName } from "../../../src/core/quota/windows.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { it } from "vitest";
-import { ConcurrencyLimiter } from "../../../src/gateway/client/concurrency.ts";
+import { ConcurrencyLimiter } from "../../../src/gateway/client/concurrency-limiter.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;

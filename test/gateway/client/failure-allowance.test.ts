@@ -6,7 +6,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, it } from "vitest";
 import { makeKey } from "../../../src/core/keys/key.ts";
-import { createAuthFailureLimiter } from "../../../src/gateway/client/failure-allowance.ts";
+import { createAuthFailureLimiter } from "../../../src/gateway/client/auth-failure-limiter.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";

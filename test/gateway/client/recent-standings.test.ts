@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { UsageReportCache } from "../../../src/gateway/client/recent-standings.ts";
+import { UsageReportCache } from "../../../src/gateway/client/usage-report-cache.ts";
 
 /** Verdicts that differ by their clock alone, and how many were asked for. */
 function store() {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { it } from "vitest";
 import { digestKey, makeKey } from "../../../src/core/keys/key.ts";
 import type { KeyRecord } from "../../../src/core/keys/records.ts";
-import { WrongEnvironmentKeys } from "../../../src/gateway/client/stray-keys.ts";
+import { WrongEnvironmentKeys } from "../../../src/gateway/client/wrong-environment-keys.ts";
 import { eventually } from "../../support/poll.ts";
 
 const DAY_MS = 86_400_000;

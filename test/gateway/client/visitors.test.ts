@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { AnonymousClients } from "../../../src/gateway/client/visitors.ts";
+import { AnonymousClients } from "../../../src/gateway/client/anonymous-clients.ts";
 
 const TERMS = { environment: "production", plan: "open", limits: [] };
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, test } from "vitest";
-import type { AccessLogEntry } from "../../../src/telemetry/log.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient, requestBytes } from "../../support/wire/client.ts";

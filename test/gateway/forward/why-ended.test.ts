@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "vitest";
 import type { RefusalCode } from "../../../src/core/refusal.ts";
 import type { Exchange } from "../../../src/gateway/exchange/exchange.ts";
-import { endReason } from "../../../src/gateway/forward/backend-response.ts";
+import { endReason } from "../../../src/gateway/forward/upstream-response.ts";
 
 function why(code: RefusalCode, exchange: { begun: boolean; promised?: number }): string {
   const { begun, promised = -1 } = exchange;

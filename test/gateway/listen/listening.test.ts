@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { Certificate } from "../../../src/gateway/node/certificate.ts";
+import { Certificate } from "../../../src/gateway/runtime/certificate.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";

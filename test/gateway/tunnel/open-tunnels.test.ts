@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { KeyRecord } from "../../../src/core/keys/records.ts";
-import type { Environment, GatewayContext } from "../../../src/gateway/exchange/served.ts";
+import type { Environment, GatewayContext } from "../../../src/gateway/exchange/environment.ts";
 import { OpenTunnels } from "../../../src/gateway/tunnel/open-tunnels.ts";
 
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { ConnectionShares } from "../../../src/gateway/upstreams/fair-share.ts";
+import { ConnectionShares } from "../../../src/gateway/upstreams/connection-shares.ts";
 
 function takeAll(share: ConnectionShares<unknown>, account: string): number {
   let held = 0;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { describe, it } from "vitest";
-import { UpstreamPool } from "../../../src/gateway/upstreams/upstreams.ts";
+import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
 
 describe("backends", () => {
   const options = {

@@ -3,8 +3,8 @@ import { describe, it } from "vitest";
 import type {
   UpstreamConnection,
   UpstreamPoolOptions,
-} from "../../../src/gateway/upstreams/backend-connection.ts";
-import { UpstreamPool } from "../../../src/gateway/upstreams/upstreams.ts";
+} from "../../../src/gateway/upstreams/upstream.ts";
+import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
 import { startTestUpstream, type TestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 

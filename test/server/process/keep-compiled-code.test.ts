@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, it } from "vitest";
 
-const KEEP = new URL("../../../src/server/process/keep-compiled-code.ts", import.meta.url);
+const KEEP = new URL("../../../src/server/process/compiled-code.ts", import.meta.url);
 
 /** The words of V8 on the settings that a process gives it: it names one that it does not know. */
 function complaintsAt(script: string): string {

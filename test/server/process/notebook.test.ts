@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { ActivityRecorder } from "../../../src/server/process/notebook.ts";
+import { ActivityRecorder } from "../../../src/server/events/activity-recorder.ts";
 import type { ActivityStore } from "../../../src/stores/interface/notes.ts";
-import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
-import type { AccessLogEntry } from "../../../src/telemetry/log.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2026, 9, 30, 12);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { findChangedRecords } from "../../../src/server/process/tell-records.ts";
+import { findChangedRecords } from "../../../src/server/events/record-change-watcher.ts";
 
 it("records that moved or stayed are no change; those that are others are, with what they were", async () => {
   const [a, b, c] = ["a", "b", "c"].map((id) => ({ id }));

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { onTestFinished, test } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
-import { watchUpstreamsAndSunsets } from "../../../src/server/process/watch-changes.ts";
-import { createLog } from "../../../src/telemetry/log.ts";
+import { watchUpstreamsAndSunsets } from "../../../src/server/events/upstream-watcher.ts";
+import { createLog } from "../../../src/telemetry/log/log.ts";
 import { eventually } from "../../support/poll.ts";
 
 const DAY_MS = 86_400_000;

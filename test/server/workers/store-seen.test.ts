@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { StoreAvailability } from "../../../src/server/workers/store-seen.ts";
-import { createLog } from "../../../src/telemetry/log.ts";
+import { StoreAvailability } from "../../../src/server/workers/store-availability.ts";
+import { createLog } from "../../../src/telemetry/log/log.ts";
 
 function house() {
   const told: unknown[] = [];

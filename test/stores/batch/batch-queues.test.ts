@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Ban, QuotaDecision, QuotaRequest } from "../../../src/core/quota/decide.ts";
-import { DecisionCache } from "../../../src/stores/batch/answers.ts";
-import { type AccountRequest, Batcher, type CallOutcome } from "../../../src/stores/batch/batch.ts";
-import type { OutageHandler } from "../../../src/stores/batch/outage.ts";
-import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
+import {
+  type AccountRequest,
+  Batcher,
+  type CallOutcome,
+} from "../../../src/stores/quotas/batch/batcher.ts";
+import { DecisionCache } from "../../../src/stores/quotas/batch/decision-cache.ts";
+import type { OutageHandler } from "../../../src/stores/quotas/outage-handler.ts";
+import { StoreFailure } from "../../../src/stores/redis/store-failure.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";

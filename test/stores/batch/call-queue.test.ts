@@ -8,7 +8,7 @@ import {
   newQueue,
   type StoreCall,
   takeBatch,
-} from "../../../src/stores/batch/call-queue.ts";
+} from "../../../src/stores/quotas/batch/call-queue.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { account } from "../redis/redis-kit.ts";
 

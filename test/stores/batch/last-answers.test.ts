@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, it } from "vitest";
+import { AgingMap } from "../../../src/base/aging-map.ts";
 import type { Ban, QuotaDecision, QuotaRequest } from "../../../src/core/quota/decide.ts";
-import { AgingMap } from "../../../src/stores/batch/aging-map.ts";
 import {
   type CachedDecision,
   cacheDecision,
   couldCauseBan,
   decisionAfter,
   refusalKind,
-} from "../../../src/stores/batch/last-answers.ts";
+} from "../../../src/stores/quotas/batch/cached-decision.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);

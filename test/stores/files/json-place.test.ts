@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { findPosition, findSyntaxMistake } from "../../../src/stores/files/json-place.ts";
+import { findPosition, findSyntaxMistake } from "../../../src/stores/files/json-position.ts";
 
 function isJson(text: string): boolean {
   try {

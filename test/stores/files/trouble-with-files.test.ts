@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
 import { NO_RECORDS } from "../../../src/core/keys/records.ts";
-import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
+import { DamagedFileError } from "../../../src/stores/files/damaged-file.ts";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import { fileErrorMessage, replaceFile } from "../../../src/stores/files/replace-file.ts";
-import { openDiskCopy } from "../../../src/stores/keys/disk-copy.ts";
-import { encodeKeyFile } from "../../../src/stores/keys/file-format.ts";
-import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
-import { readState } from "../../../src/stores/memory/state-file.ts";
+import { openDiskCopy } from "../../../src/stores/keys/file/disk-copy.ts";
+import { encodeKeyFile } from "../../../src/stores/keys/file/file-format.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file/file-key-store.ts";
+import { readState } from "../../../src/stores/quotas/memory/state-file.ts";
 import { eventually } from "../../support/poll.ts";
 import { record, withAccounts } from "../keys/record.ts";
 

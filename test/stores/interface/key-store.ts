@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
 import { type AccountRecord, NO_RECORDS } from "../../../src/core/keys/records.ts";
-import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
+import type { KeyStore } from "../../../src/stores/keys/key-store.ts";
 import { startNode } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { accountFor, add, record } from "../keys/record.ts";

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
-import { crossedLimits, rateLimitRefusal } from "../../../src/core/quota/standing.ts";
+import { crossedLimits, rateLimitRefusal } from "../../../src/core/quota/rate-limit-info.ts";
 import { type Limit, mergeLimits } from "../../../src/core/quota/windows.ts";
 import type {
   AccountRef,
   ChargeResult,
   QuotaStore,
-} from "../../../src/stores/interface/quota-store.ts";
+} from "../../../src/stores/quotas/quota-store.ts";
 import {
   BANS,
   type Bench,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { rateLimitRefusal } from "../../../src/core/quota/standing.ts";
+import { rateLimitRefusal } from "../../../src/core/quota/rate-limit-info.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
-import type { AccountRef, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
+import type { AccountRef, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { BANS, type Bench, DAY_1, MINUTE, SECOND, START, spend } from "./quota-store-kit.ts";
 

@@ -6,7 +6,7 @@ import type {
   AccountRef,
   ChargeResult,
   QuotaStore,
-} from "../../../src/stores/interface/quota-store.ts";
+} from "../../../src/stores/quotas/quota-store.ts";
 
 /** A store whose clock the test holds. Each opening is of an empty store, or of accounts of its own. */
 export type OpenQuotaStore = (now: () => number) => Promise<QuotaStore>;

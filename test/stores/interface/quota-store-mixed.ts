@@ -8,13 +8,13 @@ import {
   NEW_ACCOUNT_STATE,
   type QuotaRequest,
 } from "../../../src/core/quota/decide.ts";
-import { rateLimitRefusal, retryAfterSeconds } from "../../../src/core/quota/standing.ts";
+import { rateLimitRefusal, retryAfterSeconds } from "../../../src/core/quota/rate-limit-info.ts";
 import { type Limit, mergeLimits } from "../../../src/core/quota/windows.ts";
 import type {
   AccountRef,
   ChargeResult,
   QuotaStore,
-} from "../../../src/stores/interface/quota-store.ts";
+} from "../../../src/stores/quotas/quota-store.ts";
 import { type Bench, START } from "./quota-store-kit.ts";
 
 const CREATE = { id: "1z141z3", name: "createPet" };

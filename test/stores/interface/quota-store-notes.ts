@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { dayOf } from "../../../src/core/quota/days.ts";
-import type { DeprecatedCall } from "../../../src/telemetry/deprecated-calls.ts";
+import type { DeprecatedCall } from "../../../src/telemetry/history/deprecated-calls.ts";
 import { Bench, type OpenQuotaStore, START } from "./quota-store-kit.ts";
 
 const TODAY = dayOf(START);

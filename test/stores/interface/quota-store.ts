@@ -4,7 +4,7 @@ import {
   admittedRateLimit,
   rateLimitRefusal,
   retryAfterSeconds,
-} from "../../../src/core/quota/standing.ts";
+} from "../../../src/core/quota/rate-limit-info.ts";
 import { eventually } from "../../support/poll.ts";
 import { describeAsks } from "./quota-store-asks.ts";
 import { describeBans } from "./quota-store-bans.ts";

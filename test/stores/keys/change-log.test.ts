@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { appendChange, changedSince, lastVersion } from "../../../src/stores/keys/change-log.ts";
+import {
+  appendChange,
+  changedSince,
+  lastVersion,
+} from "../../../src/stores/keys/redis/change-log.ts";
 
 describe("The log of changes of the records in Redis", () => {
   const one = appendChange("", { from: "", to: "1.a", names: ["k_1", "@a"] });

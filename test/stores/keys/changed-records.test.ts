@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { KeyRecord, Records } from "../../../src/core/keys/records.ts";
-import { checkedChanges } from "../../../src/stores/keys/changed-records.ts";
-import { exportLines, importNow, prepareImport } from "../../../src/stores/keys/transfer.ts";
+import {
+  exportLines,
+  importNow,
+  prepareImport,
+} from "../../../src/stores/keys/file/import-records.ts";
+import { checkedChanges } from "../../../src/stores/keys/records/record-changes.ts";
 import { accountFor, record, withAccounts } from "./record.ts";
 
 const [first, second, third] = [record("k_1"), record("k_2"), record("k_3")] as const;

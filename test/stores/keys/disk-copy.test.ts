@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
-import { openDiskCopy } from "../../../src/stores/keys/disk-copy.ts";
-import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
+import { openDiskCopy } from "../../../src/stores/keys/file/disk-copy.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
 import { record, withAccounts } from "./record.ts";
 
 let directory: string;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { decodeKeyFile, encodeKeyFile } from "../../../src/stores/keys/file-format.ts";
+import { decodeKeyFile, encodeKeyFile } from "../../../src/stores/keys/file/file-format.ts";
 import { record, withAccounts } from "./record.ts";
 
 describe("The text of a file of keys, as it is written", () => {

@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
-import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
+import { DamagedFileError } from "../../../src/stores/files/damaged-file.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file/file-key-store.ts";
 
 let directory: string;
 let path: string;

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll } from "vitest";
-import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
-import { openRedisKeyStore } from "../../../src/stores/keys/redis-keys.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file/file-key-store.ts";
+import { openRedisKeyStore } from "../../../src/stores/keys/redis/redis-key-store.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { describeKeyStore } from "../interface/key-store.ts";
 

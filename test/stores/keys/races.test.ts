@@ -3,12 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { suspendAccount, updateAccounts } from "../../../src/core/keys/accounts.ts";
-import { issueKeys, rotateKey } from "../../../src/core/keys/keyring.ts";
+import { suspendAccount, updateAccounts } from "../../../src/core/keys/edit-accounts.ts";
+import { issueKeys, rotateKey } from "../../../src/core/keys/edit-keys.ts";
 import { applyKeyEdit } from "../../../src/stores/interface/edit-keys.ts";
-import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
-import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
-import { openRedisKeyStore } from "../../../src/stores/keys/redis-keys.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file/file-key-store.ts";
+import type { KeyStore } from "../../../src/stores/keys/key-store.ts";
+import { openRedisKeyStore } from "../../../src/stores/keys/redis/redis-key-store.ts";
 import { ring } from "../../core/keys/ring.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { findById } from "../../../src/core/keys/record-index.ts";
 import type { KeyRecord, Records } from "../../../src/core/keys/records.ts";
-import { sortByAge } from "../../../src/stores/keys/in-order.ts";
-import { RecordSet } from "../../../src/stores/keys/record-set.ts";
+import { RecordSet } from "../../../src/stores/keys/records/record-set.ts";
+import { sortByAge } from "../../../src/stores/keys/records/sort-by-age.ts";
 import { accountFor, record, withAccounts } from "./record.ts";
 
 const COUNT = 6_000;

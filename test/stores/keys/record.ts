@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { AccountRecord, KeyRecord, Records } from "../../../src/core/keys/records.ts";
-import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
+import type { KeyStore } from "../../../src/stores/keys/key-store.ts";
 
 /** A record that a store accepts, with a digest of its own. */
 export function record(id: string, more: Partial<KeyRecord> = {}): KeyRecord {

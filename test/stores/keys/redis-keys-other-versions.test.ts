@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, it } from "vitest";
-import { encodeKey } from "../../../src/stores/keys/record-format.ts";
+import { encodeKey } from "../../../src/stores/keys/records/record-format.ts";
 import { eventually } from "../../support/poll.ts";
 import { add, record } from "./record.ts";
 import { HASH, redisKeysOfFile } from "./redis-keys-kit.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { describe, it } from "vitest";
-import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
+import type { KeyStore } from "../../../src/stores/keys/key-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { openTcpProxy, type TcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { add, record, withAccounts } from "./record.ts";

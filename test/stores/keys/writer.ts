@@ -1,6 +1,6 @@
-import type { KeyStore } from "../../../src/stores/interface/key-store.ts";
-import { openFileKeyStore } from "../../../src/stores/keys/file-keys.ts";
-import { openRedisKeyStore } from "../../../src/stores/keys/redis-keys.ts";
+import { openFileKeyStore } from "../../../src/stores/keys/file/file-key-store.ts";
+import type { KeyStore } from "../../../src/stores/keys/key-store.ts";
+import { openRedisKeyStore } from "../../../src/stores/keys/redis/redis-key-store.ts";
 import { add, record } from "./record.ts";
 
 /** One of several processes that write at once: NAME COUNT file PATH | redis URL. */

@@ -8,7 +8,7 @@ import {
   NEW_ACCOUNT_STATE,
   type QuotaRequest,
 } from "../../../src/core/quota/decide.ts";
-import { chargeInPlace } from "../../../src/stores/memory/charge-in-place.ts";
+import { chargeInPlace } from "../../../src/stores/quotas/memory/charge-in-place.ts";
 import { costs, limitsUpTo } from "../../core/quota/asks.ts";
 
 const START = Date.UTC(2026, 11, 31, 23, 59, 30);

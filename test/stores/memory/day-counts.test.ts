@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
 import { dayOf } from "../../../src/core/quota/days.ts";
-import { DayCounts } from "../../../src/stores/memory/day-counts.ts";
-import { DayFiles } from "../../../src/stores/memory/day-files.ts";
+import { DayCounts } from "../../../src/stores/quotas/memory/day-counts.ts";
+import { DayFiles } from "../../../src/stores/quotas/memory/day-files.ts";
 
 const DAY_MS = 86_400_000;
 const KEPT_MS = 400 * DAY_MS;

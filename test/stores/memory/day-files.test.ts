@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
 import { dayOf, formatDay } from "../../../src/core/quota/days.ts";
-import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
+import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 
 const DAY_MS = 86_400_000;
 const OCTOBER_30 = Date.UTC(2026, 9, 30);

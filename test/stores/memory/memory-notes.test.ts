@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
-import { DayCounts } from "../../../src/stores/memory/day-counts.ts";
-import { MemoryActivity } from "../../../src/stores/memory/memory-notes.ts";
+import { DayCounts } from "../../../src/stores/quotas/memory/day-counts.ts";
+import { MemoryActivity } from "../../../src/stores/quotas/memory/memory-activity.ts";
 
 let folder = "";
 beforeEach(async () => {

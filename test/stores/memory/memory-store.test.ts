@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import type { QuotaDecision, QuotaRequest } from "../../../src/core/quota/decide.ts";
-import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
 import {
   createMemoryQuotaStore,
   type MemoryQuotaStoreOptions,
-} from "../../../src/stores/memory/memory-store.ts";
+} from "../../../src/stores/quotas/memory/memory-quota-store.ts";
+import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { startNode } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
@@ -98,7 +98,10 @@ describe("The memory store over a restart", () => {
   });
 
   it("knows them after a SIGKILL too, but for the last second", async () => {
-    const memory = new URL("../../../src/stores/memory/memory-store.ts", import.meta.url).pathname;
+    const memory = new URL(
+      "../../../src/stores/quotas/memory/memory-quota-store.ts",
+      import.meta.url,
+    ).pathname;
     const script = `import { createMemoryStore } from ${JSON.stringify(memory)};
       const store = await createMemoryStore({ stateFile: ${JSON.stringify(stateFile)}, now: () => ${START}, report() {} });
       store.spend(${JSON.stringify(name("a"))}, ${JSON.stringify(ASK)});

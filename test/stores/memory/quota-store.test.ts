@@ -1,4 +1,4 @@
-import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
 import { describeQuotaStore } from "../interface/quota-store.ts";
 import { describeHistory } from "../interface/quota-store-history.ts";
 import { DAY, type OpenQuotaStore } from "../interface/quota-store-kit.ts";

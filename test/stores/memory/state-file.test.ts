@@ -3,9 +3,9 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
-import { DamagedFileError } from "../../../src/stores/files/damaged.ts";
-import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { createMemoryQuotaStore } from "../../../src/stores/memory/memory-store.ts";
+import { DamagedFileError } from "../../../src/stores/files/damaged-file.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
+import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 
 let directory: string;
 let stateFile: string;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { AccountRef, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { accountKey, BUCKET_COUNT, bucketOf, crc16 } from "../../../src/stores/redis/keyspace.ts";
+import type { AccountRef, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
+import { accountKey, BUCKET_COUNT, bucketOf, crc16 } from "../../../src/stores/redis/hash-slots.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";

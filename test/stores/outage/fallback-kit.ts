@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import type { Redis } from "ioredis";
 import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
-import type { FailurePolicy, QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { createFallback, type Fallback } from "../../../src/stores/outage/fallback.ts";
-import type { QuotaClient } from "../../../src/stores/redis/decider.ts";
-import { accountKey } from "../../../src/stores/redis/keyspace.ts";
-import { createRedisQuotaStore } from "../../../src/stores/redis/redis-store.ts";
+import { createFallback, type Fallback } from "../../../src/stores/quotas/outage/fallback.ts";
+import type { FailurePolicy, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
+import type { QuotaClient } from "../../../src/stores/quotas/redis/quota-client.ts";
+import { createRedisQuotaStore } from "../../../src/stores/quotas/redis/redis-quota-store.ts";
+import { accountKey } from "../../../src/stores/redis/hash-slots.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import type { TcpProxy } from "../../support/wire/tcp-proxy.ts";

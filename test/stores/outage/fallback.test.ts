@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
-import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
-import type { QuotaClient } from "../../../src/stores/redis/decider.ts";
+import type { QuotaClient } from "../../../src/stores/quotas/redis/quota-client.ts";
+import { StoreFailure } from "../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../support/poll.ts";
 import { useProxiedRedis } from "../../support/redis/redis-of-file.ts";
 import { account, perDay, spend } from "../redis/redis-kit.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it, vi } from "vitest";
-import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { createHeartbeat } from "../../../src/stores/outage/heartbeat.ts";
-import { createQuotaClient } from "../../../src/stores/redis/decider.ts";
+import { createHeartbeat } from "../../../src/stores/quotas/outage/heartbeat.ts";
+import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
+import { createQuotaClient } from "../../../src/stores/quotas/redis/quota-client.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";

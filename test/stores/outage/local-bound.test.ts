@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { LocalQuotas } from "../../../src/stores/outage/local-quotas.ts";
+import { LocalQuotas } from "../../../src/stores/quotas/outage/local-quotas.ts";
 import { asking, NOON, name, terms, toldBy } from "./local-kit.ts";
 
 describe("the bound while the store is away", () => {

@@ -5,7 +5,7 @@ import {
   type QuotaRequest,
 } from "../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
-import type { OutageContext } from "../../../src/stores/outage/local-quotas.ts";
+import type { OutageContext } from "../../../src/stores/quotas/outage/local-quotas.ts";
 import { account } from "../redis/redis-kit.ts";
 
 export const NOON = Date.UTC(2026, 6, 15, 12);

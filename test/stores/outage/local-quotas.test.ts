@@ -5,7 +5,7 @@ import {
   LocalQuotas,
   type OutageContext,
   shareOf,
-} from "../../../src/stores/outage/local-quotas.ts";
+} from "../../../src/stores/quotas/outage/local-quotas.ts";
 import { account } from "../redis/redis-kit.ts";
 import { asking, DAY_START, MINUTE, NOON, name, terms, toldBy } from "./local-kit.ts";
 

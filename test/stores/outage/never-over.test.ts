@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
 import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
-import type { FailurePolicy } from "../../../src/stores/interface/quota-store.ts";
+import type { FailurePolicy } from "../../../src/stores/quotas/quota-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { startCluster, startSentinel } from "../../support/redis/redis-engines.ts";

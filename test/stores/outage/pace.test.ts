@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, it } from "vitest";
-import { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
-import type { QuotaClient } from "../../../src/stores/redis/decider.ts";
+import type { QuotaClient } from "../../../src/stores/quotas/redis/quota-client.ts";
+import { StoreFailure } from "../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { accountKey, bucketOf, crc16 } from "../../../src/stores/redis/keyspace.ts";
+import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
+import { accountKey, bucketOf, crc16 } from "../../../src/stores/redis/hash-slots.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";

@@ -14,7 +14,7 @@ import {
   decodeDecisions,
   encodeDecide,
   type KeyedRequest,
-} from "../../../src/stores/redis/decide-call.ts";
+} from "../../../src/stores/quotas/redis/decide-codec.ts";
 import type { Script } from "../../../src/stores/redis/script.ts";
 import { ACCOUNTS, DAY, type Damage, type Sequence } from "./decide-sequences.ts";
 

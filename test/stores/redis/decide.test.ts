@@ -6,7 +6,7 @@ import {
   DECIDE_SCRIPT,
   decodeDecisions,
   encodeDecide,
-} from "../../../src/stores/redis/decide-call.ts";
+} from "../../../src/stores/quotas/redis/decide-codec.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { play } from "./decide-play.ts";

@@ -1,4 +1,4 @@
-import { createRedisQuotaStore } from "../../../src/stores/redis/redis-store.ts";
+import { createRedisQuotaStore } from "../../../src/stores/quotas/redis/redis-quota-store.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 
 /** A gateway's store in a process of its own: asks what it is told to, and says what was admitted. */

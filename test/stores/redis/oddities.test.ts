@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { decodeDecisions, parseBan } from "../../../src/stores/redis/decide-call.ts";
-import { createQuotaClient } from "../../../src/stores/redis/decider.ts";
-import { createRedisQuotaStore } from "../../../src/stores/redis/redis-store.ts";
+import { decodeDecisions, parseBan } from "../../../src/stores/quotas/redis/decide-codec.ts";
+import { createQuotaClient } from "../../../src/stores/quotas/redis/quota-client.ts";
+import { createRedisQuotaStore } from "../../../src/stores/quotas/redis/redis-quota-store.ts";
+import { watchEviction } from "../../../src/stores/quotas/redis/store-warnings.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
-import { watchEviction } from "../../../src/stores/redis/warnings.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";

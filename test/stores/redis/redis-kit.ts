@@ -5,14 +5,14 @@ import type {
   ChargeResult,
   QuotaStore,
   StoreUnavailable,
-} from "../../../src/stores/interface/quota-store.ts";
-import type { StoreFailure } from "../../../src/stores/interface/store-failure.ts";
-import { DenyDuringOutage } from "../../../src/stores/redis/no-outage.ts";
+} from "../../../src/stores/quotas/quota-store.ts";
+import { DenyDuringOutage } from "../../../src/stores/quotas/redis/no-outage.ts";
 import {
   createRedisQuotaStore,
   type RedisQuotaStoreOptions,
-} from "../../../src/stores/redis/redis-store.ts";
+} from "../../../src/stores/quotas/redis/redis-quota-store.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
+import type { StoreFailure } from "../../../src/stores/redis/store-failure.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 
 export function perDay(limit: number, bans: BanPolicy | undefined = DEFAULT_BANS): QuotaRequest {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
 import { mergeLimits } from "../../../src/core/quota/windows.ts";
-import type { QuotaStore } from "../../../src/stores/interface/quota-store.ts";
-import { DECIDE_SCRIPT, encodeDecide } from "../../../src/stores/redis/decide-call.ts";
-import { accountKey } from "../../../src/stores/redis/keyspace.ts";
+import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
+import { DECIDE_SCRIPT, encodeDecide } from "../../../src/stores/quotas/redis/decide-codec.ts";
+import { accountKey } from "../../../src/stores/redis/hash-slots.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";

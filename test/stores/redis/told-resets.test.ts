@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
-import type { QuotaStore, ResetEvent } from "../../../src/stores/interface/quota-store.ts";
+import type { QuotaStore, ResetEvent } from "../../../src/stores/quotas/quota-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";

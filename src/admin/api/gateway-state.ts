@@ -1,0 +1,55 @@
+import { maskedConfig } from "../../config/queries/masked-config.ts";
+import { plansReport } from "../../config/queries/plans-report.ts";
+import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
+import { openApiDocument, type RouteSpec } from "../openapi/document.ts";
+import type { ApiRequest } from "./api-request.ts";
+import { parseEmptyBody } from "./request-bodies.ts";
+
+/** The configuration in force, by the keys of its file, every secret masked, with its hash. */
+export function showConfig({ deps }: ApiRequest): AdminResponse {
+  return jsonResponse(200, maskedConfig(deps.config()));
+}
+
+/** The plans in force, with the accounts on each. */
+export function listPlans({ deps }: ApiRequest): AdminResponse {
+  return jsonResponse(200, plansReport(deps.config(), deps.keys.records().accounts));
+}
+
+/**
+ * Begins with the last events, and with the routes that there are, so that a page offers no more
+ * than it can ask for.
+ */
+export function openEventStream({ deps }: ApiRequest, rows: readonly RouteSpec[]): AdminResponse {
+  const routes = rows.map(({ method, template }) => `${method} ${template}`);
+  return deps.events.open({ routes, happened: deps.recent.since(0) });
+}
+
+/** The description of all of this, as OpenAPI. */
+export function showOpenApi({ deps }: ApiRequest, rows: readonly RouteSpec[]): AdminResponse {
+  const { admin } = deps.config();
+  const hasToken = admin !== undefined && admin.token !== "";
+  return jsonResponse(200, openApiDocument(rows, { version: deps.version, hasToken }));
+}
+
+/** Reads the configuration again; says what is in force, or why it stays as it was. */
+export async function reloadConfig({ deps, members }: ApiRequest): Promise<AdminResponse> {
+  const nothing = parseEmptyBody(members);
+  if (!nothing.ok) return nothing.answer;
+  const reloaded = await deps.reload();
+  if (reloaded.ok) return jsonResponse(200, { hash: reloaded.hash });
+  const { mistakes, reasons = [], partly } = reloaded;
+  if (partly) {
+    const message = `The new configuration is not in force everywhere yet: ${reasons.join("; ")}`;
+    return problemResponse("reload_incomplete", message, { more: { reasons } });
+  }
+  if (reasons.length > 0) {
+    const message = `The old configuration stays in force: ${reasons.join("; ")}`;
+    return problemResponse("reload_refused", message, { more: { reasons } });
+  }
+  const message = `The old configuration stays in force: the new one has ${counted(mistakes.length)}`;
+  return problemResponse("config_invalid", message, { more: { mistakes } });
+}
+
+function counted(mistakes: number): string {
+  return mistakes === 1 ? "1 mistake" : `${mistakes} mistakes`;
+}

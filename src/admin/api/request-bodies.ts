@@ -1,0 +1,160 @@
+import { parseDuration } from "../../config/schema/units.ts";
+import type { AccountChange } from "../../core/keys/edit-accounts.ts";
+import type { KeyChange } from "../../core/keys/edit-keys.ts";
+import { isValidPeriod, type NewKeys } from "../../core/keys/edit-rules.ts";
+import type { AccountLimit } from "../../core/keys/records.ts";
+import { type BodyResult, problemResponse } from "../http/response.ts";
+import {
+  ACCOUNT_CHANGE_BODY,
+  BAN_BODY,
+  type BodyShape,
+  EMPTY_BODY,
+  FIND_BODY,
+  IMPORT_BODY,
+  KEY_CHANGE_BODY,
+  KINDS,
+  NEW_KEYS_BODY,
+  RESET_BODY,
+  ROTATION_BODY,
+  SUSPENSION_BODY,
+} from "../openapi/bodies.ts";
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** The body of POST /api/keys. Whether such keys may be issued is the keyring's to say. */
+export function parseNewKeys(members: Members): BodyResult<NewKeys> {
+  // An account that is there says where its keys work, and on which plan.
+  const required = !Object.hasOwn(members, "account");
+  const terms = { kind: "text", required } as const;
+  const mistaken = mistakes(members, { ...NEW_KEYS_BODY, environment: terms, plan: terms });
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { expires, limits, ...rest } = members as {
+    readonly expires?: string;
+    readonly limits?: Readonly<Record<string, number>>;
+  } & Omit<NewKeys, "limits" | "expiresInMs">;
+  const expiresInMs = expires === undefined ? undefined : parseDuration(expires);
+  return { ok: true, value: { ...rest, expiresInMs, limits: limits && limitList(limits) } };
+}
+
+function limitList(limits: Readonly<Record<string, number>>): AccountLimit[] {
+  return Object.entries(limits).map(([window, limit]) => {
+    return { window: window as AccountLimit["window"], limit };
+  });
+}
+
+/** The body of PATCH /api/keys/ID; `"from": []` lets the key work from anywhere again. */
+export function parseKeyChange(members: Members): BodyResult<KeyChange> {
+  const mistaken = mistakes(members, KEY_CHANGE_BODY);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { expires, ...rest } = members as { readonly expires?: string } & KeyChange;
+  const expiresInMs =
+    expires === undefined ? undefined : expires === "never" ? "never" : parseDuration(expires);
+  return { ok: true, value: { ...rest, expiresInMs } };
+}
+
+/** The body of PATCH /api/accounts and /api/accounts/ID; metadata with the value "" goes away. */
+export function parseAccountChange(members: Members): BodyResult<AccountChange> {
+  const mistaken = mistakes(members, ACCOUNT_CHANGE_BODY);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { limits, ...rest } = members as {
+    readonly limits?: Readonly<Record<string, number>>;
+  } & Omit<AccountChange, "limits">;
+  return { ok: true, value: { ...rest, limits: limits && limitList(limits) } };
+}
+
+/** The body of a suspension. */
+export function parseSuspension(
+  members: Members,
+): BodyResult<{ readonly forMs: number | undefined; readonly reason: string | undefined }> {
+  const mistaken = mistakes(members, SUSPENSION_BODY);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { for: length, reason } = members as { for?: string; reason?: string };
+  const forMs = length === undefined ? undefined : parseDuration(length);
+  return { ok: true, value: { forMs, reason } };
+}
+
+/** The body of a reset: windows by name; undefined for all that run. */
+export function parseReset(members: Members): BodyResult<readonly string[] | undefined> {
+  const mistaken = mistakes(members, RESET_BODY);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  return { ok: true, value: (members as { windows?: readonly string[] }).windows };
+}
+
+/** The body of a ban: the account or one of its keys, and for how long. */
+export function parseBanRequest(
+  members: Members,
+): BodyResult<{ readonly id: string; readonly lengthMs: number }> {
+  const mistaken = mistakes(members, BAN_BODY);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { id, for: length } = members as { id: string; for: string };
+  const lengthMs = parseDuration(length) ?? 0;
+  if (isValidPeriod(lengthMs, 1)) return { ok: true, value: { id, lengthMs } };
+  const message = `Cannot use the length ${length}: it must be from 1ms to 36525d`;
+  return { ok: false, answer: problemResponse("bad_request", message) };
+}
+
+/** The body of an import: the records of an export, or plain keys from elsewhere. */
+export function parseImport(members: Members): BodyResult<{
+  readonly records: readonly unknown[];
+  readonly plain: boolean;
+  readonly dryRun: boolean;
+}> {
+  const mistaken = mistakes(members, IMPORT_BODY);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const {
+    records,
+    plain = false,
+    dryRun = false,
+  } = members as {
+    records: readonly unknown[];
+    plain?: boolean;
+    dryRun?: boolean;
+  };
+  return { ok: true, value: { records, plain, dryRun } };
+}
+
+/** The body of a search: the key itself. */
+export function parseFind(members: Members): BodyResult<string> {
+  const mistaken = mistakes(members, FIND_BODY);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  return { ok: true, value: (members as { key: string }).key };
+}
+
+const GRACE_MS = 86_400_000;
+
+/**
+ * The body of a rotation: how long the old key works on, 24 hours unless told
+ * (docs/reference/keys.md#rotation).
+ */
+export function parseGraceMs(members: Members): BodyResult<number> {
+  const mistaken = mistakes(members, ROTATION_BODY);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  const { grace } = members as { grace?: string };
+  return { ok: true, value: grace === undefined ? GRACE_MS : (parseDuration(grace) ?? GRACE_MS) };
+}
+
+/** For requests that say all in their path: a body may be absent or empty. */
+export function parseEmptyBody(members: Members): BodyResult<undefined> {
+  const mistaken = mistakes(members, EMPTY_BODY);
+  return mistaken === undefined ? { ok: true, value: undefined } : { ok: false, answer: mistaken };
+}
+
+/** All mistakes at once. Values are not repeated: somebody may send a key where it does not belong. */
+function mistakes(members: Members, shape: BodyShape) {
+  const known = Object.keys(shape);
+  const found = Object.keys(members)
+    .filter((name) => !known.includes(name))
+    .map((name) => {
+      const expected =
+        known.length === 0 ? "there is none to send" : `expected ${known.join(", ")}`;
+      return `${JSON.stringify(name.slice(0, 20))} is unknown (${expected})`;
+    });
+  for (const [name, { kind, required = false }] of Object.entries(shape)) {
+    const { words: wanted, fits } = KINDS[kind];
+    if (!Object.hasOwn(members, name)) {
+      if (required) found.push(`"${name}" is required (${wanted})`);
+    } else if (!fits(members[name])) found.push(`"${name}" must be ${wanted}`);
+  }
+  if (found.length === 0) return undefined;
+  return problemResponse("bad_request", `Cannot use the body: ${found.slice(0, 20).join("; ")}`);
+}

@@ -1,0 +1,59 @@
+import { ID_PATTERN } from "../../core/keys/records.ts";
+import { type AdminResponse, methodNotAllowed, problemResponse } from "../http/response.ts";
+import { API_ROUTES, type ApiRoute } from "./routes.ts";
+
+const ROWS = API_ROUTES.map((row) => ({ row, segments: row.template.split("/") }));
+
+/** The row for a method and a path, with the ID in it; or 404, or 405 with Allow. */
+export function matchApiRoute(
+  method: string,
+  path: string,
+):
+  | { readonly ok: true; readonly row: ApiRoute; readonly id: string }
+  | { ok: false; answer: AdminResponse } {
+  const segments = path.split("/");
+  const rows = ROWS.filter((candidate) => fits(candidate.segments, segments));
+  if (rows.length === 0) {
+    return {
+      ok: false,
+      answer: problemResponse("not_found", "There is nothing here: see / for what is"),
+    };
+  }
+  const wanted = method === "HEAD" ? "GET" : method;
+  const found = rows.find(({ row }) => row.method === wanted);
+  if (found === undefined) {
+    const allow = rows.flatMap(({ row }) =>
+      row.method === "GET" ? ["GET", "HEAD"] : [row.method],
+    );
+    return { ok: false, answer: methodNotAllowed(allow) };
+  }
+  const at = found.segments.findIndex(isVariable);
+  return { ok: true, row: found.row, id: (at !== -1 && idIn(segments[at])) || "" };
+}
+
+function fits(pattern: readonly string[], segments: readonly string[]): boolean {
+  return (
+    pattern.length === segments.length &&
+    pattern.every((part, i) =>
+      isVariable(part) ? idIn(segments[i]) !== undefined : part === segments[i],
+    )
+  );
+}
+
+function isVariable(part: string): boolean {
+  return part.startsWith(":");
+}
+
+/** Requests without a key are counted under such a name; its "/64" is percent-encoded in a path. */
+const ADDRESS = /^addr:(?:other|[0-9a-f:.]{1,60}(?:\/64)?)$/;
+
+/** The id in a segment of a path; undefined where it cannot be one. */
+function idIn(segment = ""): string | undefined {
+  if (ID_PATTERN.test(segment)) return segment;
+  try {
+    const text = decodeURIComponent(segment);
+    return ADDRESS.test(text) ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,39 @@
+import type { BanReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
+import type { AccountSelector } from "../../stores/queries/find-account.ts";
+import type { DayReport, Period } from "../../stores/queries/read-history.ts";
+import type { UsageFilter } from "../../stores/queries/read-usage.ts";
+
+/** A question about accounts: an answer, or why there is none, in words: exit 1, or 64 of `usage`. */
+export type OperationResult<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly message: string; readonly usage?: true };
+
+/** Usage by day of one account, an account or one of its keys, or of all that fit. */
+export type HistoryQuery = {
+  readonly id?: string | undefined;
+  readonly environment?: string | undefined;
+  readonly plan?: string | undefined;
+  readonly period: Period;
+};
+
+export type LiftedBan = { readonly account: string; readonly environment: string };
+
+/** Questions about accounts, wherever their counts are. `id` is an account or one of its keys. */
+export type AccountOperations = {
+  bans(): Promise<OperationResult<readonly BanReport[]>>;
+  ban(id: string, lengthMs: number): Promise<OperationResult<BanReport>>;
+  liftBan(id: string): Promise<OperationResult<LiftedBan>>;
+  /** `windows` as people name them; undefined for all that run. */
+  reset(
+    named: AccountSelector,
+    windows: readonly string[] | undefined,
+  ): Promise<OperationResult<ResetReport>>;
+  /** All accounts that fit, those nearest to a limit first. */
+  usageOfAll(filter: UsageFilter): Promise<OperationResult<readonly UsageReport[]>>;
+  usage(named: AccountSelector): Promise<OperationResult<UsageReport>>;
+  /** The usage by day, told in pieces as it is read. */
+  history(
+    asked: HistoryQuery,
+    tell: (rows: readonly DayReport[]) => void,
+  ): Promise<OperationResult<undefined>>;
+};

@@ -1,0 +1,273 @@
+import { request } from "node:http";
+import { errorMessage } from "../../base/error-message.ts";
+import type { Config } from "../../config/config.ts";
+import { formatMistake, isYamlMap, type Mistake } from "../../config/file/mistake.ts";
+import { unknownIdRefusal } from "../../core/keys/find-records.ts";
+import type { BanReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
+import type { AccountSelector } from "../../stores/queries/find-account.ts";
+import type { DayReport } from "../../stores/queries/read-history.ts";
+import type { UsageFilter } from "../../stores/queries/read-usage.ts";
+import { originOf } from "../framework/curl.ts";
+import type {
+  AccountOperations,
+  HistoryQuery,
+  LiftedBan,
+  OperationResult,
+} from "./account-operations.ts";
+
+const ANSWER_MS_MAX = 10_000;
+const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
+
+/**
+ * Asks the running gateway through its admin listener: with the memory store no other process knows
+ * its accounts (docs/reference/commands.md#which-process-answers). Every failure names
+ * `admin.listen` in its message.
+ */
+export function openAdminAccounts(config: Config): AccountOperations {
+  return {
+    bans: () => fetchAllPages<BanReport>(config, { path: "/api/bans", only: ONLY }),
+    usage: (named) =>
+      fetchAdmin<UsageReport>(config, {
+        path: pathOf("/api/usage/ID", named),
+        members: ["account", "windows", "strikes", "ban"],
+        id: named.id,
+        only: ONLY,
+      }),
+    usageOfAll: (filter) => askUsage(config, filter),
+    history: (asked, tell) => askHistory(config, asked, tell),
+    reset: (named, windows) =>
+      fetchAdmin<ResetReport>(config, {
+        method: "POST",
+        path: pathOf("/api/accounts/ID/reset", named),
+        body: { windows },
+        members: ["account", "windows"],
+        id: named.id,
+        only: ONLY,
+      }),
+    ban: (id, lengthMs) =>
+      fetchAdmin<BanReport>(config, {
+        method: "POST",
+        path: "/api/bans",
+        body: { id, for: `${lengthMs}ms` },
+        also: [201],
+        members: ["account", "until"],
+        id,
+        only: ONLY,
+      }),
+    liftBan: (id) =>
+      fetchAdmin<LiftedBan>(config, {
+        method: "DELETE",
+        path: `/api/bans/${encodeURIComponent(id)}`,
+        members: ["account", "environment"],
+        id,
+        only: ONLY,
+      }),
+  };
+}
+
+/** `template` with the id in the place of ID. */
+function pathOf(template: string, { id, environment }: AccountSelector): string {
+  const path = template.replace("ID", encodeURIComponent(id));
+  return environment === undefined ? path : `${path}?${new URLSearchParams({ env: environment })}`;
+}
+
+/** The filter is that of the gateway. */
+function askUsage(
+  config: Config,
+  { environment, plan, over, top }: UsageFilter,
+): Promise<OperationResult<readonly UsageReport[]>> {
+  const query = new URLSearchParams({ limit: "10000" });
+  for (const [name, value] of Object.entries({ env: environment, plan, over, top })) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  return fetchAllPages<UsageReport>(config, { path: `/api/usage?${query}`, only: ONLY });
+}
+
+async function askHistory(
+  config: Config,
+  { id, environment, plan, period }: HistoryQuery,
+  tell: (rows: readonly DayReport[]) => void,
+): Promise<OperationResult<undefined>> {
+  const query = new URLSearchParams({ limit: "10000" });
+  for (const [name, value] of Object.entries({ account: id, env: environment, plan, ...period })) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  const path = `/api/history?${query}`;
+  return eachPage<DayReport>(config, { path, only: ONLY, id }, tell);
+}
+
+/** A whole list, page after page (docs/reference/admin.md#pages). */
+export async function fetchAllPages<T>(
+  config: Config,
+  question: ListQuestion,
+): Promise<OperationResult<readonly T[]>> {
+  const all: T[] = [];
+  const asked = await eachPage<T>(config, question, (page) => all.push(...page));
+  return asked.ok ? { ok: true, value: all } : asked;
+}
+
+async function eachPage<T>(
+  config: Config,
+  question: ListQuestion,
+  tell: (page: readonly T[]) => void,
+): Promise<OperationResult<undefined>> {
+  for (let path: string | undefined = question.path; path !== undefined; ) {
+    const page: AdminResult<readonly T[]> = await fetchAdmin(config, {
+      ...question,
+      path,
+      members: LIST,
+    });
+    if (!page.ok) return page;
+    tell(page.value);
+    path = page.next;
+  }
+  return { ok: true, value: undefined };
+}
+
+/** `next` is the path of the next page of a list. */
+type AdminResult<T> =
+  | { readonly ok: true; readonly value: T; readonly next?: string | undefined }
+  | (Extract<OperationResult<T>, { readonly ok: false }> & { readonly status?: number });
+
+/** How long a command waits for the gateway to have read its change: it reads it within a second anyway. */
+const REFRESH_MS_MAX = 2_000;
+
+/**
+ * Has the running gateway read the key records now. Says nothing where none answers: then there is
+ * none, or it reads them by itself within a second.
+ */
+export async function refreshGateway({ admin }: Config): Promise<void> {
+  if (admin === undefined || admin.listen.port === 0) return;
+  const url = new URL("/api/keys/refresh", originOf(admin.listen));
+  await exchange(url, { method: "POST", token: admin.token, withinMs: REFRESH_MS_MAX }).catch(
+    () => undefined,
+  );
+}
+
+/** The answer is a list. */
+export const LIST = "list" as const;
+
+const ONLY = "with store: memory the running gateway knows";
+
+/**
+ * `also` are statuses beside 200 whose body is an answer; `only` says why nobody else can tell.
+ * `members` are those that the answer has at least: something else may listen where the gateway
+ * should.
+ */
+export type AdminRequest = {
+  readonly method?: string;
+  readonly path: string;
+  readonly body?: unknown;
+  readonly also?: readonly number[];
+  readonly members: typeof LIST | readonly string[];
+  readonly only?: string;
+  /** The account or key that is asked for: no answer of the gateway repeats it. */
+  readonly id?: string | undefined;
+  /** Another admin listener than that of the configuration, with the same token. */
+  readonly origin?: string;
+};
+
+type ListQuestion = Omit<AdminRequest, "members">;
+
+/** One question to the running gateway at its admin listener; why there is no answer, in words. */
+export async function fetchAdmin<T>(config: Config, asked: AdminRequest): Promise<AdminResult<T>> {
+  const { method = "GET", path, body: sent, also = [], only } = asked;
+  const { admin } = config;
+  const setting = asked.origin === undefined ? "admin.listen" : "--admin";
+  const reason = only === undefined ? "" : `, and ${only}`;
+  if (admin === undefined && asked.origin === undefined) {
+    return refused(`Cannot ask the gateway${reason}: admin is off, set admin.listen`);
+  }
+  const origin = asked.origin ?? (admin === undefined ? "" : originOf(admin.listen));
+  if (asked.origin === undefined && admin?.listen.port === 0) {
+    return refused(`Cannot ask the gateway${reason}: admin.listen has port 0, name one`);
+  }
+  try {
+    const { status, text, next } = await exchange(new URL(path, origin), {
+      method,
+      token: admin?.token ?? "",
+      body: sent === undefined ? "" : JSON.stringify(sent),
+    });
+    const body: unknown = JSON.parse(text);
+    if (status === 200 || also.includes(status)) {
+      if (!hasMembers(body, asked.members)) throw new SyntaxError("It is not of that form");
+      return { ok: true, value: body as T, next };
+    }
+    if (asked.id !== undefined && isUnknown(body))
+      return refused(unknownIdRefusal(asked.id).message);
+    const message = messageOf(body) ?? `The gateway at ${origin} (${setting}) answers ${status}`;
+    if (status === 400) return { ...refused(message), usage: true };
+    const where = status === 401 || status === 403 ? ` (${setting}, ${origin})` : "";
+    return { ...refused(`${message}${where}`), status };
+  } catch (error) {
+    const why = whyUnanswered(error);
+    return refused(
+      `Cannot ask the gateway at ${origin} (${setting})${reason}: ${why}. Is it running?`,
+    );
+  }
+}
+
+function hasMembers(body: unknown, members: AdminRequest["members"]): boolean {
+  if (members === LIST) return Array.isArray(body);
+  return isYamlMap(body) && members.every((name) => name in body);
+}
+
+type Sent = {
+  readonly method: string;
+  readonly token: string;
+  readonly body?: string;
+  readonly withinMs?: number;
+};
+
+function exchange(
+  url: URL,
+  { method, token, body = "", withinMs = ANSWER_MS_MAX }: Sent,
+): Promise<{ readonly status: number; readonly text: string; readonly next?: string | undefined }> {
+  const headers = {
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(body),
+    ...(token === "" ? {} : { Authorization: `Bearer ${token}` }),
+  };
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(withinMs);
+    const asked = request(url, { method, headers, agent: false, signal }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8");
+      answer.on("data", (piece: string) => {
+        text += piece;
+        if (text.length > ANSWER_CHARACTERS_MAX)
+          answer.destroy(new Error("the answer is too long"));
+      });
+      const next = /<(\/[^>]*)>; rel="next"/.exec(String(answer.headers.link))?.[1];
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text, next }));
+      answer.on("error", reject);
+    });
+    asked.on("error", reject);
+    asked.end(body);
+  });
+}
+
+/** Why a gateway gave no answer that could be read. */
+function whyUnanswered(error: unknown): string {
+  const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
+  if (code === "ECONNREFUSED") return "nothing listens there";
+  if (name === "SyntaxError") return "what answered is no admin listener of Tollgate";
+  if (name === "TimeoutError" || name === "AbortError") return "it does not answer";
+  return errorMessage(error);
+}
+
+/** An id that holds a slash is no path that the gateway has. */
+function isUnknown(body: unknown): boolean {
+  return isYamlMap(body) && (body.code === "unknown_id" || body.code === "not_found");
+}
+
+/** The words of the gateway, with what is wrong in its configuration; they need no status. */
+function messageOf(body: unknown): string | undefined {
+  if (!isYamlMap(body) || typeof body.message !== "string") return undefined;
+  const mistakes = Array.isArray(body.mistakes) ? (body.mistakes as Mistake[]) : [];
+  return [body.message, ...mistakes.map(formatMistake)].join("\n");
+}
+
+function refused(message: string): Extract<OperationResult<never>, { ok: false }> {
+  return { ok: false, message };
+}

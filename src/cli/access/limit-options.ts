@@ -1,0 +1,56 @@
+import { LIMITED } from "../../core/keys/edit-rules.ts";
+import type { AccountLimit } from "../../core/keys/records.ts";
+import type { Invocation } from "../framework/verb.ts";
+
+/** The values of --limit, or what is wrong with one. */
+export function parseLimitOptions(call: Invocation): readonly AccountLimit[] | string {
+  const limits = call.texts("limit").map(readLimit);
+  const wrong = limits.find((limit) => typeof limit === "string");
+  return wrong ?? limits.filter((limit) => typeof limit !== "string");
+}
+
+function readLimit(text: string): AccountLimit | string {
+  const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
+  const window = LIMITED.find((known) => known === name);
+  if (window === undefined || digits === undefined) {
+    return `Cannot read --limit as WINDOW=NUMBER with a window of ${LIMITED.join(", ")}: the value is ${JSON.stringify(text)}`;
+  }
+  return { window, limit: Number(digits) };
+}
+
+/** The values of --meta, or what is wrong with one. A value may have "=" in it. */
+export function parseMetaOptions(call: Invocation): Readonly<Record<string, string>> | string {
+  const pairs: [string, string][] = [];
+  for (const text of call.texts("meta")) {
+    const at = text.indexOf("=");
+    if (at < 1) {
+      return `Cannot read --meta as NAME=VALUE: the value is ${JSON.stringify(text)}`;
+    }
+    pairs.push([text.slice(0, at), text.slice(at + 1)]);
+  }
+  if (new Set(pairs.map(([name]) => name)).size < pairs.length) {
+    return "Cannot use one name of --meta twice: give each name once";
+  }
+  return Object.fromEntries(pairs);
+}
+
+/** An environment that is not configured is wrong usage; a plan may be one that accounts still have. */
+export function unknownEnvironmentError(
+  wanted: string | undefined,
+  { environments }: { readonly environments: readonly { readonly name: string }[] },
+): string | undefined {
+  if (wanted === undefined || environments.some(({ name }) => name === wanted)) return undefined;
+  const known = environments.map(({ name }) => name).join(", ");
+  return `Unknown environment ${JSON.stringify(wanted)}: expected ${known}`;
+}
+
+/** A plan that is neither configured nor that of any account is wrong usage. */
+export function unknownPlanError(
+  wanted: string | undefined,
+  { plans }: { readonly plans: ReadonlyMap<string, unknown> },
+  { accounts }: { readonly accounts: readonly { readonly plan: string }[] },
+): string | undefined {
+  if (wanted === undefined || plans.has(wanted)) return undefined;
+  if (accounts.some(({ plan }) => plan === wanted)) return undefined;
+  return `Unknown plan ${JSON.stringify(wanted)}: expected ${[...plans.keys()].join(", ")}`;
+}

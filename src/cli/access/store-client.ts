@@ -1,0 +1,151 @@
+import type { Config } from "../../config/config.ts";
+import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
+import { bansReport, findUsageSubject } from "../../core/keys/reports.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
+import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
+import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
+import { imposedBan } from "../../stores/queries/imposed-ban.ts";
+import {
+  type DayReport,
+  historyDisabledError,
+  readHistory,
+  spanOf,
+} from "../../stores/queries/read-history.ts";
+import { readUsage, usageOf } from "../../stores/queries/read-usage.ts";
+import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { Terminal } from "../framework/terminal.ts";
+import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
+
+/** Talks to the shared store itself: no gateway need run. Close it when done. */
+export async function openStoredAccounts(
+  config: Config,
+  terminal: Terminal,
+): Promise<{ readonly accounts: AccountOperations; close(): Promise<void> }> {
+  const options = { now: terminal.now, report: () => {} };
+  const keys = await openKeyStore(config, { ...options, watch: false });
+  try {
+    const quotas = await openQuotaStore(config, options);
+    const close = async () => {
+      await quotas.close();
+      await keys.close();
+    };
+    return { accounts: storedAccounts({ config, now: terminal.now }, keys, quotas), close };
+  } catch (error) {
+    await keys.close();
+    throw error;
+  }
+}
+
+type Terms = { readonly config: Config; readonly now: () => number };
+
+function storedAccounts(
+  { config, now }: Terms,
+  keys: KeyStore,
+  quotas: QuotaStore,
+): AccountOperations {
+  return {
+    bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
+    usage: (named) =>
+      answered(config, async () => {
+        const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
+        if (!found.ok) return notFound(found);
+        const { account, plan } = found.holder;
+        const report = await usageOf(quotas, config, found.holder);
+        if (report !== undefined) return given(report);
+        return refused(`Account ${account} is on plan ${plan}, which is not configured`);
+      }),
+    usageOfAll: (filter) =>
+      answered(config, async () => {
+        return given(await readUsage(quotas, keys.records().accounts, config, filter));
+      }),
+    history: (asked, tell) => {
+      return answered(config, () => tellHistory({ config, now, keys, quotas }, asked, tell));
+    },
+    reset: (named, windows) =>
+      answered(config, async () => {
+        const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
+        if (!found.ok) return notFound(found);
+        const { account, environment } = found.holder;
+        const known = resolveCounters(config, environment, windows ?? []);
+        if (!known.ok) return { ...known, usage: true };
+        const counters = windows === undefined ? undefined : known.counters;
+        const done = await quotas.reset({ account, environment }, counters);
+        const told = done.map(({ counter, units }) => {
+          return { window: counterLabel(config, environment, counter), units };
+        });
+        return given({ account, environment, windows: told });
+      }),
+    ban: (id, lengthMs) =>
+      answered(config, async () => {
+        const holder = findUsageSubject(keys.records(), id);
+        if (holder === undefined) return unknown(id);
+        const imposed = imposedBan(config, holder, lengthMs);
+        if (typeof imposed === "string") return refused(imposed);
+        const { account, environment } = holder;
+        const { untilMs, offences } = await quotas.ban({ account, environment }, imposed);
+        return given({ account, environment, until: Math.ceil(untilMs / 1000), offences });
+      }),
+    liftBan: (id) =>
+      answered(config, async () => {
+        // An account may outlive its keys: its ban is found by its own name then.
+        const banned = async () => (await quotas.bans()).find(({ account }) => account === id);
+        const name = findUsageSubject(keys.records(), id) ?? (await banned());
+        if (name === undefined) return unknown(id);
+        const { account, environment } = name;
+        const lifted = await quotas.liftBan({ account, environment });
+        return lifted
+          ? given({ account, environment })
+          : refused(`Account ${account} is not banned`);
+      }),
+  };
+}
+
+type Stores = Terms & { readonly keys: KeyStore; readonly quotas: QuotaStore };
+
+async function tellHistory(
+  { config, now, keys, quotas }: Stores,
+  { id, environment, plan, period }: HistoryQuery,
+  tell: (rows: readonly DayReport[]) => void,
+): Promise<OperationResult<undefined>> {
+  const off = historyDisabledError(config);
+  if (off !== undefined) return refused(off);
+  const records = keys.records();
+  const holder = id === undefined ? undefined : findUsageSubject(records, id);
+  if (id !== undefined && holder === undefined) return unknown(id);
+  const filter = { environment, plan, account: holder?.account };
+  const span = spanOf(period, now());
+  for await (const rows of readHistory(quotas, records.accounts, span, filter)) tell(rows);
+  return given(undefined);
+}
+
+type NotFound = Extract<AccountLookup, { ok: false }>;
+
+/** A store that is away is said in words, without its password. */
+async function answered<T>(
+  config: Config,
+  ask: () => Promise<OperationResult<T>>,
+): Promise<OperationResult<T>> {
+  try {
+    return await ask();
+  } catch (error) {
+    const where = config.store.kind === "memory" ? "memory" : config.store.shown;
+    const why = error instanceof Error ? error.message : String(error);
+    return refused(`Cannot ask the store ${where}: ${why}`);
+  }
+}
+
+function given<T>(value: T): OperationResult<T> {
+  return { ok: true, value };
+}
+
+function notFound({ because, message }: NotFound): OperationResult<never> {
+  return because === "unknown" ? refused(message) : { ok: false, message, usage: true };
+}
+
+function unknown(id: string): OperationResult<never> {
+  return refused(`Cannot find ${JSON.stringify(id)}: no key or account has this ID`);
+}
+
+function refused(message: string): OperationResult<never> {
+  return { ok: false, message };
+}

@@ -1,0 +1,45 @@
+import type { Config } from "../../config/config.ts";
+import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { readConfig } from "../framework/config-file.ts";
+import type { Terminal } from "../framework/terminal.ts";
+import type { Invocation } from "../framework/verb.ts";
+import type { AccountOperations, OperationResult } from "./account-operations.ts";
+import { openAdminAccounts } from "./admin-client.ts";
+import { unknownEnvironmentError } from "./limit-options.ts";
+
+/**
+ * Asks a question about accounts: of the store where all gateways share one, else of the running
+ * gateway through its admin listener (docs/reference/commands.md#which-process-answers).
+ */
+export async function withAccounts<T>(
+  call: Invocation,
+  terminal: Terminal,
+  work: {
+    readonly ask: (accounts: AccountOperations) => Promise<OperationResult<T>>;
+    readonly say: (value: T) => number;
+  },
+): Promise<number> {
+  const config = await readConfig(call, terminal);
+  if (typeof config === "number") return config;
+  const strange = unknownEnvironmentError(call.text("env"), config);
+  if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
+  const answer = await runAccountOperation(config, terminal, work.ask);
+  if (answer.ok) return work.say(answer.value);
+  return fail(terminal, answer.usage ? EXIT_USAGE : EXIT_FAILURE, answer.message);
+}
+
+/** Asks without saying anything. */
+export async function runAccountOperation<T>(
+  config: Config,
+  terminal: Terminal,
+  ask: (accounts: AccountOperations) => Promise<OperationResult<T>>,
+): Promise<OperationResult<T>> {
+  if (config.store.kind === "memory") return ask(openAdminAccounts(config));
+  const { openStoredAccounts } = await import("./store-client.ts");
+  const { accounts, close } = await openStoredAccounts(config, terminal);
+  try {
+    return await ask(accounts);
+  } finally {
+    await close();
+  }
+}

@@ -1,0 +1,92 @@
+import type { Config, EnvironmentConfig } from "../../config/config.ts";
+import type { IssuedKey } from "../../core/keys/edit-keys.ts";
+import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";
+import type { AccountRecord, Records } from "../../core/keys/records.ts";
+import { issuedReport } from "../../core/keys/reports.ts";
+import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { applyKeyEdit } from "../../stores/interface/edit-keys.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
+import { readConfig } from "../framework/config-file.ts";
+import { curlLine } from "../framework/curl.ts";
+import type { Terminal } from "../framework/terminal.ts";
+import type { Invocation } from "../framework/verb.ts";
+import { refreshGateway } from "./admin-client.ts";
+
+/**
+ * Reads the configuration, opens its keys for one piece of work, and closes them whatever happens.
+ * Records that cannot be read are told on stderr, and do not stand in the way. After a change the
+ * running gateway has read it when this resolves, where its admin listener can be asked.
+ */
+export async function withKeys(
+  call: Invocation,
+  terminal: Terminal,
+  work: (keys: KeyStore, config: Config) => Promise<number>,
+): Promise<number> {
+  const config = await readConfig(call, terminal);
+  if (typeof config === "number") return config;
+  const { openKeyStore } = await import("../../stores/open-stores.ts");
+  const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  let changed = false;
+  keys.onChange(() => {
+    changed = true;
+  });
+  try {
+    const damage = keys.damage();
+    if (damage.length > 0) terminal.err(`${damage.join("\n")}\n`);
+    const status = await work(keys, config);
+    if (changed) await refreshGateway(config);
+    return status;
+  } finally {
+    await keys.close();
+  }
+}
+
+/** The accounts as they are kept now, for verbs that only look; rejects where the store is away. */
+export async function readAccounts(
+  config: Config,
+  terminal: Terminal,
+): Promise<readonly AccountRecord[]> {
+  return (await readRecords(config, terminal)).accounts;
+}
+
+/** The keys and accounts as they are kept now; rejects where the store is away. */
+export async function readRecords(config: Config, terminal: Terminal): Promise<Records> {
+  const { openKeyStore } = await import("../../stores/open-stores.ts");
+  const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  const records = keys.records();
+  await keys.close();
+  return records;
+}
+
+/** Edits the newest records, and says on stderr why not where that is refused. */
+export async function withEdit<T>(
+  keys: KeyStore,
+  terminal: Terminal,
+  {
+    edit,
+    say,
+  }: {
+    readonly edit: (records: Records) => EditResult<T>;
+    readonly say: (edited: { readonly records: Records } & T) => number;
+  },
+): Promise<number> {
+  const edited = await applyKeyEdit(keys, edit);
+  return edited.ok ? say(edited) : failWithRefusal(terminal, edited);
+}
+
+export function failWithRefusal(terminal: Terminal, { because, message }: EditRefusal): number {
+  return fail(terminal, because === "usage" ? EXIT_USAGE : EXIT_FAILURE, message);
+}
+
+/** The status of a list that lacks what could not be read. */
+export function listExitStatus(keys: KeyStore): number {
+  return keys.damage().length === 0 ? 0 : EXIT_FAILURE;
+}
+
+/** The key, shown once, with a line that tries it. */
+export function issuedText(issued: IssuedKey, config: Config): string {
+  const { id, key, plan, environment, account } = issuedReport(issued);
+  const where = config.environments.find(({ name }: EnvironmentConfig) => name === environment);
+  const line = where === undefined ? "" : `  ${curlLine(where, key)}\n`;
+  return `Key ${id}: ${environment}, plan ${plan}, account ${account}. It is shown this once:\n  ${key}\n${line}`;
+}

@@ -1,0 +1,97 @@
+import { parseDuration } from "../../config/schema/units.ts";
+import { isValidPeriod } from "../../core/keys/edit-rules.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** One verb of the command line. Heavy rooms are imported by `run`, so that help costs nothing. */
+export type Verb = {
+  /** "keys create" */
+  readonly name: string;
+  /** The words after the name: "ID [--grace 24h]". */
+  readonly usage: string;
+  readonly summary: string;
+  readonly options: readonly Option[];
+  /** Names of the arguments, all of them needed. */
+  readonly args: readonly string[];
+  /** Names of arguments that may follow. */
+  readonly optional?: readonly string[];
+  /** Any number of further arguments. */
+  readonly more?: boolean;
+  /** A use of the verb, as one would type it after `tollgate`. */
+  readonly example?: string;
+  /** `version` is that of the program. */
+  run(call: Invocation, terminal: Terminal, version: string): Promise<number>;
+};
+
+/** `value` names what follows the option; without it the option is a flag. */
+export type Option = {
+  readonly name: string;
+  readonly value?: string;
+  readonly repeats?: boolean;
+  /** The verb cannot do without it. */
+  readonly required?: boolean;
+  readonly summary: string;
+};
+
+/** One use of a verb, parsed. */
+export type Invocation = {
+  readonly args: readonly string[];
+  /** All of it as it was typed. */
+  readonly words: readonly string[];
+  text(option: string): string | undefined;
+  texts(option: string): readonly string[];
+  flag(option: string): boolean;
+};
+
+export const CONFIG: Option = {
+  name: "config",
+  value: "FILE",
+  summary: "the configuration (config/tollgate.yaml)",
+};
+/** Every verb takes --config; to some a configuration means nothing. */
+export const CONFIG_IGNORED: Option = { ...CONFIG, summary: "taken, and not read here" };
+export const JSON_FLAG: Option = {
+  name: "json",
+  summary: "print one JSON value and nothing else",
+};
+/**
+ * The milliseconds of an option such as `--grace 24h`, at least `leastMs`; undefined without it, or
+ * what is wrong.
+ */
+export function parsePeriodOption(
+  call: Invocation,
+  option: string,
+  leastMs = 1,
+): number | string | undefined {
+  const text = call.text(option);
+  if (text === undefined) return undefined;
+  const period = parseDuration(text);
+  if (period !== undefined && isValidPeriod(period, leastMs)) return period;
+  if (period !== undefined) {
+    return `Cannot use --${option} ${text}: it must be from ${leastMs}ms to 36525d`;
+  }
+  return `Cannot read --${option} as a duration such as 10s, 5m, 24h or 90d: the value is ${JSON.stringify(text)}`;
+}
+
+/**
+ * The further admin listeners of a call, each --admin, as origins; or what is wrong with one. They
+ * speak HTTP, as `admin.listen` does.
+ */
+export function parseAdminOptions(call: Invocation): readonly string[] | string {
+  const named = call.texts("admin");
+  const wrong = named.find((text) => !URL.canParse(text) || new URL(text).protocol !== "http:");
+  if (wrong === undefined) return named;
+  return `Cannot read --admin as the address of an admin listener such as http://10.0.0.2:9090: the value is ${JSON.stringify(wrong)}`;
+}
+
+export const LOG: Option = {
+  name: "log",
+  value: "FILE",
+  repeats: true,
+  summary: "a log of a gateway, compressed by gzip or not; several of them, in any order",
+};
+
+/** All log files of a call: each --log, and, as a shell expands `--log *.log`, what follows `args`. */
+export function logFilesOf(call: Invocation, args: number): readonly string[] {
+  const named = call.texts("log");
+  return named.length === 0 ? [] : [...named, ...call.args.slice(args)];
+}

@@ -1,0 +1,61 @@
+import { type WindowName, windowStart } from "../../core/quota/windows.ts";
+import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/read-log.ts";
+import { formatInstant } from "../framework/table.ts";
+
+/** Events after which the same requests would be decided otherwise, by their names in the log. */
+const CHANGES: Readonly<Record<string, string>> = {
+  account_changed: "accounts were changed",
+  account_reset: "accounts were reset",
+  ban_added: "bans were added by hand",
+  ban_lifted: "bans were lifted by hand",
+  store_away: "the store was away and gateways decided by themselves",
+  counter_regression: "the store lost charges",
+};
+
+/** Collects all that a log lacks, or that changed while it was written. */
+export class LogGaps {
+  readonly #changes = new Map<string, number>();
+  readonly #configs = new Set<string>();
+  #firstMs = Number.POSITIVE_INFINITY;
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  request({ config, decidedAt, time }: LoggedRequest): void {
+    const atMs = decidedAt ?? time;
+    if (atMs < this.#firstMs) this.#firstMs = atMs;
+    if (atMs > this.#lastMs) this.#lastMs = atMs;
+    if (config !== undefined) this.#configs.add(config);
+  }
+
+  event(line: LoggedEvent): void {
+    const name = line.msg === "event" ? String(line.kind) : line.msg;
+    if (Object.hasOwn(CHANGES, name)) {
+      this.#changes.set(name, (this.#changes.get(name) ?? 0) + 1);
+    }
+  }
+
+  /** The instants of the first and the last request, in milliseconds; undefined without any. */
+  get span(): { readonly fromMs: number; readonly toMs: number } | undefined {
+    return this.#firstMs > this.#lastMs ? undefined : { fromMs: this.#firstMs, toMs: this.#lastMs };
+  }
+
+  /** In words; `longest` is the longest window of the plans, whose beginning the log should hold. */
+  told(longest: WindowName | undefined): string[] {
+    const told = [...this.#changes].map(([name, count]) => `${CHANGES[name]} (${name}: ${count})`);
+    if (this.#configs.size > 1) {
+      const names = [...this.#configs].join(", ");
+      told.push(`the configuration changed: ${this.#configs.size} are in the log, ${names}`);
+    }
+    const span = this.span;
+    if (span === undefined || longest === undefined) return told;
+    const startMs = windowStart(longest, span.fromMs);
+    if (span.fromMs - startMs >= 1_000) {
+      const [from, start] = [span.fromMs, startMs].map((ms) =>
+        formatInstant(Math.floor(ms / 1_000)),
+      );
+      told.push(
+        `the log begins at ${from}, and its ${longest} at ${start}: what was charged between them is not in it`,
+      );
+    }
+    return told;
+  }
+}

@@ -1,0 +1,193 @@
+import type { Config } from "../../config/config.ts";
+import type { PlanSettings } from "../../config/load/build.ts";
+import type { AccountRecord } from "../../core/keys/records.ts";
+import { effectiveLimits } from "../../core/keys/records.ts";
+import {
+  isDifferent,
+  type ReplayDifference,
+  type RequestKind,
+  replay,
+} from "../../core/quota/replay.ts";
+import { type PastOutcome, ReplayLog } from "../../core/quota/replay-log.ts";
+import {
+  type Limit,
+  mergeLimits,
+  WINDOW_NAMES,
+  type WindowName,
+} from "../../core/quota/windows.ts";
+import type { LoggedRequest } from "../../telemetry/log/read-log.ts";
+
+export type AccountReplay = ReplayDifference & {
+  readonly account: string;
+  readonly environment: string;
+  readonly plan: string;
+};
+
+type Trial = {
+  /** The plans and bans that are tried. */
+  readonly plans: PlanSettings;
+  /** Its descriptions have the windows of operations. */
+  readonly environments: Config["environments"];
+  readonly accounts: readonly AccountRecord[];
+};
+
+/** Accounts without a key: by their addresses, without strikes and bans. */
+const ADDRESS = /^addr:/;
+const NONE: readonly Limit[] = [];
+
+/** The requests of a log, each as it asks under the plans that are tried. */
+export class TrafficReplay {
+  readonly #trial: Trial;
+  readonly #records: ReadonlyMap<string, AccountRecord>;
+  readonly #asks = new ReplayLog();
+  readonly #accounts: Named[] = [];
+  readonly #numbers = new Map<string, number>();
+  readonly #kinds: RequestKind[] = [];
+  readonly #kindNumbers = new Map<string, number>();
+  readonly #limits = new Map<string, Owned>();
+  readonly #operations: ReadonlyMap<string, readonly Limit[]>;
+  readonly #left = new Map<string, number>();
+  readonly #moved = new Set<string>();
+  #longest: WindowName | undefined;
+
+  constructor(trial: Trial) {
+    this.#trial = trial;
+    this.#records = new Map(trial.accounts.map((record) => [record.id, record]));
+    this.#operations = operationsOf(trial.environments);
+  }
+
+  add(line: LoggedRequest): void {
+    const { env, account, plan, decision } = line;
+    if (decision === "none" || env === undefined || account === undefined || plan === undefined) {
+      return;
+    }
+    const outcome = outcomeOf(line);
+    if (outcome === undefined) {
+      this.#leaveOut(`answered ${line.code ?? "at once"}`);
+      return;
+    }
+    if (line.by === "local") this.#leaveOut("refused by a gateway's share, and tried all the same");
+    const kind = this.#kindOf(line, { env, account, plan });
+    if (kind === undefined) return;
+    const number = this.#numberOf({ env, account, plan });
+    const atMs = line.decidedAt ?? line.time - line.durationMs;
+    this.#asks.add(number, { atMs, kind, outcome });
+  }
+
+  /** Decides all of it again. Gives the accounts for which anything comes out otherwise. */
+  *tried(): Generator<AccountReplay> {
+    for (const { account: number, asks } of this.#asks.byAccount()) {
+      const of = this.#accounts[number] as Named;
+      const bans = ADDRESS.test(of.account) ? undefined : this.#trial.plans.bans;
+      const difference = replay(asks, this.#kinds, bans);
+      if (isDifferent(difference)) yield { ...of, ...difference };
+    }
+  }
+
+  get requests(): number {
+    return this.#asks.size;
+  }
+  get accounts(): number {
+    return this.#accounts.length;
+  }
+  get longest(): WindowName | undefined {
+    return this.#longest;
+  }
+
+  /** Requests that could not be tried, or not as they were, in words. */
+  left(): string[] {
+    const told = [...this.#left].map(([why, count]) => `${count} requests were ${why}`);
+    const moved = [...this.#moved];
+    if (moved.length > 0) {
+      const shown = moved.slice(0, 5).join(", ");
+      const more = moved.length > 5 ? ` and ${moved.length - 5} more` : "";
+      told.push(`these accounts are on another plan now: ${shown}${more}`);
+    }
+    return told;
+  }
+
+  #leaveOut(why: string): void {
+    this.#left.set(why, (this.#left.get(why) ?? 0) + 1);
+  }
+
+  #numberOf({ env, account, plan }: Asking): number {
+    const name = `${env}:${account}`;
+    const known = this.#numbers.get(name);
+    if (known !== undefined) {
+      (this.#accounts[known] as Named).plan = plan;
+      return known;
+    }
+    const record = this.#records.get(account);
+    if (record !== undefined && record.plan !== plan) this.#moved.add(account);
+    this.#accounts.push({ environment: env, account, plan });
+    this.#numbers.set(name, this.#accounts.length - 1);
+    return this.#accounts.length - 1;
+  }
+
+  #kindOf(line: LoggedRequest, asking: Asking): number | undefined {
+    const own = this.#limitsOf(asking);
+    if (own === undefined) return undefined;
+    const { cost = 1 } = line;
+    const method = line.method === "HEAD" ? "GET" : line.method;
+    const route = `${asking.env} ${method} ${line.route}`;
+    const operation = this.#operations.get(route) ?? NONE;
+    const limited = operation.length === 0 ? "" : route;
+    const name = `${own.id} ${cost} ${limited}`;
+    const known = this.#kindNumbers.get(name);
+    if (known !== undefined) return known;
+    const observe = this.#trial.plans.planBounds.get(asking.plan)?.observe ?? NONE;
+    const limits = mergeLimits(own.limits, { operation, observe });
+    for (const { window } of limits) this.#lengthen(window);
+    this.#kinds.push({ limits, cost });
+    this.#kindNumbers.set(name, this.#kinds.length - 1);
+    return this.#kinds.length - 1;
+  }
+
+  /** The windows of an account on a plan; undefined, and counted, where none are known. */
+  #limitsOf({ account, plan }: Asking): Owned | undefined {
+    const record = this.#records.get(account);
+    const id = record === undefined || record.limits.length === 0 ? plan : `${plan} ${account}`;
+    let owned = this.#limits.get(id);
+    if (owned === undefined) {
+      const windows = this.#trial.plans.plans.get(plan);
+      owned = {
+        id,
+        limits: windows === undefined ? [] : effectiveLimits(windows, record?.limits ?? []),
+      };
+      this.#limits.set(id, owned);
+    }
+    if (owned.limits.length > 0) return owned;
+    this.#leaveOut(`not tried, since plan ${plan} has no windows for them`);
+    return undefined;
+  }
+
+  #lengthen(window: WindowName): void {
+    const longest = this.#longest === undefined ? -1 : WINDOW_NAMES.indexOf(this.#longest);
+    if (WINDOW_NAMES.indexOf(window) > longest) this.#longest = window;
+  }
+}
+
+/** `id` is the same for all accounts that have the windows of their plan. */
+type Owned = { readonly id: string; readonly limits: readonly Limit[] };
+type Named = { readonly environment: string; readonly account: string; plan: string };
+type Asking = { readonly env: string; readonly account: string; readonly plan: string };
+
+/** Undefined where the answer came of something that no log tells again. */
+function outcomeOf({ decision, code }: LoggedRequest): PastOutcome | undefined {
+  if (decision === "admitted") return "admitted";
+  if (code === "key_banned") return "banned";
+  return code === "rate_limited" || code === "cost_over_limit" ? "limited" : undefined;
+}
+
+/** Windows of operations by environment, method and template, as the log has them. */
+function operationsOf(environments: Config["environments"]): ReadonlyMap<string, readonly Limit[]> {
+  const found = new Map<string, readonly Limit[]>();
+  for (const { name, routes, backends } of environments) {
+    for (const table of [routes, ...backends.map((backend) => backend.routes)]) {
+      for (const { method, template, limits } of table.operations ?? []) {
+        if (limits !== undefined) found.set(`${name} ${method} ${template}`, limits.windows);
+      }
+    }
+  }
+  return found;
+}

@@ -1,0 +1,112 @@
+import { Agent, type IncomingHttpHeaders, request } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ObservedResponse, PromiseChecker, SentRequest } from "./checker.ts";
+
+export type LoadClient = { readonly account: string; readonly key: string };
+
+/** `Retry-After` is one second less on its way to the client, where that fault is planted. */
+export type LoadOptions = {
+  readonly judge: PromiseChecker;
+  /** Origins of the gateways that take requests now. */
+  readonly origins: () => readonly string[];
+  readonly isRetryAfterLess: boolean;
+};
+
+/** So many ask at once without heed, each after a pause of up to this. */
+const HEEDLESS = 8;
+const PAUSE_MS = 12;
+
+/** Asks until stopped: some clients without heed of any refusal, the others as they are told to. */
+export class LoadGenerator {
+  readonly #options: LoadOptions;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  #running = true;
+  #under: readonly Promise<void>[] = [];
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+  }
+
+  start(heedless: readonly LoadClient[], polite: readonly LoadClient[]): void {
+    this.#under = [
+      ...Array.from({ length: HEEDLESS }, () => this.#askOn(heedless)),
+      ...polite.map((client) => this.#askAsTold(client)),
+    ];
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#under);
+    this.#agent.destroy();
+  }
+
+  async #askOn(clients: readonly LoadClient[]): Promise<void> {
+    while (this.#running) {
+      await this.#ask(oneOf(clients));
+      await sleep(Math.random() * PAUSE_MS);
+    }
+  }
+
+  /** Asks until refused, waits the seconds of Retry-After, and must be admitted then. */
+  async #askAsTold(client: LoadClient): Promise<void> {
+    while (this.#running) {
+      const { answer, endedMs } = await this.#ask(client);
+      if (answer?.status !== 429) {
+        await sleep(PAUSE_MS);
+        continue;
+      }
+      const seconds = answer.retryAfterSeconds;
+      if (!(seconds >= 0 && seconds < 60)) return;
+      // A timer may end a millisecond early; the promise is about whole seconds, not about those.
+      while (Date.now() < endedMs + seconds * 1_000) await sleep(1);
+      const { answer: next } = await this.#ask(client);
+      if (next?.status === 429) this.#options.judge.deniedAfterWaiting(client.account, seconds);
+    }
+  }
+
+  async #ask({ account, key }: LoadClient): Promise<SentRequest> {
+    const origins = this.#options.origins();
+    const url = `${oneOf(origins)}/v1/pets?limit=1`;
+    const sentMs = Date.now();
+    const answer = await this.#answerOf(url, key);
+    const shot = { account, sentMs, endedMs: Date.now(), answer: answer ?? undefined };
+    // Where nothing listened any more nothing was sent.
+    if (answer !== null) this.#options.judge.take(shot);
+    return shot;
+  }
+
+  /** Null where the request was not sent, undefined where no whole answer came. */
+  #answerOf(url: string, key: string): Promise<ObservedResponse | undefined | null> {
+    return new Promise((resolve) => {
+      const headers = { Authorization: `Bearer ${key}` };
+      const sent = request(url, { agent: this.#agent, headers }, (response) => {
+        response.on("error", () => resolve(undefined)).resume();
+        response.on("close", () => {
+          if (!response.complete) return resolve(undefined);
+          resolve(this.#read(response.statusCode ?? 0, response.headers));
+        });
+      });
+      sent.on("error", (error: Error & { code?: string }) => {
+        resolve(error.code === "ECONNREFUSED" ? null : undefined);
+      });
+      sent.end();
+    });
+  }
+
+  #read(status: number, headers: IncomingHttpHeaders): ObservedResponse {
+    const number = (name: string) => Number(headers[name] ?? Number.NaN);
+    const less = this.#options.isRetryAfterLess ? 1 : 0;
+    return {
+      status,
+      window: String(headers["x-ratelimit-window"]),
+      limit: number("x-ratelimit-limit"),
+      remaining: number("x-ratelimit-remaining"),
+      resetSeconds: number("x-ratelimit-reset"),
+      retryAfterSeconds: number("retry-after") - less,
+    };
+  }
+}
+
+function oneOf<T>(list: readonly T[]): T {
+  return list[Math.floor(Math.random() * list.length)] as T;
+}

@@ -1,0 +1,97 @@
+import type { Config } from "../../config/config.ts";
+import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
+import type { ReadinessChecks } from "../../telemetry/readiness.ts";
+import { fetchAdmin } from "../access/admin-client.ts";
+import { readConfig } from "../framework/config-file.ts";
+import { styleOf } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
+
+type Readiness = { readonly status: string; readonly checks: ReadinessChecks };
+
+/** Asks the running gateway how it is; 1 where it is not ready, or does not answer. */
+export const status: Verb = {
+  name: "status",
+  usage: "[--config FILE] [--json]",
+  summary: "tell how the running gateway is, with 1 where it is not ready",
+  options: [CONFIG, JSON_FLAG],
+  args: [],
+  example: "status --config config/tollgate.yaml",
+  async run(call, terminal) {
+    const config = await readConfig(call, terminal);
+    if (typeof config === "number") return config;
+    const ready = await fetchAdmin<Readiness>(config, {
+      ...{ path: "/readyz", also: [503] },
+      members: ["status", "checks"],
+    });
+    if (!ready.ok) return fail(terminal, EXIT_FAILURE, ready.message);
+    const shown = await fetchAdmin<{ hash: string }>(config, {
+      path: "/api/config",
+      members: ["hash"],
+    });
+    if (!shown.ok) return fail(terminal, EXIT_FAILURE, shown.message);
+    const { status: told, checks } = ready.value;
+    const { hash } = shown.value;
+    if (call.flag("json")) printJson(terminal, { status: told, checks, config: hash });
+    else terminal.out(statusText({ told, checks, hash, config }, terminal));
+    return told === "ready" ? EXIT_OK : EXIT_FAILURE;
+  },
+};
+
+type Shown = {
+  readonly told: string;
+  readonly checks: ReadinessChecks;
+  readonly hash: string;
+  readonly config: Config;
+};
+
+function statusText({ told, checks, hash, config }: Shown, terminal: Terminal): string {
+  const { bold } = styleOf(terminal);
+  const lines = Object.entries(checks).map(([name, { ok, why }]) => {
+    return `  ${name.padEnd(10)} ${ok ? "ok" : bold("FAILS")}${why === undefined ? "" : `  ${why}`}\n`;
+  });
+  const same = hash === config.hash ? "the file as it is now" : "not the file as it is now";
+  return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${same}\n`;
+}
+
+/** Another way to reload, where the gateway could not be asked; one that refuses has said why. */
+function insteadOf(status: number | undefined): string {
+  if (status === 401) return `\n${OTHER_TOKEN}`;
+  return status === undefined || status === 403 ? `\n${INSTEAD}` : "";
+}
+
+type Reloading = { readonly hash: string };
+
+const INSTEAD = "Saving the file reloads it too, and so does SIGHUP to the process";
+/** A gateway keeps to its token until it has read the new one. */
+const OTHER_TOKEN =
+  "Where admin.token was changed the gateway still has the old one: SIGHUP to the process, or saving the file, puts the new one in force";
+
+/** Has the running gateway read its configuration again. */
+export const reload: Verb = {
+  name: "reload",
+  usage: "[--config FILE] [--json]",
+  summary: "have the running gateway read its configuration again",
+  options: [CONFIG, JSON_FLAG],
+  args: [],
+  example: "reload --config config/tollgate.yaml",
+  async run(call, terminal) {
+    const config = await readConfig(call, terminal);
+    if (typeof config === "number") return config;
+    const reloaded = await fetchAdmin<Reloading>(config, {
+      ...{ method: "POST", path: "/api/reload" },
+      members: ["hash"],
+    });
+    if (!reloaded.ok) {
+      return fail(terminal, EXIT_FAILURE, `${reloaded.message}${insteadOf(reloaded.status)}`);
+    }
+    const { hash } = reloaded.value;
+    if (call.flag("json")) return printJson(terminal, { hash });
+    // It may have been started with another file than the one of this command.
+    const other = hash === config.hash ? "" : `, which is not that of ${config.file}`;
+    terminal.out(
+      `The gateway has read its configuration: ${hash.slice(0, 8)} is in force${other}\n`,
+    );
+    return EXIT_OK;
+  },
+};

@@ -1,0 +1,226 @@
+import { dirname, resolve } from "node:path";
+import type { CorsPolicy } from "../../core/http/cors.ts";
+import type { EdgeLimits } from "../../core/http/edge-limits.ts";
+import type { Operation, RouteRule, RouteTable } from "../../core/http/route.ts";
+import type { BanPolicy } from "../../core/quota/decide.ts";
+import type { PlanOptions } from "../../core/quota/plan.ts";
+import type { Limit } from "../../core/quota/windows.ts";
+import type { CertificateFiles, Config, EnvironmentConfig, PathServiceConfig } from "../config.ts";
+import type { LimitOverrides } from "../schema/limits.ts";
+import { limitsByLength } from "../schema/plans.ts";
+import type { Draft, EnvironmentDraft } from "./draft.ts";
+import type { CertificateAuthorities } from "./pem.ts";
+import { type BackendDraft, serviceKey } from "./service-drafts.ts";
+
+type BuildInputs = {
+  /** Absolute. */
+  readonly file: string;
+  readonly hash: string;
+  /** By the key of the service; none for those without a description. */
+  readonly operations: ReadonlyMap<string, readonly Operation[]>;
+  readonly authorities: ReadonlyMap<string, CertificateAuthorities>;
+  readonly telemetry: Config["telemetry"];
+};
+
+/** A draft without mistakes as the configuration: units in names, paths absolute, all filled in. */
+export function buildConfig(draft: Draft, rest: BuildInputs): Config {
+  const { file, hash } = rest;
+  const folder = dirname(file);
+  const keys = sound(draft.keys);
+  const environments = [...draft.environments].map(([name, environment]) => {
+    const limits = { ...sound(draft.limits), ...sound(environment.limits) };
+    const keyHeaders = sound(draft.keyHeaders);
+    return environmentOf(environment, { name, limits: limits as Limits, rest, folder, keyHeaders });
+  });
+  const [unauthenticated] = limitsByLength(sound(draft.unauthenticated));
+  return {
+    file,
+    hash,
+    store: sound(draft.store),
+    storePrefix: sound(draft.storePrefix),
+    onStoreFailure: sound(draft.onStoreFailure),
+    expectedGateways: sound(draft.expectedGateways),
+    storeTimeoutMs: sound(draft.storeTimeout),
+    keys: keys === "redis" ? { in: "redis" } : { in: "file", path: resolve(folder, keys) },
+    stateFile: resolve(folder, sound(draft.stateFile)),
+    workers: sound(draft.workers),
+    environments,
+    ...buildPlans(draft),
+    unauthenticated: sound(unauthenticated),
+    keyPrefix: sound(draft.keyPrefix),
+    rateLimitFields: draft.rateLimitFields ?? "off",
+    trustedProxies: sound(draft.trustedProxies),
+    admin: draft.admin,
+    log: sound(draft.log),
+    historyMs: draft.history,
+    keyHeaders: sound(draft.keyHeaders),
+    foreignKeys: draft.foreignKeys ?? [],
+    events: draft.events,
+    telemetry: rest.telemetry,
+  };
+}
+
+/** The parts of the configuration by which an account is decided. */
+export type PlanSettings = Pick<Config, "plans" | "planBounds" | "bans">;
+
+export function buildPlans(draft: Pick<Draft, "plans" | "bans">): PlanSettings {
+  const plans = Object.entries(sound(draft.plans));
+  return {
+    plans: new Map(plans.map(([name, plan]) => [name, windowsOf(plan)])),
+    planBounds: new Map(plans.map(([name, plan]) => [name, boundsOf(plan)])),
+    bans: banPolicyOf(draft.bans),
+  };
+}
+
+type Limits = Required<LimitOverrides>;
+
+type BuildContext = {
+  readonly name: string;
+  readonly limits: Limits;
+  readonly rest: BuildInputs;
+  readonly folder: string;
+  readonly keyHeaders: readonly string[];
+};
+
+function environmentOf(draft: EnvironmentDraft, around: BuildContext): EnvironmentConfig {
+  const { name, rest, limits } = around;
+  const key = serviceKey(name);
+  const maintenance = draft.maintenance;
+  return {
+    name,
+    listen: sound(draft.listen),
+    hosts: sound(draft.hosts),
+    keyTag: sound(draft.keyTag),
+    routes: routesOf(draft, sound(draft.basePath), rest.operations.get(key)),
+    upstreams: draft.upstreams ?? [],
+    backends: sound(draft.backends)
+      .map((backend, i) => backendOf(draft, backend, i, around))
+      .sort((one, other) => other.path.length - one.path.length),
+    upstreamHost: sound(draft.upstreamHost),
+    upstreamTls: {
+      ca: rest.authorities.get(key),
+      serverName: sound(draft.upstreamTls).serverName,
+    },
+    healthCheck: healthCheckOf(draft.healthCheck),
+    tls: certificateOf(draft.tls, around.folder),
+    cors: corsPolicyOf(draft.cors, around.keyHeaders),
+    limits: edgeLimitsOf(limits),
+    publicPlan: draft.public,
+    standing: draft.standing,
+    maintenance: maintenance === undefined ? undefined : { retryAfterMs: maintenance.retryAfter },
+    allow: sound(draft.allow),
+    deny: sound(draft.deny),
+  };
+}
+
+function backendOf(
+  environment: EnvironmentDraft,
+  backend: BackendDraft,
+  index: number,
+  { name, limits, rest }: BuildContext,
+): PathServiceConfig {
+  const key = serviceKey(name, index);
+  return {
+    path: backend.path,
+    stripPrefix: backend.stripPrefix ?? "",
+    addPrefix: backend.addPrefix ?? "",
+    routes: routesOf(environment, backend.path, rest.operations.get(key)),
+    upstreams: backend.upstreams,
+    upstreamTls: { ca: rest.authorities.get(key), serverName: backend.upstreamTls.serverName },
+    healthCheck: healthCheckOf(backend.healthCheck),
+    limits: edgeLimitsOf({ ...limits, ...backend.limits } as Limits),
+  };
+}
+
+/** `costs` and `publicRoutes` are for paths that no description has. */
+function routesOf(
+  { costs = [], publicRoutes = [] }: EnvironmentDraft,
+  basePath: string,
+  operations: readonly Operation[] | undefined,
+): RouteTable {
+  if (operations !== undefined) return { basePath, operations };
+  return {
+    basePath,
+    operations,
+    costs: costs.map(({ match, cost }) => ({ ...ruleOf(match), cost })),
+    publicRoutes: publicRoutes.map(ruleOf),
+  };
+}
+
+function ruleOf({ method, template }: { method: string; template: string }): RouteRule {
+  const segments = template.split("/").map((part) => (part.startsWith("{") ? undefined : part));
+  return { method, segments };
+}
+
+function healthCheckOf(check: EnvironmentDraft["healthCheck"]): EnvironmentConfig["healthCheck"] {
+  return check === undefined ? undefined : { path: check.path, everyMs: check.every };
+}
+
+function certificateOf(tls: EnvironmentDraft["tls"], folder: string): CertificateFiles | undefined {
+  if (tls === undefined) return undefined;
+  return { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) };
+}
+
+/** Pages may set every field that a key may stand in. */
+function corsPolicyOf(
+  cors: EnvironmentDraft["cors"],
+  keyHeaders: readonly string[],
+): CorsPolicy | undefined {
+  if (cors === undefined) return undefined;
+  const { maxAge, headers, ...rest } = cors;
+  const given = new Set(headers.map((name) => name.toLowerCase()));
+  const further = keyHeaders.filter((name) => !given.has(name));
+  const maxAgeSeconds = Math.floor(maxAge / 1000);
+  return { ...rest, headers: [...headers, ...further], maxAgeSeconds };
+}
+
+function edgeLimitsOf(limits: Required<LimitOverrides>): EdgeLimits {
+  return {
+    headerBytes: limits.headerBytes,
+    headerCount: limits.headerCount,
+    urlBytes: limits.urlBytes,
+    bodyBytes: limits.bodyBytes,
+    connections: limits.connections,
+    upstreamConnections: limits.upstreamConnections,
+    // A head cannot take longer than the whole request; node:http refuses such a pair.
+    headersTimeoutMs: Math.min(limits.headersTimeout, limits.requestTimeout),
+    requestTimeoutMs: limits.requestTimeout,
+    connectTimeoutMs: limits.connectTimeout,
+    responseTimeoutMs: limits.responseTimeout,
+    idleTimeoutMs: limits.idleTimeout,
+    tunnelsPerKey: limits.tunnelsPerKey,
+    tunnelIdleMs: limits.tunnelIdle,
+    drainDelayMs: limits.drainDelay,
+    drainMs: limits.drain,
+  };
+}
+
+function banPolicyOf(bans: Draft["bans"]): BanPolicy | undefined {
+  if (bans === undefined) return undefined;
+  return {
+    strikes: bans.strikes,
+    withinMs: bans.within,
+    graceMs: bans.grace,
+    durationMs: bans.duration,
+    factor: bans.factor,
+    maxMs: bans.max,
+    forgetAfterMs: bans.forgetAfter,
+    ...(bans.observe ? { observe: true } : {}),
+  };
+}
+
+type PlanDraft = NonNullable<Draft["plans"]>[string];
+
+function windowsOf(plan: PlanDraft): readonly Limit[] | "custom" {
+  return plan === "custom" || plan.custom === true ? "custom" : limitsByLength(plan);
+}
+
+function boundsOf(plan: PlanDraft): PlanOptions {
+  if (plan === "custom") return { concurrent: undefined, observe: [] };
+  return { concurrent: plan.concurrent, observe: limitsByLength(plan.observe) };
+}
+
+function sound<T>(value: T | undefined): T {
+  if (value === undefined) throw new TypeError("Cannot complete a draft that has a mistake");
+  return value;
+}

@@ -1,0 +1,111 @@
+import { dirname, isAbsolute, join, resolve } from "node:path";
+import { findRoute, isUnder, type Operation } from "../../core/http/route.ts";
+import { WINDOW_NAMES } from "../../core/quota/windows.ts";
+import type { OperationNames } from "../description/cost.ts";
+import { readDescription } from "../description/openapi.ts";
+import type { Findings } from "../file/findings.ts";
+import { formatPath, type Mistake } from "../file/mistake.ts";
+import { readTextFile, type TextFileResult } from "../file/text-file.ts";
+import type { Draft } from "./draft.ts";
+import { listServices, type ServiceDraft } from "./service-drafts.ts";
+
+const DESCRIPTION_BYTES_MAX = 8 * 1024 ** 2;
+
+export type Descriptions = {
+  /** By the key of the service; none for those without a description. */
+  readonly operations: ReadonlyMap<string, readonly Operation[]>;
+  readonly texts: readonly string[];
+  readonly files: readonly string[];
+  readonly mistakes: readonly Mistake[];
+  readonly warnings: readonly Mistake[];
+};
+
+/** Reads the descriptions of all services; a file that several share is read once. */
+export async function readDescriptions(draft: Draft, findings: Findings): Promise<Descriptions> {
+  const operations = new Map<string, readonly Operation[]>();
+  const sources = new Map<string, TextFileResult>();
+  const mistakes: Mistake[] = [];
+  const warnings: Mistake[] = [];
+  const names = new Map<string, OperationNames>();
+  const leastLimits = leastLimitsOf(draft.plans);
+  for (const service of listServices(draft.environments)) {
+    const { api, environment, start } = service;
+    if (api === undefined) continue;
+    const file = isAbsolute(api) ? api : join(dirname(findings.file), api);
+    const source = sources.get(file) ?? (await readTextFile(file, DESCRIPTION_BYTES_MAX));
+    sources.set(file, source);
+    if (!source.ok) {
+      noteUnread(service, `${file} `, source.why, findings);
+      continue;
+    }
+    const ofEnvironment = names.get(environment) ?? new Map();
+    names.set(environment, ofEnvironment);
+    const read = readDescription(source.text, {
+      file,
+      basePath: start ?? "/",
+      ...(service.backend === undefined || start === undefined
+        ? {}
+        : { under: service.backend.path }),
+      charging: { environment, names: ofEnvironment, leastLimits },
+      hasPublicPlan: draft.environments.get(environment)?.public !== undefined,
+    });
+    operations.set(service.key, read.operations);
+    mistakes.push(...read.mistakes);
+    // Warnings about routes mean nothing while basePath could not be read.
+    if (start !== undefined) warnings.push(...read.warnings);
+    judgeTogether(service, read.operations, draft, findings);
+  }
+  const texts = [...sources.values()].map((source) => (source.ok ? source.text : ""));
+  const files = [...sources.keys()].map((file) => resolve(file));
+  return { operations, texts, files, mistakes, warnings };
+}
+
+function noteUnread(
+  { environment, path, backend }: ServiceDraft,
+  file: string,
+  why: string,
+  findings: Findings,
+): void {
+  const at = [...path, "api"];
+  const shown = findings.tree.isSubstituted(at) ? "" : file;
+  const owner = backend === undefined ? environment : formatPath(path);
+  findings.mistake(at, `Cannot read the API description ${shown}for ${owner}: ${why}`);
+}
+
+/** The mistakes of a description and the configuration together. */
+function judgeTogether(
+  { environment, path, start, backend }: ServiceDraft,
+  operations: readonly Operation[],
+  { environments }: Draft,
+  findings: Findings,
+): void {
+  const { standing, backends = [] } = environments.get(environment) ?? {};
+  const table = { basePath: start ?? "/", operations };
+  if (standing !== undefined && findRoute(table, "GET", standing).allow !== undefined) {
+    findings.mistake(
+      ["environments", environment, "standing"],
+      `Cannot use the path ${standing}: the description has it too; choose another`,
+    );
+  }
+  if (backend !== undefined) return;
+  const hidden = operations.find(({ template }) => {
+    return backends.some((other) => isUnder(other.path, template));
+  });
+  if (hidden === undefined) return;
+  findings.warning(
+    [...path, "api"],
+    `${hidden.method} ${hidden.template} is described here and never served from here: a backend has its path`,
+  );
+}
+
+/** The smallest limit of each plan that has windows of its own. */
+function leastLimitsOf(plans: Draft["plans"]): ReadonlyMap<string, number> {
+  const least = Object.entries(plans ?? {}).flatMap(([name, plan]): [string, number][] => {
+    if (plan === "custom") return [];
+    const limits = WINDOW_NAMES.map((window) => plan[window]).filter(
+      (limit) => limit !== undefined,
+    );
+    return limits.length === 0 ? [] : [[name, Math.min(...limits)]];
+  });
+  return new Map(least);
+}

@@ -1,0 +1,120 @@
+import { z } from "zod";
+import { type Findings, noteIssues } from "../file/findings.ts";
+import { type ConfigPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
+import { environmentShape } from "../schema/environment.ts";
+import { shape } from "../schema/shape.ts";
+import { NAME, name } from "../schema/value-types.ts";
+
+type Shapes = Readonly<Record<string, z.ZodType>>;
+
+/**
+ * The part of a map that could be read: a key with a mistake in it is undefined, the others are
+ * complete.
+ */
+type DraftOf<S extends Shapes> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
+
+export type EnvironmentDraft = DraftOf<typeof environmentShape.shape>;
+export type Draft = Omit<DraftOf<typeof shape.shape>, "environments"> & {
+  readonly environments: ReadonlyMap<string, EnvironmentDraft>;
+};
+
+/**
+ * Reads the values by the shape, key by key: one mistake hides no other, and the checks across keys
+ * still see all that is sound.
+ */
+export function readDraft(findings: Findings): Draft {
+  const root = findings.tree.value;
+  const { environments: _, ...fields } = shape.shape;
+  if (!isYamlMap(root)) findings.misread([], "a map of settings");
+  const found = isYamlMap(root) ? root : {};
+  for (const key of Object.keys(found)) {
+    if (!Object.hasOwn(shape.shape, key)) findings.unknownKey([key], Object.keys(shape.shape));
+  }
+  const read = isYamlMap(root) ? readFields(fields, { found, findings, start: [] }) : undefined;
+  const environments = isYamlMap(root) ? readEnvironments(found.environments, findings) : new Map();
+  const nothing = Object.fromEntries(Object.keys(fields).map((key) => [key, undefined]));
+  return { ...((read ?? nothing) as DraftOf<typeof fields>), environments };
+}
+
+/** Reads a file that has plans, and bans beside them where it likes, and nothing else. */
+export function readPlansDraft(findings: Findings): Pick<Draft, "plans" | "bans"> {
+  const { plans, bans } = shape.shape;
+  const found = findings.tree.value as YamlMap;
+  for (const key of Object.keys(found)) {
+    if (key !== "plans" && key !== "bans") findings.unknownKey([key], ["plans", "bans"]);
+  }
+  return readFields({ plans, bans }, { found, findings, start: [] });
+}
+
+function readEnvironments(
+  found: unknown,
+  findings: Findings,
+): ReadonlyMap<string, EnvironmentDraft> {
+  const environments = new Map<string, EnvironmentDraft>();
+  const start: ConfigPath = ["environments"];
+  if (findings.tree.isBroken(start) && found === undefined) return environments;
+  if (!isYamlMap(found)) {
+    findings.misread(start, "a map of environments by name");
+    return environments;
+  }
+  if (Object.keys(found).length === 0) {
+    findings.misread(start, "a map of at least one environment");
+  }
+  const known = Object.keys(environmentShape.shape);
+  for (const [key, value] of Object.entries(found)) {
+    const path = [...start, key];
+    if (!NAME.test(key)) {
+      const wanted = name.meta()?.title;
+      findings.mistakeAtKey(
+        path,
+        `Cannot use ${JSON.stringify(key.slice(0, 100))} as a name in environments: it must be ${wanted}`,
+      );
+    }
+    if (!isYamlMap(value)) {
+      if (!findings.tree.isBroken(path))
+        findings.misread(path, "a map that describes an environment");
+      continue;
+    }
+    for (const inner of Object.keys(value)) {
+      if (!known.includes(inner)) findings.unknownKey([...path, inner], known);
+    }
+    environments.set(
+      key,
+      readFields(environmentShape.shape, { found: value, findings, start: path }),
+    );
+  }
+  return environments;
+}
+
+type From = {
+  readonly found: YamlMap;
+  readonly findings: Findings;
+  readonly start: ConfigPath;
+};
+
+function readFields<S extends Shapes>(fields: S, { found, findings, start }: From): DraftOf<S> {
+  const read: Record<string, unknown> = {};
+  for (const [key, field] of Object.entries(fields)) {
+    const path = [...start, key];
+    const result = field.safeParse(found[key]);
+    const knownAt = (at: ConfigPath) => keysOf(field, at.slice(path.length));
+    if (!result.success) noteIssues(findings, result.error.issues, path, knownAt);
+    read[key] = result.success && !findings.tree.isBroken(path) ? result.data : undefined;
+  }
+  return read as DraftOf<S>;
+}
+
+/** The keys that a map at this place may have, for "did you mean". */
+function keysOf(schema: z.core.$ZodType, path: ConfigPath): readonly string[] {
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap((one) => keysOf(one, path));
+  if (schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional) {
+    return keysOf(schema.unwrap(), path);
+  }
+  if (schema instanceof z.ZodRecord) return keysOf(schema.valueType, path.slice(1));
+  if (schema instanceof z.ZodArray) return keysOf(schema.element, path.slice(1));
+  if (!(schema instanceof z.ZodObject)) return [];
+  const [key] = path;
+  if (key === undefined) return Object.keys(schema.shape);
+  const inner: z.core.$ZodType | undefined = schema.shape[key];
+  return inner === undefined ? [] : keysOf(inner, path.slice(1));
+}

@@ -1,0 +1,96 @@
+import { createHash } from "node:crypto";
+import { dirname, resolve } from "node:path";
+import type { LoadResult } from "../config.ts";
+import { Findings } from "../file/findings.ts";
+import type { Mistake } from "../file/mistake.ts";
+import { readReferencedFiles } from "../file/referenced-files.ts";
+import type { Variables } from "../file/substitute.ts";
+import { readTextFile } from "../file/text-file.ts";
+import { parseTree } from "../file/tree.ts";
+import { resolveTelemetry } from "../telemetry-variables.ts";
+import { buildConfig } from "./build.ts";
+import { readDescriptions } from "./descriptions.ts";
+import { type Draft, readDraft } from "./draft.ts";
+import { readPemFiles } from "./pem.ts";
+import { validateDraft } from "./validate.ts";
+import { validateServices } from "./validate-services.ts";
+
+const CONFIG_BYTES_MAX = 1024 ** 2;
+const CONFIG_VALUES_MAX = 100_000;
+
+/**
+ * Reads the configuration and the descriptions it names. `env` is what `${NAME}` stands for. Never
+ * rejects for what is in the files: every mistake of all of them comes back at once, in order of
+ * place. Nothing is opened, bound or written.
+ */
+export async function loadConfig(file: string, env: Variables): Promise<LoadResult> {
+  const source = await readTextFile(file, CONFIG_BYTES_MAX);
+  if (!source.ok) {
+    const message = `Cannot read the configuration: ${source.why}`;
+    return { ok: false, mistakes: [{ file, line: source.line, column: 1, message }] };
+  }
+  const named = await readReferencedFiles(source.text, dirname(resolve(file)));
+  const valuesMax = CONFIG_VALUES_MAX;
+  const options = { file, variables: env, files: named.contents, valuesMax };
+  const { tree, mistakes } = parseTree(source.text, options);
+  if (tree === undefined) return { ok: false, mistakes };
+
+  const findings = new Findings(file, tree);
+  const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
+  validateDraft(draft, findings);
+  validateServices(draft, findings);
+  const telemetry = resolveTelemetry(draft, findings, env);
+  const described = await readDescriptions(draft, findings);
+  const authorities = await readPemFiles(draft, findings, dirname(resolve(file)));
+
+  const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
+  if (all.length > 0) return { ok: false, mistakes: inOrder(all, file) };
+  const pems = [...authorities.values()];
+  const config = buildConfig(draft, {
+    file: resolve(file),
+    hash: hashOf(source.text, [...described.texts, ...pems.map(({ text }) => text)]),
+    operations: described.operations,
+    authorities,
+    telemetry,
+  });
+  return {
+    ok: true,
+    config,
+    warnings: inOrder([...findings.warnings, ...described.warnings], file),
+    files: [resolve(file), ...named.paths, ...described.files, ...pems.map(({ path }) => path)],
+  };
+}
+
+/**
+ * `TOLLGATE_DATA` is the folder of the defaults of `keys` and `stateFile`: an image has a volume there,
+ * and its configuration may be read-only (docs/configuration.md#the-file).
+ */
+function inDataFolder(draft: Draft, root: unknown, folder: string | undefined): Draft {
+  if (folder === undefined || folder === "") return draft;
+  const named = new Set(typeof root === "object" && root !== null ? Object.keys(root) : []);
+  return {
+    ...draft,
+    ...(named.has("keys") ? {} : { keys: resolve(folder, "keys.json") }),
+    ...(named.has("stateFile") ? {} : { stateFile: resolve(folder, "state.json") }),
+  };
+}
+
+/**
+ * The same exactly when file, descriptions and authorities are. What was substituted is left out:
+ * the hash stands on the open /metrics, and would let a weak secret be guessed.
+ */
+function hashOf(text: string, beside: readonly string[]): string {
+  return createHash("sha256")
+    .update(JSON.stringify([text, beside]))
+    .digest("hex");
+}
+
+/** The file itself first, each from top to bottom, and nothing twice. */
+function inOrder(mistakes: readonly Mistake[], main: string): readonly Mistake[] {
+  const unique = new Map(mistakes.map((one) => [JSON.stringify(one), one]));
+  return [...unique.values()].sort((a, b) => {
+    if (a.file !== b.file)
+      return a.file === main ? -1 : b.file === main ? 1 : a.file < b.file ? -1 : 1;
+    return a.line - b.line || a.column - b.column;
+  });
+}

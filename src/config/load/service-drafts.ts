@@ -1,0 +1,56 @@
+import { type ConfigPath, pathKey } from "../file/mistake.ts";
+import type { Draft, EnvironmentDraft } from "./draft.ts";
+
+export type BackendDraft = NonNullable<EnvironmentDraft["backends"]>[number];
+
+/** An environment itself, or one of its backends: each has a description and upstreams of its own. */
+export type ServiceDraft = {
+  /** One string for each service of a configuration. */
+  readonly key: string;
+  readonly environment: string;
+  /** Where it stands in the file. */
+  readonly path: ConfigPath;
+  readonly api: string | undefined;
+  readonly upstreamTls: EnvironmentDraft["upstreamTls"];
+  /** The start of a client's path ahead of a template; undefined where it could not be read. */
+  readonly start: string | undefined;
+  /** Undefined for the environment itself. */
+  readonly backend: BackendDraft | undefined;
+};
+
+export function serviceKey(environment: string, backend?: number): string {
+  return pathKey(placeOfService(environment, backend));
+}
+
+function placeOfService(environment: string, backend?: number): ConfigPath {
+  const start = ["environments", environment];
+  return backend === undefined ? start : [...start, "backends", backend];
+}
+
+/** All services, each environment ahead of its backends. */
+export function listServices(environments: Draft["environments"]): ServiceDraft[] {
+  return [...environments].flatMap(([environment, draft]) => {
+    const { api, upstreamTls, basePath, backends = [] } = draft;
+    const own: ServiceDraft = {
+      key: serviceKey(environment),
+      environment,
+      path: placeOfService(environment),
+      api,
+      upstreamTls,
+      start: basePath,
+      backend: undefined,
+    };
+    const others = backends.map((backend, i): ServiceDraft => {
+      return {
+        key: serviceKey(environment, i),
+        environment,
+        path: placeOfService(environment, i),
+        api: backend.api,
+        upstreamTls: backend.upstreamTls,
+        start: backend.stripPrefix ?? basePath,
+        backend,
+      };
+    });
+    return [own, ...others];
+  });
+}

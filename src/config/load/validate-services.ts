@@ -1,0 +1,139 @@
+import { isUnder } from "../../core/http/route.ts";
+import type { WindowName } from "../../core/quota/windows.ts";
+import type { Findings } from "../file/findings.ts";
+import type { ConfigPath } from "../file/mistake.ts";
+import type { Draft, EnvironmentDraft } from "./draft.ts";
+
+/** Finds the mistakes of what lies behind an environment, and of who may call without a key. */
+export function validateServices(draft: Draft, findings: Findings): void {
+  for (const [name, environment] of draft.environments) {
+    const path = ["environments", name];
+    checkUpstreams(environment, path, findings);
+    checkBackends(environment, path, findings);
+    checkPublicPlan(draft.plans, environment.public, [...path, "public"], findings);
+    checkRoutes(environment, path, findings);
+    checkStanding(environment, path, findings);
+  }
+}
+
+/** Whether a backend has all of the base path, so that nothing is left for the environment. */
+function isCovered({ basePath, backends = [] }: EnvironmentDraft): boolean {
+  return basePath !== undefined && backends.some(({ path }) => path === basePath);
+}
+
+function checkUpstreams(
+  environment: EnvironmentDraft,
+  start: ConfigPath,
+  findings: Findings,
+): void {
+  const path = [...start, "upstreams"];
+  if (environment.upstreams !== undefined || environment.backends === undefined) return;
+  if (findings.isGiven(path) || findings.tree.isBroken(path) || isCovered(environment)) return;
+  findings.misread(path, "a list of origins");
+}
+
+/** Paths that would hide each other, or that a client could never reach. */
+function checkBackends(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
+  const { basePath, backends = [] } = environment;
+  const seen = new Map<string, number>();
+  backends.forEach(({ path, stripPrefix, upstreams }, i) => {
+    const here = [...start, "backends", i];
+    if (basePath !== undefined && !isUnder(basePath, path)) {
+      findings.mistake(
+        [...here, "path"],
+        `Cannot use the path ${path}: it lies outside of basePath ${basePath}`,
+      );
+    }
+    const first = seen.get(path);
+    if (first !== undefined) {
+      findings.mistake(
+        [...here, "path"],
+        `Cannot use the path ${path} twice: backends[${first}] has it; give both one entry, or paths of their own`,
+      );
+    } else seen.set(path, i);
+    if (stripPrefix !== undefined && !isUnder(stripPrefix, path)) {
+      findings.mistake(
+        [...here, "stripPrefix"],
+        `Cannot strip ${stripPrefix}: the path ${path} does not start with it; give the path, or whole leading segments of it`,
+      );
+    }
+    upstreams.forEach((origin, j) => {
+      if (upstreams.indexOf(origin) === j) return;
+      findings.mistake(
+        [...here, "upstreams", j],
+        `Cannot use ${origin} twice in upstreams; remove one`,
+      );
+    });
+  });
+}
+
+const PUBLIC_WINDOWS: readonly string[] = ["second", "minute", "hour"] satisfies WindowName[];
+
+/** Addresses come and go: what is counted for them has to be over soon. */
+function checkPublicPlan(
+  plans: Draft["plans"],
+  name: string | undefined,
+  path: ConfigPath,
+  findings: Findings,
+): void {
+  if (plans === undefined || name === undefined) return;
+  const plan = Object.hasOwn(plans, name) ? plans[name] : undefined;
+  if (plan === undefined) {
+    const known = Object.keys(plans).join(", ");
+    findings.mistake(path, `Cannot use the plan ${name}: there is none; the plans are ${known}`);
+    return;
+  }
+  if (plan === "custom" || plan.custom === true) {
+    findings.mistake(
+      path,
+      `Cannot use the plan ${name} for public operations: it is custom, and an address has no agreement; name a plan with windows`,
+    );
+    return;
+  }
+  const long = Object.keys(plan).find((key) => key === "day" || key === "month");
+  if (long === undefined) return;
+  findings.mistake(
+    path,
+    `Cannot use the plan ${name} for public operations: it has a ${long} window, and theirs are an hour at most (${PUBLIC_WINDOWS.join(", ")}); name another plan`,
+  );
+}
+
+/** Where all is described, the descriptions say what a request costs and who may call. */
+function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
+  const { api, backends = [], basePath, costs = [], publicRoutes = [] } = environment;
+  const isDescribed = api !== undefined && backends.every((backend) => backend.api !== undefined);
+  const instead = { costs: "x-cost", publicRoutes: "security: []" };
+  for (const [key, word] of Object.entries(instead)) {
+    if (!isDescribed || !findings.isGiven([...start, key])) continue;
+    findings.mistakeAtKey(
+      [...start, key],
+      `Cannot use ${key} beside api: the description says that; write ${word} there`,
+    );
+  }
+  const routes = [
+    ...costs.map(({ match }, i) => ({ match, path: [...start, "costs", i, "match"] })),
+    ...publicRoutes.map((match, i) => ({ match, path: [...start, "publicRoutes", i] })),
+  ];
+  for (const { match, path } of routes) {
+    if (basePath === undefined || isUnder(basePath, match.template)) continue;
+    findings.mistake(
+      path,
+      `Cannot use the path ${match.template}: it lies outside of basePath ${basePath}`,
+    );
+  }
+  if (publicRoutes.length > 0 && environment.public === undefined) {
+    findings.warning(
+      [...start, "publicRoutes"],
+      "publicRoutes need a key all the same: the environment has public: off; name a plan there",
+    );
+  }
+}
+
+function checkStanding(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
+  const { standing, basePath } = environment;
+  if (standing === undefined || basePath === undefined || isUnder(basePath, standing)) return;
+  findings.mistake(
+    [...start, "standing"],
+    `Cannot use the path ${standing}: it lies outside of basePath ${basePath}`,
+  );
+}

@@ -1,0 +1,234 @@
+import { normalize } from "node:path";
+import type { HostPort } from "../../core/http/address.ts";
+import { formatHostPort, isLoopback } from "../../core/http/address.ts";
+import type { Findings } from "../file/findings.ts";
+import type { ConfigPath } from "../file/mistake.ts";
+import type { Draft, EnvironmentDraft } from "./draft.ts";
+
+const ADMIN_TOKEN_MIN = 32;
+
+/**
+ * Finds the mistakes that no single key shows (docs/configuration.md#across-keys). Keys that could
+ * not be read are skipped.
+ */
+export function validateDraft(draft: Draft, findings: Findings): void {
+  checkStore(draft, findings);
+  checkAdmin(draft, findings);
+  checkKeys(draft, findings);
+  checkListeners(draft, findings);
+  checkTls(draft, findings);
+  checkKeyTags(draft.environments, findings);
+  for (const [name, environment] of draft.environments) {
+    checkRepeats(environment.hosts, ["environments", name, "hosts"], findings);
+    checkRepeats(environment.upstreams, ["environments", name, "upstreams"], findings);
+    checkEdges(name, environment, findings);
+  }
+  if (draft.plans !== undefined && Object.keys(draft.plans).length === 0) {
+    findings.misread(["plans"], "a map of at least one plan");
+  }
+  checkBans(draft, findings);
+}
+
+/** Where a key stands, and how one of another shape is told from ours. */
+function checkKeys({ keyHeaders, foreignKeys, keyPrefix }: Draft, findings: Findings): void {
+  checkRepeats(keyHeaders, ["keyHeaders"], findings);
+  const prefixes = foreignKeys?.map(({ prefix }) => prefix) ?? [];
+  prefixes.forEach((prefix, i) => {
+    const ours = keyPrefix === undefined ? [] : [`${keyPrefix}_`];
+    const other = [...ours, ...prefixes.slice(0, i)].find((one) => {
+      return one.startsWith(prefix) || prefix.startsWith(one);
+    });
+    if (other === undefined) return;
+    findings.mistake(
+      ["foreignKeys", i, "prefix"],
+      `Cannot use the prefix ${prefix}: a key could start with it and with ${other}; choose prefixes that tell keys apart`,
+    );
+  });
+}
+
+function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findings): void {
+  if (keys !== undefined && keys !== "redis" && isSameFile(keys, stateFile)) {
+    findings.mistake(
+      ["stateFile"],
+      "Cannot use the same file for keys and stateFile: each would overwrite the other; name two",
+    );
+  }
+  if (store?.kind !== "memory") return;
+  if (keys === "redis") {
+    findings.mistake(
+      ["keys"],
+      "Cannot use keys: redis with store: memory: the records need a Redis; set store, or name a file",
+    );
+  }
+  if (workers !== undefined && workers !== 1) {
+    findings.mistake(
+      ["workers"],
+      `Cannot use workers: ${workers} with store: memory: processes share counters through a Redis only; set store, or workers: 1`,
+    );
+  }
+}
+
+function isSameFile(one: string, other: string | undefined): boolean {
+  return other !== undefined && normalize(one) === normalize(other);
+}
+
+function checkAdmin({ admin }: Draft, findings: Findings): void {
+  if (admin === undefined || isLoopback(admin.listen)) return;
+  if (admin.token.length >= ADMIN_TOKEN_MIN) return;
+  const has = admin.token === "" ? "there is none" : "it is shorter";
+  findings.mistake(
+    ["admin", "listen"],
+    `Cannot open the admin listener off loopback, on ${formatHostPort(admin.listen)}, without a token of at least ${ADMIN_TOKEN_MIN} characters: ${has}; set admin.token, or listen on 127.0.0.1`,
+  );
+}
+
+type ListenerUse = {
+  readonly name: string;
+  readonly listen: HostPort;
+  readonly hosts: readonly string[] | undefined;
+};
+
+function checkListeners({ environments, admin }: Draft, findings: Findings): void {
+  const seen: ListenerUse[] = [];
+  for (const [name, { listen, hosts }] of environments) {
+    if (listen === undefined) continue;
+    const path = ["environments", name, "listen"];
+    for (const earlier of seen) {
+      const why = clash({ name, listen, hosts }, earlier);
+      if (why !== undefined) findings.mistake(path, why);
+    }
+    seen.push({ name, listen, hosts });
+  }
+  if (admin === undefined) return;
+  const taken = seen.find(
+    ({ listen }) => isSame(listen, admin.listen) || collide(listen, admin.listen),
+  );
+  if (taken === undefined) return;
+  const given = findings.isGiven(["admin", "listen"]);
+  findings.mistake(
+    given ? ["admin", "listen"] : ["environments", taken.name, "listen"],
+    `Cannot open the admin listener on ${formatHostPort(admin.listen)}: environment ${taken.name} listens on ${formatHostPort(taken.listen)}; choose another port`,
+  );
+}
+
+/** Why two environments cannot both listen: one address needs hosts that tell them apart. */
+function clash(one: ListenerUse, earlier: ListenerUse): string | undefined {
+  const where = formatHostPort(one.listen);
+  if (!isSame(one.listen, earlier.listen)) {
+    if (!collide(one.listen, earlier.listen)) return undefined;
+    const other = formatHostPort(earlier.listen);
+    return `Cannot open ${where} for ${one.name} beside ${other} for ${earlier.name}: one includes the other; write both alike, or choose another port`;
+  }
+  if (one.hosts === undefined || earlier.hosts === undefined) return undefined;
+  if (one.hosts.length === 0 && earlier.hosts.length === 0) {
+    return `Cannot share ${where} between ${earlier.name} and ${one.name}: neither has hosts to tell them apart; give hosts, or choose another port`;
+  }
+  const both = one.hosts.find((host) => earlier.hosts?.includes(host));
+  if (both === undefined) return undefined;
+  return `Cannot share ${where} between ${earlier.name} and ${one.name}: both have the host ${both}; keep it in one`;
+}
+
+/** Port 0 is any free port, so it is never shared. */
+function isSame(one: HostPort, other: HostPort): boolean {
+  return one.port !== 0 && one.port === other.port && one.host === other.host;
+}
+
+/** An address that stands for all of a machine's takes the port of each. */
+function collide(one: HostPort, other: HostPort): boolean {
+  const isAny = ({ host }: HostPort) => host === "0.0.0.0" || host === "::";
+  return one.port !== 0 && one.port === other.port && (isAny(one) || isAny(other));
+}
+
+function checkKeyTags(
+  environments: ReadonlyMap<string, EnvironmentDraft>,
+  findings: Findings,
+): void {
+  const owners = new Map<string, string>();
+  for (const [name, { keyTag }] of environments) {
+    if (keyTag === undefined) continue;
+    const owner = owners.get(keyTag);
+    if (owner === undefined) owners.set(keyTag, name);
+    else {
+      findings.mistake(
+        ["environments", name, "keyTag"],
+        `Cannot use the keyTag ${keyTag} for ${name}: environment ${owner} has it; a key must tell where it belongs`,
+      );
+    }
+  }
+}
+
+function checkRepeats(
+  list: readonly string[] | undefined,
+  path: ConfigPath,
+  findings: Findings,
+): void {
+  list?.forEach((value, i) => {
+    if (list.indexOf(value) < i) {
+      const place = String(path.at(-1));
+      findings.mistake([...path, i], `Cannot use ${value} twice in ${place}; remove one`);
+    }
+  });
+}
+
+/** Bans that can never happen, or never grow, are allowed but hardly meant. */
+function checkBans({ bans }: Draft, findings: Findings): void {
+  if (bans === undefined) return;
+  const { strikes, grace, within, duration, max } = bans;
+  if ((strikes - 1) * grace > within) {
+    findings.warning(
+      ["bans"],
+      `No ban can happen: ${strikes} strikes, bans.grace apart, take longer than bans.within; lower strikes or grace, or raise within`,
+    );
+  }
+  if (duration > max) {
+    findings.warning(["bans"], "Every ban lasts bans.max, as bans.duration is longer; raise max");
+  }
+}
+
+/** Environments that share a listener all have TLS there, or none: one port speaks one of the two. */
+function checkTls({ environments }: Draft, findings: Findings): void {
+  const firsts = new Map<string, { readonly name: string; readonly isTls: boolean }>();
+  for (const [name, { listen, tls }] of environments) {
+    if (listen === undefined || listen.port === 0) continue;
+    const path = ["environments", name, "tls"];
+    if (findings.isGiven(path) && tls === undefined) continue;
+    const where = formatHostPort(listen);
+    const isTls = tls !== undefined;
+    const first = firsts.get(where);
+    if (first === undefined) firsts.set(where, { name, isTls });
+    else if (first.isTls !== isTls) {
+      const [having, lacking] = isTls ? [name, first.name] : [first.name, name];
+      findings.mistake(
+        isTls ? path : ["environments", name, "listen"],
+        `Cannot share ${where} between ${first.name} and ${name}: ${having} has tls and ${lacking} has not; give tls to both, or choose another port`,
+      );
+    }
+  }
+}
+
+/** Finds keys of one environment that contradict each other. */
+function checkEdges(name: string, environment: EnvironmentDraft, findings: Findings): void {
+  const { cors, upstreams, upstreamTls } = environment;
+  const start = ["environments", name];
+  if (cors?.origins.includes("*")) {
+    if (cors.credentials) {
+      findings.mistake(
+        [...start, "cors", "credentials"],
+        'Cannot use credentials with origins "*": any page could act as its visitor; name the origins',
+      );
+    }
+    if (cors.origins.length > 1) {
+      findings.mistake(
+        [...start, "cors", "origins"],
+        'Cannot use "*" beside other origins: it stands for all of them; keep one or the other',
+      );
+    }
+  }
+  const isAsked = upstreamTls?.ca !== undefined || upstreamTls?.serverName !== undefined;
+  if (isAsked && upstreams?.every((origin) => origin.startsWith("http:"))) {
+    findings.warning(
+      [...start, "upstreamTls"],
+      `Nothing uses environments.${name}.upstreamTls: none of its upstreams is https://`,
+    );
+  }
+}

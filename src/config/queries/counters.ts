@@ -1,0 +1,60 @@
+import { operationWindows } from "../../core/http/route.ts";
+import { windowLabel } from "../../core/quota/rate-limit-info.ts";
+import { counterName, type Limit, WINDOW_NAMES } from "../../core/quota/windows.ts";
+import type { Config } from "../config.ts";
+
+export type CounterNames =
+  | { readonly ok: true; readonly counters: readonly string[] }
+  | { readonly ok: false; readonly message: string };
+
+/**
+ * The counters that windows are kept under, as people name them: `day`, or `createPet.minute` for a
+ * window of an operation of that environment.
+ */
+export function resolveCounters(
+  { environments }: Pick<Config, "environments">,
+  environment: string,
+  windows: readonly string[],
+): CounterNames {
+  const own = environmentOperationLimits(environments, environment);
+  const counters = new Map<string, string>(WINDOW_NAMES.map((window) => [window, window]));
+  for (const limit of own) counters.set(windowLabel(limit), counterName(limit));
+  const unknown = windows.find((window) => !counters.has(window));
+  if (unknown === undefined) {
+    return { ok: true, counters: windows.map((window) => counters.get(window) as string) };
+  }
+  const expected = [...counters.keys()].join(", ");
+  const message = `Unknown window ${JSON.stringify(unknown)}: expected ${expected}`;
+  return { ok: false, message };
+}
+
+/** A counter as people name it; as it is where no operation of the environment has it. */
+export function counterLabel(
+  { environments }: Pick<Config, "environments">,
+  environment: string,
+  counter: string,
+): string {
+  const limit = environmentOperationLimits(environments, environment).find(
+    (own) => counterName(own) === counter,
+  );
+  return limit === undefined ? counter : windowLabel(limit);
+}
+
+const known = new WeakMap<Config["environments"], Map<string, readonly Limit[]>>();
+
+/** The windows of all operations of an environment. */
+export function environmentOperationLimits(
+  environments: Config["environments"],
+  environment: string,
+): readonly Limit[] {
+  const byName = known.get(environments) ?? new Map<string, readonly Limit[]>();
+  known.set(environments, byName);
+  let limits = byName.get(environment);
+  if (limits === undefined) {
+    const own = environments.filter(({ name }) => name === environment);
+    const services = own.flatMap((each) => [each, ...each.backends]);
+    limits = operationWindows(services.map(({ routes }) => routes));
+    byName.set(environment, limits);
+  }
+  return limits;
+}

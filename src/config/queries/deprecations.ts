@@ -1,0 +1,81 @@
+import type { Operation } from "../../core/http/route.ts";
+import type { Config } from "../config.ts";
+
+export type DeprecationCaller = {
+  readonly account: string;
+  readonly requests: number;
+  readonly last: number;
+};
+
+/** One deprecated operation. Instants are Unix seconds; `daysLeft` is null without a sunset. */
+export type Deprecation = {
+  readonly environment: string;
+  readonly method: string;
+  readonly route: string;
+  readonly sunset: number | null;
+  readonly daysLeft: number | null;
+  readonly successor: string | null;
+  readonly accounts: readonly DeprecationCaller[];
+};
+
+type CallCount = Pick<Deprecation, "environment" | "method" | "route"> & DeprecationCaller;
+
+const DAY_MS = 86_400_000;
+
+/**
+ * The deprecated operations of all descriptions, those that go away first first, each with the
+ * accounts that called it, the latest first. Calls of one account are added up.
+ */
+export function deprecationReport(
+  { environments }: Config,
+  calls: readonly CallCount[],
+  nowMs: number,
+): readonly Deprecation[] {
+  const found = environments.flatMap(({ name, routes, backends }) =>
+    [routes, ...backends.map((backend) => backend.routes)]
+      .flatMap(({ operations = [] }) => operations)
+      .filter(({ lifecycle }) => lifecycle.deprecated)
+      .map((operation) => deprecationOf(name, operation, calls, nowMs)),
+  );
+  const order = ({ sunset }: Deprecation) => sunset ?? Number.POSITIVE_INFINITY;
+  return found.sort((a, b) => (order(a) === order(b) ? 0 : order(a) - order(b)));
+}
+
+/** The deprecated operations of all descriptions. */
+export function deprecatedOperations({
+  environments,
+}: Pick<Config, "environments">): readonly Pick<Deprecation, "environment" | "method" | "route">[] {
+  return environments.flatMap(({ name: environment, routes, backends }) =>
+    [routes, ...backends.map((backend) => backend.routes)]
+      .flatMap(({ operations = [] }) => operations)
+      .filter(({ lifecycle }) => lifecycle.deprecated)
+      .map(({ method, template: route }) => ({ environment, method, route })),
+  );
+}
+
+function deprecationOf(
+  environment: string,
+  { method, template: route, lifecycle }: Operation,
+  calls: readonly CallCount[],
+  nowMs: number,
+): Deprecation {
+  const { sunsetMs, successor = null } = lifecycle;
+  const callers = new Map<string, DeprecationCaller>();
+  for (const call of calls) {
+    if (call.environment !== environment || call.method !== method || call.route !== route)
+      continue;
+    const { account, requests, last } = call;
+    const before = callers.get(account);
+    callers.set(account, {
+      account,
+      requests: requests + (before?.requests ?? 0),
+      last: Math.max(last, before?.last ?? 0),
+    });
+  }
+  return {
+    ...{ environment, method, route, successor },
+    sunset: sunsetMs === undefined ? null : Math.floor(sunsetMs / 1_000),
+    daysLeft: sunsetMs === undefined ? null : Math.max(0, Math.ceil((sunsetMs - nowMs) / DAY_MS)),
+    accounts: [...callers.values()].sort((a, b) => b.last - a.last),
+  };
+}

@@ -1,0 +1,94 @@
+import { formatHostPort } from "../../core/http/address.ts";
+import type { RouteRule } from "../../core/http/route.ts";
+import type { Limit } from "../../core/quota/windows.ts";
+import type { Config, EnvironmentConfig, ServiceConfig } from "../config.ts";
+
+/**
+ * The configuration in force as plain JSON for the admin's GET /api/config, in the contract's own
+ * keys but with times in milliseconds. Passwords and tokens are ***.
+ */
+export function maskedConfig(config: Config): unknown {
+  const { store, keys, environments, plans, bans, unauthenticated, admin } = config;
+  return {
+    ...config,
+    store: store.kind === "memory" ? "memory" : store.shown,
+    keys: keys.in === "redis" ? "redis" : keys.path,
+    environments: Object.fromEntries(environments.map((one) => [one.name, shownEnvironment(one)])),
+    plans: Object.fromEntries([...plans.keys()].map((name) => [name, shownPlan(config, name)])),
+    planBounds: undefined,
+    bans: bans ?? "off",
+    unauthenticated: { [unauthenticated.window]: unauthenticated.limit },
+    admin:
+      admin === undefined
+        ? "off"
+        : {
+            ...admin,
+            listen: formatHostPort(admin.listen),
+            token: admin.token === "" ? "" : "***",
+          },
+    history: config.historyMs ?? "off",
+    historyMs: undefined,
+    foreignKeys: config.foreignKeys.length === 0 ? "off" : config.foreignKeys,
+    events: config.events === undefined ? "off" : { ...config.events, secret: "***" },
+    telemetry: shownTelemetry(config),
+  };
+}
+
+/** The name of the service is a variable of OpenTelemetry, and no key of the file. */
+function shownTelemetry({ telemetry }: Config): unknown {
+  return telemetry === undefined ? "off" : { otlp: telemetry.otlp, sample: telemetry.sample };
+}
+
+function shownPlan({ plans, planBounds }: Config, name: string): unknown {
+  const windows: readonly Limit[] | "custom" = plans.get(name) ?? [];
+  const { concurrent, observe = [] } = planBounds.get(name) ?? {};
+  const beside = {
+    ...(concurrent === undefined ? {} : { concurrent }),
+    ...(observe.length === 0 ? {} : { observe: shownLimits(observe) }),
+  };
+  if (windows !== "custom") return { ...shownLimits(windows), ...beside };
+  return Object.keys(beside).length === 0 ? windows : { custom: true, ...beside };
+}
+
+function shownLimits(limits: readonly Limit[]): object {
+  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
+}
+
+function shownEnvironment({ name: _, listen, ...rest }: EnvironmentConfig): unknown {
+  const { tls, cors, maintenance, publicPlan, standing, backends, ...others } = rest;
+  return {
+    listen: formatHostPort(listen),
+    ...others,
+    ...shownService(rest),
+    backends: backends.map(({ path, ...backend }) => ({
+      path,
+      ...backend,
+      ...shownService(backend),
+      basePath: undefined,
+    })),
+    tls: tls ?? "off",
+    cors: cors ?? "off",
+    public: publicPlan ?? "off",
+    standing: standing ?? "off",
+    maintenance: maintenance ?? "off",
+  };
+}
+
+function shownService({ routes, upstreamTls, healthCheck }: ServiceConfig): object {
+  const { basePath, operations, costs = [], publicRoutes = [] } = routes;
+  return {
+    routes: undefined,
+    basePath,
+    upstreamTls: { ...upstreamTls, ca: upstreamTls.ca?.path },
+    healthCheck: healthCheck ?? "off",
+    operations: operations?.map(({ segments: _, ...operation }) => operation) ?? "all",
+    ...(costs.length === 0
+      ? {}
+      : { costs: costs.map((one) => ({ match: matchOf(one), cost: one.cost })) }),
+    ...(publicRoutes.length === 0 ? {} : { publicRoutes: publicRoutes.map(matchOf) }),
+  };
+}
+
+function matchOf({ method, segments }: RouteRule): string {
+  return `${method} ${segments.map((part) => part ?? "{}").join("/")}`;
+}

@@ -1,0 +1,46 @@
+import type { AccountRecord } from "../../core/keys/records.ts";
+import type { Limit } from "../../core/quota/windows.ts";
+import type { Config } from "../config.ts";
+
+type ShownLimit = Pick<Limit, "window" | "limit">;
+
+/** A plan in the shape of `plans list --json` (docs/reference/commands.md#json). */
+export type PlanReport = {
+  readonly plan: string;
+  readonly custom: boolean;
+  readonly limits: readonly ShownLimit[];
+  readonly observe: readonly ShownLimit[];
+  readonly concurrent: number | null;
+  /** So many are on it, in each environment where there are any. */
+  readonly environments: Readonly<Record<string, number>>;
+  readonly accounts: number;
+};
+
+/** The plans in the order of the configuration, with the number of accounts on each. */
+export function plansReport(
+  { plans, planBounds }: Pick<Config, "plans" | "planBounds">,
+  accounts: readonly AccountRecord[],
+): PlanReport[] {
+  const held = new Map<string, Map<string, number>>();
+  for (const { plan, environment } of accounts) {
+    const counts = held.get(plan) ?? new Map<string, number>();
+    held.set(plan, counts.set(environment, (counts.get(environment) ?? 0) + 1));
+  }
+  return [...plans].map(([plan, limits]) => {
+    const { observe = [], concurrent = null } = planBounds.get(plan) ?? {};
+    const counts = held.get(plan) ?? new Map<string, number>();
+    return {
+      plan,
+      custom: limits === "custom",
+      limits: limits === "custom" ? [] : limits.map(shown),
+      observe: observe.map(shown),
+      concurrent,
+      environments: Object.fromEntries(counts),
+      accounts: [...counts.values()].reduce((sum, one) => sum + one, 0),
+    };
+  });
+}
+
+function shown({ window, limit }: Limit): ShownLimit {
+  return { window, limit };
+}

@@ -1,0 +1,69 @@
+import { z } from "zod";
+import * as kind from "./value-types.ts";
+import { optional, required } from "./value-types.ts";
+
+/** The log, events and telemetry: everything that the gateway tells others. */
+
+export const log = z.strictObject(
+  {
+    level: optional(
+      kind.oneOf(["debug", "info", "warn", "error", "silent"]),
+      "info",
+      "The least that is logged. Requests are logged at info.",
+    ),
+    meta: optional(
+      z
+        .array(
+          kind.text("the name of account metadata: 1 to 32 of a-z, 0-9 and -", /^[a-z0-9-]{1,32}$/),
+          "a list of names",
+        )
+        .max(16, "a list of at most 16 names"),
+      [],
+      "Metadata of the account that stands in the line of a request.",
+    ),
+  },
+  "a map",
+);
+
+export const EVENT_KINDS = [
+  ...["ban", "ban_lifted", "quota", "key_issued", "key_rotated", "key_revoked", "key_elsewhere"],
+  ...["account_changed", "upstream_down", "upstream_up", "store_away", "store_back"],
+  ...["config_reloaded", "config_refused", "sunset"],
+];
+
+export const events = z.strictObject(
+  {
+    url: required(kind.url, "Where events are sent with POST, signed as Standard Webhooks say."),
+    secret: required(
+      kind.text(
+        "whsec_ and 24 to 64 bytes in base64",
+        /^whsec_(?=[A-Za-z0-9+/]{32,86}={0,2}$)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/,
+      ),
+      "The secret of the signature. Take it from the environment or a file.",
+    ),
+    kinds: optional(
+      z
+        .array(kind.oneOf(["all", ...EVENT_KINDS]), "a list of kinds of events")
+        .min(1, "a list of at least one kind of event")
+        .max(EVENT_KINDS.length, `a list of at most ${EVENT_KINDS.length} kinds of events`),
+      ["all"],
+      "The kinds that are sent; the log has all of them.",
+    ),
+  },
+  "off, or a map",
+);
+
+export const telemetry = z.strictObject(
+  {
+    otlp: required(
+      kind.collector,
+      "The OpenTelemetry collector, OTLP over HTTP: /v1/traces and /v1/metrics are added.",
+    ),
+    sample: optional(
+      kind.factor({ from: 0, to: 1 }),
+      0.1,
+      "The part of the traces begun here that is recorded.",
+    ),
+  },
+  "off, or a map",
+);

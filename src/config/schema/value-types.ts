@@ -1,0 +1,232 @@
+import { z } from "zod";
+import { SCOPE_PATTERN } from "../../core/keys/edit-rules.ts";
+import { COST_MAX } from "../../core/quota/decide.ts";
+import { LIMIT_MAX } from "../../core/quota/windows.ts";
+import {
+  type ParseResult,
+  parseCollector,
+  parseHttpUrl,
+  parseListen,
+  parseNetwork,
+  parseOrigin,
+  parseStoreAddress,
+} from "./addresses.ts";
+import { DURATION, parseDuration, parseSize, SIZE } from "./units.ts";
+
+/**
+ * The kinds of values. Each says what it wants in one phrase, `title`: the mistakes, the schema and
+ * the reference all use it, as in "Cannot read workers as TITLE".
+ */
+type Range<T> = { readonly from: T; readonly to: T };
+
+export function integer({ from, to }: Range<number>) {
+  const title = `a whole number from ${from} to ${to}`;
+  return z.preprocess(digits, z.int(title).min(from, title).max(to, title)).meta({ title });
+}
+
+export function factor({ from, to }: Range<number>) {
+  const title = `a number from ${from} to ${to}`;
+  return z.preprocess(digits, z.number(title).min(from, title).max(to, title)).meta({ title });
+}
+
+/**
+ * Between braces YAML wants a reference in quotes, "${LIMIT}": what it becomes is a number still.
+ * The JSON Schema accepts the same text.
+ */
+function digits(value: unknown): unknown {
+  return typeof value === "string" && QUOTED_NUMBER.test(value) ? Number(value) : value;
+}
+
+export const QUOTED_NUMBER = /^\d{1,15}(?:\.\d{1,15})?$/;
+export const QUOTED_BOOLEAN = /^(?:true|false)$/;
+
+export const boolean = z
+  .preprocess(
+    (value) => (value === "true" ? true : value === "false" ? false : value),
+    z.boolean("true or false"),
+  )
+  .meta({ title: "true or false" });
+
+/** Read into milliseconds. */
+export function duration({ from, to }: Range<string>) {
+  const title = `a duration from ${from} to ${to}, such as 500ms, 10s, 5m, 24h or 30d`;
+  return measured(title, { pattern: DURATION, read: parseDuration, from, to });
+}
+
+/** Read into bytes. */
+export function size({ from, to }: Range<string>) {
+  const title = `a size from ${from} to ${to}, such as 512B, 16KiB, 1MiB or 2GiB`;
+  return measured(title, { pattern: SIZE, read: parseSize, from, to });
+}
+
+type Measure = Range<string> & {
+  readonly pattern: RegExp;
+  readonly read: (text: string) => number | undefined;
+};
+
+function measured(title: string, { pattern, read, from, to }: Measure) {
+  const least = read(from) ?? 0;
+  const most = read(to) ?? 0;
+  return z
+    .string(title)
+    .regex(pattern, title)
+    .transform((text, context) => {
+      const amount = read(text) ?? Number.NaN;
+      if (amount >= least && amount <= most) return amount;
+      context.issues.push({ code: "custom", message: title, input: text });
+      return z.NEVER;
+    })
+    .meta({ title });
+}
+
+export function text(title: string, pattern: RegExp) {
+  return z.string(title).regex(pattern, title).meta({ title });
+}
+
+export function oneOf<const T extends readonly string[]>(values: T) {
+  const title = `one of ${values.join(", ")}`;
+  return z.enum(values, title).meta({ title });
+}
+
+/** YAML 1.1 readers, and people who write it, take `off` for false. Read into undefined. */
+export const off = z
+  .literal(["off", false], "off")
+  .transform(() => undefined)
+  .meta({ title: "off" });
+
+/** Limits of a plan: 1 to 10^12 requests a window. */
+export const requestLimit = integer({ from: 1, to: LIMIT_MAX });
+
+/** Names of environments and plans go into store keys, header fields and labels. */
+export const NAME = /^[A-Za-z0-9._-]{1,64}$/;
+export const name = text("a name of 1 to 64 letters, digits, dots, dashes and underscores", NAME);
+
+export const keyPart = text("1 to 32 characters of a-z and 0-9", /^[a-z0-9]{1,32}$/);
+
+export const file = text("a path, relative to this file", /^[^\0]+$/);
+
+export const listenAddress = read("an address to listen on, HOST:PORT (IPv6 in brackets)", {
+  pattern: /:\d{1,5}$/,
+  read: parseListen,
+});
+
+export const origin = read("an origin, http:// or https:// with a host and no path", {
+  pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+$/,
+  read: parseOrigin,
+});
+
+export const url = read("an address, http:// or https://", {
+  pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+/,
+  read: parseHttpUrl,
+});
+
+export const collector = read("an address, http:// or https://", {
+  pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+[^?#\s]*$/,
+  read: parseCollector,
+});
+
+const network = read("a network, such as 10.0.0.0/8 or 2001:db8::/32", {
+  pattern: /^[0-9A-Fa-f:.]+(?:\/\d{1,3})?$/,
+  read: parseNetwork,
+});
+
+export const store = read(
+  "memory, or an address with redis://, rediss://, redis+sentinel:// or redis+cluster://",
+  { pattern: /^(?:memory$|rediss?(?:\+sentinel|\+cluster)?:\/\/)/, read: parseStoreAddress },
+);
+
+type Reading<T> = { readonly pattern: RegExp; readonly read: (text: string) => ParseResult<T> };
+
+/** `pattern` is for editors, through the schema; `read` decides, and says why not. */
+function read<T>(title: string, { pattern, read }: Reading<T>) {
+  return z
+    .string(title)
+    .meta({ pattern: pattern.source })
+    .transform((text, context): T => {
+      const result = read(text);
+      if ("value" in result) return result.value;
+      const params = { hint: result.why };
+      context.issues.push({ code: "custom", message: title, input: text, params });
+      return z.NEVER;
+    })
+    .meta({ title });
+}
+
+const WORD = "[0-9a-f]{1,4}";
+const IPV4 = "\\d{1,3}(?:\\.\\d{1,3}){3}";
+/** RFC 4291 2.2: eight words, or fewer around one "::"; the last two may be written as IPv4. */
+const IPV6 = [
+  ...[`(?:${WORD}:){7}${WORD}`, `(?:${WORD}:){1,7}:`, `:(?::${WORD}){1,7}`, "::"],
+  ...[1, 2, 3, 4, 5, 6].map((left) => `(?:${WORD}:){1,${left}}(?::${WORD}){1,${7 - left}}`),
+  ...[`(?:${WORD}:){6}${IPV4}`, `::(?:${WORD}:){0,5}${IPV4}`],
+].join("|");
+const LABEL = "[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?";
+
+/** Lower case, no port; an IPv6 address in brackets, as Host has it. */
+export const hostName = text(
+  "a lower-case host name without port",
+  new RegExp(`^(?:(?=.{1,253}$)${LABEL}(?:\\.${LABEL})*|\\[(?:${IPV6})\\])$`),
+);
+
+/** Literal segments that arrive as they are written: no dot segments, escapes or empty ones. */
+export const basePath = text(
+  "a path that starts with / and does not end in one, of plain segments (or / alone)",
+  /^\/$|^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
+);
+
+export const cost = integer({ from: 0, to: COST_MAX });
+
+export const SCOPE = "a scope: 1 to 64 of a-z, 0-9 and . _ : / -";
+export const scope = text(SCOPE, SCOPE_PATTERN);
+
+/** Plain segments, as they arrive; never "/" alone, which has nothing to take away or to put there. */
+export const path = text(
+  "a path of plain segments that starts with / and does not end in one",
+  /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
+);
+
+const ROUTE =
+  /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) ((?:\/(?!\.{1,2}(?:\/|$))(?:[A-Za-z0-9._~!$&'()*+,;=:@-]+|\{[^{}/]+\}))+|\/)$/;
+
+/** A method and a whole path, in which `{name}` stands for any segment. */
+export const route = read("a method and a path, such as GET /v1/status or GET /v1/jobs/{id}", {
+  pattern: ROUTE,
+  read: (text): ParseResult<{ readonly method: string; readonly template: string }> => {
+    const [, method = "", template] = ROUTE.exec(text) ?? [];
+    return template === undefined
+      ? { why: "write one method in capitals, a space, and a path of plain segments" }
+      : { value: { method, template } };
+  },
+});
+
+export const networks = z
+  .array(network, "a list of networks")
+  .max(1_000, "a list of at most 1000 networks");
+
+export const planName = text("the name of a plan", NAME);
+
+/** Undefined for off. */
+export function offOr<T extends z.ZodType>(schema: T) {
+  const title = `off, or ${schema.meta()?.title}`;
+  return z.union([off, schema], title).meta({ title });
+}
+
+const TOKEN = "a token of at most 512 printable characters without spaces";
+
+/** `token: ${TOKEN:-}` without quotes is null to YAML when it becomes nothing. */
+export const token = z
+  .preprocess((value) => value ?? "", z.string(TOKEN).regex(/^[\x21-\x7e]{0,512}$/, TOKEN))
+  .meta({ title: TOKEN });
+
+/** A key that may be left out, with its default as one would write it, and its meaning. */
+export function optional<T extends z.ZodType>(
+  schema: T,
+  fallback: z.input<T>,
+  description: string,
+) {
+  return schema.prefault(fallback as never).meta({ description });
+}
+
+export function required<T extends z.ZodType>(schema: T, description: string): T {
+  return schema.meta({ description });
+}

@@ -1,0 +1,215 @@
+import type { AccountRecord, KeyRecord } from "../keys/records.ts";
+import type { Limit } from "../quota/windows.ts";
+import type { RequestHead } from "./head.ts";
+import { parseTraceContext, type TraceFields } from "./trace-context.ts";
+
+/**
+ * Fields of one connection, never of the message: RFC 9110 7.6.1, and HTTP/2's upgrade field. Close
+ * is no field (RFC 9110 18.4), but one of that name is what `Connection: close` nominates.
+ */
+const HOP_BY_HOP = new Set([
+  "close",
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "http2-settings",
+]);
+
+/** Written anew for the backend, or not for it at all (docs/reference/edge.md#request-fields). */
+const NOT_FORWARDED = new Set([
+  "authorization",
+  "content-length",
+  "expect",
+  "host",
+  "x-request-id",
+  "x-client-request-id",
+  "x-original-url",
+  "x-rewrite-url",
+  "x-http-method-override",
+  "x-http-method",
+  "x-method-override",
+  "traceparent",
+  "tracestate",
+  "via",
+]);
+
+const FROM_PROXIES = new Set(["forwarded", "x-real-ip"]);
+
+/**
+ * The gateway's own statements about a request, for the backend.
+ */
+export type ForwardedIdentity = {
+  readonly requestId: string;
+  /** Both undefined where the request had no key. */
+  readonly key: Pick<KeyRecord, "id" | "scopes"> | undefined;
+  readonly owner: Pick<AccountRecord, "id" | "plan" | "meta"> | undefined;
+  /** Names of the fields that a key may stand in, lower case: none of them goes on. */
+  readonly keyHeaders: readonly string[];
+  readonly peer: string;
+  readonly peerIsTrusted: boolean;
+  readonly scheme: "http" | "https";
+  /** The prefix of the path that the backend does not see, or "". */
+  readonly prefix: string;
+  /** The trace that the gateway continues or begins; undefined while it tells none. */
+  readonly trace?: TraceFields | undefined;
+};
+
+/** The gateway's name in Via: RFC 9110 7.6.3 allows a pseudonym. */
+const PSEUDONYM = "tollgate";
+/** Gateways in a row are fine; a request that comes by more often than this goes in circles. */
+const PASSES_MAX = 3;
+
+/** RFC 9110 7.6: a message must not be forwarded to oneself without an end to it. */
+export function isLoop({ names, rawHeaders }: Pick<RequestHead, "names" | "rawHeaders">): boolean {
+  let passes = 0;
+  for (let i = 0; i < names.length; i++) {
+    if (names[i] !== "via") continue;
+    for (const member of (rawHeaders[2 * i + 1] as string).split(",")) {
+      if (member.trim().split(/\s+/)[1] === PSEUDONYM) passes += 1;
+    }
+  }
+  return passes > PASSES_MAX;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/**
+ * The names that Connection nominates, in lower case. The values that nearly all clients send name
+ * none.
+ */
+function nominated(names: readonly string[], raw: readonly string[]): ReadonlySet<string> {
+  let set: Set<string> | undefined;
+  for (let i = 0; i < names.length; i++) {
+    if (names[i] !== "connection") continue;
+    const value = (raw[2 * i + 1] as string).toLowerCase();
+    if (value === "keep-alive" || value === "close") continue;
+    set ??= new Set();
+    for (const option of value.split(",")) set.add(option.trim());
+  }
+  return set ?? NONE;
+}
+
+function isOurs(name: string): boolean {
+  return name.startsWith("x-consumer-") || name.startsWith("x-ratelimit-");
+}
+
+/**
+ * The fields of the request to the backend, flat: the client's without those of the connection,
+ * those it may not set, and names with "_" (which others read as "-"); then ours, so that a
+ * nomination can never remove them. Framing is written by the client library from the body.
+ */
+export function upstreamRequestFields(head: RequestHead, identity: ForwardedIdentity): string[] {
+  const { names, rawHeaders } = head;
+  const dropped = nominated(names, rawHeaders);
+  const fields: string[] = [];
+  const traceparents: string[] = [];
+  const tracestates: string[] = [];
+  const vias: string[] = [];
+  const forwardedFor: string[] = [];
+  let clientRequestId: string | undefined;
+  let host = head.host;
+  let scheme: string = identity.scheme;
+
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i] as string;
+    const value = rawHeaders[2 * i + 1] as string;
+    if (HOP_BY_HOP.has(name) || dropped.has(name) || name.includes("_") || isOurs(name)) continue;
+    if (identity.keyHeaders.includes(name)) continue;
+    if (NOT_FORWARDED.has(name)) {
+      if (name === "traceparent") traceparents.push(value);
+      else if (name === "tracestate") tracestates.push(value);
+      else if (name === "via") vias.push(value);
+      else if (name === "x-request-id") clientRequestId = value;
+    } else if (FROM_PROXIES.has(name) || name.startsWith("x-forwarded-")) {
+      if (!identity.peerIsTrusted) continue;
+      if (name === "x-forwarded-for") forwardedFor.push(value);
+      else if (name === "x-forwarded-host") host = value;
+      else if (name === "x-forwarded-proto") scheme = value;
+      else if (name === "x-forwarded-prefix") continue;
+      else fields.push(rawHeaders[2 * i] as string, value);
+    } else {
+      fields.push(rawHeaders[2 * i] as string, value);
+    }
+  }
+
+  const received = { parents: traceparents, states: tracestates };
+  const trace = identity.trace ?? parseTraceContext(received);
+  pushConsumer(fields, identity);
+  fields.push("X-Request-Id", identity.requestId);
+  if (clientRequestId !== undefined && isPlain(clientRequestId)) {
+    fields.push("X-Client-Request-Id", clientRequestId);
+  }
+  forwardedFor.push(identity.peer);
+  fields.push("X-Forwarded-For", forwardedFor.join(", "));
+  fields.push("X-Forwarded-Proto", scheme, "X-Forwarded-Host", host);
+  if (identity.prefix !== "") fields.push("X-Forwarded-Prefix", identity.prefix);
+  vias.push(`${head.version} ${PSEUDONYM}`);
+  fields.push("Via", vias.join(", "));
+  if (trace !== undefined) fields.push("traceparent", trace.traceparent);
+  if (trace?.tracestate !== undefined) fields.push("tracestate", trace.tracestate);
+  return fields;
+}
+
+/** The account and the key of the request (docs/reference/http.md#backend-fields). */
+function pushConsumer(fields: string[], { key, owner }: ForwardedIdentity): void {
+  if (key === undefined || owner === undefined) return;
+  fields.push("X-Consumer-Id", owner.id, "X-Consumer-Plan", owner.plan);
+  fields.push("X-Consumer-Key-Id", key.id);
+  if (key.scopes.length > 0) fields.push("X-Consumer-Scopes", key.scopes.join(" "));
+  for (const name of Object.keys(owner.meta)) {
+    fields.push(`X-Consumer-Meta-${capitalized(name)}`, owner.meta[name] as string);
+  }
+}
+
+/** "tenant-id" as field names are written: "Tenant-Id". */
+function capitalized(name: string): string {
+  return name.replace(/(?:^|-)[a-z]/g, (start) => start.toUpperCase());
+}
+
+/** A client's own id goes on when it is a plain token: nobody's log should carry surprises. */
+function isPlain(value: string): boolean {
+  return value.length <= 128 && /^[\x21-\x7e]+$/.test(value);
+}
+
+/**
+ * The backend's fields for the client, flat: without those of the connection and those in `replaced`
+ * (lower case), and with its first Date alone. A 204 has no length, while HEAD and 304 may tell the
+ * one that GET would have.
+ */
+export function clientResponseFields(
+  raw: readonly string[],
+  { replaced, status }: { replaced: ReadonlySet<string>; status: number },
+): string[] {
+  const names: string[] = [];
+  for (let i = 0; i < raw.length; i += 2) names.push((raw[i] as string).toLowerCase());
+  const dropped = nominated(names, raw);
+  const fields: string[] = [];
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i] as string;
+    if (HOP_BY_HOP.has(name) || dropped.has(name)) continue;
+    if (replaced.has(name) || (status === 204 && name === "content-length")) continue;
+    if (name === "date" && names.indexOf(name) < i) continue;
+    fields.push(raw[2 * i] as string, raw[2 * i + 1] as string);
+  }
+  return fields;
+}
+
+const POLICY_SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400 } as const;
+
+/**
+ * RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-10, section 3. A month has no fixed
+ * length, so it is told without `w`, which is optional there.
+ */
+export function rateLimitPolicyField(limits: readonly Limit[]): string {
+  const items = limits.map(({ window, limit }) => {
+    const length = window === "month" ? "" : `;w=${POLICY_SECONDS[window]}`;
+    return `"${window}";q=${limit}${length}`;
+  });
+  return items.join(", ");
+}

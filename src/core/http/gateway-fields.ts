@@ -1,0 +1,143 @@
+import type { RateLimitInfo } from "../quota/rate-limit-info.ts";
+import { CORS_FIELDS, type CorsPolicy, corsFields } from "./cors.ts";
+import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./lifecycle.ts";
+
+/** The facts of an exchange that the gateway's own response fields are made of. */
+export type ResponseFacts = {
+  readonly id: string;
+  readonly standing: RateLimitInfo | undefined;
+  /** Units that the request costs. */
+  readonly cost: number;
+  /** The RateLimit-Policy field, where the configuration asks for it. */
+  readonly policy: string | undefined;
+  readonly found: { readonly operation: { readonly lifecycle: Lifecycle } | undefined } | undefined;
+  readonly cors: CorsPolicy | undefined;
+  /** The page that asks, where one does. */
+  readonly origin: string | undefined;
+};
+
+/**
+ * One response field of ours. `value`: undefined where the response has none. `replaces`: whether
+ * the backend's field of that name is dropped, always, or where the gateway speaks of that subject
+ * itself. `exposed`: pages of other origins may read it, where `cors` is configured.
+ */
+type FieldRow = {
+  readonly name: string;
+  readonly value: (answered: ResponseFacts) => string | undefined;
+  readonly replaces: "always" | "never" | Subject;
+  readonly exposed: boolean;
+};
+
+/** `end`: the description announces the operation's end. `stability`: it names a stability. */
+type Subject = "end" | "stability";
+
+const nothing = () => undefined;
+
+/** The value of a field that the operation's description decides. */
+function described(value: (lifecycle: Lifecycle) => string | undefined): FieldRow["value"] {
+  return ({ found }) => {
+    const lifecycle = found?.operation?.lifecycle;
+    return lifecycle === undefined ? undefined : value(lifecycle);
+  };
+}
+
+/**
+ * The gateway's own fields of a response, one row for each (docs/reference/http.md#rate-limit-fields).
+ * A new field is a new row. Those of CORS are in cors.ts, those of a refusal in its row.
+ */
+const OWN_FIELDS: readonly FieldRow[] = [
+  { name: "X-Request-Id", value: ({ id }) => id, replaces: "always", exposed: true },
+  {
+    name: "X-RateLimit-Limit",
+    value: ({ standing }) => standing && String(standing.limit),
+    replaces: "always",
+    exposed: true,
+  },
+  {
+    name: "X-RateLimit-Remaining",
+    value: ({ standing }) => standing && String(standing.remaining),
+    replaces: "always",
+    exposed: true,
+  },
+  {
+    name: "X-RateLimit-Reset",
+    // Unix seconds, rounded up: earlier than the reset would be a lie.
+    value: ({ standing }) => standing && String(Math.ceil(standing.resetMs / 1000)),
+    replaces: "always",
+    exposed: true,
+  },
+  {
+    name: "X-RateLimit-Window",
+    value: ({ standing }) => standing?.window,
+    replaces: "always",
+    exposed: true,
+  },
+  {
+    name: "X-RateLimit-Cost",
+    value: ({ cost }) => (cost === 1 ? undefined : String(cost)),
+    replaces: "always",
+    exposed: true,
+  },
+  {
+    name: "RateLimit-Policy",
+    value: ({ policy }) => policy,
+    replaces: "always",
+    exposed: true,
+  },
+  // Ours has no such field: the backend's would speak of another limit than the one that holds.
+  { name: "RateLimit", value: nothing, replaces: "always", exposed: false },
+  // A deprecated operation is announced by its description alone: two dates would be none.
+  { name: "Deprecation", value: described(deprecationValue), replaces: "end", exposed: true },
+  { name: "Sunset", value: described(sunsetValue), replaces: "end", exposed: true },
+  // A successor stands beside the links of the backend (RFC 8288 3).
+  { name: "Link", value: described(successorLink), replaces: "never", exposed: true },
+  {
+    name: "X-API-Stability",
+    value: described(({ stability }) => stability),
+    replaces: "stability",
+    exposed: true,
+  },
+  // The field of a refusal, and of a backend that asks for patience itself.
+  { name: "Retry-After", value: nothing, replaces: "never", exposed: true },
+];
+
+const EXPOSED = OWN_FIELDS.filter(({ exposed }) => exposed).map(({ name }) => name);
+
+/** Our fields of a response with a head, flat: names and values in turn. */
+export function gatewayFields(answered: ResponseFacts): string[] {
+  const fields: string[] = [];
+  for (const { name, value } of OWN_FIELDS) {
+    const text = value(answered);
+    if (text !== undefined) fields.push(name, text);
+  }
+  const { cors } = answered;
+  if (cors !== undefined) fields.push(...corsFields(cors, answered.origin, EXPOSED));
+  return fields;
+}
+
+/**
+ * The backend's fields that ours take the place of, in lower case, on whatever kind of response:
+ * an answer, an interim one, a 101 or a declined upgrade.
+ */
+export function replacedFields({
+  found,
+  cors,
+}: Pick<ResponseFacts, "found" | "cors">): ReadonlySet<string> {
+  const lifecycle = found?.operation?.lifecycle;
+  const end = lifecycle?.deprecated === true;
+  const stability = lifecycle?.stability !== undefined;
+  const place = (end ? 1 : 0) + (stability ? 2 : 0) + (cors === undefined ? 0 : 4);
+  REPLACED[place] ??= replacedWhere({ end, stability }, cors !== undefined);
+  return REPLACED[place];
+}
+
+/** One set for each combination of subjects that the gateway speaks of. */
+const REPLACED: ReadonlySet<string>[] = [];
+
+function replacedWhere(speaks: Readonly<Record<Subject, boolean>>, cors: boolean): Set<string> {
+  const rows = OWN_FIELDS.filter(({ replaces }) => {
+    return replaces === "always" || (replaces !== "never" && speaks[replaces]);
+  });
+  const names = rows.map(({ name }) => name.toLowerCase());
+  return new Set(cors ? [...names, ...CORS_FIELDS] : names);
+}

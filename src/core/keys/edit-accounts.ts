@@ -1,0 +1,146 @@
+import { replaceById } from "./edit-keys.ts";
+import {
+  conflictRefusal,
+  type EditRefusal,
+  type EditResult,
+  isValidPeriod,
+  type KeyContext,
+  limitsError,
+  META_MAX,
+  metaError,
+  missingLimitsError,
+  nameError,
+  planError,
+  sortLimits,
+  usageRefusal,
+} from "./edit-rules.ts";
+import { findAccount, unknownIdRefusal } from "./find-records.ts";
+import { type AccountLimit, type AccountRecord, isSuspended, type Records } from "./records.ts";
+
+/**
+ * A change of an account, for all of its keys. Own limits stay beside another plan; `limits`
+ * replace those of their windows, after `dropLimits` has dropped all. Metadata with the value ""
+ * goes away.
+ */
+export type AccountChange = {
+  readonly plan?: string | undefined;
+  readonly limits?: readonly AccountLimit[] | undefined;
+  readonly dropLimits?: boolean | undefined;
+  readonly meta?: Readonly<Record<string, string>> | undefined;
+};
+
+type Accounts = { readonly accounts: readonly AccountRecord[] };
+
+/** Changes the accounts that the IDs name, all or none. `accounts` are they, as they become. */
+export function updateAccounts(
+  records: Records,
+  ids: readonly string[],
+  change: AccountChange,
+  ring: KeyContext,
+): EditResult<Accounts> {
+  const mistake = mistakeInChange(change, ring);
+  if (mistake !== undefined) return usageRefusal(mistake);
+  const named = accountsOf(records, ids);
+  if ("because" in named) return named;
+  const changed: AccountRecord[] = [];
+  for (const account of named) {
+    const next = become(account, change, ring);
+    if ("because" in next) return next;
+    changed.push(next);
+  }
+  return edited(records, changed);
+}
+
+/**
+ * The accounts on a plan, for a change of all of them; the plan need not be configured any more.
+ * Judges the change of each, so that none is refused half-way.
+ */
+export function accountsOnPlan(
+  { accounts }: Records,
+  plan: string,
+  change: AccountChange,
+  ring: KeyContext,
+): { readonly ok: true; readonly ids: readonly string[] } | EditRefusal {
+  const mistake = mistakeInChange(change, ring);
+  if (mistake !== undefined) return usageRefusal(mistake);
+  const on = accounts.filter((account) => account.plan === plan);
+  const unknownPlan = on.length === 0 ? planError(plan, ring) : undefined;
+  if (unknownPlan !== undefined) return usageRefusal(unknownPlan);
+  const stuck = on.map((account) => become(account, change, ring)).find((one) => "because" in one);
+  if (stuck !== undefined && "because" in stuck) return stuck;
+  return { ok: true, ids: on.map(({ id }) => id) };
+}
+
+function mistakeInChange(change: AccountChange, ring: KeyContext): string | undefined {
+  const { plan, limits = [], dropLimits = false, meta = {} } = change;
+  if (plan === undefined && limits.length === 0 && !dropLimits && Object.keys(meta).length === 0) {
+    return "Nothing to set: give a plan, limits or metadata";
+  }
+  return planError(plan, ring) ?? limitsError(limits) ?? metaError(Object.entries(meta));
+}
+
+function become(
+  account: AccountRecord,
+  change: AccountChange,
+  ring: KeyContext,
+): AccountRecord | EditRefusal {
+  const { plan = account.plan, limits: given = [], dropLimits = false } = change;
+  const kept = (dropLimits ? [] : account.limits).filter(({ window }) =>
+    given.every((limit) => limit.window !== window),
+  );
+  const limits = sortLimits([...kept, ...given]);
+  const meta = Object.entries({ ...account.meta, ...change.meta }).filter(([, value]) => value);
+  if (meta.length > META_MAX) {
+    return usageRefusal(
+      `Cannot keep more than ${META_MAX} names of metadata for account ${account.id}`,
+    );
+  }
+  const lacking = missingLimitsError(plan, limits, ring);
+  if (lacking !== undefined) return usageRefusal(`${lacking} (account ${account.id})`);
+  return { ...account, plan, limits, meta: Object.fromEntries(meta) };
+}
+
+/** `forMs` undefined: until it is resumed. */
+export function suspendAccount(
+  records: Records,
+  id: string,
+  how: { readonly forMs?: number | undefined; readonly reason?: string | undefined },
+  nowMs: number,
+): EditResult<Accounts> {
+  const { forMs, reason = "" } = how;
+  if (forMs !== undefined && !isValidPeriod(forMs, 1)) {
+    return usageRefusal(`Cannot use the length ${forMs}ms: it must be from 1ms to 36525d`);
+  }
+  if (nameError(reason) !== undefined) {
+    return usageRefusal("Cannot use this reason: it must be at most 200 characters on one line");
+  }
+  const account = findAccount(records, id);
+  if (account === undefined) return unknownIdRefusal(id);
+  const until = forMs === undefined ? {} : { untilMs: nowMs + forMs };
+  return edited(records, [{ ...account, suspended: { sinceMs: nowMs, ...until, reason } }]);
+}
+
+/** Refuses an account that is not suspended. */
+export function resumeAccount(records: Records, id: string, nowMs: number): EditResult<Accounts> {
+  const account = findAccount(records, id);
+  if (account === undefined) return unknownIdRefusal(id);
+  if (!isSuspended(account, nowMs))
+    return conflictRefusal(`Account ${account.id} is not suspended`);
+  const { suspended: _, ...resumed } = account;
+  return edited(records, [resumed]);
+}
+
+function accountsOf(records: Records, ids: readonly string[]): AccountRecord[] | EditRefusal {
+  const named = new Map<string, AccountRecord>();
+  for (const id of ids) {
+    const account = findAccount(records, id);
+    if (account === undefined) return unknownIdRefusal(id);
+    named.set(account.id, account);
+  }
+  return [...named.values()];
+}
+
+function edited(records: Records, accounts: readonly AccountRecord[]): EditResult<Accounts> {
+  const all = replaceById(records.accounts, accounts);
+  return { ok: true, records: { ...records, accounts: all }, accounts };
+}

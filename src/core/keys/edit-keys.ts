@@ -1,0 +1,274 @@
+import {
+  accountConflict,
+  conflictRefusal,
+  type EditRefusal,
+  type EditResult,
+  expiryError,
+  idTakenByKey,
+  isValidPeriod,
+  type KeyContext,
+  keyTagOf,
+  missingLimitsError,
+  type NewKeys,
+  nameError,
+  networksError,
+  newKeysError,
+  scopesError,
+  sortLimits,
+  usageRefusal,
+} from "./edit-rules.ts";
+import { findKeys, pickKey } from "./find-records.ts";
+import { digestKey, makeKey } from "./key.ts";
+import { FEW_RECORDS, freshId, type TakenIds, takenIds } from "./new-ids.ts";
+import { findById, isIndexed } from "./record-index.ts";
+import {
+  type AccountRecord,
+  isWorking,
+  type KeyRecord,
+  keyState,
+  type Records,
+} from "./records.ts";
+
+/** The raw key exists here and in what the editor is told, once; the record has its digest. */
+export type IssuedKey = {
+  readonly key: string;
+  readonly record: KeyRecord;
+  readonly account: AccountRecord;
+};
+
+/**
+ * Issues keys. Refuses unknown plans and environments, malformed input, a custom plan without a
+ * limit, and a further key of an account on other terms than its own
+ * (docs/reference/keys.md#accounts).
+ */
+export function issueKeys(
+  records: Records,
+  wanted: NewKeys,
+  ring: KeyContext,
+): EditResult<{ readonly issued: readonly IssuedKey[] }> {
+  const mistake = newKeysError(wanted, ring);
+  if (mistake !== undefined) return usageRefusal(mistake);
+  const taken = takenIds(records, wanted.count ?? 1);
+  const owners = ownersFor(records, wanted, ring, taken);
+  if ("because" in owners) return owners;
+  const { of, fresh } = owners;
+  const tag = keyTagOf(ring, (of[0] as AccountRecord).environment);
+  if (tag === undefined) {
+    return conflictRefusal(
+      `Cannot issue a key: the environment ${JSON.stringify(of[0]?.environment)} of its account is no longer configured`,
+    );
+  }
+  const { expiresInMs, count = 1 } = wanted;
+  const issued = Array.from({ length: count }, (_, i): IssuedKey => {
+    const account = (of[i] ?? of[0]) as AccountRecord;
+    const template = {
+      name: wanted.name ?? "",
+      environment: account.environment,
+      account: account.id,
+      scopes: [...new Set(wanted.scopes ?? [])],
+      from: [...new Set(wanted.from ?? [])],
+      createdMs: ring.nowMs,
+      ...(expiresInMs === undefined ? {} : { expiresMs: ring.nowMs + expiresInMs }),
+    };
+    return { ...make(template, tag, ring, taken), account };
+  });
+  const keys = [...records.keys, ...issued.map(({ record }) => record)];
+  const accounts = fresh.length === 0 ? records.accounts : [...records.accounts, ...fresh];
+  return { ok: true, records: { keys, accounts }, issued };
+}
+
+/** The accounts of the keys to come, one for all or one for each; `fresh` are not there yet. */
+type Owners = { readonly of: readonly AccountRecord[]; readonly fresh: readonly AccountRecord[] };
+
+function ownersFor(
+  records: Records,
+  wanted: NewKeys,
+  ring: KeyContext,
+  taken: TakenIds,
+): Owners | EditRefusal {
+  const { account, environment, plan } = wanted;
+  const present = account === undefined ? undefined : findById(records.accounts, account);
+  if (present !== undefined) {
+    const clash = accountConflict(present, wanted);
+    return clash === undefined ? { of: [present], fresh: [] } : conflictRefusal(clash);
+  }
+  const limits = sortLimits(wanted.limits ?? []);
+  if (environment === undefined || plan === undefined) {
+    const missing = [environment ?? "--env", plan ?? "--plan"].filter((t) => t.startsWith("--"));
+    return usageRefusal(
+      `Missing ${missing.join(" and ")}: a new account needs an environment and a plan`,
+    );
+  }
+  const lacking = missingLimitsError(plan, limits, ring);
+  if (lacking !== undefined) return usageRefusal(lacking);
+  const isKey = account === undefined ? undefined : idTakenByKey(records, account);
+  if (isKey !== undefined) return conflictRefusal(isKey);
+  const count = account === undefined ? (wanted.count ?? 1) : 1;
+  const of = Array.from({ length: count }, (): AccountRecord => {
+    const id = account ?? freshId("a_", ring, taken);
+    taken.add(id);
+    return { id, environment, plan, limits, meta: wanted.meta ?? {}, createdMs: ring.nowMs };
+  });
+  return { of, fresh: of };
+}
+
+/**
+ * Rotates a key: a new id and secret with the same account, scopes, networks, name and expiry; the
+ * old one works on for the grace (or until its own expiry, if that is sooner). Refuses a key that
+ * no longer works or was rotated before: its successor is the one to rotate.
+ */
+export function rotateKey(
+  records: Records,
+  id: string,
+  options: KeyContext & { readonly graceMs: number },
+): EditResult<{ readonly issued: IssuedKey; readonly previous: KeyRecord }> {
+  const { graceMs, nowMs } = options;
+  if (!isValidPeriod(graceMs, 0))
+    return usageRefusal("Cannot use this grace: it must be from 0s to 36525d");
+  const found = pickKey(records, id, nowMs);
+  if (!found.ok) return found;
+  const old = found.key;
+  const state = keyState(old, nowMs);
+  if (state !== "works") {
+    return conflictRefusal(`Cannot rotate key ${old.id} as it is ${state}: issue a new key`);
+  }
+  if (old.replacedBy !== undefined) {
+    return conflictRefusal(
+      `Cannot rotate key ${old.id} as it was rotated before: rotate ${old.replacedBy}`,
+    );
+  }
+  const tag = keyTagOf(options, old.environment);
+  if (tag === undefined) {
+    return conflictRefusal(
+      `Cannot rotate key ${old.id}: its environment ${JSON.stringify(old.environment)} is no longer configured`,
+    );
+  }
+  const account = findById(records.accounts, old.account) as AccountRecord;
+  const { id: _, digest: __, ...kept } = old;
+  const made = make({ ...kept, createdMs: nowMs }, tag, options, takenIds(records, 1));
+  const previous: KeyRecord = {
+    ...old,
+    expiresMs: Math.min(old.expiresMs ?? Number.POSITIVE_INFINITY, nowMs + graceMs),
+    replacedBy: made.record.id,
+  };
+  const keys = [...replaceById(records.keys, [previous]), made.record];
+  return { ok: true, records: { ...records, keys }, issued: { ...made, account }, previous };
+}
+
+/**
+ * Revokes from `nowMs` on: a key, or every working key of an account. A key that is revoked already
+ * keeps its first instant. Refuses a key that no longer works while others of its account do, and
+ * names those: whoever revokes it means to end something (docs/reference/keys.md#revocation).
+ */
+export function revokeKeys(
+  records: Records,
+  id: string,
+  nowMs: number,
+): EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
+  const one = findById(records.keys, id);
+  // The other keys of its account are searched for among all that there are, so only where it matters.
+  if (one !== undefined && isWorking(one, nowMs))
+    return ended(records, [one], { nowMs, one: true });
+  const found = findKeys(records, id);
+  if (!found.ok) return found;
+  const working = found.keys.filter((key) => isWorking(key, nowMs));
+  if (one === undefined) {
+    if (working.length === 0) {
+      return conflictRefusal(`No key of account ${id} works: none is left to revoke`);
+    }
+    return ended(records, working, { nowMs, one: false });
+  }
+  const state = keyState(one, nowMs);
+  if (working.length > 0) {
+    const names = working.map((key) => key.id).join(", ");
+    return conflictRefusal(
+      `Key ${id} is ${state} already. Of its account ${found.account.id} these still work: ${names}`,
+    );
+  }
+  if (state === "revoked") return { ok: true, records, revoked: [one], one: true };
+  return conflictRefusal(`Key ${id} is expired already, and no key of its account works`);
+}
+
+function ended(
+  records: Records,
+  ending: readonly KeyRecord[],
+  { nowMs, one }: { readonly nowMs: number; readonly one: boolean },
+): EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
+  const revoked = ending.map((key): KeyRecord => ({ ...key, revokedMs: nowMs }));
+  const keys = replaceById(records.keys, revoked);
+  return { ok: true, records: { ...records, keys }, revoked, one };
+}
+
+/** `undefined` leaves a member as it is; `from: []` lets the key work from anywhere again. */
+export type KeyChange = {
+  readonly name?: string | undefined;
+  readonly expiresInMs?: number | "never" | undefined;
+  readonly addScopes?: readonly string[] | undefined;
+  readonly dropScopes?: readonly string[] | undefined;
+  readonly from?: readonly string[] | undefined;
+};
+
+/** Changes a key in place. Refuses one that is revoked: that is for ever. */
+export function updateKey(
+  records: Records,
+  id: string,
+  change: KeyChange,
+  nowMs: number,
+): EditResult<{ readonly changed: KeyRecord }> {
+  const { name, expiresInMs, addScopes = [], dropScopes = [], from } = change;
+  const found = pickKey(records, id, nowMs);
+  if (!found.ok) return found;
+  const { key } = found;
+  const dropped = new Set(dropScopes);
+  const scopes = [...new Set([...key.scopes, ...addScopes])].filter((each) => !dropped.has(each));
+  const mistake =
+    nameError(name) ??
+    scopesError(dropScopes) ??
+    scopesError(addScopes) ??
+    scopesError(scopes) ??
+    networksError(from ?? []) ??
+    (expiresInMs === "never" ? undefined : expiryError(expiresInMs));
+  if (mistake !== undefined) return usageRefusal(mistake);
+  if (key.revokedMs !== undefined) {
+    return conflictRefusal(`Cannot change key ${key.id} as it is revoked: issue a new key`);
+  }
+  const { expiresMs: before, ...rest } = key;
+  const expiresMs =
+    expiresInMs === undefined ? before : expiresInMs === "never" ? undefined : nowMs + expiresInMs;
+  const changed: KeyRecord = {
+    ...rest,
+    name: name ?? key.name,
+    scopes,
+    from: from === undefined ? key.from : [...new Set(from)],
+    ...(expiresMs === undefined ? {} : { expiresMs }),
+  };
+  return { ok: true, records: { ...records, keys: replaceById(records.keys, [changed]) }, changed };
+}
+
+/** The list with the records of `by` in place of those with their ids. */
+export function replaceById<T extends { readonly id: string }>(
+  list: readonly T[],
+  by: readonly T[],
+): readonly T[] {
+  if (by.length <= FEW_RECORDS && isIndexed(list)) {
+    const changed = [...list];
+    for (const record of by) {
+      const old = findById(list, record.id);
+      if (old !== undefined) changed[list.indexOf(old)] = record;
+    }
+    return changed;
+  }
+  const fresh = new Map(by.map((record) => [record.id, record]));
+  return list.map((record) => fresh.get(record.id) ?? record);
+}
+
+function make(
+  template: Omit<KeyRecord, "id" | "digest">,
+  tag: string,
+  ring: KeyContext,
+  taken: TakenIds,
+): Omit<IssuedKey, "account"> {
+  const id = freshId("k_", ring, taken);
+  const key = makeKey(ring.keyPrefix, tag, ring.random);
+  return { key, record: { id, digest: digestKey(key), ...template } };
+}

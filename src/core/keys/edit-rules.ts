@@ -1,0 +1,223 @@
+import { isCidr } from "../address.ts";
+import { LIMIT_MAX, type Limit, WINDOW_NAMES } from "../quota/windows.ts";
+import { findById } from "./record-index.ts";
+import { type AccountLimit, type AccountRecord, isId, type Records } from "./records.ts";
+
+/** The means of making keys. `random` as for formKey: cryptographic whole numbers below `max`. */
+export type KeyContext = {
+  readonly keyPrefix: string;
+  readonly environments: readonly { readonly name: string; readonly keyTag: string }[];
+  readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
+  readonly random: (max: number) => number;
+  readonly nowMs: number;
+};
+
+/**
+ * `count` keys. `account` that is there says environment, plan and limits; without `account` each
+ * key starts an account of its own.
+ */
+export type NewKeys = {
+  readonly environment?: string | undefined;
+  readonly plan?: string | undefined;
+  readonly name?: string | undefined;
+  readonly account?: string | undefined;
+  readonly expiresInMs?: number | undefined;
+  readonly limits?: readonly AccountLimit[] | undefined;
+  readonly meta?: Readonly<Record<string, string>> | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  readonly from?: readonly string[] | undefined;
+  readonly count?: number | undefined;
+};
+
+/** usage: wrong input (exit 64, HTTP 400); unknown: no such ID (1, 404); refused: not now (1, 409). */
+export type EditRefusal = {
+  readonly ok: false;
+  readonly because: "usage" | "unknown" | "refused";
+  readonly message: string;
+};
+
+/** `records` is the whole set after the edit. */
+export type EditResult<T> = ({ readonly ok: true; readonly records: Records } & T) | EditRefusal;
+
+const COUNT_MAX = 1000;
+/** Text for people on one line, as it may rest. */
+export const NAME_PATTERN = /^\P{Cc}{0,200}$/u;
+/** As it may be given: nothing that reorders or hides what stands beside it (Unicode UTS 55). */
+const GIVEN_NAME = /^(?:[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|[\u200c\u200d]){0,200}$/u;
+/** A hundred years: the longest expiry and grace. */
+export const PERIOD_MS_MAX = 36_525 * 86_400_000;
+const SCOPES_MAX = 20;
+/** A key has such scopes, and a description can ask for no others. */
+export const SCOPE_PATTERN = /^[a-z0-9._:/-]{1,64}$/;
+export const META_MAX = 16;
+export const META_NAME_PATTERN = /^[a-z0-9-]{1,32}$/;
+export const META_VALUE_PATTERN = /^[\x21-\x7e]{1,256}$/;
+const NETWORKS_MAX = 64;
+
+/** The middle part of an environment's keys; undefined when there is no such environment. */
+export function keyTagOf({ environments }: KeyContext, environment: string): string | undefined {
+  return environments.find(({ name }) => name === environment)?.keyTag;
+}
+
+/** The mistake in the wish itself, whatever records there are; undefined when it has none. */
+export function newKeysError(wanted: NewKeys, ring: KeyContext): string | undefined {
+  const { environment, plan, account, expiresInMs, count = 1 } = wanted;
+  if (environment !== undefined && keyTagOf(ring, environment) === undefined) {
+    const known = ring.environments.map(({ name }) => name).join(", ");
+    return `Cannot issue a key for environment ${quoteValue(environment)} as it is unknown: expected ${known}`;
+  }
+  if (account !== undefined && !isId(account)) {
+    return `Cannot use the account ${quoteValue(account)}: an ID is 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..`;
+  }
+  if (!Number.isInteger(count) || count < 1 || count > COUNT_MAX) {
+    return `Cannot issue ${quoteValue(count)} keys: the count must be a whole number from 1 to ${COUNT_MAX}`;
+  }
+  return (
+    planError(plan, ring) ??
+    limitsError(wanted.limits ?? []) ??
+    metaError(Object.entries(wanted.meta ?? {})) ??
+    nameError(wanted.name) ??
+    scopesError(wanted.scopes ?? []) ??
+    networksError(wanted.from ?? []) ??
+    expiryError(expiresInMs)
+  );
+}
+
+export function planError(plan: string | undefined, { plans }: KeyContext): string | undefined {
+  if (plan === undefined || plans.has(plan)) return undefined;
+  return `Cannot use plan ${quoteValue(plan)} as it is unknown: expected ${[...plans.keys()].join(", ")}`;
+}
+
+/** A plan whose limits are agreed for each account needs at least one of them. */
+export function missingLimitsError(
+  plan: string,
+  limits: readonly AccountLimit[],
+  { plans }: KeyContext,
+): string | undefined {
+  const isAgreed = limits.some(({ window }) => window !== "concurrent");
+  if (plans.get(plan) !== "custom" || isAgreed) return undefined;
+  return `Cannot use plan ${plan} without a limit, as its limits are agreed for each account: give at least one, as in --limit minute=500`;
+}
+
+/** The windows in their order, and behind them the requests under way at once. */
+export const LIMITED: readonly AccountLimit["window"][] = [...WINDOW_NAMES, "concurrent"];
+
+export function limitsError(limits: readonly AccountLimit[]): string | undefined {
+  for (const { window, limit } of limits) {
+    if (!LIMITED.includes(window)) {
+      return `Cannot limit the window ${quoteValue(window)} as it is unknown: expected ${LIMITED.join(", ")}`;
+    }
+    if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
+      return `Cannot use the limit ${quoteValue(limit)} per ${window}: it must be a whole number from 1 to 10^12`;
+    }
+  }
+  if (new Set(limits.map(({ window }) => window)).size < limits.length) {
+    return "Cannot use two limits for one window: give each window once";
+  }
+  return undefined;
+}
+
+/** Names and values of metadata; a value "" takes the name away, where that is allowed. */
+export function metaError(meta: readonly (readonly [string, string])[]): string | undefined {
+  const name = meta.find(([each]) => !META_NAME_PATTERN.test(each))?.[0];
+  if (name !== undefined) {
+    return `Cannot use the metadata name ${quoteValue(name)}: a name is 1 to 32 of a-z 0-9 -`;
+  }
+  const wrong = meta.find(([, value]) => value !== "" && !META_VALUE_PATTERN.test(value))?.[0];
+  if (wrong !== undefined) {
+    return `Cannot use the value of metadata ${wrong}: it must be at most 256 visible ASCII characters`;
+  }
+  if (meta.length > META_MAX) return `Cannot keep more than ${META_MAX} names of metadata`;
+  return undefined;
+}
+
+export function nameError(name = ""): string | undefined {
+  if (GIVEN_NAME.test(name)) return undefined;
+  return `Cannot use the name ${quoteValue(name)}: it must be at most 200 characters, without control characters and marks that turn the direction of text`;
+}
+
+export function scopesError(scopes: readonly string[]): string | undefined {
+  const wrong = scopes.find((text) => !SCOPE_PATTERN.test(text));
+  if (wrong === undefined && scopes.length <= SCOPES_MAX) return undefined;
+  return `Cannot use the scopes ${quoteValue(scopes.join(" "))}: at most ${SCOPES_MAX}, each 1 to 64 of a-z 0-9 . _ : / - such as beta`;
+}
+
+export function networksError(from: readonly string[]): string | undefined {
+  const wrong = from.find((text) => !isCidr(text));
+  if (wrong !== undefined) {
+    return `Cannot use ${quoteValue(wrong)} as a network: write 10.0.0.0/8, 2001:db8::/32 or an IP address`;
+  }
+  return from.length > NETWORKS_MAX
+    ? `Cannot use more than ${NETWORKS_MAX} networks for a key`
+    : undefined;
+}
+
+export function expiryError(expiresInMs: number | undefined): string | undefined {
+  if (expiresInMs === undefined || isValidPeriod(expiresInMs, 1)) return undefined;
+  return `Cannot use the expiry ${expiresInMs}ms: it must be from 1ms to 36525d`;
+}
+
+/**
+ * Why an account that is there cannot take a key on these terms: it has its own, and they are
+ * changed in place, for all of its keys.
+ */
+export function accountConflict(account: AccountRecord, wanted: NewKeys): string | undefined {
+  const { environment, plan, limits, meta } = wanted;
+  if (environment !== undefined && environment !== account.environment) {
+    return `Cannot add a key for ${environment} to account ${account.id}, which lives in ${account.environment}: use another account`;
+  }
+  const otherPlan = plan !== undefined && plan !== account.plan;
+  const otherLimits =
+    limits !== undefined && limits.length > 0 && limitsText(limits) !== limitsText(account.limits);
+  if (otherPlan || otherLimits) {
+    const asked = terms(plan ?? account.plan, limits ?? account.limits);
+    return `Cannot add a key on ${asked} to account ${account.id}, which is on ${terms(account.plan, account.limits)}: leave them out, or change them for all of its keys with \`accounts set ${account.id}\``;
+  }
+  if (Object.entries(meta ?? {}).some(([name, value]) => account.meta[name] !== value)) {
+    return `Cannot add a key with other metadata to account ${account.id}: change that with \`accounts set ${account.id} --meta\``;
+  }
+  return undefined;
+}
+
+/** Why an id cannot be that of a new account: ids mean one thing. */
+export function idTakenByKey({ keys }: Records, account: string): string | undefined {
+  const owner = findById(keys, account);
+  if (owner === undefined) return undefined;
+  return `Cannot name an account ${account}, as that is a key of account ${owner.account}`;
+}
+
+function terms(plan: string, limits: readonly AccountLimit[]): string {
+  return limits.length === 0 ? `plan ${plan}` : `plan ${plan} with ${limitsText(limits)}`;
+}
+
+/** "minute=500 day=9", in the order of the windows. */
+export function limitsText(limits: readonly AccountLimit[]): string {
+  return sortLimits(limits)
+    .map(({ window, limit }) => `${window}=${limit}`)
+    .join(" ");
+}
+
+/** Limits in their order, nothing else inside. */
+export function sortLimits(limits: readonly AccountLimit[]): AccountLimit[] {
+  return limits
+    .map(({ window, limit }) => ({ window, limit }))
+    .sort((a, b) => LIMITED.indexOf(a.window) - LIMITED.indexOf(b.window));
+}
+
+/** A length of time that may be asked for. */
+export function isValidPeriod(periodMs: number, leastMs: number): boolean {
+  return Number.isFinite(periodMs) && periodMs >= leastMs && periodMs <= PERIOD_MS_MAX;
+}
+
+/** Values of a stranger, in a message: quoted, and never long. */
+export function quoteValue(value: unknown): string {
+  return String(JSON.stringify(value)).slice(0, 80);
+}
+
+export function usageRefusal(message: string): EditRefusal {
+  return { ok: false, because: "usage", message };
+}
+
+export function conflictRefusal(message: string): EditRefusal {
+  return { ok: false, because: "refused", message };
+}

@@ -1,0 +1,43 @@
+import type { KeyContext } from "./edit-rules.ts";
+import { BASE62 } from "./key.ts";
+import { findById, isIndexed } from "./record-index.ts";
+import type { Records } from "./records.ts";
+
+/** Ids that a new one must not be: it is told of those that come, too. */
+export type TakenIds = { has(id: string): boolean; add(id: string): void };
+
+/** So many records are looked for one by one; more of them are put into a set. */
+export const FEW_RECORDS = 8;
+
+/** Ids of keys and accounts: a new id is none of them, so an ID means one thing. */
+export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
+  const taken = new Set<string>();
+  if (count > FEW_RECORDS && !(isIndexed(keys) && isIndexed(accounts))) {
+    for (const { id } of keys) taken.add(id);
+    for (const { id } of accounts) taken.add(id);
+    return taken;
+  }
+  return {
+    has: (id) => {
+      return (
+        taken.has(id) || findById(keys, id) !== undefined || findById(accounts, id) !== undefined
+      );
+    },
+    add: (id) => taken.add(id),
+  };
+}
+
+/** 12 base62 characters: 71 random bits, so ids tell nothing and do not meet. */
+export function freshId(
+  start: "k_" | "a_",
+  { random }: Pick<KeyContext, "random">,
+  taken: TakenIds,
+): string {
+  let id: string;
+  do {
+    id = start;
+    for (let i = 0; i < 12; i++) id += BASE62[random(BASE62.length)];
+  } while (taken.has(id));
+  taken.add(id);
+  return id;
+}

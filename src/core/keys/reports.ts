@@ -1,0 +1,260 @@
+import { formatDay } from "../quota/days.ts";
+import type { Ban, QuotaDecision, WindowUsage } from "../quota/decide.ts";
+import { windowLabel } from "../quota/rate-limit-info.ts";
+import type { Limit } from "../quota/windows.ts";
+import type { IssuedKey } from "./edit-keys.ts";
+import { findAccount } from "./find-records.ts";
+import { findById, isIndexed } from "./record-index.ts";
+import {
+  type AccountLimit,
+  type AccountRecord,
+  isSuspended,
+  isWorking,
+  type KeyRecord,
+  type Records,
+} from "./records.ts";
+
+/**
+ * The shapes in which keys, usage and bans are shown to people and programs, made here once for the
+ * command line and the admin listener (docs/reference/commands.md#json). Instants are Unix seconds.
+ */
+export type UsageReport = {
+  readonly account: string;
+  readonly environment: string;
+  readonly plan: string;
+  /** The windows of the plan, and of operations that count something: `createPet.minute`. */
+  readonly windows: readonly WindowReport[];
+  /** Limits of the plan that only observe; absent where it has none. */
+  readonly observed?: readonly WindowReport[];
+  readonly strikes: number;
+  readonly ban: { readonly until: number; readonly offences: number } | null;
+};
+
+export type WindowReport = {
+  readonly window: string;
+  readonly limit: number;
+  readonly used: number;
+  readonly remaining: number;
+  readonly reset: number;
+};
+
+export type BanReport = {
+  readonly account: string;
+  readonly environment: string;
+  readonly until: number;
+  readonly offences: number;
+};
+
+export type KeyReport = {
+  readonly id: string;
+  readonly name: string;
+  readonly plan: string;
+  readonly environment: string;
+  readonly account: string;
+  readonly scopes: readonly string[];
+  readonly from: readonly string[];
+  readonly limits: Readonly<Record<string, number>>;
+  readonly created: number;
+  readonly expires: number | null;
+  readonly revoked: number | null;
+  /** The last day of UTC on which it was used, such as 2026-10-21; null where none is known. */
+  readonly lastUsed?: string | null;
+};
+
+/**
+ * The owner of a usage report: an account with its one environment, plan and set of limits
+ * (docs/reference/keys.md#accounts).
+ */
+export type UsageSubject = {
+  readonly account: string;
+  readonly environment: string;
+  readonly plan: string;
+  readonly limits: readonly AccountLimit[];
+};
+
+/** The account that `id` names: an account, or one of its keys. Undefined for an unknown id. */
+export function findUsageSubject(records: Records, id: string): UsageSubject | undefined {
+  const found = findAccount(records, id);
+  if (found === undefined) return undefined;
+  const { environment, plan, limits } = found;
+  return { account: found.id, environment, plan, limits };
+}
+
+/**
+ * `verdict` is the store's answer to a peek at the account, in the windows of its plan and of any
+ * operations; `observe` are the limits of its plan that refuse nothing.
+ */
+export function usageReport(
+  { account, environment, plan }: Omit<UsageSubject, "limits">,
+  verdict: QuotaDecision,
+  observe: readonly Limit[] = [],
+): UsageReport {
+  const windows = verdict.windows
+    .filter(({ observed, operation, used }) => !observed && (operation === undefined || used > 0))
+    .map(windowReport);
+  const observed = observe.flatMap(({ window, limit }) => {
+    const counted = verdict.windows.find((one) => one.window === window && !one.operation);
+    return counted === undefined ? [] : [windowReport({ ...counted, limit })];
+  });
+  const { ban, strikes } = verdict;
+  return {
+    ...{ account, environment, plan, windows },
+    ...(observed.length === 0 ? {} : { observed }),
+    strikes,
+    ban: ban === undefined ? null : { until: seconds(ban.untilMs), offences: ban.offences },
+  };
+}
+
+function windowReport(standing: WindowUsage): WindowReport {
+  const { limit, used, resetMs } = standing;
+  const remaining = Math.max(0, limit - used);
+  return { window: windowLabel(standing), limit, used, remaining, reset: seconds(resetMs) };
+}
+
+type AccountBan = { readonly account: string; readonly environment: string; readonly ban: Ban };
+
+/** Windows of an account that were set to 0, with the units that they had counted. */
+export type ResetReport = {
+  readonly account: string;
+  readonly environment: string;
+  readonly windows: readonly { readonly window: string; readonly units: number }[];
+};
+
+/** Bans in force, the one that ends last first. */
+export function bansReport(bans: readonly AccountBan[]): BanReport[] {
+  return [...bans]
+    .sort((a, b) => b.ban.untilMs - a.ban.untilMs || (a.account < b.account ? -1 : 1))
+    .map(({ account, environment, ban }) => {
+      return { account, environment, until: seconds(ban.untilMs), offences: ban.offences };
+    });
+}
+
+/** A key without its digest: nothing here helps to guess or to find it. */
+export function keyReport(record: KeyRecord, account: AccountRecord): KeyReport {
+  const { id, name, environment, scopes, from } = record;
+  return {
+    id,
+    name,
+    plan: account.plan,
+    environment,
+    account: record.account,
+    scopes,
+    from,
+    limits: limitsReport(account),
+    created: Math.floor(record.createdMs / 1000),
+    expires: secondsOrNull(record.expiresMs),
+    revoked: secondsOrNull(record.revokedMs),
+  };
+}
+
+/** With the key itself: told once, to whoever asked for it, and never again. */
+export function issuedReport({
+  key,
+  record,
+  account,
+}: IssuedKey): KeyReport & { readonly key: string } {
+  const { id, ...rest } = keyReport(record, account);
+  return { id, key, ...rest };
+}
+
+/** Keys with what their accounts say of them, in the order given. */
+export function keyReports(
+  keys: readonly KeyRecord[],
+  { accounts }: Pick<Records, "accounts">,
+): KeyReport[] {
+  if (isIndexed(accounts)) {
+    return keys.map((key) => keyReport(key, findById(accounts, key.account) as AccountRecord));
+  }
+  const wanted = new Set(keys.map(({ account }) => account));
+  const named = new Map<string, AccountRecord>();
+  for (const account of accounts) if (wanted.has(account.id)) named.set(account.id, account);
+  return keys.map((key) => keyReport(key, named.get(key.account) as AccountRecord));
+}
+
+/** The same with the last day on which each was used, of those that are known. */
+export function keyReportsWithLastUse(
+  keys: readonly KeyRecord[],
+  records: Pick<Records, "accounts">,
+  lastUsed: ReadonlyMap<string, number>,
+): KeyReport[] {
+  return keyReports(keys, records).map((report) => {
+    const day = lastUsed.get(report.id);
+    return { ...report, lastUsed: day === undefined ? null : formatDay(day) };
+  });
+}
+
+export type AccountReport = {
+  readonly account: string;
+  readonly environment: string;
+  readonly plan: string;
+  readonly limits: Readonly<Record<string, number>>;
+  readonly meta: Readonly<Record<string, string>>;
+  readonly state: "active" | "suspended";
+  readonly suspended: {
+    readonly since: number;
+    readonly until: number | null;
+    readonly reason: string;
+  } | null;
+  readonly created: number;
+  /** Ids of its keys that work. */
+  readonly keys: readonly string[];
+  /** Names of its keys, those that work no more too; each once, at most ten. */
+  readonly names: readonly string[];
+};
+
+const NAMES_MAX = 10;
+
+/** Accounts with their working keys, in the order given. */
+export function accountReports(
+  accounts: readonly AccountRecord[],
+  { keys }: Pick<Records, "keys">,
+  nowMs: number,
+): AccountReport[] {
+  const held = new Map(
+    accounts.map(({ id }) => [id, { working: [] as string[], names: new Set<string>() }]),
+  );
+  for (const key of keys) {
+    const of = held.get(key.account);
+    if (of === undefined) continue;
+    if (isWorking(key, nowMs)) of.working.push(key.id);
+    if (key.name !== "" && of.names.size < NAMES_MAX) of.names.add(key.name);
+  }
+  return accounts.map((account) => {
+    const { id, environment, plan, meta, suspended, createdMs } = account;
+    const ended = suspended === undefined || !isSuspended(account, nowMs);
+    return {
+      account: id,
+      environment,
+      plan,
+      limits: limitsReport(account),
+      meta,
+      state: ended ? "active" : "suspended",
+      suspended: ended
+        ? null
+        : {
+            since: Math.floor(suspended.sinceMs / 1000),
+            until: secondsOrNull(suspended.untilMs),
+            reason: suspended.reason,
+          },
+      created: Math.floor(createdMs / 1000),
+      keys: held.get(id)?.working ?? [],
+      names: [...(held.get(id)?.names ?? [])],
+    };
+  });
+}
+
+function limitsReport({ limits }: AccountRecord): Record<string, number> {
+  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
+}
+
+function secondsOrNull(instantMs: number | undefined): number | null {
+  return instantMs === undefined ? null : seconds(instantMs);
+}
+
+/**
+ * Rounded up, as X-RateLimit-Reset is: waiting until then is always enough
+ * (docs/reference/http.md#rate-limit-fields).
+ */
+function seconds(instantMs: number): number {
+  return Math.ceil(instantMs / 1000);
+}

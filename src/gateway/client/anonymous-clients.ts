@@ -1,0 +1,83 @@
+import type { Limit } from "../../core/quota/windows.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/quota-store.ts";
+import { addressGroup } from "./client-address.ts";
+
+/** The terms of requests without a key to public operations of an environment. */
+export type PublicPlan = {
+  readonly environment: string;
+  readonly plan: string;
+  /** Windows of an hour at most. */
+  readonly limits: readonly Limit[];
+};
+
+/**
+ * The owner of requests without a key: a client address, counted exactly as an account
+ * (docs/reference/plans.md#public-operations). It has no key, no scopes, no strikes and no bans.
+ */
+export class AnonymousClient implements AccountRef {
+  readonly key = undefined;
+  readonly owner = undefined;
+  readonly scopes: readonly string[] = [];
+  readonly account: string;
+  readonly id: string;
+  readonly terms: PublicPlan;
+  bucket: number | undefined;
+
+  constructor(account: string, terms: PublicPlan) {
+    this.account = account;
+    this.id = accountId({ environment: terms.environment, account });
+    this.terms = terms;
+  }
+
+  get environment(): string {
+    return this.terms.environment;
+  }
+
+  get plan(): string {
+    return this.terms.plan;
+  }
+
+  get limits(): readonly Limit[] {
+    return this.terms.limits;
+  }
+}
+
+/** Addresses that this process brings to the store for the first time, at most in each second. */
+const NEW_A_SECOND = 500;
+/** So many visitors are kept at least once there are more, and twice as many at most. */
+const KEPT = 50_000;
+const OTHER = "addr:other";
+
+/** The visitors of a process. An attacker has many addresses: how fast new ones come is bounded. */
+export class AnonymousClients {
+  #young = new Map<string, AnonymousClient>();
+  #old = new Map<string, AnonymousClient>();
+  #second = 0;
+  #new = 0;
+
+  /** The visitor at this address. `elapsedMs` is of a monotonic clock. */
+  at(terms: PublicPlan, client: string, elapsedMs: number): AnonymousClient {
+    const account = `addr:${addressGroup(client)}`;
+    const id = accountId({ environment: terms.environment, account });
+    const known = this.#young.get(id) ?? this.#old.get(id);
+    if (known === undefined && !this.#mayCome(elapsedMs)) return new AnonymousClient(OTHER, terms);
+    if (known !== undefined && known.terms === terms && this.#young.has(id)) return known;
+    const visitor = known?.terms === terms ? known : new AnonymousClient(account, terms);
+    if (this.#young.size >= KEPT) {
+      this.#old = this.#young;
+      this.#young = new Map();
+    }
+    this.#young.set(id, visitor);
+    return visitor;
+  }
+
+  #mayCome(elapsedMs: number): boolean {
+    const second = Math.floor(elapsedMs / 1_000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#new = 0;
+    }
+    this.#new += 1;
+    return this.#new <= NEW_A_SECOND;
+  }
+}

@@ -1,0 +1,73 @@
+import { hash, randomUUID } from "node:crypto";
+import { RateLimiterMemory } from "rate-limiter-flexible";
+import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
+import { type Limit, windowEnd, windowStart } from "../../core/quota/windows.ts";
+import { addressGroup } from "./client-address.ts";
+
+/** The library holds a timer for each key, so addresses share this many slots: it stays bounded. */
+const SLOTS = 65_536;
+
+/**
+ * Another one in each process: without it anybody could reckon which address shares the slot of a
+ * victim, and use up the allowance of both.
+ */
+const SALT = randomUUID();
+
+/** The library sets a timer for each, and Node's end at 2^31 ms: it forgets after 24 days. */
+const SECONDS_MAX = 24 * 86_400;
+
+/** The standing of an address with its failed authentications. */
+export type AuthFailures = { readonly standing: RateLimitInfo; readonly over: boolean };
+
+export type AuthFailureLimiter = {
+  /** Counts one failed authentication of the address. */
+  failed(address: string, nowMs: number): Promise<AuthFailures>;
+  /** The standing of the address. Counts nothing. */
+  peek(address: string, nowMs: number): Promise<RateLimitInfo>;
+};
+
+/**
+ * The allowance for failed authentications (docs/reference/http.md#failure-allowance): so many for
+ * each client address (IPv6: /64) and window, in each process. A valid key is never judged by it.
+ * Its window is aligned to UTC like all others; each window has counters of its own, which go when
+ * it ends.
+ */
+export function createAuthFailureLimiter(
+  { window, limit }: Limit,
+  salt: string = SALT,
+): AuthFailureLimiter {
+  const limiter = new RateLimiterMemory({ points: limit, duration: SECONDS_MAX });
+
+  /** The counter of an address in the window of now, and where it stands with so many failures. */
+  function counterOf(address: string, nowMs: number) {
+    const startMs = windowStart(window, nowMs);
+    const resetMs = windowEnd(window, startMs);
+    return {
+      name: `${slot(address, salt)}@${startMs}`,
+      customDuration: Math.min(Math.ceil((resetMs - nowMs) / 1_000), SECONDS_MAX),
+      standing: (used: number) => ({ limit, remaining: Math.max(0, limit - used), resetMs }),
+    };
+  }
+  return {
+    async failed(address, nowMs) {
+      const { name, customDuration, standing } = counterOf(address, nowMs);
+      try {
+        const { consumedPoints } = await limiter.consume(name, 1, { customDuration });
+        return { standing: standing(consumedPoints), over: false };
+      } catch {
+        // The library rejects with a plain result when the allowance is used up, and never else.
+        return { standing: standing(limit), over: true };
+      }
+    },
+    async peek(address, nowMs) {
+      const { name, standing } = counterOf(address, nowMs);
+      const known = await limiter.get(name);
+      return standing(known?.consumedPoints ?? 0);
+    },
+  };
+}
+
+function slot(address: string, salt: string): string {
+  const digest = hash("sha1", salt + addressGroup(address), "hex");
+  return String(Number.parseInt(digest.slice(0, 8), 16) % SLOTS);
+}

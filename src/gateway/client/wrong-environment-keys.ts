@@ -1,0 +1,74 @@
+import {
+  checkKeyFormat,
+  digestKey,
+  type ForeignKeyFormat,
+  matchesForeignFormat,
+} from "../../core/keys/key.ts";
+import { isWorking, type KeyRecord } from "../../core/keys/records.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
+
+/** Tokens that are looked at together, and at most in that time. */
+const LOOK_MS = 100;
+const WAITING_MAX = 100;
+/** Keys that are told a day. */
+const TOLD_MAX = 10_000;
+const DAY_MS = 86_400_000;
+
+type KeyUsePlace = {
+  readonly name: string;
+  readonly keyPrefix: string;
+  readonly foreignKeys: readonly ForeignKeyFormat[];
+};
+
+type WaitingToken = { readonly token: string; readonly place: KeyUsePlace };
+
+type WrongEnvironmentOptions = {
+  readonly keys: Pick<KeyStore, "find">;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** Once a day for each key; `day` counts from 1970. */
+  readonly onFound: (key: KeyRecord, usedIn: string, day: number) => void;
+};
+
+/**
+ * Finds, among tokens that an environment has refused, the keys that work in another one: somebody
+ * has mixed them up. It looks after the answer, at a few tokens in a second, whoever sends more.
+ */
+export class WrongEnvironmentKeys {
+  readonly #finds: WrongEnvironmentOptions;
+  readonly #told = new Set<string>();
+  #day = 0;
+  #waiting: WaitingToken[] = [];
+
+  constructor(finds: WrongEnvironmentOptions) {
+    this.#finds = finds;
+  }
+
+  note(token: string, place: KeyUsePlace): void {
+    if (this.#waiting.length >= WAITING_MAX) return;
+    this.#waiting.push({ token, place });
+    if (this.#waiting.length === 1) setTimeout(() => this.#look(), LOOK_MS).unref();
+  }
+
+  #look(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    const nowMs = this.#finds.now();
+    const day = Math.floor(nowMs / DAY_MS);
+    if (day !== this.#day) this.#told.clear();
+    this.#day = day;
+    for (const { token, place } of waiting) {
+      const key = isKey(token, place) ? this.#finds.keys.find(digestKey(token)) : undefined;
+      if (key === undefined || key.environment === place.name || !isWorking(key, nowMs)) continue;
+      if (this.#told.has(key.id) || this.#told.size >= TOLD_MAX) continue;
+      this.#told.add(key.id);
+      this.#finds.onFound(key, place.name, day);
+    }
+  }
+}
+
+/** Whether it is a key by its shape, of whatever environment. */
+function isKey(token: string, { keyPrefix, foreignKeys }: KeyUsePlace): boolean {
+  const tag = token.slice(keyPrefix.length + 1).split("_", 1)[0] ?? "";
+  return checkKeyFormat(token, keyPrefix, tag).ok || matchesForeignFormat(token, foreignKeys);
+}

@@ -1,0 +1,57 @@
+import { traceIdOf } from "../../core/http/trace-context.ts";
+import { maskKeys } from "../../core/keys/key.ts";
+import type { AccessLogEntry } from "../../telemetry/log/log.ts";
+import type { Exchange } from "./exchange.ts";
+
+const PATH_LOGGED_MAX = 2_048;
+
+/** The log line of an exchange that ended at `endedMs`, on the clock of its arrival. */
+export function accessLogEntry(exchange: Exchange, endedMs: number): AccessLogEntry {
+  const { served, key, arrival, refusal } = exchange;
+  return {
+    id: exchange.id,
+    env: served?.name ?? arrival.environment,
+    account: exchange.account,
+    key: key?.id,
+    plan: exchange.plan,
+    meta: metaOf(exchange),
+    method: exchange.request.method,
+    route: exchange.found?.template,
+    path: maskKeys(exchange.path, served?.foreignKeys).slice(0, PATH_LOGGED_MAX),
+    status: exchange.status,
+    code: exchange.code,
+    source: exchange.source,
+    decision: exchange.decision,
+    charged: exchange.charged,
+    forwards: exchange.forwards,
+    durationMs: Math.round((endedMs - arrival.startedMs) * 1000) / 1000,
+    client: arrival.client,
+    upstream: exchange.upstream,
+    backend: exchange.backend?.path,
+    traceId: traceOf(exchange),
+    decidedAt: exchange.decidedMs,
+    cost: exchange.decision === "none" ? undefined : exchange.cost,
+    strikes: exchange.strikes,
+    config: served?.config,
+    observed: exchange.observed,
+    windows: refusal?.windows,
+    by: refusal?.by,
+    ban: refusal?.ban,
+    why: exchange.why,
+  };
+}
+
+/** The trace that the gateway continues or begins, or that of the client. */
+function traceOf({ arrival, head }: Exchange): string | undefined {
+  return arrival.trace?.traceId ?? (head === undefined ? undefined : traceIdOf(head));
+}
+
+/** The metadata that the configuration wants told; undefined where there is none of it. */
+function metaOf({ served, meta }: Exchange): Readonly<Record<string, string>> | undefined {
+  if (meta === undefined || served === undefined || served.logMeta.length === 0) return undefined;
+  const told: Record<string, string> = {};
+  for (const name of served.logMeta) {
+    if (Object.hasOwn(meta, name)) told[name] = meta[name] as string;
+  }
+  return Object.keys(told).length === 0 ? undefined : told;
+}

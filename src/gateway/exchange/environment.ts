@@ -1,0 +1,141 @@
+import type { CorsPolicy } from "../../core/http/cors.ts";
+import type { EdgeLimits } from "../../core/http/edge-limits.ts";
+import { isUnder, type RouteTable } from "../../core/http/route.ts";
+import type { ForeignKeyFormat } from "../../core/keys/key.ts";
+import type { BanPolicy } from "../../core/quota/decide.ts";
+import type { PlanOptions } from "../../core/quota/plan.ts";
+import type { Limit } from "../../core/quota/windows.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
+import type { AccountRef, ChargeResult, QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type {
+  DeprecatedCall,
+  DeprecatedOperation,
+} from "../../telemetry/history/deprecated-calls.ts";
+import type { AccessLogEntry, Log } from "../../telemetry/log/log.ts";
+import type { Tracing } from "../../telemetry/tracing/tracing.ts";
+import type { AnonymousClients, PublicPlan } from "../client/anonymous-clients.ts";
+import type { AuthFailureLimiter } from "../client/auth-failure-limiter.ts";
+import type { TrustedProxyMatcher } from "../client/client-address.ts";
+import type { ConcurrencyLimiter } from "../client/concurrency-limiter.ts";
+import type { UsageReportCache } from "../client/usage-report-cache.ts";
+import type { WrongEnvironmentKeys } from "../client/wrong-environment-keys.ts";
+import type { Certificate } from "../runtime/certificate.ts";
+import type { MemoryPressure } from "../runtime/memory.ts";
+import type { UpstreamPool } from "../upstreams/upstream-pool.ts";
+
+/**
+ * A service of an environment: the paths under `path`, by whole segments, with a description and
+ * backends of its own (docs/reference/plans.md#services). The one without `path` has what no other has.
+ */
+export type Service = {
+  readonly path: string | undefined;
+  readonly routes: RouteTable;
+  readonly upstreams: UpstreamPool;
+  /** The environment's limits, with the backend's own in their place. */
+  readonly limits: EdgeLimits;
+  /** Taken off the front of a target on its way to the backend, and what is put there instead. */
+  readonly stripPrefix: string;
+  readonly addPrefix: string;
+};
+
+/** One environment as it is served now. Replaced whole by a reload; an exchange keeps its own. */
+export type Environment = {
+  readonly name: string;
+  readonly hosts: readonly string[];
+  readonly keyPrefix: string;
+  readonly keyTag: string;
+  /** Names of the fields that a key may stand in, lower case. */
+  readonly keyHeaders: readonly string[];
+  readonly foreignKeys: readonly ForeignKeyFormat[];
+  /** The longest path first, the one without a path last. */
+  readonly backends: readonly Service[];
+  readonly limits: EdgeLimits;
+  /** The first digits of the hash of the configuration, for the request line. */
+  readonly config: string;
+  /** The names of account metadata that a request line tells. */
+  readonly logMeta: readonly string[];
+  /** Whether `allow` and `deny` let a client in. */
+  readonly takesAddress: (address: string) => boolean;
+  readonly maintenance: { readonly retryAfterSeconds: number } | undefined;
+  readonly upstreamHost: "upstream" | "client";
+  readonly cors: CorsPolicy | undefined;
+  /** Set when the listener speaks TLS. */
+  readonly certificate: Certificate | undefined;
+  readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
+  readonly planBounds: ReadonlyMap<string, PlanOptions>;
+  readonly bans: BanPolicy | undefined;
+  /** The terms of requests without a key to public operations; undefined where they need one. */
+  readonly publicTerms: PublicPlan | undefined;
+  /** The path at which a key may ask where its account stands. */
+  readonly standing: string | undefined;
+  readonly rateLimitFields: "off" | "policy";
+};
+
+/**
+ * The parts that all listeners of this process share. `now` is the wall clock, `elapsed` the
+ * monotonic one.
+ */
+export type GatewayContext = {
+  readonly keys: KeyStore;
+  readonly quotas: QuotaStore;
+  failures: AuthFailureLimiter;
+  /** Hears of tokens that were refused; absent where nobody wants to know. */
+  readonly strays?: WrongEnvironmentKeys;
+  readonly concurrency: ConcurrencyLimiter;
+  isTrusted: TrustedProxyMatcher;
+  readonly visitors: AnonymousClients;
+  readonly standings: UsageReportCache;
+  readonly log: Log;
+  /** `tracing` is undefined while telemetry is off. */
+  readonly telemetry?: { readonly tracing: Tracing | undefined };
+  readonly onRequest: (line: AccessLogEntry) => void;
+  /** An account that was known has called a deprecated operation, however that was answered. */
+  readonly onDeprecated?: (operation: DeprecatedOperation, account: string) => void;
+  /** The deprecated operations that an account calls, as far as this process knows. */
+  readonly deprecatedCalls?: (name: AccountRef) => readonly DeprecatedCall[];
+  /** A request was decided without the store, or not at all (docs/reference/store.md#away). */
+  readonly onWithoutStore: (answer: "local" | "unavailable") => void;
+  /** The store, or what stands in for it, answered for a request of that cost. */
+  readonly onAnswer: (consumer: RespondedAccount, answer: ChargeResult, cost: number) => void;
+  readonly now: () => number;
+  readonly elapsed: () => number;
+  /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
+  draining: "no" | "announced" | "closed";
+  /** As the upkeep found it last; absent until then. */
+  memory?: MemoryPressure;
+};
+
+/** The owner of a request that was answered. */
+type RespondedAccount = AccountRef & { readonly plan: string; readonly key: object | undefined };
+
+/** The service that has the path; undefined where none has. */
+export function findService({ backends }: Environment, path: string): Service | undefined {
+  return backends.find((backend) => backend.path === undefined || isUnder(backend.path, path));
+}
+
+/** The scheme that clients of this environment speak. */
+export function schemeOf({ certificate }: Environment): "http" | "https" {
+  return certificate === undefined ? "http" : "https";
+}
+
+const known = new WeakMap<readonly Environment[], EdgeLimits>();
+
+/**
+ * The loosest of every limit among environments that share a listener: they hold until a request's
+ * host is known, and for the connection itself.
+ */
+export function loosestLimits(serves: readonly Environment[]): EdgeLimits {
+  const [first, ...others] = serves as readonly [Environment, ...Environment[]];
+  let limits = known.get(serves);
+  if (limits === undefined) {
+    const all = { ...first.limits };
+    for (const { limits: each } of others) {
+      for (const name of Object.keys(all) as (keyof EdgeLimits)[]) {
+        Object.assign(all, { [name]: Math.max(all[name], each[name]) });
+      }
+    }
+    limits = all;
+    known.set(serves, limits);
+  }
+  return limits;
+}

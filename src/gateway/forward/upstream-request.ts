@@ -1,0 +1,87 @@
+import { upstreamRequestFields } from "../../core/http/forwarded-fields.ts";
+import type { RequestHead } from "../../core/http/head.ts";
+import type { TraceFields } from "../../core/http/trace-context.ts";
+import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
+import type { OutgoingRequest } from "../../http1/client/outgoing-request.ts";
+import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
+import {
+  type Environment,
+  type GatewayContext,
+  type Service,
+  schemeOf,
+} from "../exchange/environment.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { Caller } from "../stages/identify.ts";
+import type { Upstream } from "../upstreams/upstream.ts";
+
+/** An exchange that got this far: its head was judged, its key accepted, its quota charged. */
+export type ForwardContext = {
+  readonly gateway: GatewayContext;
+  readonly exchange: Exchange;
+  readonly served: Environment;
+  readonly backend: Service;
+  readonly head: RequestHead;
+  /** Forwarded byte for byte as it was matched. */
+  readonly target: string;
+  readonly caller: Caller;
+  readonly standing: RateLimitInfo;
+};
+
+/** The request as it goes to this upstream; the connection writes Host and the framing. */
+export function upstreamRequest(
+  admitted: ForwardContext,
+  upstream: Upstream,
+  trace: UpstreamSpan | undefined,
+): OutgoingRequest {
+  const { head, target } = admitted;
+  return {
+    method: head.method,
+    target,
+    host: upstreamHostField(admitted, upstream),
+    fields: upstreamFields(admitted, trace?.fields),
+    body: bodyOf(head),
+  };
+}
+
+/** The span of a try at this upstream; undefined while telemetry is off. */
+export function startUpstreamSpan(
+  { exchange, served, head, target }: ForwardContext,
+  { origin }: Pick<Upstream, "origin">,
+): UpstreamSpan | undefined {
+  const { trace } = exchange.arrival;
+  const { foreignKeys } = served;
+  return trace?.forward({ method: head.method, origin, target, foreignKeys });
+}
+
+/** The Host that the backend sees: its own, unless the client's is wanted. */
+export function upstreamHostField(
+  { served, head }: ForwardContext,
+  { host }: Pick<Upstream, "host">,
+): string {
+  return served.upstreamHost === "client" ? head.host : host;
+}
+
+/** RFC 9110 8.6: these say that they have no body, where others just have none. */
+const TELL_EMPTY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
+
+function bodyOf({ method, chunked, contentLength }: RequestHead): OutgoingRequest["body"] {
+  if (chunked) return "chunked";
+  if (contentLength !== undefined && contentLength > 0) return contentLength;
+  return TELL_EMPTY.has(method) ? 0 : undefined;
+}
+
+/** The fields of the request to the backend, flat, without Host and those of the framing. */
+export function upstreamFields(admitted: ForwardContext, trace: TraceFields | undefined): string[] {
+  const { gateway, exchange, served, backend, head, caller } = admitted;
+  return upstreamRequestFields(head, {
+    requestId: exchange.id,
+    key: caller.key,
+    owner: caller.owner,
+    keyHeaders: served.keyHeaders,
+    peer: exchange.arrival.peer,
+    peerIsTrusted: gateway.isTrusted(exchange.arrival.peer),
+    scheme: schemeOf(served),
+    prefix: backend.stripPrefix,
+    trace,
+  });
+}

@@ -1,0 +1,78 @@
+import { clientResponseFields } from "../../core/http/forwarded-fields.ts";
+import { replacedFields } from "../../core/http/gateway-fields.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { ForwardContext } from "./upstream-request.ts";
+
+const FIELDS_MAX = 100;
+
+/**
+ * The reason why a response must not be passed on, beyond those of the parser
+ * (docs/reference/edge.md#response-head). Undefined when it may be.
+ */
+export function validateResponse(status: number, raw: readonly string[]): string | undefined {
+  if (status > 599) return `status ${status}`;
+  if (raw.length > 2 * FIELDS_MAX) return "too many fields";
+  let codings = 0;
+  for (let i = 0; i < raw.length; i += 2) {
+    if ((raw[i] as string).toLowerCase() !== "transfer-encoding") continue;
+    codings += 1;
+    if (codings > 1 || raw[i + 1]?.toLowerCase() !== "chunked") return "transfer coding";
+  }
+  return undefined;
+}
+
+/**
+ * The refusal for a request that was lost on the way to a backend or back. The reason goes to the
+ * log, such as why a certificate is not accepted; the client learns the code only
+ * (docs/reference/http.md#backend-failures).
+ */
+export function failureRefusal({ kind, why }: Pick<RequestFailure, "kind" | "why">): Refusal {
+  if (kind === "misframed") return { code: "bad_request", why };
+  const isUnreachable = kind === "unreached" || kind === "unanswered";
+  return { code: isUnreachable ? "upstream_unreachable" : "upstream_invalid", why };
+}
+
+/**
+ * The reason why an exchange ended before its time. If the backend broke off its response, the
+ * reason says how much of the body had come: the client can only tell that it broke off.
+ */
+export function endReason({ code, why = code }: Refusal, exchange: Exchange): string {
+  const { response, bodyBytes, promisedBytes } = exchange;
+  if (!response.headWritten || !code.startsWith("upstream")) return why;
+  const what = code === "upstream_timeout" ? why : `upstream_aborted: ${why}`;
+  const whole = promisedBytes === -1 ? "" : ` of ${promisedBytes}`;
+  return `${what}, after ${bodyBytes}${whole} bytes of the body`;
+}
+
+const SMALL_BYTES_MAX = 16_384;
+
+/**
+ * Whether a body is small and there is something to come: such a one is worth waiting for, because
+ * one write for head and body takes a tenth off the cost of a request.
+ */
+export function isSmall(length: number): boolean {
+  return length > 0 && length <= SMALL_BYTES_MAX;
+}
+
+/**
+ * So many 103s are passed on ahead of one response
+ * (docs/reference/edge.md#informational-responses).
+ */
+const HINTS_MAX = 8;
+
+/**
+ * Passes on the 103s of a backend, to clients that know of them; other interim responses are
+ * dropped.
+ */
+export class EarlyHints {
+  #passed = 0;
+
+  pass({ exchange, head }: ForwardContext, status: number, raw: readonly string[]): void {
+    if (status !== 103 || head.version !== "1.1" || this.#passed >= HINTS_MAX) return;
+    this.#passed += 1;
+    const fields = clientResponseFields(raw, { replaced: replacedFields(exchange), status });
+    exchange.response.writeInterim(status, fields);
+  }
+}

@@ -1,0 +1,77 @@
+import type { Environment, GatewayContext } from "../exchange/environment.ts";
+import { releaseMemory } from "../node/free-buffers.ts";
+import { memoryPressure, memoryShare } from "../runtime/memory.ts";
+
+const PROBES_MS = 100;
+const CERTIFICATES_MS = 500;
+const MEMORY_MS = 1_000;
+/** Between two collections that a lack of memory calls for. */
+const GIVE_BACK_MS = 60_000;
+
+/** Does the work that recurs, whether requests come or not. */
+export class PeriodicTasks {
+  readonly #gateway: GatewayContext;
+  readonly #served: () => readonly Environment[];
+  readonly #onChange: () => void;
+  readonly #timers: NodeJS.Timeout[] = [];
+  #givesBackFromMs = 0;
+
+  /** `onChange`: there is a new certificate, or another amount of memory left. */
+  constructor(gateway: GatewayContext, served: () => readonly Environment[], onChange: () => void) {
+    this.#gateway = gateway;
+    this.#served = served;
+    this.#onChange = onChange;
+  }
+
+  start(): void {
+    if (this.#timers.length > 0) return;
+    const probe = () => {
+      for (const { backends } of this.#served()) {
+        for (const { upstreams } of backends) upstreams.probe();
+      }
+    };
+    this.#timers.push(
+      setInterval(probe, PROBES_MS).unref(),
+      setInterval(() => this.#reloadCertificates(), CERTIFICATES_MS).unref(),
+      setInterval(() => this.#judgeMemory(), MEMORY_MS).unref(),
+    );
+  }
+
+  stop(): void {
+    for (const timer of this.#timers.splice(0)) clearInterval(timer);
+  }
+
+  #judgeMemory(): void {
+    const { log, memory: before = "enough" } = this.#gateway;
+    const share = memoryShare();
+    const memory = memoryPressure(share);
+    if (memory !== "enough") this.#giveMemoryBack();
+    if (memory === before) return;
+    this.#gateway.memory = memory;
+    const level = memory === "enough" ? "info" : "error";
+    log[level](`memory_${memory}`, { percentOfLimit: Math.round(100 * share) });
+    this.#onChange();
+  }
+
+  /** A heap keeps its size over a pause: what is not in use there must turn no connection away. */
+  #giveMemoryBack(): void {
+    const nowMs = this.#gateway.elapsed();
+    if (nowMs < this.#givesBackFromMs) return;
+    this.#givesBackFromMs = nowMs + GIVE_BACK_MS;
+    releaseMemory();
+  }
+
+  #reloadCertificates(): void {
+    const { log } = this.#gateway;
+    for (const { name, certificate } of this.#served()) {
+      const reloaded = certificate?.reloadIfChanged() ?? "same";
+      if (reloaded === "same") continue;
+      if (reloaded === "new") {
+        log.info("certificate_reloaded", { env: name });
+        this.#onChange();
+      } else {
+        log.error("certificate_refused", { env: name, why: reloaded.why });
+      }
+    }
+  }
+}

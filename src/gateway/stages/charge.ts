@@ -1,0 +1,142 @@
+import { rateLimitPolicyField } from "../../core/http/forwarded-fields.ts";
+import { accountConcurrency, isSuspended } from "../../core/keys/records.ts";
+import type { PlanOptions } from "../../core/quota/plan.ts";
+import {
+  admittedRateLimit,
+  crossedLimits,
+  limitExceededMessage,
+  type RateLimitInfo,
+  type RateLimitRefusal,
+  rateLimitRefusal,
+  unusedRateLimit,
+  windowLabel,
+} from "../../core/quota/rate-limit-info.ts";
+import { type Limit, mergeLimits, type WindowName } from "../../core/quota/windows.ts";
+import { accept, type Result, refuse } from "../../core/refusal.ts";
+import type { ChargeResult, StoreUnavailable } from "../../stores/quotas/quota-store.ts";
+import type { Environment, GatewayContext } from "../exchange/environment.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { Caller } from "./identify.ts";
+
+/** Has the answer say by which windows the caller is limited, where the configuration asks for it. */
+export function setRateLimitPolicy(
+  { rateLimitFields }: Pick<Environment, "rateLimitFields">,
+  exchange: Exchange,
+  { limits }: Pick<Caller, "limits">,
+): void {
+  if (rateLimitFields === "policy") exchange.announce(rateLimitPolicyField(limits));
+}
+
+/**
+ * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). The
+ * exchange learns the decision and the charge, and where the account stands.
+ */
+export function chargeQuota(
+  gateway: GatewayContext,
+  served: Environment,
+  consumer: Caller,
+  exchange: Exchange,
+): Result<RateLimitInfo> | Promise<Result<RateLimitInfo>> {
+  setRateLimitPolicy(served, exchange, consumer);
+  if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.plan}`);
+  const bounds = served.planBounds.get(consumer.plan) ?? UNBOUNDED;
+  const operation = exchange.found?.operation?.limits?.windows ?? NONE;
+  const limits = mergeLimits(consumer.limits, { operation, observe: bounds.observe });
+
+  const atOnce = judgeAtOnce(gateway, exchange, { bounds, limits, consumer });
+  if (!atOnce.ok) {
+    standAsKnown(gateway, exchange, { consumer, limits });
+    return atOnce;
+  }
+  const settle = (answer: ChargeResult | StoreUnavailable): Result<RateLimitInfo> => {
+    exchange.decided();
+    if (!("unavailable" in answer)) {
+      if (answer.by === "local") gateway.onWithoutStore("local");
+      gateway.onAnswer(consumer, answer, exchange.cost);
+      return judgeAnswer(answer, exchange, bounds);
+    }
+    gateway.onWithoutStore("unavailable");
+    standAsKnown(gateway, exchange, { consumer, limits });
+    return refuse("store_unavailable", "the rate limit store is away");
+  };
+  const bans = consumer.key === undefined ? undefined : served.bans;
+  const ask = { limits, bans, units: 1, cost: exchange.cost };
+  const answer = gateway.quotas.spend(consumer, ask);
+  if (!(answer instanceof Promise)) return settle(answer);
+  const deciding = answer.then(settle);
+  exchange.awaitDecision(deciding);
+  return deciding;
+}
+
+const UNBOUNDED: PlanOptions = { concurrent: undefined, observe: [] };
+const NONE: readonly Limit[] = [];
+
+type Asked = {
+  readonly bounds: PlanOptions;
+  readonly limits: readonly Limit[];
+  readonly consumer: Caller;
+};
+
+/**
+ * Refuses without asking the store: a suspended account, too many requests at once, and a cost that
+ * can never fit. The exchange counts as under way from here to its end.
+ */
+function judgeAtOnce(
+  { concurrency, now }: GatewayContext,
+  exchange: Exchange,
+  { bounds: { concurrent }, limits, consumer }: Asked,
+): Result<void> {
+  if (consumer.owner && isSuspended(consumer.owner, now())) return refuse("account_suspended");
+  const atOnce = (consumer.owner && accountConcurrency(consumer.owner)) ?? concurrent;
+  if (atOnce !== undefined && !exchange.occupy(concurrency, consumer.id, atOnce)) {
+    return refuse("too_concurrent", `${atOnce} under way`);
+  }
+  const { cost } = exchange;
+  const tooSmall = limits.find(({ limit, observed }) => cost > limit && !observed);
+  if (tooSmall === undefined) return accept(undefined);
+  const why = `costs ${cost}, over the limit of ${windowLabel(tooSmall)}, ${tooSmall.limit}`;
+  return refuse("cost_over_limit", why);
+}
+
+/** Where nothing is decided, an account stands as it was last known, or else untouched. */
+function standAsKnown(
+  { quotas, now }: GatewayContext,
+  exchange: Exchange,
+  { consumer, limits }: { readonly consumer: Caller; readonly limits: readonly Limit[] },
+): void {
+  const last = quotas.lastKnown(consumer, limits);
+  exchange.stand(last === undefined ? unusedRateLimit(limits, now()) : admittedRateLimit(last));
+}
+
+function judgeAnswer(
+  { verdict, admitted, unspent, by }: ChargeResult,
+  exchange: Exchange,
+  { observe }: PlanOptions,
+): Result<RateLimitInfo> {
+  const { strikes, nowMs: decidedMs } = verdict;
+  const { cost } = exchange;
+  if (admitted) {
+    const standing = admittedRateLimit(verdict, unspent);
+    const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, unspent);
+    exchange.decide({
+      ...{ decision: "admitted", charged: cost, standing, decidedMs, strikes },
+      ...(crossed.length > 0 ? { observed: crossed } : {}),
+    });
+    return accept(standing);
+  }
+  const refusal = rateLimitRefusal(verdict, decidedMs, cost) as RateLimitRefusal;
+  const { standing } = refusal;
+  const windows = verdict.windows
+    .filter(({ observed }) => !observed)
+    .map(({ used, limit, resetMs, ...window }) => {
+      return [windowLabel(window), used, limit, Math.ceil(resetMs / 1_000)] as const;
+    });
+  exchange.decide({
+    ...{ decision: "refused", charged: 0, standing, decidedMs, strikes },
+    refusal: { windows, by, ban: verdict.ban && Math.ceil(verdict.ban.untilMs / 1_000) },
+  });
+  if (refusal.code === "key_banned") return refuse(refusal.code);
+  return refuse(refusal.code, undefined, { message: limitExceededMessage(standing) });
+}
+
+const NONE_CROSSED: readonly WindowName[] = [];

@@ -1,0 +1,77 @@
+import { gatewayFields } from "../../core/http/gateway-fields.ts";
+import { operationWindows } from "../../core/http/route.ts";
+import { isSuspended } from "../../core/keys/records.ts";
+import { usageReport } from "../../core/keys/reports.ts";
+import { admittedRateLimit } from "../../core/quota/rate-limit-info.ts";
+import { type Limit, mergeLimits } from "../../core/quota/windows.ts";
+import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
+import type { Environment, GatewayContext } from "../exchange/environment.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import { setRateLimitPolicy } from "./charge.ts";
+import type { Caller } from "./identify.ts";
+import { sendRefusal } from "./reply.ts";
+
+const READS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+
+/** Whether the request asks where its own account stands, and not for anything of a backend. */
+export function isStandingRequest({ standing }: Environment, { request, path }: Exchange): boolean {
+  return standing !== undefined && path === standing && READS.has(request.method as string);
+}
+
+/**
+ * Tells a caller where its account stands, uncharged, also while it is limited or banned
+ * (docs/reference/plans.md#standing). A suspended account is refused as ever.
+ */
+export async function sendStandingReport(
+  gateway: GatewayContext,
+  exchange: Exchange,
+  served: Environment,
+  caller: Caller,
+): Promise<void> {
+  const { limits, owner, account, plan, environment } = caller;
+  setRateLimitPolicy(served, exchange, caller);
+  if (limits.length === 0) {
+    return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
+  }
+  const { observe = [] } = served.planBounds.get(plan) ?? {};
+  const asked = mergeLimits(limits, { operation: windowsOf(served), observe });
+  const ask = { limits: asked, bans: caller.key === undefined ? undefined : served.bans };
+  const peek = () => gateway.quotas.peek(caller, ask);
+  const answer = await gateway.standings
+    .ask(caller.id, gateway.elapsed(), peek)
+    .catch(() => undefined);
+  if (exchange.over) return;
+  if (answer === undefined) {
+    return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
+  }
+  const own = answer.verdict.windows.filter(({ operation }) => operation === undefined);
+  exchange.stand(admittedRateLimit({ windows: own }));
+  if (owner !== undefined && isSuspended(owner, gateway.now())) {
+    return sendRefusal(gateway, exchange, { code: "account_suspended" });
+  }
+  const body = JSON.stringify({
+    ...usageReport({ account, environment, plan }, answer.verdict, observe),
+    deprecated: gateway.deprecatedCalls?.(caller).map(callReport) ?? [],
+  });
+  const fields = [
+    ...["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))],
+    ...["Cache-Control", "no-store", "Age", String(Math.floor(answer.ageMs / 1_000))],
+    ...gatewayFields(exchange),
+  ];
+  if (!exchange.request.complete) exchange.request.resume();
+  exchange.response.writeHead(200, fields);
+  exchange.response.end(body);
+}
+
+function callReport({ method, route, requests, last }: DeprecatedCall) {
+  return { method, route, requests, last };
+}
+
+const known = new WeakMap<Environment["backends"], readonly Limit[]>();
+
+/** The windows of all operations of the environment. */
+function windowsOf({ backends }: Environment): readonly Limit[] {
+  const limits = known.get(backends) ?? operationWindows(backends.map(({ routes }) => routes));
+  known.set(backends, limits);
+  return limits;
+}

@@ -1,0 +1,94 @@
+import { isIP } from "node:net";
+import type { ConnectionOptions as TlsOptions } from "node:tls";
+import { ClientConnection } from "../../http1/client/client-connection.ts";
+import type { Destination } from "../../http1/client/socket.ts";
+import { ConnectionShares } from "./connection-shares.ts";
+
+export type UpstreamPoolOptions = {
+  readonly origins: readonly string[];
+  /** Connections to each upstream, at most. */
+  readonly connectionsMax: number;
+  readonly connectTimeoutMs: number;
+  readonly headerBytesMax: number;
+  /** For https origins: PEM to trust in place of the system's, and the name to ask and verify for. */
+  readonly ca: string | undefined;
+  readonly serverName: string | undefined;
+  readonly healthCheck: { readonly path: string; readonly everyMs: number } | undefined;
+  /** The monotonic clock, in milliseconds. */
+  readonly elapsed: () => number;
+};
+
+/** Below the idle time of common backends (5 s and up), so that we are the first to close. */
+const KEEP_ALIVE_MS = 4_000;
+/** Few interim responses are passed on, and responseTimeout ends those that go on and on. */
+const INTERIM_MAX = Number.POSITIVE_INFINITY;
+
+/** One backend: its connections, the requests that wait for one, and its health. */
+export class Upstream {
+  readonly origin: string;
+  /** The authority of the origin, as Host names it. */
+  readonly host: string;
+  readonly destination: Destination;
+  readonly idle: UpstreamConnection[] = [];
+  readonly share: ConnectionShares<UpstreamConnection>;
+  pending = 0;
+  /** No requests go there, but for probes. */
+  out = false;
+  /** Failed requests. */
+  failuresInRow = 0;
+  /** Failed health checks. */
+  failedProbes = 0;
+  /** On the monotonic clock: when the next probe is due; undefined while none is wanted. */
+  probeAtMs: number | undefined;
+  /** Ends the probe under way. */
+  endProbe: (() => void) | undefined;
+
+  constructor(origin: string, options: UpstreamPoolOptions) {
+    this.origin = origin;
+    this.host = new URL(origin).host;
+    this.destination = destinationOf(origin, options);
+    this.share = new ConnectionShares(options.connectionsMax);
+  }
+}
+
+/**
+ * Over TLS the backend's certificate must be valid for `serverName`, or for the host of its origin,
+ * which is also the name asked for (SNI): never for the client's Host.
+ */
+function destinationOf(origin: string, { ca, serverName }: UpstreamPoolOptions): Destination {
+  const { protocol, hostname, port } = new URL(origin);
+  const host = hostname.replace(/^\[|\]$/g, "");
+  if (protocol === "http:") return { host, port: Number(port || 80), tls: undefined };
+  // RFC 6066 3: an address is no name to ask for; it is verified all the same.
+  const servername = serverName ?? (isIP(host) === 0 ? host : undefined);
+  const tls: TlsOptions = {
+    rejectUnauthorized: true,
+    minVersion: "TLSv1.2",
+    ALPNProtocols: ["http/1.1"],
+    ...(servername === undefined ? {} : { servername }),
+    ...(ca === undefined ? {} : { ca }),
+  };
+  return { host, port: Number(port || 443), tls };
+}
+
+/**
+ * One connection to a backend, for one request at a time. Knowing the connection makes a safe retry
+ * possible: only a reused one can have died of old age. One whose socket died connects anew with its
+ * next request.
+ */
+export class UpstreamConnection extends ClientConnection {
+  readonly upstream: Upstream;
+  /** The account whose request it carries. */
+  account = "";
+
+  constructor(upstream: Upstream, options: UpstreamPoolOptions) {
+    super({
+      destination: upstream.destination,
+      limits: { headBytesMax: 4 * options.headerBytesMax, interimMax: INTERIM_MAX },
+      connectTimeoutMs: options.connectTimeoutMs,
+      idleMsMax: KEEP_ALIVE_MS,
+      elapsed: options.elapsed,
+    });
+    this.upstream = upstream;
+  }
+}

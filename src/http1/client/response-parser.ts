@@ -1,0 +1,145 @@
+import { type BodyError, BodyParser } from "../parse/body-parser.ts";
+import { type BodyFraming, type FramingInfo, parseFraming } from "../parse/framing.ts";
+import type { HeadError } from "../parse/head-parser.ts";
+import { type ParsedResponseHead, ResponseHeadParser } from "../parse/response-head-parser.ts";
+
+/**
+ * Why bytes are no response: as heads and bodies are wrong; `framing`: nobody can tell where its
+ * body ends; `unasked`: a 100 or a 101, which no request of ours asks for; `interim_overflow`: more
+ * interim responses than the limits allow.
+ */
+export type ResponseError = HeadError | BodyError | "framing" | "unasked" | "interim_overflow";
+
+export type ResponseLimits = {
+  /** The bytes of one head, status line and line ends included; trailers may have as many again. */
+  readonly headBytesMax: number;
+  /** Interim responses (102 to 199) ahead of one final response. */
+  readonly interimMax: number;
+};
+
+export type ResponseHead = ParsedResponseHead & {
+  readonly framing: BodyFraming;
+  /** Another response may follow on this connection, as far as this one says. */
+  readonly keepsAlive: boolean;
+  /** Seconds that the backend says it keeps an idle connection; undefined where it does not say. */
+  readonly keepAliveS: number | undefined;
+};
+
+/**
+ * `more`: all bytes were read; `interim`, `head`: one is in `interim` or `head`; `data`: of the body,
+ * from `dataFrom` to `dataTo`; `end`: of the response; `wrong`: final.
+ */
+export type ResponseStep = "more" | "interim" | "head" | "data" | "end" | "wrong";
+
+const HEAD = 0;
+const BODY = 1;
+const OVER = 2;
+
+/** Reads responses to one request after another, in whatever pieces they come (RFC 9112 6.3). */
+export class ResponseParser {
+  readonly #limits: ResponseLimits;
+  readonly #heads: ResponseHeadParser;
+  readonly #body = new BodyParser();
+  #phase = OVER;
+  #toHead = false;
+  #interims = 0;
+  /** Where the last step stopped. */
+  at = 0;
+  interim: ParsedResponseHead | undefined;
+  head: ResponseHead | undefined;
+  wrong: ResponseError | undefined;
+
+  constructor(limits: ResponseLimits) {
+    this.#limits = limits;
+    const { headBytesMax } = limits;
+    this.#heads = new ResponseHeadParser({ lineBytesMax: headBytesMax, headBytesMax });
+  }
+
+  get dataFrom(): number {
+    return this.#body.dataFrom;
+  }
+
+  get dataTo(): number {
+    return this.#body.dataTo;
+  }
+
+  /** A response is being read whose body ends where the connection ends. */
+  get untilClose(): boolean {
+    return this.#phase === BODY && this.#body.untilClose;
+  }
+
+  /** The next response is that to a request with this method. */
+  start(method: string): void {
+    this.#phase = HEAD;
+    this.#toHead = method === "HEAD";
+    this.#interims = 0;
+    this.head = undefined;
+    this.#heads.next();
+  }
+
+  /**
+   * Reads on from `at`, up to the next thing to tell. To be called until it says `more`, `end` or
+   * `wrong`; what stands behind the end stays unread.
+   */
+  step(bytes: Buffer, at: number, to: number): ResponseStep {
+    this.at = at;
+    if (this.#phase === HEAD) return this.#readHead(bytes, to);
+    if (this.#phase === OVER) return this.wrong === undefined ? "end" : "wrong";
+    if (this.#body.wrong !== undefined) return this.#fail(this.#body.wrong);
+    if (this.#body.done) {
+      this.#phase = OVER;
+      return "end";
+    }
+    if (at === to) return "more";
+    this.at = this.#body.read(bytes, at, to);
+    return this.dataTo > this.dataFrom ? "data" : this.step(bytes, this.at, to);
+  }
+
+  #readHead(bytes: Buffer, to: number): ResponseStep {
+    const heads = this.#heads;
+    this.at = heads.read(bytes, this.at, to);
+    if (heads.wrong !== undefined) return this.#fail(heads.wrong);
+    const { head } = heads;
+    if (head === undefined) return "more";
+    return head.status < 200 ? this.#takeInterim(head) : this.#takeFinal(head);
+  }
+
+  #takeInterim(head: ParsedResponseHead): ResponseStep {
+    if (head.status < 102) return this.#fail("unasked");
+    this.#interims += 1;
+    if (this.#interims > this.#limits.interimMax) return this.#fail("interim_overflow");
+    this.interim = head;
+    this.#heads.next();
+    return "interim";
+  }
+
+  #takeFinal({ status, version, rawHeaders }: ParsedResponseHead): ResponseStep {
+    const fields = parseFraming(version, rawHeaders);
+    if (fields === undefined) return this.#fail("framing");
+    const framing = this.#framing(status, fields);
+    if (framing === "close") this.#body.startUntilClose();
+    else if (framing === "chunked") this.#body.startChunked(this.#trailerLimits());
+    else this.#body.startLength(framing);
+    this.#phase = BODY;
+    const keepsAlive = version === "1.1" && !fields.closes && framing !== "close";
+    this.head = { status, version, rawHeaders, framing, keepsAlive, keepAliveS: fields.keepAliveS };
+    return "head";
+  }
+
+  #framing(status: number, { framing }: FramingInfo): BodyFraming {
+    // RFC 9112 6.3: these have no body, whatever their fields say.
+    if (this.#toHead || status === 204 || status === 304) return 0;
+    return framing ?? "close";
+  }
+
+  #trailerLimits() {
+    const { headBytesMax } = this.#limits;
+    return { trailerBytesMax: headBytesMax, trailerCountMax: headBytesMax };
+  }
+
+  #fail(wrong: ResponseError): "wrong" {
+    this.wrong = wrong;
+    this.#phase = OVER;
+    return "wrong";
+  }
+}

@@ -1,0 +1,211 @@
+import type { Socket } from "node:net";
+import { encodeChunk, LAST_CHUNK, writeBodyData } from "../../wire/chunks.ts";
+import { encodeFields } from "../write/message-writer.ts";
+import { REASON_PHRASES } from "../write/reason-phrases.ts";
+import type { IncomingRequest } from "./incoming-request.ts";
+
+/** Is told how one answer goes. */
+export type ResponseListener = {
+  /** The client takes more again. */
+  onDrain(): void;
+  /** Nothing more can come of the answer. `finished`: all of it was handed to the system. */
+  onClose(finished: boolean): void;
+};
+
+/**
+ * The one answer to a request. Its framing is written here: the Content-Length among its fields, or
+ * chunks, or the end of the connection for a client that knows no chunks. A body that does not keep
+ * its Content-Length ends the connection, since the next answer would be read as part of it.
+ */
+export class ResponseWriter {
+  /** Whether the connection ends behind it. May be set until the head is written. */
+  isLast: boolean;
+  listener: ResponseListener = NOBODY;
+  /** 0 until there is a head. */
+  status = 0;
+  /** The last byte was written; `finished` once all of them were handed to the system. */
+  ended = false;
+  finished = false;
+  readonly #socket: Socket;
+  readonly #request: IncomingRequest;
+  readonly #onFinish: () => void;
+  /** The head, until it goes out: with the first bytes of the body, or at `flush`. */
+  #heldHead = "";
+  #hasBody = true;
+  #chunked = false;
+  /** Bytes of the body that are still to come; Infinity where its head does not say. */
+  #bodyLeft = Number.POSITIVE_INFINITY;
+  #closed = false;
+
+  constructor(socket: Socket, request: IncomingRequest, onFinish: () => void) {
+    this.#socket = socket;
+    this.#request = request;
+    this.#onFinish = onFinish;
+    this.isLast = request.isLast;
+  }
+
+  get headWritten(): boolean {
+    return this.status !== 0;
+  }
+
+  /** Lets a client send the body that it announced (RFC 9110 10.1.1). */
+  writeContinue(): void {
+    this.writeInterim(100, []);
+  }
+
+  /** Only to clients of HTTP/1.1, and only ahead of the head. */
+  writeInterim(status: number, fields: readonly string[]): void {
+    this.#socket.write(`${statusLine(status)}${encodeFields(fields)}\r\n`, "latin1");
+  }
+
+  /**
+   * `fields` are names and values in turn, without Connection and Transfer-Encoding. Throws where
+   * one cannot be sent as what it is. Nothing goes out before `write`, `flush` or `end`.
+   */
+  writeHead(status: number, fields: readonly string[]): void {
+    let head = statusLine(status) + encodeFields(fields);
+    const { length, dated } = ownFields(fields);
+    if (!dated) head += dateLine();
+    this.#hasBody = this.#request.method !== "HEAD" && status !== 204 && status !== 304;
+    if (this.#hasBody) {
+      if (length !== undefined) this.#bodyLeft = length;
+      else if (this.#request.version === "1.0") this.isLast = true;
+      else {
+        this.#chunked = true;
+        head += "Transfer-Encoding: chunked\r\n";
+      }
+    }
+    if (this.isLast) head += "Connection: close\r\n";
+    this.status = status;
+    this.#heldHead = `${head}\r\n`;
+  }
+
+  /** Takes the head back, for another one; false where some of it may have gone out. */
+  takeBackHead(): boolean {
+    if (this.#heldHead === "") return false;
+    this.#heldHead = "";
+    this.status = 0;
+    this.#hasBody = true;
+    this.#chunked = false;
+    this.#bodyLeft = Number.POSITIVE_INFINITY;
+    return true;
+  }
+
+  /** Sends the head where it is held back still. */
+  flush(): void {
+    if (this.#heldHead === "") return;
+    this.#socket.write(this.#heldHead, "latin1");
+    this.#heldHead = "";
+  }
+
+  /** All that was written so far was handed to the system: nothing here reads it any more. */
+  get isFlushed(): boolean {
+    return this.#heldHead === "" && this.#socket.writableLength === 0;
+  }
+
+  /** False where the client takes no more before `onDrain`. */
+  write(piece: Buffer): boolean {
+    if (this.ended) return true;
+    if (!this.#hasBody || piece.length === 0) {
+      this.flush();
+      return true;
+    }
+    if (!this.#counts(piece.length)) return true;
+    const head = this.#heldHead;
+    this.#heldHead = "";
+    return writeBodyData(this.#socket, head, piece, this.#chunked);
+  }
+
+  /** Ends the answer, with the last piece of its body as latin1 text: one write for all of it. */
+  end(last = ""): void {
+    if (this.ended) return;
+    this.ended = true;
+    let text = this.#heldHead;
+    this.#heldHead = "";
+    if (this.#hasBody) {
+      if (!this.#counts(last.length)) return;
+      if (this.#bodyLeft > 0 && this.#bodyLeft !== Number.POSITIVE_INFINITY) {
+        this.cut();
+        return;
+      }
+      text += this.#chunked && last !== "" ? encodeChunk(last) : last;
+      if (this.#chunked) text += LAST_CHUNK;
+    }
+    const socket = this.#socket;
+    if (text !== "") socket.write(text, "latin1");
+    if (socket.writableLength === 0) this.#finish();
+    else socket.write("", () => this.#finish());
+  }
+
+  /**
+   * Ends the connection in the middle of an answer, so that the client can tell. Where the end of
+   * the connection would be the end of the body, that takes a reset.
+   */
+  cut(): void {
+    const socket = this.#socket;
+    const isDelimitedByClose = this.#hasBody && !this.#chunked && !Number.isFinite(this.#bodyLeft);
+    // Over TLS a connection that ends without a close_notify says it already.
+    if (isDelimitedByClose && !("encrypted" in socket)) socket.resetAndDestroy();
+    else socket.destroy();
+  }
+
+  // Its connection calls these.
+
+  drained(): void {
+    if (!this.ended) this.listener.onDrain();
+  }
+
+  closed(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.listener.onClose(this.finished);
+  }
+
+  /** False where the body is longer than its Content-Length. */
+  #counts(bytes: number): boolean {
+    this.#bodyLeft -= bytes;
+    if (this.#bodyLeft >= 0) return true;
+    this.cut();
+    return false;
+  }
+
+  #finish(): void {
+    if (this.#socket.destroyed) return;
+    this.finished = true;
+    this.closed();
+    this.#onFinish();
+  }
+}
+
+const NOBODY: ResponseListener = { onDrain: () => {}, onClose: () => {} };
+
+function statusLine(status: number): string {
+  return `HTTP/1.1 ${status} ${REASON_PHRASES[status] ?? ""}\r\n`;
+}
+
+/** The length of the body by its fields, and whether they have a date already. */
+function ownFields(fields: readonly string[]) {
+  let length: number | undefined;
+  let dated = false;
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    if (name.length === 4) dated ||= name.toLowerCase() === "date";
+    else if (name.length === 14 && name.toLowerCase() === "content-length") {
+      length = Number(fields[i + 1]);
+    }
+  }
+  return { length, dated };
+}
+
+let dateSecond = -1;
+let dateText = "";
+
+/** RFC 9110 6.6.1, told once a second. */
+function dateLine(): string {
+  const second = Math.floor(Date.now() / 1_000);
+  if (second !== dateSecond) {
+    dateSecond = second;
+    dateText = `Date: ${new Date(second * 1_000).toUTCString()}\r\n`;
+  }
+  return dateText;
+}

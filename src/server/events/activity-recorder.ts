@@ -1,0 +1,133 @@
+import { dayOf } from "../../core/quota/days.ts";
+import type { ActivityStore, RefusalCount } from "../../stores/interface/notes.ts";
+import { type AccountRef, accountId, isAddressAccount } from "../../stores/quotas/quota-store.ts";
+import {
+  DeprecatedCalls,
+  type DeprecatedOperation,
+} from "../../telemetry/history/deprecated-calls.ts";
+import type { AccessLogEntry } from "../../telemetry/log/log.ts";
+
+const EVERY_MS = 30_000;
+/** Accounts with refused requests, and keys, that are noticed between two times. */
+const NOTICED_MAX = 100_000;
+
+export type ActivityRecorderOptions = {
+  readonly notes: ActivityStore;
+  /** Whether days have a history, for refused requests to go to. */
+  readonly keepsDays: () => boolean;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  readonly everyMs?: number;
+};
+
+/**
+ * Gathers what this process notices, for the store twice a minute, in a few calls for many: requests
+ * that were refused, keys that were used, calls of deprecated operations
+ * (docs/reference/history.md#notes). Bounded; nothing of it is on the way of a request.
+ */
+export class ActivityRecorder {
+  readonly #options: ActivityRecorderOptions;
+  readonly #timer: NodeJS.Timeout;
+  #refused = new Map<string, { name: AccountRef; day: number; requests: number }>();
+  /** The last day of each key that the store was told of, or is about to be. */
+  readonly #days = new Map<string, number>();
+  #used = new Map<string, number>();
+  readonly #calls = new DeprecatedCalls();
+  /** The calls of all gateways, of the accounts that called here. */
+  readonly #known = new DeprecatedCalls();
+  #telling: Promise<void> | undefined;
+
+  constructor(options: ActivityRecorderOptions) {
+    this.#options = options;
+    const { everyMs = EVERY_MS } = options;
+    this.#timer = setInterval(() => void this.tell(), everyMs).unref();
+  }
+
+  /** Once for each request line. */
+  request({ env, account, key, decision, decidedAt }: AccessLogEntry): void {
+    if (env === undefined || account === undefined) return;
+    const day = dayOf(decidedAt ?? this.#options.now());
+    if (key !== undefined && this.#days.get(key) !== day) this.#use(key, day);
+    if (decision === "refused" && this.#options.keepsDays()) this.#refuse(env, account, day);
+  }
+
+  called(operation: DeprecatedOperation, account: string): void {
+    const nowMs = this.#options.now();
+    this.#calls.note(operation, account, nowMs);
+    this.#known.note(operation, account, nowMs);
+  }
+
+  /** The deprecated operations that the account calls, as far as this process knows. */
+  callsOf(environment: string, account: string) {
+    return this.#known.callsOf(environment, account);
+  }
+
+  /** Tells the store now. Never rejects: where the store is away it is told another time. */
+  tell(): Promise<void> {
+    this.#telling ??= this.#tellAll().finally(() => {
+      this.#telling = undefined;
+    });
+    return this.#telling;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#telling;
+    await this.tell();
+  }
+
+  #use(key: string, day: number): void {
+    // Told twice is no harm.
+    if (this.#days.size >= NOTICED_MAX) this.#days.clear();
+    this.#days.set(key, day);
+    if (this.#used.size < NOTICED_MAX) this.#used.set(key, day);
+  }
+
+  #refuse(environment: string, account: string, day: number): void {
+    const name = { environment, account };
+    if (isAddressAccount(name)) return;
+    const id = `${day} ${accountId(name)}`;
+    const noticed = this.#refused.get(id);
+    if (noticed !== undefined) noticed.requests += 1;
+    else if (this.#refused.size < NOTICED_MAX) this.#refused.set(id, { name, day, requests: 1 });
+  }
+
+  async #tellAll(): Promise<void> {
+    await Promise.all([this.#tellRefused(), this.#tellUsed(), this.#tellCalls()]);
+  }
+
+  async #tellRefused(): Promise<void> {
+    const refused = this.#refused;
+    if (refused.size === 0) return;
+    this.#refused = new Map();
+    const all = [...refused.values()];
+    const left = await this.#options.notes.addRefused(all).catch((): RefusalCount[] => all);
+    for (const { name, day, requests } of left) {
+      const id = `${day} ${accountId(name)}`;
+      const since = this.#refused.get(id)?.requests ?? 0;
+      this.#refused.set(id, { name, day, requests: requests + since });
+    }
+  }
+
+  async #tellUsed(): Promise<void> {
+    const used = this.#used;
+    if (used.size === 0) return;
+    this.#used = new Map();
+    const all = [...used].map(([key, day]) => ({ key, day }));
+    try {
+      await this.#options.notes.addUsed(all);
+    } catch {
+      for (const { key, day } of all) if (!this.#used.has(key)) this.#used.set(key, day);
+    }
+  }
+
+  async #tellCalls(): Promise<void> {
+    const calls = this.#calls.take();
+    if (calls.length === 0) return;
+    try {
+      for (const sum of await this.#options.notes.addCalls(calls)) this.#known.set(sum);
+    } catch {
+      for (const call of calls) this.#calls.add(call);
+    }
+  }
+}

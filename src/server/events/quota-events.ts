@@ -1,0 +1,89 @@
+import type { Config } from "../../config/config.ts";
+import { counterLabel } from "../../config/queries/counters.ts";
+import type { KeyRecord } from "../../core/keys/records.ts";
+import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
+import type { ChargeResult, QuotaStore, ResetEvent } from "../../stores/quotas/quota-store.ts";
+import type { Log } from "../../telemetry/log/log.ts";
+
+/** The account that a request is of. */
+type Owner = {
+  readonly environment: string;
+  readonly account: string;
+  readonly plan: string;
+  /** Undefined for a request without credentials, which is an address's. */
+  readonly key: object | undefined;
+};
+
+/** Parts of a limit, in percent, whose first use is told (docs/reference/events.md#kinds). */
+const TOLD_PERCENT = [80, 100];
+
+/** Tells the ban that a request earned, with its strikes, whichever gateways saw them. */
+export function logBanEvent(
+  log: Log,
+  { environment: env, account, plan }: Owner,
+  { earned, verdict }: ChargeResult,
+): void {
+  if (earned === undefined) return;
+  const { nowMs: decidedAt, ban } = verdict;
+  // A ban may be told with a request for another operation than that of its strikes.
+  const struck = banWindow(verdict.windows, earned);
+  const window = struck === undefined ? earned.window : windowLabel(struck);
+  log.warn("ban", {
+    ...{ account, env, plan, window, offences: earned.offences, decidedAt },
+    until: Math.ceil(earned.untilMs / 1000),
+    strikes: earned.strikesMs.map((atMs) => atMs / 1000),
+    ...(ban === undefined && { observed: true }),
+  });
+}
+
+/**
+ * Tells each limit of which a request was the one to use up 80 or 100 %: the counts before and after
+ * it say so, so that no two gateways tell the same.
+ */
+export function logQuotaEvents(log: Log, owner: Owner, answer: ChargeResult, cost: number): void {
+  const { environment: env, account, plan, key } = owner;
+  const { verdict, admitted, unspent, by } = answer;
+  // A share of a limit, while the store is away, is no limit of the account; addresses are many.
+  if (key === undefined || !admitted || by !== "store" || cost === 0) return;
+  for (const counted of verdict.windows) {
+    const { observed, limit, used: usedByAll, resetMs } = counted;
+    const used = usedByAll - unspent;
+    // The hot path: most requests cross nothing.
+    if (observed || used * 100 < limit * (TOLD_PERCENT[0] as number)) continue;
+    for (const percent of TOLD_PERCENT) {
+      const least = Math.ceil((limit * percent) / 100);
+      if (used < least || used - cost >= least) continue;
+      const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
+      log.info("quota", { account, env, plan, window, percent, used, limit, reset });
+    }
+  }
+}
+
+/**
+ * Tells a reset that a command made in the store, as the admin API tells its own. Windows of operations
+ * that are not in `config` keep the name of their counter.
+ */
+export function resetLogger(log: Log, config: Pick<Config, "environments">) {
+  return ({ name: { account, environment }, atMs, windows }: ResetEvent): void => {
+    log.info("account_reset", {
+      ...{ account, env: environment, resetAt: atMs },
+      windows: windows.map(({ counter, units }) => {
+        return { window: counterLabel(config, environment, counter), units };
+      }),
+    });
+  };
+}
+
+/** A marker of one day outlives it, whatever the clocks of gateways say. */
+const ELSEWHERE_MS = 26 * 3_600_000;
+
+/** Tells a key that works elsewhere, where no other gateway has told it on that day. */
+export async function logKeyElsewhere(
+  { log, quotas }: { readonly log: Log; readonly quotas: Pick<QuotaStore, "markFirst"> },
+  { id: key, account, environment: env }: KeyRecord,
+  { usedIn, day }: { readonly usedIn: string; readonly day: number },
+): Promise<void> {
+  // Without a store nobody can know who else tells it: better twice than never.
+  const isFirst = await quotas.markFirst(`elsewhere ${key} ${day}`, ELSEWHERE_MS).catch(() => true);
+  if (isFirst) log.warn("key_elsewhere", { key, account, env, usedIn });
+}

@@ -1,0 +1,79 @@
+import type { Config } from "../../config/config.ts";
+import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { Log } from "../../telemetry/log/log.ts";
+
+type Upstream = {
+  readonly environment: string;
+  readonly backend?: string | undefined;
+  readonly origin: string;
+  readonly up: boolean;
+};
+
+export type WatchSources = {
+  readonly config: () => Config;
+  readonly upstreams: () => Iterable<Upstream>;
+  readonly log: Log;
+  readonly quotas: Pick<QuotaStore, "markFirst">;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+};
+
+const LOOK_MS = 500;
+const DAY_MS = 86_400_000;
+/** Days ahead of its sunset on which an operation is told. */
+const AHEAD_DAYS = [7, 30];
+
+/**
+ * Tells upstreams that go out of service or come back, and operations whose sunset comes near. It
+ * looks on a timer: nothing of it is on the way of a request. Stops when the result is called.
+ */
+export function watchUpstreamsAndSunsets(seen: WatchSources): () => void {
+  const state = { up: new Map<string, boolean>(), told: new Map<string, number>() };
+  const look = () => {
+    tellUpstreams(seen, state.up);
+    void tellSunsets(seen, state.told);
+  };
+  const timer = setInterval(look, LOOK_MS).unref();
+  return () => clearInterval(timer);
+}
+
+function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boolean>): void {
+  for (const { environment: env, backend, origin, up } of upstreams()) {
+    const id = `${env} ${backend ?? ""} ${origin}`;
+    if ((before.get(id) ?? true) === up) continue;
+    before.set(id, up);
+    const told = { env, backend, upstream: new URL(origin).origin };
+    if (up) log.info("upstream_up", told);
+    else log.error("upstream_down", told);
+  }
+}
+
+/**
+ * Once for 30 days and once for 7, by the gateway that sets the marker first; the first one of all to
+ * start tells the nearer of those that are past.
+ */
+async function tellSunsets(seen: WatchSources, told: Map<string, number>): Promise<void> {
+  const { config, log, quotas, now } = seen;
+  for (const { name: env, routes, backends } of config().environments) {
+    const all = [routes, ...backends.map((backend) => backend.routes)];
+    for (const { method, template, lifecycle } of all.flatMap((one) => one.operations ?? [])) {
+      const { deprecated, sunsetMs } = lifecycle;
+      if (!deprecated || sunsetMs === undefined) continue;
+      const leftMs = sunsetMs - now();
+      const days = AHEAD_DAYS.find((ahead) => leftMs <= ahead * DAY_MS);
+      const id = `${env} ${method} ${template} ${sunsetMs}`;
+      if (days === undefined || leftMs <= 0 || (told.get(id) ?? Number.MAX_VALUE) <= days) continue;
+      const before = told.get(id);
+      told.set(id, days);
+      try {
+        if (!(await quotas.markFirst(`sunset ${id} ${days}`, leftMs + DAY_MS))) continue;
+        const sunset = Math.ceil(sunsetMs / 1000);
+        log.warn("sunset", { env, method, route: template, days, sunset });
+      } catch {
+        // The store is away: the next look tries again.
+        if (before === undefined) told.delete(id);
+        else told.set(id, before);
+      }
+    }
+  }
+}

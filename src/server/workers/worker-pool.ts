@@ -1,0 +1,280 @@
+import cluster from "node:cluster";
+import { fileURLToPath } from "node:url";
+import type { Config } from "../../config/config.ts";
+import { drainTimes } from "../../core/http/edge-limits.ts";
+import type { Log } from "../../telemetry/log/log.ts";
+import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";
+import type { Rollout } from "../process/running-gateway.ts";
+import { type Gauges, type ProcessStatus, sumGauges } from "../process/status.ts";
+import type { DiagnosticsQuery, DiagnosticsReply } from "./messages.ts";
+import { StoreAvailability } from "./store-availability.ts";
+import { WorkerProcess } from "./worker-process.ts";
+
+/** The program itself: TypeScript in a checkout, JavaScript in the package. */
+const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
+const MAIN = fileURLToPath(new URL(`../../main.${EXTENSION}`, import.meta.url));
+/** More ends than this in a minute are a loop: each further start waits, twice as long each time. */
+const ENDS_MAX = 5;
+const ENDS_WITHIN_MS = 60_000;
+const BACKOFF_MS = 1_000;
+/** Beyond the drain's own deadline, which each process keeps by itself. */
+export const LAST_MESSAGES_MS = 2_500;
+const BACKOFF_MS_MAX = 30_000;
+
+export type WorkerPoolOptions = {
+  readonly count: number;
+  readonly log: Log;
+  readonly onStatus: (status: ProcessStatus) => void;
+  readonly lines: (lines: string) => void;
+  /** Added to the environment of each process. */
+  readonly variables: Readonly<Record<string, string>>;
+};
+
+/** The processes that serve: as many as are wanted, each one that ends replaced. */
+export class WorkerPool {
+  readonly #options: WorkerPoolOptions;
+  #config: Config;
+  /** Those that serve or are starting. */
+  readonly #members = new Set<WorkerProcess>();
+  /** Those that are not counted on any more, until they have ended. */
+  readonly #leaving = new Set<WorkerProcess>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #opened = false;
+  #stopping = false;
+  readonly #store: StoreAvailability;
+  /** When a process was lost, in milliseconds of performance.now(): of the last minute. */
+  #endsMs: number[] = [];
+  #lastWhy = "";
+  /** Sums of counters of processes that are gone: counters only grow. */
+  #past = {
+    storeCommands: 0,
+    chargesUncertain: 0,
+    chargesLost: 0,
+    logDropped: 0,
+    eventsDropped: 0,
+    telemetryDropped: 0,
+  };
+  #restarts = 0;
+  urls: Readonly<Record<string, string>> = {};
+
+  constructor(config: Config, options: WorkerPoolOptions) {
+    this.#config = config;
+    this.#options = options;
+    this.#store = new StoreAvailability(options.log);
+    // Each takes connections from the shared socket itself: none waits in the hands of a process
+    // that dies, and this one, which watches, is in nobody's way (docs/decisions/workers.md).
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
+  }
+
+  /**
+   * Resolves when all serve. Rejects, with none left, in the words of the first that cannot. The
+   * first starts alone: an obstacle to it would stop the others too.
+   */
+  async open(): Promise<void> {
+    try {
+      await this.#serve();
+      await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#serve()));
+      this.#opened = true;
+    } catch (error) {
+      await this.kill();
+      throw error;
+    }
+  }
+
+  get serving(): number {
+    return [...this.#members].filter(({ serving }) => serving).length;
+  }
+
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** The last checks of every process that serves. */
+  get checks(): readonly ReadinessChecks[] {
+    return this.#statuses().map(({ checks }) => checks);
+  }
+
+  get gauges(): Gauges {
+    const now = sumGauges(this.#statuses().map(({ gauges }) => gauges));
+    const lost = [...this.#members].reduce((sum, member) => sum + member.lost, 0);
+    return {
+      ...now,
+      storeCommands: now.storeCommands + this.#past.storeCommands,
+      chargesUncertain: now.chargesUncertain + this.#past.chargesUncertain,
+      chargesLost: now.chargesLost + this.#past.chargesLost,
+      logDropped: now.logDropped + this.#past.logDropped + lost,
+      eventsDropped: now.eventsDropped + this.#past.eventsDropped,
+      telemetryDropped: now.telemetryDropped + this.#past.telemetryDropped,
+    };
+  }
+
+  /** Processes that end again and again, or none that serves, is a reason not to be ready. */
+  get health(): ReadinessCheck {
+    const { count } = this.#options;
+    const ends = this.#recentEnds();
+    if (ends > ENDS_MAX) {
+      return { ok: false, why: `${ends} ended within a minute, the last one: ${this.#lastWhy}` };
+    }
+    const { serving } = this;
+    if (serving === 0) return { ok: false, why: "none serves" };
+    return serving === count ? { ok: true } : { ok: true, why: `${serving} of ${count} serve` };
+  }
+
+  /** Brings up to date what all have told; gives up on each after `withinMs`. */
+  async ask(withinMs: number): Promise<void> {
+    await Promise.all([...this.#members].map((member) => member.ask(withinMs)));
+  }
+
+  /** The answers of all that serve; gives up on each after `withinMs`. */
+  recall(question: DiagnosticsQuery, withinMs: number): Promise<readonly DiagnosticsReply[]> {
+    return Promise.all([...this.#members].map((member) => member.recall(question, withinMs)));
+  }
+
+  /** Has all of them read the key records; gives up after `withinMs`. */
+  async refreshKeys(withinMs: number): Promise<void> {
+    await Promise.all([...this.#members].map((member) => member.refreshKeys(withinMs)));
+  }
+
+  /**
+   * Puts a configuration in force in all of them, and in all that are started from now on. One goes
+   * first: a configuration that it refuses is not given to the others. One that gives no answer is
+   * replaced by one with the new configuration.
+   */
+  async reload(config: Config): Promise<Rollout> {
+    const late: string[] = [];
+    const one = async (member: WorkerProcess): Promise<readonly string[]> => {
+      try {
+        const answer = await member.reload(config);
+        return answer.ok ? [] : (answer.reasons ?? []);
+      } catch (error) {
+        if (!this.#members.has(member)) return [];
+        late.push(`worker ${member.number}: ${error instanceof Error ? error.message : error}`);
+        this.#retire(member, config);
+        return [];
+      }
+    };
+    const [first] = this.#members;
+    const refused = first === undefined ? [] : await one(first);
+    if (refused.length > 0) return { taken: false, reasons: refused };
+    this.#config = config;
+    const others = [...this.#members].filter((member) => member !== first);
+    // After the first process has taken the configuration, another can refuse it only for a reason
+    // of its own, for a moment.
+    const answers = await Promise.all(
+      others.map(async (member) => {
+        const reasons = await one(member);
+        if (reasons.length > 0) this.#retire(member, config);
+        return reasons.map((reason) => `worker ${member.number}: ${reason}`);
+      }),
+    );
+    return { taken: true, reasons: [...late, ...answers.flat()] };
+  }
+
+  /** Lets all of them drain; resolves when they have ended, or have been ended at the deadline. */
+  async stop(deadlineMs: number): Promise<void> {
+    this.#stopping = true;
+    this.#cancel();
+    const timer = setTimeout(() => this.#killAll(), deadlineMs);
+    for (const member of this.#members) member.stop();
+    await this.#ended();
+    clearTimeout(timer);
+  }
+
+  async kill(): Promise<void> {
+    this.#stopping = true;
+    this.#cancel();
+    this.#killAll();
+    await this.#ended();
+  }
+
+  /** Another takes its place now; it lets go of what is under way, or is made to. */
+  #retire(member: WorkerProcess, config: Config): void {
+    this.#lose(member, "it did not take the new configuration");
+    member.stop();
+    setTimeout(() => member.kill(), drainTimes(config).wholeMs + LAST_MESSAGES_MS).unref();
+  }
+
+  #statuses(): readonly ProcessStatus[] {
+    return [...this.#members].flatMap(({ serving, status }) => (serving && status ? [status] : []));
+  }
+
+  #launch(): WorkerProcess {
+    cluster.setupPrimary({
+      exec: MAIN,
+      args: ["worker"],
+      serialization: "advanced",
+      stdio: ["ignore", "pipe", "inherit", "ipc"],
+    });
+    const { onStatus, lines, variables } = this.#options;
+    const lost = (member: WorkerProcess, why: string) => this.#lose(member, why);
+    const member: WorkerProcess = new WorkerProcess(cluster.fork(variables), this.#config, {
+      onStatus,
+      onStore: (worker, change) => this.#store.note(worker, change),
+      lines,
+      lost,
+    });
+    this.#members.add(member);
+    void member.closed.then(() => this.#leaving.delete(member));
+    return member;
+  }
+
+  #lose(member: WorkerProcess, why: string): void {
+    if (!this.#members.delete(member)) return;
+    this.#leaving.add(member);
+    this.#store.ended(member.number);
+    const gauges = member.status?.gauges;
+    this.#past.storeCommands += gauges?.storeCommands ?? 0;
+    this.#past.chargesUncertain += gauges?.chargesUncertain ?? 0;
+    this.#past.chargesLost += gauges?.chargesLost ?? 0;
+    this.#past.eventsDropped += gauges?.eventsDropped ?? 0;
+    this.#past.telemetryDropped += gauges?.telemetryDropped ?? 0;
+    this.#past.logDropped += (gauges?.logDropped ?? 0) + member.lost;
+    if (this.#stopping || !this.#opened) return;
+    this.#endsMs.push(performance.now());
+    this.#lastWhy = why;
+    const afterMs = this.#pauseMs();
+    const { log } = this.#options;
+    log.error("worker_lost", { worker: member.number, pid: member.pid, why, afterMs });
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      this.#restarts += 1;
+      // A failed start is reported where the loss of the process is.
+      this.#serve().catch(() => {});
+    }, afterMs);
+    this.#timers.add(timer);
+  }
+
+  /** Starts one; rejects, in words, when it cannot serve. */
+  async #serve(): Promise<void> {
+    const startMs = performance.now();
+    const member = this.#launch();
+    this.urls = await member.ready;
+    const startedMs = Math.round(performance.now() - startMs);
+    const { number, pid } = member;
+    this.#options.log.info("worker_serves", { worker: number, pid, startedMs });
+  }
+
+  #pauseMs(): number {
+    const over = this.#recentEnds() - ENDS_MAX;
+    return over <= 0 ? 0 : Math.min(BACKOFF_MS * 2 ** (over - 1), BACKOFF_MS_MAX);
+  }
+
+  #recentEnds(): number {
+    const sinceMs = performance.now() - ENDS_WITHIN_MS;
+    this.#endsMs = this.#endsMs.filter((ms) => ms > sinceMs);
+    return this.#endsMs.length;
+  }
+
+  #cancel(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+  }
+
+  #killAll(): void {
+    for (const member of [...this.#members, ...this.#leaving]) member.kill();
+  }
+
+  async #ended(): Promise<void> {
+    await Promise.all([...this.#members, ...this.#leaving].map(({ closed }) => closed));
+  }
+}

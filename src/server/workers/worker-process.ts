@@ -1,0 +1,182 @@
+import type { Worker } from "node:cluster";
+import type { Config } from "../../config/config.ts";
+import type { ReloadResult } from "../../config/reload.ts";
+import type { ProcessStatus } from "../process/status.ts";
+import { LineSplitter } from "./line-splitter.ts";
+import type {
+  DiagnosticsQuery,
+  DiagnosticsReply,
+  WorkerCommand,
+  WorkerMessage,
+} from "./messages.ts";
+import type { StoreAvailabilityEvent } from "./store-availability.ts";
+
+/** A member's messages about itself. */
+export type WorkerEvents = {
+  onStatus(status: ProcessStatus): void;
+  onStore(worker: number, change: StoreAvailabilityEvent): void;
+  /** It will serve no longer: once for each, whatever follows. */
+  lost(member: WorkerProcess, why: string): void;
+  /** Whole lines of its log. */
+  lines(lines: string): void;
+};
+
+/** From here on it is as good as dead. */
+const START_MS_MAX = 60_000;
+const RELOAD_MS_MAX = 5_000;
+
+/** One process that serves, seen from the one that watches. */
+export class WorkerProcess {
+  readonly number: number;
+  readonly #worker: Worker;
+  readonly #heard: WorkerEvents;
+  readonly #lines: LineSplitter;
+  readonly #waiting = new Map<number, (message: WorkerMessage) => void>();
+  #lastId = 0;
+  #lost = false;
+  #serving = false;
+  #stopped = false;
+  /** As it told it last. */
+  status: ProcessStatus | undefined;
+  /** Resolves with the URLs when it serves; rejects, in words, when it cannot. */
+  readonly ready: Promise<Readonly<Record<string, string>>>;
+  /** It has ended, and all that it wrote is read. */
+  readonly closed: Promise<void>;
+  #onServing: (urls: Readonly<Record<string, string>>) => void = () => {};
+  #onCannot: (error: Error) => void = () => {};
+
+  constructor(worker: Worker, config: Config, heard: WorkerEvents) {
+    this.number = worker.id;
+    this.#worker = worker;
+    this.#heard = heard;
+    this.#lines = new LineSplitter((lines) => heard.lines(lines));
+    this.ready = new Promise((resolve, reject) => {
+      this.#onServing = resolve;
+      this.#onCannot = reject;
+    });
+    this.ready.catch(() => {});
+    const starting = setTimeout(() => this.#giveUp("it did not start in time"), START_MS_MAX);
+    this.ready.catch(() => {}).finally(() => clearTimeout(starting));
+    worker.on("message", (message: WorkerMessage) => this.#onMessage(message, config));
+    worker.on("error", (error) => this.#isLost(error.message));
+    worker.process.stdout?.on("data", (chunk: Buffer) => this.#lines.take(chunk));
+    this.closed = new Promise((resolve) => {
+      worker.once("exit", (status, signal) => this.#isLost(`it ended with ${signal ?? status}`));
+      worker.process.once("close", () => {
+        this.#lines.end();
+        resolve();
+      });
+      worker.process.once("error", () => {
+        if (worker.process.pid === undefined) resolve();
+      });
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#worker.process.pid;
+  }
+
+  get serving(): boolean {
+    return this.#serving && !this.#lost;
+  }
+
+  /** Lines of its log that were thrown away here. */
+  get lost(): number {
+    return this.#lines.lost;
+  }
+
+  /** Puts a configuration in force there, once it serves. Rejects when there is no answer. */
+  async reload(config: Config): Promise<ReloadResult> {
+    await this.ready;
+    const answer = await this.#ask((id) => ({ reload: config, id }), RELOAD_MS_MAX);
+    if ("reloaded" in answer) return answer.reloaded;
+    throw new Error("it answered something else");
+  }
+
+  /** Brings `status` up to date; gives up after `withinMs`. Never rejects. */
+  async ask(withinMs: number): Promise<void> {
+    if (this.serving) await this.#ask((report) => ({ report }), withinMs).catch(() => {});
+  }
+
+  /** Has it read the key records; gives up after `withinMs`. Never rejects. */
+  async refreshKeys(withinMs: number): Promise<void> {
+    const ask = (refreshKeys: number): WorkerCommand => ({ refreshKeys });
+    if (this.serving) await this.#ask(ask, withinMs).catch(() => {});
+  }
+
+  /** Its memory's answer; empty where it gives none within `withinMs`. Never rejects. */
+  async recall(recall: DiagnosticsQuery, withinMs: number): Promise<DiagnosticsReply> {
+    if (!this.serving) return {};
+    const answer = await this.#ask((id) => ({ recall, id }), withinMs).catch(() => undefined);
+    return answer !== undefined && "recalled" in answer ? answer.recalled : {};
+  }
+
+  /** It drains and ends by itself. */
+  stop(): void {
+    this.#stopped = true;
+    this.#tell({ stop: true });
+  }
+
+  kill(): void {
+    this.#worker.process.kill("SIGKILL");
+  }
+
+  #onMessage(message: WorkerMessage, config: Config): void {
+    if ("hello" in message) {
+      this.#tell(this.#stopped ? { stop: true } : { start: config });
+    } else if ("serving" in message) {
+      this.#serving = true;
+      this.#onServing(message.serving);
+    } else if ("cannot" in message) {
+      this.#onCannot(new Error(message.cannot));
+      this.#isLost(message.cannot);
+    } else if ("failing" in message) {
+      this.#isLost(`it failed: ${message.failing}`);
+    } else if ("store" in message) {
+      this.#heard.onStore(this.number, message.store);
+    } else {
+      if ("status" in message) {
+        this.status = message.status;
+        this.#heard.onStatus(message.status);
+      }
+      const { id } = message;
+      if (id === undefined) return;
+      this.#waiting.get(id)?.(message);
+    }
+  }
+
+  #ask(question: (id: number) => WorkerCommand, withinMs: number): Promise<WorkerMessage> {
+    this.#lastId += 1;
+    const id = this.#lastId;
+    return new Promise((resolve, reject) => {
+      const end = (how: () => void) => {
+        clearTimeout(timer);
+        this.#worker.off("exit", gone);
+        this.#waiting.delete(id);
+        how();
+      };
+      const gone = () => end(() => reject(new Error("it ended")));
+      const late = () => end(() => reject(new Error("it did not answer in time")));
+      const timer = setTimeout(late, withinMs);
+      this.#worker.once("exit", gone);
+      this.#waiting.set(id, (message) => end(() => resolve(message)));
+      this.#tell(question(id));
+    });
+  }
+
+  #tell(message: WorkerCommand): void {
+    if (this.#worker.isConnected()) this.#worker.send(message, undefined, undefined, () => {});
+  }
+
+  #giveUp(why: string): void {
+    this.#isLost(why);
+    this.kill();
+  }
+
+  #isLost(why: string): void {
+    if (this.#lost) return;
+    this.#lost = true;
+    this.#onCannot(new Error(`A worker could not start: ${why}`));
+    this.#heard.lost(this, why);
+  }
+}

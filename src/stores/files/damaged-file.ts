@@ -1,0 +1,101 @@
+import { maskKeys } from "../../core/keys/key.ts";
+import {
+  findPosition,
+  findSyntaxMistake,
+  type JsonPath,
+  type JsonPosition,
+} from "./json-position.ts";
+
+/** One thing that is wrong with a parsed file, by the path of the member. */
+export type JsonMistake = { readonly path: JsonPath; readonly why: string };
+
+/** The most mistakes of one file that are listed: with more, the file itself is the wrong one. */
+export const MISTAKES_MAX = 20;
+
+/**
+ * A file of ours that cannot be what we wrote. It is left as it was: the people who run the gateway
+ * decide. The message has a line `FILE:LINE:COL: what` for each mistake.
+ */
+export class DamagedFileError extends Error {
+  readonly file: string;
+  readonly mistakes: readonly (JsonPosition & { readonly message: string })[];
+
+  constructor(file: string, mistakes: readonly (JsonPosition & { readonly message: string })[]) {
+    super(
+      mistakes
+        .map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`)
+        .join("\n"),
+    );
+    this.name = "DamagedFileError";
+    this.file = file;
+    this.mistakes = mistakes;
+  }
+}
+
+/** The value of a JSON file; throws DamagedFileError with the place where it stops being JSON. */
+export function parseFile(file: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    const { line, column, why } = findSyntaxMistake(text) as JsonPosition & { why: string };
+    const message = `Cannot read this as JSON: ${why}. Repair it, or put a copy in its place`;
+    throw new DamagedFileError(file, [{ line, column, message }]);
+  }
+}
+
+/** Gives mistakes their places in the text; throws nothing, returns the error to throw. */
+export function damagedFileError(
+  file: string,
+  text: string,
+  mistakes: readonly JsonMistake[],
+): DamagedFileError {
+  const told = mistakes.slice(0, MISTAKES_MAX).map(({ path, why }) => {
+    const member = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
+    const name = member.join("").replace(/^\./, "") || "the file";
+    return { ...findPosition(text, path), message: `Cannot use ${name}: ${why}` };
+  });
+  return new DamagedFileError(file, told);
+}
+
+/** Reads members of a parsed file or notes a mistake, so that several are told at once. */
+export class JsonMemberReader {
+  readonly mistakes: JsonMistake[] = [];
+
+  /** So many mistakes that no more are told: reading on is of no use. */
+  get full(): boolean {
+    return this.mistakes.length >= MISTAKES_MAX;
+  }
+
+  object(value: unknown, path: JsonPath): Record<string, unknown> {
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+      return value as Record<string, unknown>;
+    }
+    this.note(path, "it must be an object", value);
+    return {};
+  }
+
+  list(value: unknown, path: JsonPath): readonly unknown[] {
+    if (Array.isArray(value)) return value;
+    this.note(path, "it must be a list", value);
+    return [];
+  }
+
+  whole(value: unknown, path: JsonPath, least = 0, most = Number.MAX_SAFE_INTEGER): number {
+    if (typeof value === "number" && Number.isInteger(value) && value >= least && value <= most) {
+      return value;
+    }
+    this.note(path, `it must be a whole number from ${least} to ${most}`, value);
+    return least;
+  }
+
+  text(value: unknown, path: JsonPath, pattern: RegExp, wanted: string): string {
+    if (typeof value === "string" && pattern.test(value)) return value;
+    this.note(path, `it must be ${wanted}`, value);
+    return "";
+  }
+
+  note(path: JsonPath, why: string, value: unknown): void {
+    const found = maskKeys(JSON.stringify(value) ?? "nothing").slice(0, 60);
+    this.mistakes.push({ path, why: `${why}: found ${found}` });
+  }
+}

@@ -1,0 +1,111 @@
+import { readFile } from "node:fs/promises";
+import type { Records } from "../../../core/keys/records.ts";
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import { damagedFileError } from "../../files/damaged-file.ts";
+import { takeLock } from "../../files/file-lock.ts";
+import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
+import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
+
+/** The last copy on disk of records that live in Redis. */
+export type DiskCopy = {
+  /** The records that were there at the start; undefined when there was no copy. */
+  readonly found: Records | undefined;
+  /** Writes in its own time; of several, the newest. Never fails: trouble is reported once. */
+  write(records: Records): void;
+  /** Keeps what Redis has no more in a file of its own beside the copy, for whoever wants it back. */
+  setAside(records: Records): void;
+  close(): Promise<void>;
+};
+
+/** Gateways of one machine may share the file: each writes the same, one at a time. */
+const LOCK_WAIT_MS = 5_000;
+
+/** Rejects with DamagedFileError when there is a copy that cannot be read, and leaves it as it is. */
+export async function openDiskCopy(
+  file: string,
+  report: Reporter,
+  lockWaitMs = LOCK_WAIT_MS,
+): Promise<DiskCopy> {
+  const found = await read(file);
+  let wanted: Records | undefined;
+  let writing: Promise<void> | undefined;
+  let aside: Promise<void> = Promise.resolve();
+  let trouble = false;
+
+  async function writeAll(): Promise<void> {
+    while (wanted !== undefined) {
+      const records = wanted;
+      wanted = undefined;
+      try {
+        await writeOne(file, records, lockWaitMs);
+        if (trouble) report("info", "keys_copy_written", { file });
+        trouble = false;
+      } catch (cause) {
+        if (!trouble) {
+          const why = `Cannot write the copy of the keys to ${file}: ${fileErrorMessage(cause)}`;
+          report("error", "keys_copy_unwritten", { file, why });
+        }
+        trouble = true;
+      }
+    }
+    writing = undefined;
+  }
+
+  return {
+    found,
+    write: (records) => {
+      wanted = records;
+      writing ??= writeAll();
+    },
+    setAside: (records) => {
+      const lost = `${file}.lost`;
+      aside = aside
+        .then(() => writeOne(lost, records, lockWaitMs))
+        .then(
+          () => report("info", "keys_set_aside", { file: lost }),
+          (cause) =>
+            report("error", "keys_copy_unwritten", { file: lost, why: fileErrorMessage(cause) }),
+        );
+    },
+    close: async () => {
+      await writing;
+      await aside;
+    },
+  };
+}
+
+async function writeOne(file: string, records: Records, lockWaitMs: number): Promise<void> {
+  const lock = await takeLock(file, lockWaitMs);
+  if (lock === undefined) throw new Error("another process keeps it locked");
+  try {
+    await replaceFile(file, encodeKeyFile(records));
+  } finally {
+    lock.release();
+  }
+}
+
+async function read(file: string): Promise<Records | undefined> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return undefined;
+    throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
+  }
+  if (isCounters(text)) return undefined;
+  const { records, damaged: found } = await decodeKeyFile(file, text, { nowMs: Date.now() });
+  if (found.length === 0) return records;
+  throw damagedFileError(
+    file,
+    text,
+    found.flatMap(({ mistakes }) => mistakes),
+  );
+}
+
+/**
+ * Whether this is a state file that the memory store left here before the configuration named
+ * Redis: it holds no keys.
+ */
+function isCounters(text: string): boolean {
+  return /^\{"version":\d+,"accounts":/.test(text);
+}

@@ -1,0 +1,165 @@
+import { setImmediate as breathe } from "node:timers/promises";
+import { NO_RECORDS, type Records } from "../../../core/keys/records.ts";
+import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
+import {
+  type DamagedRecord,
+  type ReadRecords,
+  RecordCollector,
+} from "../records/record-collector.ts";
+import { encodeAccount, encodeKey, RECORD_VERSION } from "../records/record-format.ts";
+
+/** Records read before the event loop has its turn: about two milliseconds. */
+const AT_ONCE = 500;
+/** Records written together: their text stays among the garbage that is cheap to collect. */
+const WRITTEN_AT_ONCE = 200;
+const HEAD = `{"version":${RECORD_VERSION},"keys":[`;
+const MIDDLE = `],"accounts":[`;
+const TAIL = "]}";
+/** Version 1 had keys alone, each with the terms of its account. */
+const OLD_HEAD = `{"version":1,"keys":[`;
+
+/**
+ * The text of a file of records, in pieces, a record per line. Damaged ones are written as they were
+ * found, unless the edit has put another in their place.
+ */
+export function* encodeKeyFile(
+  records: Records,
+  setAside: readonly DamagedRecord[] = [],
+): Generator<string> {
+  const present = new Set<unknown>(setAside.length === 0 ? [] : everyOne(records));
+  const kept = new Set<unknown>(setAside.map((each) => each.kept));
+  const raw = (kind: DamagedRecord["kind"]) =>
+    setAside
+      .filter((each) => each.kind === kind && (each.kept === undefined || present.has(each.kept)))
+      .map(({ value }) => JSON.stringify(value));
+  yield `${HEAD}\n`;
+  yield* listText(records.keys, (key) => (kept.has(key) ? undefined : encodeKey(key)), raw("key"));
+  yield `${MIDDLE}\n`;
+  const accountOf = (account: Records["accounts"][number]) =>
+    kept.has(account) ? undefined : encodeAccount(account);
+  yield* listText(records.accounts, accountOf, raw("account"));
+  yield `${TAIL}\n`;
+}
+
+function everyOne({ keys, accounts }: Records): readonly unknown[] {
+  return [...keys, ...accounts];
+}
+
+function* listText<T>(
+  list: readonly T[],
+  textOf: (record: T) => string | undefined,
+  raw: readonly string[],
+): Generator<string> {
+  let first = true;
+  for (let from = 0; from < list.length; from += WRITTEN_AT_ONCE) {
+    const piece = list.slice(from, from + WRITTEN_AT_ONCE).map(textOf);
+    const lines = piece.filter((line) => line !== undefined);
+    if (lines.length === 0) continue;
+    yield (first ? "" : ",\n") + lines.join(",\n");
+    first = false;
+  }
+  if (raw.length > 0) yield (first ? "" : ",\n") + raw.join(",\n");
+  if (!first || raw.length > 0) yield "\n";
+}
+
+export type ReadOptions = {
+  /** These stand in for damaged records that were known before. */
+  readonly known?: Records;
+  /** Unix milliseconds: which keys of an older file speak for their account. */
+  readonly nowMs: number;
+};
+
+/**
+ * The records of such a file, and what is damaged among them. Rejects with DamagedFileError, naming
+ * the places, when the file as a whole is none of ours.
+ */
+export async function decodeKeyFile(
+  file: string,
+  content: Buffer | string,
+  { known = NO_RECORDS, nowMs }: ReadOptions,
+): Promise<ReadRecords> {
+  const bytes = typeof content === "string" ? Buffer.from(content) : content;
+  const { keys, accounts } = (await readByLine(bytes)) ?? wholeFile(file, bytes.toString());
+  const collector = new RecordCollector();
+  for (const [index, value] of accounts.entries()) {
+    collector.account(value, ["accounts", index]);
+    if (index % AT_ONCE === AT_ONCE - 1) await breathe();
+  }
+  for (const [index, value] of keys.entries()) {
+    collector.key(value, ["keys", index]);
+    if (index % AT_ONCE === AT_ONCE - 1) await breathe();
+  }
+  return collector.end(known, nowMs);
+}
+
+type Values = { readonly keys: readonly unknown[]; readonly accounts: readonly unknown[] };
+
+/**
+ * As keysText lays it out: 100,000 keys in pieces, line by line from the bytes, since decoding and
+ * splitting all of them at once would hold up requests.
+ */
+async function readByLine(bytes: Buffer): Promise<Values | undefined> {
+  const lines = new Lines(bytes);
+  const head = lines.next();
+  if (head !== HEAD && head !== OLD_HEAD) return undefined;
+  const keys = await parseUntil(lines, head === HEAD ? MIDDLE : TAIL);
+  if (keys === undefined) return undefined;
+  const accounts = head === HEAD ? await parseUntil(lines, TAIL) : [];
+  return accounts !== undefined && lines.isAtEnd ? { keys, accounts } : undefined;
+}
+
+/** The lines of a text that ends each of them. */
+class Lines {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at === this.#bytes.length;
+  }
+
+  /** Undefined where no further line ends. */
+  next(): string | undefined {
+    const end = this.#bytes.indexOf(0x0a, this.#at);
+    if (end === -1) return undefined;
+    const line = this.#bytes.toString("utf8", this.#at, end);
+    this.#at = end + 1;
+    return line;
+  }
+}
+
+/** The values of the lines ahead of `end`: all but the last of them have a comma. */
+async function parseUntil(lines: Lines, end: string): Promise<unknown[] | undefined> {
+  const values: unknown[] = [];
+  let isLast = false;
+  for (let line = lines.next(); line !== end; line = lines.next()) {
+    if (line === undefined || isLast) return undefined;
+    isLast = !line.endsWith(",");
+    try {
+      values.push(JSON.parse(isLast ? line : line.slice(0, -1)));
+    } catch {
+      return undefined;
+    }
+    if (values.length % AT_ONCE === 0) await breathe();
+  }
+  return values.length === 0 || isLast ? values : undefined;
+}
+
+function wholeFile(file: string, text: string): Values {
+  const reader = new JsonMemberReader();
+  const { version, keys, accounts, ...others } = reader.object(parseFile(file, text), []);
+  if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
+  if (version !== 1 && version !== RECORD_VERSION) {
+    reader.note(["version"], `this gateway reads versions 1 and ${RECORD_VERSION}`, version);
+  }
+  for (const name of Object.keys(others)) reader.note([name], "it is unknown", others[name]);
+  const values = {
+    keys: reader.list(keys, ["keys"]),
+    accounts: version === 1 && accounts === undefined ? [] : reader.list(accounts, ["accounts"]),
+  };
+  if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
+  return values;
+}

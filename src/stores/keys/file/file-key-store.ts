@@ -1,0 +1,208 @@
+import { readFile, stat } from "node:fs/promises";
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import { DamagedFileError, damagedFileError } from "../../files/damaged-file.ts";
+import { takeLock } from "../../files/file-lock.ts";
+import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
+import type { KeyStore, RecordEdit } from "../key-store.ts";
+import { CachedKeyStore } from "../records/cached-key-store.ts";
+import { checkedChanges } from "../records/record-changes.ts";
+import type { ReadRecords } from "../records/record-collector.ts";
+import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
+
+export type FileKeyStoreOptions = {
+  readonly path: string;
+  readonly report: Reporter;
+  /** Follow the changes of others: a gateway does, a command that reads once need not. */
+  readonly watch: boolean;
+  /** How long a change waits for the one of another process to end. */
+  readonly lockWaitMs?: number;
+  /** Unix milliseconds. */
+  readonly now?: () => number;
+};
+
+/** A change by another process is seen within this and the reading: a second, with room. */
+const POLL_MS = 300;
+const LOCK_WAIT_MS = 20_000;
+
+/**
+ * Keys and accounts in one JSON file, a record per line, digests only. A missing file has none and
+ * is made by the first change. Rejects, leaving the file as it is, when it cannot be read, or with
+ * DamagedFileError, which has every place; a command (`watch` false) reads the records that are
+ * whole.
+ */
+export async function openFileKeyStore(options: FileKeyStoreOptions): Promise<KeyStore> {
+  const store = new FileKeyStore(options);
+  await store.open();
+  return store;
+}
+
+/** The identity of one content of the file: the inode, since every change is a rename. */
+type Seen = { readonly identity: string; readonly exists: boolean };
+
+class FileKeyStore extends CachedKeyStore implements KeyStore {
+  readonly ready = true;
+  readonly #options: FileKeyStoreOptions;
+  #seen: Seen = { identity: "", exists: false };
+  #reading: Pick<ReadRecords, "damaged" | "older"> = { damaged: [], older: false };
+  /** The content that was refused last: it is not read again until it changes. */
+  #refused: { readonly identity: string; readonly error: DamagedFileError } | undefined;
+  #trouble: string | undefined;
+  /** The trouble that the log has, in full. */
+  #told: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(options: FileKeyStoreOptions) {
+    super();
+    this.#options = options;
+  }
+
+  async open(): Promise<void> {
+    await this.#read();
+    const { path, watch } = this.#options;
+    if (!watch) return;
+    if (this.damageLines.length > 0) {
+      const text = await readFile(path, "utf8");
+      throw damagedFileError(
+        path,
+        text,
+        this.#reading.damaged.flatMap(({ mistakes }) => mistakes),
+      );
+    }
+    this.#next();
+  }
+
+  health(): { readonly ok: boolean; readonly why?: string } {
+    if (this.#trouble !== undefined) return { ok: false, why: this.#trouble };
+    const { length } = this.#reading.damaged;
+    if (length === 0) return { ok: true };
+    return { ok: false, why: `${length} records in the keys file are damaged: the log names them` };
+  }
+
+  refresh(): Promise<void> {
+    return this.turn.run(() => this.#follow(true));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await this.turn.idle();
+  }
+
+  protected async apply<T>(edit: RecordEdit<T>): Promise<T> {
+    const { path, lockWaitMs = LOCK_WAIT_MS } = this.#options;
+    const lock = await takeLock(path, lockWaitMs);
+    if (lock === undefined) {
+      throw new Error(
+        `Cannot change the keys in ${path}: another process has kept them locked for ${lockWaitMs} ms. Try again`,
+      );
+    }
+    try {
+      await this.#read();
+      const before = this.held.records;
+      const { records, result } = edit(before);
+      if (records === before) return result;
+      const changes = await checkedChanges(before, records, (digest) => this.held.find(digest));
+      const text = encodeKeyFile(records, this.#reading.damaged);
+      await replaceFile(path, text).catch((cause: unknown) => {
+        throw new Error(`Cannot write the keys file ${path}: ${fileErrorMessage(cause)}`, {
+          cause,
+        });
+      });
+      // Damaged records have other places now: reading the file tells them.
+      if (this.#reading.damaged.length > 0) await this.#read();
+      else {
+        this.#seen = await look(path);
+        await this.held.replace(records, changes);
+      }
+      return result;
+    } finally {
+      lock.release();
+    }
+  }
+
+  /** Takes over the file where it changed. Rejects, changing nothing, when that cannot be used. */
+  async #read(): Promise<void> {
+    const { path, now = Date.now } = this.#options;
+    const seen = await look(path);
+    if (seen.identity === this.#seen.identity) return;
+    if (seen.identity === this.#refused?.identity) throw this.#refused.error;
+    if (!seen.exists) throw new Error(`Cannot find the keys file ${path} any more: put it back`);
+    const bytes = await readFile(path).catch((cause: unknown) => {
+      throw new Error(`Cannot read the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
+    });
+    let reading: ReadRecords;
+    try {
+      reading = await decodeKeyFile(path, bytes, { known: this.held.records, nowMs: now() });
+    } catch (error) {
+      if (error instanceof DamagedFileError) this.#refused = { identity: seen.identity, error };
+      throw error;
+    }
+    const mistakes = reading.damaged.flatMap((each) => each.mistakes);
+    const toldOf = () => damagedFileError(path, bytes.toString(), mistakes).message.split("\n");
+    this.damageLines = mistakes.length === 0 ? [] : toldOf();
+    this.#reading = reading;
+    await this.held.replace(reading.records);
+    this.#seen = seen;
+    this.#refused = undefined;
+  }
+
+  #next(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => {
+      void this.turn.run(() => this.#follow(false)).finally(() => this.#next());
+    }, POLL_MS).unref();
+  }
+
+  /**
+   * Keeps the last good records whatever becomes of the file; one line for each change of that.
+   * `strict`: rejects where they cannot be read.
+   */
+  async #follow(strict: boolean): Promise<void> {
+    const { path, report } = this.#options;
+    const before = this.#trouble;
+    const damageBefore = this.damageLines;
+    try {
+      await this.#read();
+      this.#trouble = undefined;
+      if (before !== undefined) report("info", "keys_readable", { path });
+    } catch (cause) {
+      const { message } = cause as Error;
+      this.#trouble =
+        cause instanceof DamagedFileError
+          ? "the keys file is damaged: the log says where"
+          : message;
+      if (this.#told !== message) {
+        report("error", "keys_unreadable", {
+          path,
+          why: `${message}. The keys read before stay in use`,
+        });
+      }
+      this.#told = message;
+      if (strict) throw cause;
+      return;
+    }
+    this.#told = undefined;
+    if (this.damageLines === damageBefore) return;
+    if (this.damageLines.length > 0) {
+      report("error", "keys_damaged", {
+        path,
+        why: `${this.damageLines.join("\n")}. The other records are in use`,
+      });
+    } else if (damageBefore.length > 0) {
+      report("info", "keys_whole", { path });
+    }
+  }
+}
+
+async function look(path: string): Promise<Seen> {
+  try {
+    const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+    return { identity: [ino, size, mtimeNs, ctimeNs].join(), exists: true };
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") {
+      return { identity: "", exists: false };
+    }
+    throw new Error(`Cannot read the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
+  }
+}

@@ -1,0 +1,281 @@
+import { setImmediate as breathe } from "node:timers/promises";
+import {
+  conflictRefusal,
+  type EditResult,
+  type KeyContext,
+  keyTagOf,
+  missingLimitsError,
+  nameError,
+  planError,
+} from "../../../core/keys/edit-rules.ts";
+import { checkKeyText, digestKey, type ForeignKeyFormat } from "../../../core/keys/key.ts";
+import { freshId, type TakenIds } from "../../../core/keys/new-ids.ts";
+import {
+  type AccountRecord,
+  earliestEnd,
+  isId,
+  type KeyRecord,
+  type Records,
+} from "../../../core/keys/records.ts";
+import { damagedFileError } from "../../files/damaged-file.ts";
+import { encodeAccount, encodeKey, RecordReader } from "../records/record-format.ts";
+import { decodeKeyFile } from "./file-format.ts";
+
+/** Records as lines of JSON, accounts first: digests, never keys (docs/reference/keys.md#transfer). */
+export function* exportLines({ keys, accounts }: Records): Generator<string> {
+  for (const account of accounts) yield marked("account", encodeAccount(account));
+  for (const key of keys) yield marked("key", encodeKey(key));
+}
+
+function marked(record: "account" | "key", text: string): string {
+  return `{"record":"${record}",${text.slice(1)}`;
+}
+
+/** One line, parsed: where it stands, for people, and its value. */
+export type ImportLine = { readonly at: string; readonly value: unknown };
+
+export type ImportOptions = {
+  /** Lines of another kind: a key itself, with its account, plan and environment. */
+  readonly plain: boolean;
+  readonly foreignKeys: readonly ForeignKeyFormat[];
+  readonly ring: KeyContext;
+};
+
+/** So many records are new, are known already, and end sooner now than they did. */
+export type ImportCounts = {
+  readonly keys: number;
+  readonly accounts: number;
+  readonly known: number;
+  readonly ended: number;
+};
+
+/** With more mistakes than these it is the file that is wrong. */
+const MISTAKES_MAX = 1_000;
+
+/**
+ * Takes in all lines or none: a refusal has a line for each mistake. Doing it twice changes nothing;
+ * of a known digest the earliest end holds.
+ */
+export function importNow(
+  records: Records,
+  lines: readonly ImportLine[],
+  options: ImportOptions,
+): EditResult<ImportCounts> {
+  const taking = new Importing(records, options);
+  for (const _ of taking.take(lines));
+  return taking.end();
+}
+
+/**
+ * The same in pieces of a few milliseconds, for a process that serves. Gives the edit for the records
+ * that it was prepared with, which takes others anew.
+ */
+export async function prepareImport(
+  records: Records,
+  lines: readonly ImportLine[],
+  options: ImportOptions,
+): Promise<(newest: Records) => EditResult<ImportCounts>> {
+  const taking = new Importing(records, options);
+  for (const _ of taking.take(lines)) await breathe();
+  return (newest) => {
+    return newest === records ? taking.end() : importNow(newest, lines, options);
+  };
+}
+
+/** Records or lines taken before the event loop may have its turn. */
+const AT_ONCE = 500;
+
+class Importing {
+  readonly #mistakes: string[] = [];
+  readonly #records: Records;
+  readonly #options: ImportOptions;
+  readonly #accounts = new Map<string, AccountRecord>();
+  readonly #byDigest = new Map<string, KeyRecord>();
+  /** Ids of keys and accounts, and of keys alone: the first key of an older account has the id of it. */
+  readonly #taken: TakenIds = new Set<string>();
+  readonly #keyIds = new Set<string>();
+  readonly #reader = new RecordReader();
+  #known = 0;
+  #ended = 0;
+
+  constructor(records: Records, options: ImportOptions) {
+    this.#records = records;
+    this.#options = options;
+  }
+
+  /** Takes in the lines until there are too many mistakes; yields after each piece. */
+  *take(lines: readonly ImportLine[]): Generator<void> {
+    const { keys, accounts } = this.#records;
+    let taken = 0;
+    for (const account of accounts) {
+      this.#accounts.set(account.id, account);
+      this.#taken.add(account.id);
+      if (++taken % AT_ONCE === 0) yield;
+    }
+    for (const key of keys) {
+      this.#byDigest.set(key.digest, key);
+      this.#taken.add(key.id);
+      this.#keyIds.add(key.id);
+      if (++taken % AT_ONCE === 0) yield;
+    }
+    for (const { at, value } of lines) {
+      const mistake = this.#options.plain ? this.plain(value) : this.record(value);
+      if (mistake !== undefined) this.#mistakes.push(`${at}: ${mistake}`);
+      if (this.#mistakes.length === MISTAKES_MAX) return;
+      if (++taken % AT_ONCE === 0) yield;
+    }
+  }
+
+  end(): EditResult<ImportCounts> {
+    if (this.#mistakes.length > 0) return conflictRefusal(this.#mistakes.join("\n"));
+    const keys = [...this.#byDigest.values()];
+    const accounts = [...this.#accounts.values()];
+    const counts = {
+      keys: keys.length - this.#records.keys.length,
+      accounts: accounts.length - this.#records.accounts.length,
+    };
+    const isSame = counts.keys + counts.accounts + this.#ended === 0;
+    const records = isSame ? this.#records : { keys, accounts };
+    return { ok: true, records, ...counts, known: this.#known, ended: this.#ended };
+  }
+
+  /** The mistake in a line of `keys export`; undefined where it was taken in. */
+  record(value: unknown): string | undefined {
+    if (typeof value !== "object" || value === null) return NO_RECORD;
+    const { record, ...members } = value as Record<string, unknown>;
+    if (record !== "account" && record !== "key") return NO_RECORD;
+    if (members.version === undefined) return "version is missing: export it with this version";
+    if (record === "account") {
+      const account = this.#reader.account(members, []);
+      return this.#misread() ?? this.#account(account);
+    }
+    const { record: key } = this.#reader.key(members, []);
+    return this.#misread() ?? this.#key(key);
+  }
+
+  /** The mistake in a line with a key itself, which is never repeated. */
+  plain(value: unknown): string | undefined {
+    if (typeof value !== "object" || value === null) return NO_PLAIN;
+    const { key, account, plan, environment, name = "", ...others } = value as Plain;
+    const strange = Object.keys(others)[0];
+    if (strange !== undefined) return `a member is unknown: ${NO_PLAIN}`;
+    const texts = [key, account, plan, environment, name];
+    if (!texts.every((text) => typeof text === "string")) return NO_PLAIN;
+    const { ring, foreignKeys } = this.#options;
+    const keyTag = keyTagOf(ring, environment);
+    if (keyTag === undefined) return `environment ${JSON.stringify(environment)} is unknown`;
+    const shape = checkKeyText(key, { keyPrefix: ring.keyPrefix, keyTag, foreignKeys });
+    if (!shape.ok) {
+      return `the key has no shape that is configured (${shape.refusal.why}): see foreignKeys`;
+    }
+    const terms = { id: account, environment, plan, limits: [], meta: {}, createdMs: ring.nowMs };
+    const mistake = this.#account(terms);
+    if (mistake !== undefined) return mistake;
+    const digest = digestKey(key);
+    const known = this.#byDigest.get(digest);
+    const id = known?.id ?? freshId("k_", ring, this.#taken);
+    const rest = { name, environment, account, scopes: [], from: [], createdMs: ring.nowMs };
+    return this.#key({ ...rest, id, digest });
+  }
+
+  #misread(): string | undefined {
+    const [mistake] = this.#reader.mistakes.splice(0);
+    return mistake && `${mistake.path.join(".")} cannot be used: ${mistake.why}`;
+  }
+
+  #account(account: AccountRecord): string | undefined {
+    const { id, environment, plan, limits } = account;
+    const known = this.#accounts.get(id);
+    if (known !== undefined) {
+      if (known.environment !== environment) {
+        return `account ${id} lives in ${known.environment} here, not in ${environment}`;
+      }
+      return known.plan === plan
+        ? undefined
+        : `account ${id} is on plan ${known.plan} here, not on ${plan}: \`accounts set\` moves it`;
+    }
+    const { ring } = this.#options;
+    if (!isId(id)) return "the account must be 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..";
+    if (keyTagOf(ring, environment) === undefined) {
+      return `environment ${JSON.stringify(environment)} is unknown`;
+    }
+    const mistake = planError(plan, ring) ?? missingLimitsError(plan, limits, ring);
+    if (mistake !== undefined) return mistake;
+    this.#accounts.set(id, account);
+    this.#taken.add(id);
+    return undefined;
+  }
+
+  #key(key: KeyRecord): string | undefined {
+    const { id, digest, account } = key;
+    const known = this.#byDigest.get(digest);
+    if (known !== undefined) {
+      if (known.account !== account) return `this key is one of account ${known.account} here`;
+      const ended = earliestEnd(known, key);
+      this.#known += 1;
+      if (ended !== known) this.#ended += 1;
+      this.#byDigest.set(digest, ended);
+      return undefined;
+    }
+    const owner = this.#accounts.get(account);
+    if (owner === undefined) return `there is no account ${account}: it comes before its keys`;
+    if (owner.environment !== key.environment) {
+      return `account ${account} lives in ${owner.environment}, not in ${key.environment}`;
+    }
+    const wrongName = nameError(key.name);
+    if (!isId(id) || wrongName !== undefined) return wrongName ?? `${id} cannot be an ID`;
+    const isFirstOfOlder = id === account;
+    const isTaken = isFirstOfOlder ? this.#keyIds.has(id) : this.#taken.has(id);
+    if (this.#options.plain === false && isTaken) {
+      return `another key or account has the ID ${id}`;
+    }
+    this.#byDigest.set(digest, key);
+    this.#taken.add(id);
+    this.#keyIds.add(id);
+    return undefined;
+  }
+}
+
+type Plain = {
+  readonly key: string;
+  readonly account: string;
+  readonly plan: string;
+  readonly environment: string;
+  readonly name?: string;
+};
+
+const NO_RECORD = "it is no line of `keys export`";
+const NO_PLAIN = 'expected {"key","account","plan","environment"}, all of them texts, and "name"';
+
+/**
+ * The lines to import: those of an export, or the records of a whole key file or of a copy of one.
+ * Rejects with DamagedFileError where such a file is damaged.
+ */
+export async function readLines(
+  file: string,
+  text: string,
+  nowMs: number,
+): Promise<readonly ImportLine[]> {
+  if (!/^\s*\{\s*"version"\s*:\s*\d+\s*,\s*"keys"/.test(text)) return linesOf(file, text);
+  const { records, damaged: broken } = await decodeKeyFile(file, text, { nowMs });
+  const mistakes = broken.flatMap((each) => each.mistakes);
+  if (mistakes.length > 0) throw damagedFileError(file, text, mistakes);
+  return [...exportLines(records)].map((line) => ({ at: file, value: parsed(line) }));
+}
+
+/** Parses lines; `file` names where they came from. Empty lines are none. */
+function linesOf(file: string, text: string): readonly ImportLine[] {
+  return text.split("\n").flatMap((line, index) => {
+    if (line.trim() === "") return [];
+    return [{ at: `${file}:${index + 1}`, value: parsed(line) }];
+  });
+}
+
+/** Undefined where it is no JSON: a line may hold a key, and is never repeated. */
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}

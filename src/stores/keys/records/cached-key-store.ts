@@ -1,0 +1,42 @@
+import { SerialQueue } from "../../../base/serial-queue.ts";
+import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
+import type { RecordEdit } from "../key-store.ts";
+import { RecordSet } from "./record-set.ts";
+
+/**
+ * The part of a key store that answers from its copy of all records in memory. Where the records
+ * rest, and how they are read and changed there, is for the store that extends this.
+ */
+export abstract class CachedKeyStore {
+  protected readonly held = new RecordSet();
+  protected readonly turn = new SerialQueue();
+  /** A line for each mistake in a damaged record. */
+  protected damageLines: readonly string[] = [];
+
+  find(digest: string): KeyRecord | undefined {
+    return this.held.find(digest);
+  }
+
+  account(id: string): AccountRecord | undefined {
+    return this.held.account(id);
+  }
+
+  records(): Records {
+    return this.held.records;
+  }
+
+  onChange(listener: () => void): void {
+    this.held.onChange(listener);
+  }
+
+  damage(): readonly string[] {
+    return this.damageLines;
+  }
+
+  change<T>(edit: RecordEdit<T>): Promise<T> {
+    return this.turn.run(() => this.apply(edit));
+  }
+
+  /** KeyStore.change, for one edit at a time. */
+  protected abstract apply<T>(edit: RecordEdit<T>): Promise<T>;
+}

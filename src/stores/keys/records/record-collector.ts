@@ -1,0 +1,173 @@
+import { setImmediate as breathe } from "node:timers/promises";
+import {
+  type AccountRecord,
+  isWorking,
+  type KeyRecord,
+  type Records,
+} from "../../../core/keys/records.ts";
+import type { JsonMistake } from "../../files/damaged-file.ts";
+import type { JsonPath } from "../../files/json-position.ts";
+import { type LegacyAccountFields, RecordReader } from "./record-format.ts";
+
+/** Records looked at before the event loop has its turn: a millisecond or two. */
+const LOOK_AT_ONCE = 2_000;
+
+/** A record that cannot be used. Its value stays as it was found, for whoever repairs it. */
+export type DamagedRecord = {
+  readonly kind: "key" | "account";
+  /** Where it says who it is; undefined where not even that can be read. */
+  readonly id: string | undefined;
+  readonly value: unknown;
+  readonly mistakes: readonly JsonMistake[];
+  /** The record as it was known before, which stands in for it. */
+  kept?: KeyRecord | AccountRecord;
+};
+
+/** The content of a file or of Redis. */
+export type ReadRecords = {
+  readonly records: Records;
+  readonly damaged: readonly DamagedRecord[];
+  /** Some are of an older version: the next change writes all of them anew. */
+  readonly older: boolean;
+};
+
+/** Collects records one by one: what cannot be used is set aside, the rest stands. */
+export class RecordCollector {
+  readonly #reader = new RecordReader();
+  readonly #keys = new Map<string, KeyRecord>();
+  readonly #digests = new Set<string>();
+  readonly #accounts = new Map<string, AccountRecord>();
+  readonly #legacy = new Map<
+    string,
+    { readonly key: KeyRecord; readonly terms: LegacyAccountFields }[]
+  >();
+  readonly #damaged: DamagedRecord[] = [];
+  /** Keys whose account had not come yet when they came: a file has its accounts first. */
+  readonly #orphans = new Map<string, { readonly path: JsonPath; readonly value: unknown }>();
+
+  readonly #isKnownAccount: (id: string) => boolean;
+
+  /** `isKnownAccount`: accounts that are there already, where only some records are collected. */
+  constructor(isKnownAccount: (id: string) => boolean = () => false) {
+    this.#isKnownAccount = isKnownAccount;
+  }
+
+  /** `name` is what the record goes by where it rests, if it has such a name. */
+  key(value: unknown, path: JsonPath, name?: string): void {
+    if (this.#isNoRecord("key", value, path, name)) return;
+    const { record, legacy } = this.#reader.key(value, path);
+    this.#misnamed(record.id, path, name);
+    const { id, digest } = record;
+    if (this.#keys.has(id)) this.#reader.note([...path, "id"], "another key has the same id", id);
+    if (this.#digests.has(digest)) {
+      this.#reader.note([...path, "digest"], "another key has the same digest", "…");
+    }
+    if (this.#setAside("key", value, name)) return;
+    this.#keys.set(id, record);
+    this.#digests.add(digest);
+    if (!this.#hasAccount(record)) this.#orphans.set(id, { path, value });
+    if (legacy === undefined) return;
+    const ofAccount = this.#legacy.get(record.account) ?? [];
+    ofAccount.push({ key: record, terms: legacy });
+    this.#legacy.set(record.account, ofAccount);
+  }
+
+  account(value: unknown, path: JsonPath, name?: string): void {
+    if (this.#isNoRecord("account", value, path, name)) return;
+    const record = this.#reader.account(value, path);
+    this.#misnamed(record.id, path, name);
+    if (this.#accounts.has(record.id)) {
+      this.#reader.note([...path, "id"], "another account has the same id", record.id);
+    }
+    if (!this.#setAside("account", value, name)) this.#accounts.set(record.id, record);
+  }
+
+  /**
+   * All that was read. In place of what is damaged stands what `known` had, if it had it. An account
+   * that version 1 did not write is made from its newest working key, at `nowMs`.
+   */
+  async end(known: Records, nowMs: number): Promise<ReadRecords> {
+    const older = this.#legacy.size > 0;
+    this.#keepKnown(known);
+    for (const [id, keys] of this.#legacy) {
+      if (!this.#accounts.has(id)) this.#accounts.set(id, accountFrom(id, keys, nowMs));
+    }
+    let looked = 0;
+    for (const [id, { path, value }] of this.#orphans) {
+      if (++looked % LOOK_AT_ONCE === 0) await breathe();
+      const key = this.#keys.get(id) as KeyRecord;
+      if (this.#hasAccount(key)) continue;
+      const why = "there is no record of this account";
+      const mistakes = [{ path: [...path, "account"], why: `${why}: ${key.account}` }];
+      this.#keys.delete(id);
+      this.#damaged.push({ kind: "key", id, value, mistakes });
+    }
+    const records = { keys: [...this.#keys.values()], accounts: [...this.#accounts.values()] };
+    return { records, damaged: this.#damaged, older };
+  }
+
+  #hasAccount({ account }: KeyRecord): boolean {
+    return this.#accounts.has(account) || this.#isKnownAccount(account);
+  }
+
+  #keepKnown(known: Records): void {
+    const damaged = new Map(this.#damaged.map((each) => [`${each.kind} ${each.id}`, each]));
+    if (damaged.size === 0) return;
+    for (const account of known.accounts) {
+      const instead = damaged.get(`account ${account.id}`);
+      if (instead === undefined || this.#accounts.has(account.id)) continue;
+      this.#accounts.set(account.id, account);
+      instead.kept = account;
+    }
+    for (const key of known.keys) {
+      const instead = damaged.get(`key ${key.id}`);
+      if (instead === undefined || this.#keys.has(key.id) || this.#digests.has(key.digest))
+        continue;
+      this.#keys.set(key.id, key);
+      instead.kept = key;
+    }
+  }
+
+  #isNoRecord(
+    kind: DamagedRecord["kind"],
+    value: unknown,
+    path: JsonPath,
+    name: string | undefined,
+  ): boolean {
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return false;
+    this.#reader.note(
+      path,
+      `it must be a record of ${kind === "key" ? "a key" : "an account"}`,
+      value,
+    );
+    return this.#setAside(kind, value, name);
+  }
+
+  #misnamed(id: string, path: JsonPath, name: string | undefined): void {
+    if (name === undefined || id === "" || id === name) return;
+    this.#reader.note([...path, "id"], "it must be the name of the field that holds it", id);
+  }
+
+  #setAside(kind: DamagedRecord["kind"], value: unknown, name: string | undefined): boolean {
+    const mistakes = this.#reader.mistakes.splice(0);
+    if (mistakes.length === 0) return false;
+    const said = (value as { readonly id?: unknown } | null | undefined)?.id;
+    const id = name ?? (typeof said === "string" ? said : undefined);
+    this.#damaged.push({ kind, id, value, mistakes });
+    return true;
+  }
+}
+
+/** The newest key that works speaks for its account; where none does, the newest. */
+function accountFrom(
+  id: string,
+  keys: readonly { readonly key: KeyRecord; readonly terms: LegacyAccountFields }[],
+  nowMs: number,
+): AccountRecord {
+  const working = keys.filter(({ key }) => isWorking(key, nowMs));
+  const [{ key, terms }] = (working.length > 0 ? working : keys).toSorted(
+    (a, b) => b.key.createdMs - a.key.createdMs,
+  ) as [{ key: KeyRecord; terms: LegacyAccountFields }];
+  const createdMs = Math.min(...keys.map((each) => each.key.createdMs));
+  return { id, environment: key.environment, ...terms, meta: {}, createdMs };
+}

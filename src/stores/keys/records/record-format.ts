@@ -1,0 +1,217 @@
+import { isCidr } from "../../../core/address.ts";
+import {
+  LIMITED,
+  META_NAME_PATTERN,
+  META_VALUE_PATTERN,
+  NAME_PATTERN,
+  SCOPE_PATTERN,
+} from "../../../core/keys/edit-rules.ts";
+import { maskKeys } from "../../../core/keys/key.ts";
+import {
+  type AccountLimit,
+  type AccountRecord,
+  ID_PATTERN,
+  type KeyRecord,
+  type Suspension,
+} from "../../../core/keys/records.ts";
+import { LIMIT_MAX } from "../../../core/quota/windows.ts";
+import { JsonMemberReader } from "../../files/damaged-file.ts";
+import type { JsonPath } from "../../files/json-position.ts";
+
+/** The version that this gateway writes. Version 1 had no accounts: their terms stood in each key. */
+export const RECORD_VERSION = 2;
+
+const DIGEST_PATTERN = /^[0-9a-f]{64}$/;
+const INSTANT_PATTERN = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
+const LEGACY_MEMBERS = ["plan", "limits"];
+const KEY_MEMBERS = [
+  ...["version", "id", "digest", "name", "environment", "account", "scopes", "from"],
+  ...["created", "expires", "revoked", "replacedBy"],
+];
+const ACCOUNT_MEMBERS = [
+  ...["version", "id", "environment", "plan", "limits", "meta", "created", "suspended"],
+];
+
+/** One key as it rests in a file or in Redis: one line of JSON, instants as people read them. */
+export function encodeKey(record: KeyRecord): string {
+  const { id, digest, name, environment, account, scopes, from } = record;
+  const { createdMs, expiresMs, revokedMs, replacedBy } = record;
+  return JSON.stringify({
+    version: RECORD_VERSION,
+    id,
+    digest,
+    name,
+    environment,
+    account,
+    scopes,
+    from: from.length === 0 ? undefined : from,
+    created: instant(createdMs),
+    expires: instant(expiresMs),
+    revoked: instant(revokedMs),
+    replacedBy,
+  });
+}
+
+/** One account, likewise. */
+export function encodeAccount(record: AccountRecord): string {
+  const { id, environment, plan, limits, meta, createdMs, suspended } = record;
+  return JSON.stringify({
+    version: RECORD_VERSION,
+    id,
+    environment,
+    plan,
+    limits: Object.fromEntries(limits.map(({ window, limit }) => [window, limit])),
+    meta: Object.keys(meta).length === 0 ? undefined : meta,
+    created: instant(createdMs),
+    suspended: suspended && {
+      since: instant(suspended.sinceMs),
+      until: instant(suspended.untilMs),
+      reason: suspended.reason,
+    },
+  });
+}
+
+function instant(atMs: number | undefined): string | undefined {
+  return atMs === undefined ? undefined : new Date(atMs).toISOString();
+}
+
+/** The terms of its account that a key of version 1 had. */
+export type LegacyAccountFields = {
+  readonly plan: string;
+  readonly limits: readonly AccountLimit[];
+};
+
+/** Empty lists and objects of all records are these: 100,000 of each would be 10 MB. */
+const NONE: readonly never[] = [];
+const NO_META: Readonly<Record<string, string>> = {};
+
+/** Reads the members of one record, and notes what is wrong with them. */
+export class RecordReader extends JsonMemberReader {
+  /** One text for each name that comes often. */
+  readonly #names = new Map<string, string>();
+
+  /** `legacy` is there where the record is of version 1. */
+  key(
+    value: unknown,
+    path: JsonPath,
+  ): { readonly record: KeyRecord; readonly legacy: LegacyAccountFields | undefined } {
+    const found = this.#members(value, path, KEY_MEMBERS);
+    const at = (member: string): JsonPath => [...path, member];
+    const { expires, revoked, replacedBy, scopes, from = NONE } = found;
+    const record: KeyRecord = {
+      id: this.#id(found.id, at("id")),
+      digest: this.text(found.digest, at("digest"), DIGEST_PATTERN, "64 of 0-9 a-f"),
+      name: this.text(found.name, at("name"), NAME_PATTERN, "a name of at most 200 characters"),
+      environment: this.#common(found.environment, at("environment")),
+      account: this.#id(found.account, at("account")),
+      scopes: this.#texts(scopes, at("scopes"), (text) => SCOPE_PATTERN.test(text), "a scope"),
+      from: this.#texts(from, at("from"), isCidr, "a network such as 10.0.0.0/8"),
+      createdMs: this.#instant(found.created, at("created")),
+      ...(expires === undefined ? {} : { expiresMs: this.#instant(expires, at("expires")) }),
+      ...(revoked === undefined ? {} : { revokedMs: this.#instant(revoked, at("revoked")) }),
+      ...(replacedBy === undefined ? {} : { replacedBy: this.#id(replacedBy, at("replacedBy")) }),
+    };
+    if (found.version !== undefined) return { record, legacy: undefined };
+    const plan = this.#common(found.plan, at("plan"));
+    return { record, legacy: { plan, limits: this.#limits(found.limits, at("limits")) } };
+  }
+
+  account(value: unknown, path: JsonPath): AccountRecord {
+    const found = this.#members(value, path, ACCOUNT_MEMBERS);
+    const at = (member: string): JsonPath => [...path, member];
+    const { meta, suspended } = found;
+    return {
+      id: this.#id(found.id, at("id")),
+      environment: this.#common(found.environment, at("environment")),
+      plan: this.#common(found.plan, at("plan")),
+      limits: this.#limits(found.limits, at("limits")),
+      meta: meta === undefined ? NO_META : this.#meta(meta, at("meta")),
+      createdMs: this.#instant(found.created, at("created")),
+      ...(suspended === undefined
+        ? {}
+        : { suspended: this.#suspension(suspended, at("suspended")) }),
+    };
+  }
+
+  #members(value: unknown, path: JsonPath, names: readonly string[]): Record<string, unknown> {
+    const found = this.object(value, path);
+    const { version } = found;
+    if (version !== undefined && version !== RECORD_VERSION) {
+      this.note([...path, "version"], `this gateway reads version ${RECORD_VERSION}`, version);
+      return found;
+    }
+    const known = version === undefined ? [...names, ...LEGACY_MEMBERS] : names;
+    for (const member of Object.keys(found)) {
+      // The name of a member may be anything, a key too.
+      if (!known.includes(member)) this.note([...path, maskKeys(member)], "it is unknown", "…");
+    }
+    return found;
+  }
+
+  #id(value: unknown, path: JsonPath): string {
+    return this.text(value, path, ID_PATTERN, "1 to 64 of A-Z a-z 0-9 . _ -");
+  }
+
+  /** The name of an environment or a plan. */
+  #common(value: unknown, path: JsonPath): string {
+    const text = this.text(value, path, /^.{1,200}$/su, "a name of 1 to 200 characters");
+    const known = this.#names.get(text);
+    if (known !== undefined) return known;
+    this.#names.set(text, text);
+    return text;
+  }
+
+  #texts(
+    value: unknown,
+    path: JsonPath,
+    fits: (text: string) => boolean,
+    wanted: string,
+  ): readonly string[] {
+    const list = this.list(value, path);
+    if (list.length === 0) return NONE;
+    return list.map((item, index) => {
+      if (typeof item === "string" && fits(item)) return item;
+      this.note([...path, index], `it must be ${wanted}`, item);
+      return "";
+    });
+  }
+
+  #limits(value: unknown, path: JsonPath): readonly AccountLimit[] {
+    const found = this.object(value, path);
+    const members = Object.keys(found);
+    if (members.length === 0) return NONE;
+    for (const member of members) {
+      if (LIMITED.some((window) => window === member)) continue;
+      this.note([...path, member], `it must be one of ${LIMITED.join(", ")}`, found[member]);
+    }
+    return LIMITED.filter((window) => found[window] !== undefined).map((window) => {
+      return { window, limit: this.whole(found[window], [...path, window], 1, LIMIT_MAX) };
+    });
+  }
+
+  #meta(value: unknown, path: JsonPath): Readonly<Record<string, string>> {
+    const found = this.object(value, path);
+    for (const [name, text] of Object.entries(found)) {
+      const wanted = "1 to 256 visible ASCII characters under a name of 1 to 32 of a-z 0-9 -";
+      const isNamed = META_NAME_PATTERN.test(name);
+      this.text(isNamed ? text : undefined, [...path, name], META_VALUE_PATTERN, wanted);
+    }
+    return found as Record<string, string>;
+  }
+
+  #suspension(value: unknown, path: JsonPath): Suspension {
+    const { since, until, reason } = this.object(value, path);
+    return {
+      sinceMs: this.#instant(since, [...path, "since"]),
+      ...(until === undefined ? {} : { untilMs: this.#instant(until, [...path, "until"]) }),
+      reason: this.text(reason, [...path, "reason"], NAME_PATTERN, "at most 200 characters"),
+    };
+  }
+
+  #instant(value: unknown, path: JsonPath): number {
+    const text = this.text(value, path, INSTANT_PATTERN, "an instant as 2030-12-05T00:00:00.000Z");
+    const atMs = Date.parse(text);
+    if (text !== "" && Number.isNaN(atMs)) this.note(path, "there is no such instant", text);
+    return Number.isNaN(atMs) ? 0 : atMs;
+  }
+}

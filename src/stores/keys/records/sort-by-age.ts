@@ -1,0 +1,43 @@
+import { setImmediate as breathe } from "node:timers/promises";
+import type { AccountRecord, KeyRecord } from "../../../core/keys/records.ts";
+
+/** Records compared before the event loop has its turn: a millisecond or two. */
+const AT_ONCE = 2_000;
+
+/** Oldest first, as they are in a file; 100,000 of them in many turns of the event loop. */
+export async function sortByAge<T extends KeyRecord | AccountRecord>(
+  records: readonly T[],
+): Promise<readonly T[]> {
+  let runs: T[][] = [];
+  for (let from = 0; from < records.length; from += AT_ONCE) {
+    runs.push(records.slice(from, from + AT_ONCE).sort(byAge));
+    await breathe();
+  }
+  while (runs.length > 1) {
+    const longer: T[][] = [];
+    for (let i = 0; i < runs.length; i += 2) {
+      longer.push(await merged(runs[i] as T[], runs[i + 1] ?? []));
+    }
+    runs = longer;
+  }
+  return runs[0] ?? [];
+}
+
+type Aged = { readonly id: string; readonly createdMs: number };
+
+function byAge(a: Aged, b: Aged): number {
+  return a.createdMs - b.createdMs || (a.id < b.id ? -1 : 1);
+}
+
+async function merged<T extends Aged>(one: readonly T[], other: readonly T[]): Promise<T[]> {
+  const all: T[] = [];
+  for (let [i, j] = [0, 0]; i < one.length || j < other.length; ) {
+    const [first, second] = [one[i], other[j]];
+    const isFirst = second === undefined || (first !== undefined && byAge(first, second) < 0);
+    all.push((isFirst ? first : second) as T);
+    if (isFirst) i += 1;
+    else j += 1;
+    if (all.length % AT_ONCE === 0) await breathe();
+  }
+  return all;
+}

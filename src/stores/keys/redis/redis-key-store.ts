@@ -1,0 +1,291 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { ConnectionOptions } from "node:tls";
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import { MISTAKES_MAX } from "../../files/damaged-file.ts";
+import type { Link } from "../../redis/link.ts";
+import { toStoreFailure } from "../../redis/reply-errors.ts";
+import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
+import { type DiskCopy, openDiskCopy } from "../file/disk-copy.ts";
+import type { KeyStore, RecordEdit } from "../key-store.ts";
+import { numberOfVersion, versionAfter } from "../record-version.ts";
+import { CachedKeyStore } from "../records/cached-key-store.ts";
+import { keepRevocations } from "../records/keep-revocations.ts";
+import {
+  checkedChanges,
+  compareRecords,
+  type RecordChanges,
+  refuseOverDamaged,
+} from "../records/record-changes.ts";
+import type { DamagedRecord } from "../records/record-collector.ts";
+import type { HashMark } from "./record-hash.ts";
+import { createRedisRecords, type RedisRecords } from "./redis-records.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+export type RedisKeyStoreOptions = {
+  readonly address: RedisAddress;
+  readonly prefix: string;
+  /** Where the last copy of the records is kept, for a start while Redis is away. */
+  readonly copyFile?: string | undefined;
+  readonly report: Reporter;
+  /** Follow the changes of others: a gateway does, a command that reads once need not. */
+  readonly watch: boolean;
+  /** For `rediss://`, beyond what Node trusts by itself. */
+  readonly tls?: ConnectionOptions;
+  /** Unix milliseconds. */
+  readonly now?: () => number;
+};
+
+/** The version is read this often, for those who missed the message. */
+const POLL_MS = 900;
+/** Writers that come second begin anew, so often at most; the pause grows with each. */
+const TRIES_MAX = 100;
+const PAUSE_MAX_MS = 100;
+/** How Redis is away: the check of the store tells that, and the copy here holds meanwhile. */
+const AWAY: ReadonlySet<string> = new Set([
+  ...["unreachable", "late", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK"],
+  ...["BUSY", "READONLY"],
+]);
+
+/**
+ * Keys and accounts in Redis, with a full copy here: a lookup costs no command. A gateway (`watch`)
+ * starts while Redis is away, from the copy on disk if there is one; a command rejects instead.
+ * Rejects with DamagedFileError when the copy on disk cannot be read, and leaves it as it is.
+ */
+export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<KeyStore> {
+  const { address, prefix, copyFile, report, watch, now = Date.now } = options;
+  const copy = watch && copyFile !== undefined ? await openDiskCopy(copyFile, report) : undefined;
+  const link = connectRedis(options);
+  const store = new RedisKeyStore(link, createRedisRecords(link, prefix, now), copy, report);
+  try {
+    await store.open(watch);
+  } catch (cause) {
+    await store.close();
+    throw new Error(`Cannot read the keys in ${address.shown}: ${wordsOf(cause)}`, { cause });
+  }
+  return store;
+}
+
+/** Redis has no records, and the copy on disk has some: nobody can know which of them is right. */
+class LostRecordsError extends Error {}
+
+class RedisKeyStore extends CachedKeyStore implements KeyStore {
+  readonly #link: Link;
+  readonly #remote: RedisRecords;
+  readonly #copy: DiskCopy | undefined;
+  readonly #report: Reporter;
+  /** The state of Redis when it was last read in this process's life; undefined before that. */
+  #seen: Snapshot | undefined;
+  #ready = false;
+  /** Why the newest records cannot be had, in words for people. */
+  #trouble: string | undefined;
+  /** The trouble that the log has. */
+  #told: string | undefined;
+  #subscription: { restart(): void } | undefined;
+  #missed = false;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(link: Link, remote: RedisRecords, copy: DiskCopy | undefined, report: Reporter) {
+    super();
+    this.#link = link;
+    this.#remote = remote;
+    this.#copy = copy;
+    this.#report = report;
+  }
+
+  async open(watch: boolean): Promise<void> {
+    if (this.#copy?.found !== undefined) {
+      await this.held.replace(this.#copy.found);
+      this.#ready = true;
+    }
+    await this.#link.tried;
+    if (watch) await this.#follow();
+    else await this.refresh();
+  }
+
+  get ready(): boolean {
+    return this.#ready;
+  }
+
+  health(): { readonly ok: boolean; readonly why?: string } {
+    if (this.#told !== undefined) return { ok: false, why: this.#told };
+    const length = this.#seen?.damaged.length ?? 0;
+    if (length > 0) {
+      return { ok: false, why: `${length} key records in Redis are damaged: the log names them` };
+    }
+    const why = this.#trouble;
+    return why === undefined ? { ok: this.#ready } : { ok: this.#ready, why };
+  }
+
+  /** Takes over what Redis has. Rejects, changing nothing, when that cannot be had. */
+  refresh(): Promise<void> {
+    return this.turn.run(() => this.#refresh());
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await this.#link.close();
+    await this.turn.idle();
+    await this.#copy?.close();
+  }
+
+  /** Goes on refreshing until closed: at each message, and by the clock. Never rejects. */
+  async #follow(): Promise<void> {
+    this.#subscription = this.#link.subscribe(this.#remote.channel, {
+      // Anyone may publish there: a message is a reason to read the records, and says nothing more.
+      message: () => void this.#look(false),
+      up: () => void this.#look(false),
+      down: () => undefined,
+    });
+    await this.#look(false);
+    this.#next();
+  }
+
+  protected async apply<T>(edit: RecordEdit<T>): Promise<T> {
+    for (let tried = 1; tried <= TRIES_MAX; tried++) {
+      await this.#refresh();
+      const before = this.#seen as Snapshot;
+      const { records, result } = edit(before.records);
+      if (records === before.records) return result;
+      const find = (digest: string) => this.held.find(digest);
+      const changes = await checkedChanges(before.records, records, find);
+      refuseOverDamaged(before, records);
+      const to = versionAfter(before.version);
+      const after = await this.#remote.put(before, { records, changes, to });
+      if (after !== undefined) {
+        await this.#adopt(after, changes);
+        return result;
+      }
+      await pause(Math.min(PAUSE_MAX_MS, 4 * tried) * Math.random());
+    }
+    throw new Error("Cannot change the keys: too many others are changing them. Try again");
+  }
+
+  async #refresh(): Promise<void> {
+    for (let tried = 1; tried <= TRIES_MAX; tried++) {
+      const before = this.#seen;
+      const mark = await this.#remote.mark();
+      const isSame = mark.version === before?.version && mark.fields === before.fields;
+      if (before !== undefined && isSame && before.damaged.length === 0) return this.#settle();
+      const found = await this.#read(before, mark);
+      const isOlder =
+        before !== undefined && numberOfVersion(found.version) < numberOfVersion(before.version);
+      const whole = await this.#withEnds(found, isOlder);
+      if (whole === undefined) continue;
+      if (isOlder) this.#tellLoss(before, found);
+      return this.#adopt(whole);
+    }
+    throw new Error("Cannot read the keys: too many others are changing them. Try again");
+  }
+
+  async #read(before: Snapshot | undefined, mark: HashMark): Promise<Snapshot> {
+    const isNext = before !== undefined && before.version !== mark.version;
+    const followed = isNext ? await this.#remote.since(before) : undefined;
+    const pieces = this.#ready ? "small" : "large";
+    const found = followed ?? (await this.#remote.all(this.held.records, pieces));
+    // Nothing in Redis but a copy here: it lost them while no gateway ran.
+    if (found.version === "" && before === undefined && this.held.records.keys.length > 0) {
+      throw new LostRecordsError(
+        "Redis has no key records, the last copy on disk has some: the copy stays in use. Restore Redis, or remove the copy and restart",
+      );
+    }
+    return found;
+  }
+
+  /**
+   * The ends of keys that are known here are written beside what Redis has, which has forgotten
+   * them. Keys that Redis does not have any more are not written. Undefined where somebody wrote
+   * meanwhile.
+   */
+  async #withEnds(found: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
+    const { keys, changed } = await keepRevocations(found.records.keys, this.held, isOlder);
+    if (changed === 0) return found;
+    const records = { ...found.records, keys };
+    const to = versionAfter(found.version);
+    const message = "Redis had forgotten that keys were revoked or expire: their ends hold";
+    try {
+      const changes = await compareRecords(found.records, records);
+      const after = await this.#remote.put(found, { records, changes, to });
+      if (after !== undefined) this.#report("error", "keys_ended", { keys: changed, why: message });
+      return after;
+    } catch (cause) {
+      const why = `${message} here, and cannot be written: ${wordsOf(cause)}`;
+      this.#report("error", "keys_ended", { keys: changed, why });
+      return { ...found, records };
+    }
+  }
+
+  /** Deleted records and a restored backup are somebody's wish, or a loss: either way people know. */
+  #tellLoss({ records: before }: Snapshot, { records }: Snapshot): void {
+    const left = new Set(records.keys.map(({ id }) => id));
+    const gone = before.keys.filter(({ id }) => !left.has(id)).map(({ id }) => id);
+    this.#copy?.setAside(before);
+    const why =
+      "Redis has older key records than it had (deleted, restored from a backup, or lost in a failover): they are in use as they are";
+    const counts = { keys: records.keys.length, gone: gone.length, ids: gone.slice(0, 20) };
+    this.#report("error", "keys_older", { ...counts, why });
+  }
+
+  async #adopt(found: Snapshot, changes?: RecordChanges): Promise<void> {
+    const damage = linesOf(this.#remote.key, found.damaged);
+    const { records } = found;
+    this.#seen = found;
+    this.#ready = true;
+    if (records !== this.held.records) {
+      await this.held.replace(records, changes);
+      this.#copy?.write(records);
+    }
+    if (damage.join() !== this.damageLines.join()) {
+      if (damage.length > 0) {
+        const why = `${damage.join("\n")}. The other records are in use`;
+        this.#report("error", "keys_damaged", { why });
+      } else this.#report("info", "keys_whole");
+    }
+    this.damageLines = damage;
+    this.#settle();
+  }
+
+  #settle(): void {
+    this.#trouble = undefined;
+    if (this.#told !== undefined) this.#report("info", "keys_readable");
+    this.#told = undefined;
+  }
+
+  /** `byClock`: a change that no message announced means that the subscription is deaf. */
+  async #look(byClock: boolean): Promise<void> {
+    const before = this.#seen?.version;
+    try {
+      await this.refresh();
+      if (byClock && before !== this.#seen?.version) {
+        if (this.#missed) this.#subscription?.restart();
+        this.#missed = true;
+      } else if (!byClock) this.#missed = false;
+    } catch (cause) {
+      this.#trouble = wordsOf(cause);
+      const isAway = !(cause instanceof LostRecordsError) && AWAY.has(toStoreFailure(cause).code);
+      if (isAway || this.#told === this.#trouble) return;
+      this.#told = this.#trouble;
+      const stay = "The keys read before stay in use, revoked ones too";
+      this.#report("error", "keys_unreadable", { why: `${this.#told}. ${stay}` });
+    }
+  }
+
+  #next(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => {
+      void this.#look(true).finally(() => this.#next());
+    }, POLL_MS).unref();
+  }
+}
+
+function linesOf(key: string, damaged: readonly DamagedRecord[]): readonly string[] {
+  return damaged
+    .flatMap(({ mistakes }) => mistakes)
+    .slice(0, MISTAKES_MAX)
+    .map(({ path, why }) => `Cannot use ${path.join(".")} in the hash ${key}: ${why}`);
+}
+
+function wordsOf(cause: unknown): string {
+  return cause instanceof LostRecordsError ? cause.message : toStoreFailure(cause).message;
+}

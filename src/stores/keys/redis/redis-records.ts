@@ -1,0 +1,158 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { Records } from "../../../core/keys/records.ts";
+import { createQuotaClient } from "../../quotas/redis/quota-client.ts";
+import type { Link } from "../../redis/link.ts";
+import { toStoreFailure } from "../../redis/reply-errors.ts";
+import { defineScript } from "../../redis/script.ts";
+import { withTimeout } from "../../redis/store-failure.ts";
+import type { RecordChanges } from "../records/record-changes.ts";
+import { encodeAccount, encodeKey } from "../records/record-format.ts";
+import { appendChange, changedSince, lastVersion } from "./change-log.ts";
+import {
+  ACCOUNT_START,
+  CHANGES_FIELD,
+  type HashMark,
+  type ReadPace,
+  RecordHash,
+  VERSION_FIELD,
+} from "./record-hash.ts";
+import { applyPatch, countFields, readSnapshot, type Snapshot } from "./snapshot.ts";
+
+/** The whole set may be tens of megabytes. */
+const ALL_LATE_MS = 10_000;
+/** After a cut connection, how long to go on asking whether the change had arrived. */
+const RECONNECT_TRIES = 15;
+const RECONNECT_PAUSE_MS = 200;
+/** More changed records than this are read with all the others. */
+const READ_SINGLY_MAX = 2_000;
+/** So often they are read anew where somebody changes more of them meanwhile. */
+const TRIES_MAX = 5;
+/**
+ * Writes records when the version is still the one they were edited from, or not at all. ARGV: that
+ * version, the next one, the channel, the log of changes, how many fields go, those fields, then
+ * name and value of each other.
+ */
+const PUT = defineScript(`
+local stored = redis.call('HGET', KEYS[1], '${VERSION_FIELD}') or ''
+if stored ~= ARGV[1] then return 0 end
+local gone = tonumber(ARGV[5])
+for i = 6, 5 + gone do redis.call('HDEL', KEYS[1], ARGV[i]) end
+for i = 6 + gone, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('HSET', KEYS[1], '${VERSION_FIELD}', ARGV[2], '${CHANGES_FIELD}', ARGV[4])
+redis.call('PUBLISH', ARGV[3], ARGV[2])
+return 1`);
+
+/** Records to be written as the version `to`, and what they change. */
+export type RecordsWrite = {
+  readonly records: Records;
+  readonly changes: RecordChanges;
+  readonly to: string;
+};
+
+/**
+ * The records in Redis: one hash, `<prefix>:{0}:keys`, of field -> JSON, with the version and the
+ * last changes among its fields, so that one command reads all of it and one script changes it. The
+ * field of a key is its id, that of an account "@" and its id. All reject with StoreFailure.
+ */
+export type RedisRecords = {
+  readonly key: string;
+  /** Each change is announced here, by its version alone: whoever hears it reads the records. */
+  readonly channel: string;
+  mark(): Promise<HashMark>;
+  /** In place of a damaged record stands what `known` has. */
+  all(known: Records, pieces: ReadPace): Promise<Snapshot>;
+  /** The successor of `before`, read by the changed records alone; undefined where that cannot be told. */
+  since(before: Snapshot): Promise<Snapshot | undefined>;
+  /** Makes `before` into what it is to become; undefined when someone else was first. */
+  put(before: Snapshot, next: RecordsWrite): Promise<Snapshot | undefined>;
+};
+
+export function createRedisRecords(link: Link, prefix: string, now: () => number): RedisRecords {
+  const key = `${prefix}:{0}:keys`;
+  const hash = new RecordHash(link, key);
+  const channel = `${prefix}:keys`;
+  const shared = createQuotaClient(link, prefix);
+  async function versionSoon(): Promise<string> {
+    for (let tried = 1; ; tried++) {
+      try {
+        return await hash.version();
+      } catch (error) {
+        if (tried === RECONNECT_TRIES) throw error;
+        await pause(RECONNECT_PAUSE_MS);
+      }
+    }
+  }
+
+  return {
+    key,
+    channel,
+    mark: () => hash.mark(),
+    all: async (known, pieces) => readSnapshot(await hash.all(pieces), known, now()),
+    since: (before) => readSince(before, hash, now),
+    put: async (before, next) => {
+      const { records, to } = next;
+      const { fields: written, gone, log } = writeOf(before, next);
+      const args = [before.version, to, channel, log, gone.length, ...gone, ...written];
+      const made = { ...before, records, version: to, changes: log, older: false };
+      const after = { ...made, fields: countFields(made) };
+      try {
+        const done = await withTimeout(shared.run(PUT, key, args), ALL_LATE_MS);
+        return done === 1 ? after : undefined;
+      } catch (error) {
+        // No answer: it may have been executed. The version says so, being ours alone.
+        if (toStoreFailure(error).executed === "no" || (await versionSoon()) !== to) throw error;
+        return after;
+      }
+    },
+  };
+}
+
+/**
+ * The fields to delete, name and value of those to write, and the log of changes with them; what is
+ * damaged and untouched is neither.
+ */
+function writeOf(before: Snapshot, { records, changes, to }: RecordsWrite) {
+  const { keys, accounts } = changes;
+  const gone = [
+    ...keys.gone.map(({ id }) => id),
+    ...accounts.gone.map(({ id }) => `${ACCOUNT_START}${id}`),
+  ];
+  const written = before.older ? records : { keys: keys.made, accounts: accounts.made };
+  const changed = [
+    ...written.keys.map((key) => [key.id, encodeKey(key)] as const),
+    ...written.accounts.map((one) => [`${ACCOUNT_START}${one.id}`, encodeAccount(one)] as const),
+  ];
+  const names = before.older ? undefined : [...gone, ...changed.map(([name]) => name)];
+  const log = appendChange(before.changes, { from: before.version, to, names });
+  return { gone, log, fields: changed.flat() };
+}
+
+/** The records whose names the log of changes has, in place of those before. */
+async function readSince(
+  before: Snapshot,
+  hash: RecordHash,
+  now: () => number,
+): Promise<Snapshot | undefined> {
+  if (before.damaged.length > 0 || before.older) return undefined;
+  let names: readonly string[] = [];
+  let seen: string | undefined;
+  for (let tried = 0; tried <= TRIES_MAX; tried++) {
+    const [version, log, ...values] = await hash.some([VERSION_FIELD, CHANGES_FIELD, ...names]);
+    const [current, changes] = [version ?? "", log ?? ""];
+    // A writer of an older version kept no log.
+    if (lastVersion(changes) !== current) return undefined;
+    // Where somebody was quicker, these may be of a later version than their names.
+    if (seen === current) {
+      const found = names.map((name, i) => [name, values[i] ?? null] as const);
+      const records = await applyPatch(before.records, found, now());
+      if (records === undefined) return undefined;
+      const after = { records, damaged: [], older: false, version: current, changes };
+      return { ...after, fields: countFields(after) };
+    }
+    const changed = changedSince(before.version, changes);
+    if (changed === undefined || changed.length > READ_SINGLY_MAX) return undefined;
+    names = changed;
+    seen = current;
+  }
+  return undefined;
+}

@@ -1,0 +1,110 @@
+import { setImmediate as breathe } from "node:timers/promises";
+import { maskKeys } from "../../../core/keys/key.ts";
+import { findById } from "../../../core/keys/record-index.ts";
+import type { Records } from "../../../core/keys/records.ts";
+import { type ReadRecords, RecordCollector } from "../records/record-collector.ts";
+import { sortByAge } from "../records/sort-by-age.ts";
+import type { ChangeLog } from "./change-log.ts";
+import { ACCOUNT_START, CHANGES_FIELD, type HashFields, VERSION_FIELD } from "./record-hash.ts";
+
+/** Records read, or looked at, before the event loop has its turn: about two milliseconds. */
+const READ_AT_ONCE = 500;
+const LOOK_AT_ONCE = 5_000;
+
+/** All records of one version; `version` is "" while Redis has none. */
+export type Snapshot = ReadRecords & {
+  readonly version: string;
+  readonly changes: ChangeLog;
+  /** How many fields the hash has: a record that somebody deletes by hand changes no version. */
+  readonly fields: number;
+};
+
+/** In place of a damaged record stands what `known` has. */
+export async function readSnapshot(
+  found: HashFields,
+  known: Records,
+  nowMs: number,
+): Promise<Snapshot> {
+  const collector = new RecordCollector();
+  let read = 0;
+  for (const [field, text] of found) {
+    if (field !== VERSION_FIELD && field !== CHANGES_FIELD) collect(collector, field, text);
+    if (++read % READ_AT_ONCE === 0) await breathe();
+  }
+  const reading = await collector.end(known, nowMs);
+  const { keys, accounts } = reading.records;
+  return {
+    ...reading,
+    records: { keys: await sortByAge(keys), accounts: await sortByAge(accounts) },
+    version: found.get(VERSION_FIELD) ?? "",
+    changes: found.get(CHANGES_FIELD) ?? "",
+    fields: found.size,
+  };
+}
+
+/** One field for each record, the version and the changes, and those that cannot be read. */
+export function countFields({ records, damaged }: ReadRecords): number {
+  const unread = damaged.filter(({ kept }) => kept === undefined).length;
+  return records.keys.length + records.accounts.length + unread + 2;
+}
+
+function collect(collector: RecordCollector, field: string, text: string): void {
+  if (field.startsWith(ACCOUNT_START)) {
+    collector.account(parsed(text), [maskKeys(field)], field.slice(ACCOUNT_START.length));
+  } else collector.key(parsed(text), [maskKeys(field)], field);
+}
+
+/** The set with the changed records in it; undefined where it takes all of them to tell. */
+export async function applyPatch(
+  { keys, accounts }: Records,
+  found: readonly (readonly [field: string, text: string | null])[],
+  nowMs: number,
+): Promise<Records | undefined> {
+  const collector = new RecordCollector((account) => findById(accounts, account) !== undefined);
+  const gone = new Set<string>();
+  for (const [i, [field, text]] of found.entries()) {
+    if (text === null) gone.add(field);
+    else collect(collector, field, text);
+    if (i % READ_AT_ONCE === READ_AT_ONCE - 1) await breathe();
+  }
+  // Where an account is gone its keys must be too: all records tell.
+  if ([...gone].some((field) => field.startsWith(ACCOUNT_START))) return undefined;
+  const reading = await collector.end({ keys: [], accounts: [] }, nowMs);
+  if (reading.damaged.length > 0 || reading.older) return undefined;
+  return {
+    keys: await merged(keys, reading.records.keys, gone),
+    accounts: await merged(accounts, reading.records.accounts, new Set()),
+  };
+}
+
+/** The list with the fresh records in their places, new ones at the end, and without those gone. */
+async function merged<T extends { readonly id: string }>(
+  before: readonly T[],
+  fresh: readonly T[],
+  gone: ReadonlySet<string>,
+): Promise<readonly T[]> {
+  const instead = new Map<T | undefined, T>();
+  for (const record of fresh) {
+    const old = findById(before, record.id);
+    if (old !== undefined) instead.set(old, record);
+  }
+  const away = new Set([...gone].map((id) => findById(before, id)));
+  const news = fresh.filter(({ id }) => findById(before, id) === undefined);
+  if (instead.size === 0 && away.size === 0)
+    return news.length === 0 ? before : [...before, ...news];
+  const kept: T[] = [];
+  for (let i = 0; i < before.length; i++) {
+    const record = before[i] as T;
+    if (!away.has(record)) kept.push(instead.get(record) ?? record);
+    if (i % LOOK_AT_ONCE === LOOK_AT_ONCE - 1) await breathe();
+  }
+  return [...kept, ...news];
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

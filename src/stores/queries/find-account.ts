@@ -1,0 +1,57 @@
+import type { Config } from "../../config/config.ts";
+import { quoteValue } from "../../core/keys/edit-rules.ts";
+import { maskKeys } from "../../core/keys/key.ts";
+import type { Records } from "../../core/keys/records.ts";
+import { findUsageSubject, type UsageSubject } from "../../core/keys/reports.ts";
+import type { QuotaStore } from "../quotas/quota-store.ts";
+import { usageOf } from "./read-usage.ts";
+
+/** The name of an account as people give it; `environment` where they name one. */
+export type AccountSelector = { readonly id: string; readonly environment?: string | undefined };
+
+/** `unknown`: there is no such account; `ambiguous`: there are several, and nobody said which. */
+export type AccountLookup =
+  | { readonly ok: true; readonly holder: UsageSubject }
+  | { readonly ok: false; readonly because: "unknown" | "ambiguous"; readonly message: string };
+
+/**
+ * The account that `id` names: an account, one of its keys, or the address of requests without a key,
+ * `addr:192.0.2.1` (docs/reference/plans.md#public-operations). Such an address may have counts in
+ * several environments: then one of them has to be named. Rejects when the store is away.
+ */
+export async function findAccountBySelector(
+  { quotas, config }: { readonly quotas: Pick<QuotaStore, "peek">; readonly config: Config },
+  records: Records,
+  named: AccountSelector,
+): Promise<AccountLookup> {
+  const { id, environment } = named;
+  const fits = (each: string) => environment === undefined || environment === each;
+  if (!id.startsWith("addr:")) {
+    const holder = findUsageSubject(records, id);
+    return holder !== undefined && fits(holder.environment) ? { ok: true, holder } : unknown(named);
+  }
+  const holders = config.environments.flatMap(({ name, publicPlan: plan }): UsageSubject[] => {
+    return plan === undefined || !fits(name)
+      ? []
+      : [{ account: id, environment: name, plan, limits: [] }];
+  });
+  const [first] = holders;
+  if (first === undefined) return unknown(named);
+  if (holders.length === 1) return { ok: true, holder: first };
+  const counted: UsageSubject[] = [];
+  for (const holder of holders) {
+    const usage = await usageOf(quotas, config, holder);
+    if (usage?.windows.some(({ used }) => used > 0)) counted.push(holder);
+  }
+  const [only = first, ...others] = counted;
+  if (others.length === 0) return { ok: true, holder: only };
+  const names = counted.map((each) => each.environment).join(" and ");
+  const message = `${id} has counts in ${names}: name one with --env, or env in the admin API`;
+  return { ok: false, because: "ambiguous", message };
+}
+
+function unknown({ id, environment }: AccountSelector): AccountLookup {
+  const where = environment === undefined ? "" : ` in ${environment}`;
+  const message = `Cannot find ${quoteValue(maskKeys(id))}${where}: no key or account has this ID`;
+  return { ok: false, because: "unknown", message };
+}

@@ -1,0 +1,106 @@
+import type { Config } from "../../config/config.ts";
+import type { AccountRecord } from "../../core/keys/records.ts";
+import {
+  type DaySpan,
+  type DayUsage,
+  dayOf,
+  formatDay,
+  monthRange,
+} from "../../core/quota/days.ts";
+import type { QuotaStore } from "../quotas/quota-store.ts";
+
+/** The usage of an account on one day, as it is shown (docs/reference/history.md#days). */
+export type DayReport = {
+  readonly account: string;
+  readonly environment: string;
+  /** The plan of the account now, whatever it was on that day. */
+  readonly plan: string;
+  /** `2026-10-21`, of UTC. */
+  readonly day: string;
+  readonly admitted: number;
+  readonly units: number;
+  readonly refused: number;
+};
+
+/** The last `days` days, that of now among them, or a month such as `2026-10`. */
+export type Period = { readonly days: number } | { readonly month: string };
+
+/** Undefined of an environment or a plan is any. `after` is the account and day of an earlier row. */
+export type HistoryFilter = {
+  readonly environment?: string | undefined;
+  readonly plan?: string | undefined;
+  readonly account?: string | undefined;
+  readonly after?: Pick<DayReport, "account" | "day"> | undefined;
+};
+
+export const DAYS_MAX = 3_660;
+/** Accounts that are read together: a few thousand rows at most are in memory. */
+const ACCOUNTS_TOGETHER = 500;
+
+/** The period of an option or a query, or why it is none, in words: `--days` names the option. */
+export function parsePeriod(
+  { days, month }: { readonly days?: string | undefined; readonly month?: string | undefined },
+  named: (name: "days" | "month") => string,
+): Period | string {
+  if (days !== undefined && month !== undefined) {
+    return `${named("days")} and ${named("month")} are two periods: give one of them`;
+  }
+  if (month !== undefined) {
+    if (monthRange(month) !== undefined) return { month };
+    return `Cannot read ${named("month")} as a month such as 2026-10: the value is ${JSON.stringify(month)}`;
+  }
+  const text = days ?? "30";
+  const count = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (count >= 1 && count <= DAYS_MAX) return { days: count };
+  return `Cannot read ${named("days")} as a number of days from 1 to ${DAYS_MAX}: the value is ${JSON.stringify(text)}`;
+}
+
+/** Why there is no usage by day; undefined where there is. */
+export function historyDisabledError({ historyMs }: Pick<Config, "historyMs">): string | undefined {
+  if (historyMs !== undefined) return undefined;
+  return "There is no usage by day: history is off in the configuration. Set history: 400d, and days are kept from then on";
+}
+
+/**
+ * The rows of all accounts that fit, account by account and day by day, in pieces: never more than a
+ * few thousand are in memory. Rejects when the store is away.
+ */
+export async function* readHistory(
+  quotas: Pick<QuotaStore, "history">,
+  accounts: readonly AccountRecord[],
+  span: DaySpan,
+  { environment, plan, account, after }: HistoryFilter,
+): AsyncGenerator<readonly DayReport[]> {
+  const chosen = accounts.filter(
+    (one) =>
+      (environment ?? one.environment) === one.environment &&
+      (plan ?? one.plan) === one.plan &&
+      (account ?? one.id) === one.id,
+  );
+  // An account that is there no more begins anew, so that a list is never cut short in silence.
+  const first = Math.max(0, after ? chosen.findIndex(({ id }) => id === after.account) : 0);
+  for (let from = first; from < chosen.length; from += ACCOUNTS_TOGETHER) {
+    const some = chosen.slice(from, from + ACCOUNTS_TOGETHER);
+    const names = some.map((one) => ({ environment: one.environment, account: one.id }));
+    const days = await quotas.history(names, span);
+    const rows = some.flatMap((one, i) => {
+      return (days[i] ?? []).map((counted) => reportOf(one, counted));
+    });
+    const isAfter = ({ account: id, day }: DayReport) => id !== after?.account || day > after.day;
+    yield rows.filter(isAfter);
+  }
+}
+
+/** The store may be ahead of the clock here: its day is shown too. */
+export function spanOf(period: Period, nowMs: number): DaySpan {
+  if ("month" in period) return monthRange(period.month) as DaySpan;
+  const today = dayOf(nowMs);
+  return { from: today - period.days + 1, to: today + 1 };
+}
+
+function reportOf(
+  { id, environment, plan }: AccountRecord,
+  { day, admitted, units, refused }: DayUsage,
+): DayReport {
+  return { account: id, environment, plan, day: formatDay(day), admitted, units, refused };
+}

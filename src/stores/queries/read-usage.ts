@@ -1,0 +1,72 @@
+import { setImmediate as breathe } from "node:timers/promises";
+import type { Config } from "../../config/config.ts";
+import { usageRequest } from "../../config/usage-ask.ts";
+import type { AccountRecord } from "../../core/keys/records.ts";
+import { type UsageReport, type UsageSubject, usageReport } from "../../core/keys/reports.ts";
+import type { QuotaStore } from "../quotas/quota-store.ts";
+
+/** Which accounts: undefined for any. `over` is in percent of a limit, `top` a number of accounts. */
+export type UsageFilter = {
+  readonly environment?: string | undefined;
+  readonly plan?: string | undefined;
+  readonly over?: number | undefined;
+  readonly top?: number | undefined;
+};
+
+/** So many questions are under way at once: a store elsewhere answers them together. */
+const TOGETHER = 100;
+
+/** The parts of the configuration by which accounts are counted. */
+type Terms = Pick<Config, "plans" | "planBounds" | "bans" | "environments">;
+
+/**
+ * The usage of one account. Charges nothing; undefined where its plan is not configured. Rejects when
+ * the store is away.
+ */
+export async function usageOf(
+  quotas: Pick<QuotaStore, "peek">,
+  terms: Terms,
+  holder: UsageSubject,
+): Promise<UsageReport | undefined> {
+  const question = usageRequest(terms, holder);
+  if (question === undefined) return undefined;
+  return usageReport(holder, await quotas.peek(holder, question.ask), question.observe);
+}
+
+/**
+ * The usage of all accounts that fit, those that are nearest to a limit first. Charges nothing;
+ * accounts whose plan is not configured are left out. Rejects when the store is away.
+ */
+export async function readUsage(
+  quotas: Pick<QuotaStore, "peek">,
+  accounts: readonly AccountRecord[],
+  terms: Terms,
+  filter: UsageFilter,
+): Promise<UsageReport[]> {
+  const { environment, plan, over = 0, top } = filter;
+  const chosen = accounts.filter(
+    (one) =>
+      (environment ?? one.environment) === one.environment && (plan ?? one.plan) === one.plan,
+  );
+  const found: { readonly report: UsageReport; readonly share: number }[] = [];
+  for (let from = 0; from < chosen.length; from += TOGETHER) {
+    const some = chosen.slice(from, from + TOGETHER).map(async (account) => {
+      const { id, environment: where, plan: on, limits } = account;
+      const holder = { account: id, environment: where, plan: on, limits };
+      const report = await usageOf(quotas, terms, holder);
+      if (report === undefined) return;
+      const share = shareOf(report);
+      if (share * 100 >= over) found.push({ report, share });
+    });
+    await Promise.all(some);
+    // The store of this process answers without waiting: requests have their turn in between.
+    await breathe();
+  }
+  found.sort((a, b) => b.share - a.share || (a.report.account < b.report.account ? -1 : 1));
+  return found.slice(0, top).map(({ report }) => report);
+}
+
+/** The part of the limit that is used, of the window that is used most. */
+function shareOf({ windows }: UsageReport): number {
+  return Math.max(0, ...windows.map(({ used, limit }) => used / limit));
+}

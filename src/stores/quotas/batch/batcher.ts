@@ -1,0 +1,320 @@
+import type { NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import { StoreFailure, setTimeoutAfterPoll } from "../../redis/store-failure.ts";
+import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
+import {
+  type AccountRef,
+  accountId,
+  type ChargeResult,
+  type StoreUnavailable,
+} from "../quota-store.ts";
+import {
+  type CachedDecision,
+  cacheDecision,
+  findLostCount,
+  type LostCount,
+  type RoundTrip,
+} from "./cached-decision.ts";
+import {
+  batchDelayMs,
+  CALL_ACCOUNTS_MAX,
+  type CallQueue,
+  canSend,
+  learnRoundTrip,
+  type MergedRequest,
+  newQueue,
+  type StoreCall,
+  takeBatch,
+  waitForDecision,
+} from "./call-queue.ts";
+import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
+import { canMerge } from "./mergeable.ts";
+import { StrikePacer } from "./strike-pacer.ts";
+
+/** One account of a call; `ask.units` are the requests that wait for its verdict. */
+export type AccountRequest = { readonly name: AccountRef; readonly ask: QuotaRequest };
+
+/** For each ask its verdict, or why there is none. Asks of one call share the ban policy. */
+export type CallOutcome = QuotaDecision | { readonly failure: StoreFailure };
+
+export type BatcherOptions = {
+  /**
+   * Decides up to 256 accounts in one call, which charges nothing where the store comes to it after
+   * `giveUpMs` on performance.now(). Never rejects; may take for ever.
+   */
+  readonly call: (
+    asks: readonly AccountRequest[],
+    giveUpMs: number,
+  ) => Promise<readonly CallOutcome[]>;
+  /** Asks of different queues never share a call: the buckets of a Cluster. */
+  readonly queueOf: (name: AccountRef) => number;
+  readonly answers: DecisionCache;
+  readonly outage: OutageHandler;
+  /** Told of every verdict of the store, and of what it has forgotten since the one before. */
+  readonly onVerdict: (
+    name: AccountRef,
+    verdict: QuotaDecision,
+    lost: LostCount | undefined,
+  ) => void;
+  /** Told how each call ended: `failure` is undefined when it was answered. */
+  readonly onCalled: (failure: StoreFailure | undefined) => void;
+  /** Told of units that may have been charged twice. */
+  readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
+};
+
+/**
+ * Requests that wait are decided together (docs/architecture.md): while calls are under way, asks
+ * gather, and the next call carries all of them. Refusals that the last answer foretells cost no
+ * call; those that could be strikes travel along, or in calls of their own that are paced.
+ *
+ * Nobody waits for a call beyond the patience of the outage: its requests are decided without the
+ * store then, and the call itself charges nothing from then on
+ * (docs/reference/store.md#deadlines).
+ */
+export class Batcher {
+  readonly #options: BatcherOptions;
+  readonly #queues = new Map<number, CallQueue>();
+  readonly #strikes = new StrikePacer(this.#queues, (queue) => this.#flush(queue));
+
+  constructor(options: BatcherOptions) {
+    this.#options = options;
+  }
+
+  spend(
+    name: AccountRef,
+    ask: QuotaRequest,
+  ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable> {
+    const { answers, outage } = this.#options;
+    const id = accountId(name);
+    const known = answers.get(id);
+    const refusal = known === undefined ? "no" : answers.refuses(known, ask);
+    if (known !== undefined && refusal === "surely") return answers.refused(known, ask);
+    if (known !== undefined && refusal === "strike") return this.#strike(id, name, ask, known);
+    const queue = this.#queue(name);
+    if (outage.isAway(queue.number)) return outage.decide(name, ask);
+
+    let merged = queue.open.get(id);
+    if (merged === undefined || !canMerge(merged.ask, ask)) {
+      merged = { id, name, ask, known: undefined, waiting: [] };
+      queue.open.set(id, merged);
+      queue.asks.push(merged);
+      this.#schedule(queue);
+    }
+    return waitForDecision(merged);
+  }
+
+  close(): void {
+    this.#strikes.close();
+  }
+
+  /**
+   * One strike of an account is under way at a time, and as many accounts as fit in a call. The
+   * request waits for it only where it could be told of a ban; else it is refused at once, and the
+   * store hears of its strike alone.
+   */
+  #strike(id: string, name: AccountRef, ask: QuotaRequest, known: CachedDecision) {
+    const { answers, outage } = this.#options;
+    const queue = this.#queue(name);
+    const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
+    if (known.whole?.striking || full || outage.isAway(queue.number))
+      return answers.refused(known, ask);
+    if (known.whole !== undefined) known.whole.striking = true;
+    const onItsWayMs = this.#strikes.longestMs + outage.patienceMs;
+    const waits = answers.mayEarnBan(known, ask, onItsWayMs);
+    const asked = waits ? ask : { ...ask, strikesOnly: true };
+    const merged: MergedRequest = { id, name, ask: asked, known, waiting: [] };
+    queue.strikes.push(merged);
+    this.#strikes.start();
+    return waits ? waitForDecision(merged) : answers.refused(known, ask);
+  }
+
+  #queue(name: AccountRef): CallQueue {
+    const number = this.#options.queueOf(name);
+    let queue = this.#queues.get(number);
+    if (queue === undefined) {
+      queue = newQueue(number);
+      this.#queues.set(number, queue);
+    }
+    return queue;
+  }
+
+  /** After the sockets of this turn are read: requests that came together go together. */
+  #schedule(queue: CallQueue): void {
+    if (queue.isScheduled || !canSend(queue)) return;
+    queue.isScheduled = true;
+    const go = () => {
+      queue.isScheduled = false;
+      if (queue.asks.length > 0 && canSend(queue)) this.#flush(queue);
+    };
+    const pauseMs = batchDelayMs(queue);
+    if (pauseMs === 0) setImmediate(go);
+    else setTimeout(go, pauseMs);
+  }
+
+  #flush(queue: CallQueue): void {
+    const { outage } = this.#options;
+    // Asks that had to wait for a call while the store went away are decided without it now.
+    if (outage.isAway(queue.number)) {
+      for (const merged of takeBatch(queue)) this.#fail(merged);
+      if (queue.asks.length > 0) this.#schedule(queue);
+      return;
+    }
+    const preparing = outage.prepare(queue.number);
+    if (preparing === undefined) this.#send(queue, takeBatch(queue));
+    else this.#sendBehind(queue, preparing);
+    if (queue.asks.length > 0) this.#schedule(queue);
+  }
+
+  /** The requests that wait now share the fate of what goes ahead of them. */
+  #sendBehind(queue: CallQueue, preparing: Promise<void>): void {
+    queue.isPreparing = true;
+    const ready = () => {
+      queue.isPreparing = false;
+      if (queue.asks.length + queue.strikes.length > 0) this.#flush(queue);
+    };
+    preparing.then(ready, (failure: StoreFailure) => {
+      queue.isPreparing = false;
+      this.#called(queue, failure);
+      while (queue.asks.length + queue.strikes.length > 0) {
+        for (const merged of takeBatch(queue)) this.#fail(merged);
+      }
+    });
+  }
+
+  #send(queue: CallQueue, merged: readonly MergedRequest[]): void {
+    const { answers, outage } = this.#options;
+    const asks = merged.map(({ name, ask, waiting }) => {
+      const { bans, cost = 1, strikesOnly = false } = ask;
+      const limits = outage.limitsFor(queue.number, name, ask.limits);
+      const units = strikesOnly ? 1 : waiting.length;
+      return { name, ask: { limits, bans, units, cost, strikesOnly } };
+    });
+    const call: StoreCall = { asks: merged, isOver: false, answered: Promise.resolve() };
+    const forgotten = answers.begin();
+    const sentMs = performance.now();
+    const { patienceMs } = outage;
+    queue.calls.push(call);
+    const timer = setTimeoutAfterPoll(patienceMs, () => {
+      const message = `Redis: no answer in ${patienceMs} ms`;
+      this.#giveUp(queue, call, new StoreFailure("late", message, "unknown"));
+    });
+    call.answered = this.#options.call(asks, sentMs + patienceMs).then((outcomes) => {
+      clearTimeout(timer);
+      answers.end(forgotten);
+      if (call.isOver) this.#ranLate(call, outcomes);
+      else this.#answered(queue, call, outcomes, { sentMs, forgotten });
+    });
+  }
+
+  #answered(
+    queue: CallQueue,
+    call: StoreCall,
+    outcomes: readonly CallOutcome[],
+    { sentMs, forgotten }: { readonly sentMs: number; readonly forgotten: InvalidatedAccounts },
+  ): void {
+    const failed = outcomes.find((each) => failureOf(each) !== undefined);
+    this.#end(queue, call, failureOf(failed));
+    let trip: RoundTrip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
+    if (failed === undefined) learnRoundTrip(queue, trip.receivedMs - sentMs);
+    call.asks.forEach((merged, i) => {
+      const outcome = outcomes[i] as CallOutcome;
+      if (failureOf(outcome) !== undefined) this.#fail(merged);
+      else {
+        const verdict = outcome as QuotaDecision;
+        // One for all of a call; asks that went singly were decided one after the other.
+        if (verdict.nowMs !== trip.nowMs) trip = { ...trip, nowMs: verdict.nowMs };
+        this.#settle(merged, verdict, trip, forgotten);
+      }
+    });
+    if (failed !== undefined) this.#tellUncertain(call, outcomes);
+    if (queue.asks.length > 0) this.#schedule(queue);
+  }
+
+  /** Nobody waits any longer for this call. */
+  #giveUp(queue: CallQueue, call: StoreCall, failure: StoreFailure): void {
+    if (call.isOver) return;
+    this.#options.outage.gaveUp(queue.number, call.answered);
+    this.#end(queue, call, failure);
+    for (const merged of call.asks) this.#fail(merged);
+    if (queue.asks.length > 0) this.#schedule(queue);
+  }
+
+  /**
+   * A call has ended. With one that failed the others under way are given up where requests are
+   * admitted from shares then: an answer of theirs knows nothing of what is admitted now.
+   */
+  #end(queue: CallQueue, call: StoreCall, failure: StoreFailure | undefined): void {
+    call.isOver = true;
+    queue.calls.splice(queue.calls.indexOf(call), 1);
+    this.#called(queue, failure);
+    if (failure === undefined || !this.#options.outage.shares) return;
+    for (const other of [...queue.calls]) this.#giveUp(queue, other, failure);
+  }
+
+  #called(queue: CallQueue, failure: StoreFailure | undefined): void {
+    this.#options.onCalled(failure);
+    this.#options.outage.called(queue.number, failure);
+  }
+
+  #settle(
+    merged: MergedRequest,
+    verdict: QuotaDecision,
+    trip: RoundTrip,
+    forgotten: InvalidatedAccounts,
+  ): void {
+    const { id, name, ask, waiting } = merged;
+    const { answers, onVerdict } = this.#options;
+    const before = answers.get(id);
+    onVerdict(name, verdict, findLostCount(before, ask, verdict));
+    answers.keep(id, cacheDecision(ask, verdict, trip, before), forgotten);
+    if (waiting.length === 0) answers.keepUntold(id, verdict.earned);
+    const { granted } = verdict;
+    const { cost = 1 } = ask;
+    for (let i = 0; i < waiting.length; i++) {
+      const admitted = i < granted;
+      const unspent = admitted ? (granted - 1 - i) * cost : 0;
+      // Told to one of the refused alone: a ban is earned once.
+      const first = i === granted && verdict.earned !== undefined;
+      const answer = { verdict, unspent, admitted, by: "store" } as const;
+      waiting[i]?.(first ? { ...answer, earned: verdict.earned as NewBan } : answer);
+    }
+  }
+
+  #fail({ name, ask, known, waiting }: MergedRequest): void {
+    const { answers, outage } = this.#options;
+    if (known?.whole) known.whole.striking = false;
+    for (const answer of waiting) {
+      if (known !== undefined && answers.refuses(known, ask) !== "no")
+        answer(answers.refused(known, ask));
+      else answer(outage.decide(name, ask));
+    }
+  }
+
+  /** The answer of a call whose requests were decided without it. */
+  #ranLate(call: StoreCall, outcomes: readonly CallOutcome[]): void {
+    const twice: UncertainCharge[] = [];
+    call.asks.forEach(({ name, ask: { cost = 1 } }, i) => {
+      const outcome = outcomes[i] as CallOutcome;
+      if (failureOf(outcome) !== undefined) return;
+      const verdict = outcome as QuotaDecision;
+      const charged = verdict.granted * cost;
+      if (charged === 0) return;
+      const units = this.#options.outage.ranLate(name, verdict, charged);
+      if (units > 0) twice.push({ name, units });
+    });
+    if (twice.length > 0) this.#options.onUncertain(twice);
+    this.#tellUncertain(call, outcomes);
+  }
+
+  /** Requests whose call may have run: they count as not run, and may be charged twice. */
+  #tellUncertain(call: StoreCall, outcomes: readonly CallOutcome[]): void {
+    const charges = call.asks.flatMap(({ name, known, ask: { cost = 1 }, waiting }, i) => {
+      const lost = failureOf(outcomes[i])?.executed === "unknown" && known === undefined;
+      return lost && cost > 0 ? [{ name, units: waiting.length * cost }] : [];
+    });
+    if (charges.length > 0) this.#options.onUncertain(charges);
+  }
+}
+
+function failureOf(outcome: CallOutcome | undefined): StoreFailure | undefined {
+  return outcome !== undefined && "failure" in outcome ? outcome.failure : undefined;
+}

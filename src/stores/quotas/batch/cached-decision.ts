@@ -1,0 +1,267 @@
+import {
+  type Ban,
+  type BanPolicy,
+  fitsLimit,
+  type NewBan,
+  type QuotaDecision,
+  type QuotaRequest,
+  type WindowUsage,
+} from "../../../core/quota/decide.ts";
+import {
+  counterName,
+  type Limit,
+  type WindowName,
+  windowEnd,
+  windowStart,
+} from "../../../core/quota/windows.ts";
+import { sameLimits, samePolicy } from "./mergeable.ts";
+
+/**
+ * When a call left and came back, in milliseconds of a monotonic clock, and when that was by the
+ * clock of the store. One for all accounts of the call.
+ */
+export type RoundTrip = {
+  readonly sentMs: number;
+  readonly receivedMs: number;
+  readonly nowMs: number;
+};
+
+/**
+ * The last answer about one account. The ordinary case is small: `used` counts in the windows of
+ * `limits` as they ran then. `whole` is kept where there is more to know: windows without room, those
+ * of several operations, strikes, a ban.
+ */
+export type CachedDecision = {
+  readonly limits: readonly Limit[];
+  readonly bans: BanPolicy | undefined;
+  readonly trip: RoundTrip;
+  readonly used: readonly number[];
+  readonly whole: RefusalDetails | undefined;
+  /** See Answers.forget. */
+  era: number;
+};
+type Ordinary = CachedDecision & { trip: RoundTrip; readonly used: number[] };
+
+export type RefusalDetails = {
+  readonly windows: readonly KnownWindow[];
+  readonly ban: Ban | undefined;
+  readonly strikes: number;
+  /** A strike of this account is under way: its further refusals are answered from here. */
+  striking: boolean;
+  /** A ban of which no request was told yet that earned it. */
+  untold: NewBan | undefined;
+};
+
+/** `strikeDueMs` is the earliest instant of a strike by refusals of this window, as far as known. */
+type KnownWindow = WindowUsage & { readonly counter: string; readonly strikeDueMs: number };
+
+/**
+ * The answer as it is kept, in place of `before`. Where both are ordinary `before` itself is changed:
+ * a new object for each answer would live just long enough for the collector to move it to the old
+ * space.
+ */
+export function cacheDecision(
+  { limits, bans, cost = 1 }: QuotaRequest,
+  verdict: QuotaDecision,
+  trip: RoundTrip,
+  before?: CachedDecision | undefined,
+): CachedDecision {
+  const sameWindows =
+    before !== undefined && (before.limits === limits || sameLimits(before.limits, limits));
+  const others = before === undefined || sameWindows ? NONE : windowsOf(before);
+  const kept = before?.whole?.windows ?? others;
+  const { nowMs, windows } = verdict;
+  if (!isOrdinary(verdict, cost) || kept.some((one) => matters(one, nowMs, windows))) {
+    return { limits, bans, trip, used: [], whole: wholeOf(verdict, cost, bans, kept), era: 0 };
+  }
+  if (!sameWindows || before.whole !== undefined || before.bans !== bans) {
+    return { limits, bans, trip, used: windows.map(({ used }) => used), whole: undefined, era: 0 };
+  }
+  const known = before as Ordinary;
+  known.trip = trip;
+  for (let i = 0; i < windows.length; i++) known.used[i] = (windows[i] as WindowUsage).used;
+  return known;
+}
+
+const NONE: readonly KnownWindow[] = [];
+
+/** Whether a window that was known before is to be known on, beside those of the last answer. */
+function matters(known: KnownWindow, nowMs: number, windows: readonly WindowUsage[]): boolean {
+  if (known.resetMs <= nowMs) return false;
+  return known.strikeDueMs > nowMs || !windows.some((one) => counterName(one) === known.counter);
+}
+
+function wholeOf(
+  verdict: QuotaDecision,
+  cost: number,
+  bans: BanPolicy | undefined,
+  kept: readonly KnownWindow[],
+): RefusalDetails {
+  const { nowMs, ban, strikes } = verdict;
+  const refusing = lastRefusing(verdict.windows, cost, nowMs);
+  const windows = verdict.windows.map((standing): KnownWindow => {
+    const counter = counterName(standing);
+    const earlier = kept.find((one) => one.counter === counter && one.resetMs === standing.resetMs);
+    const toldMs = bans !== undefined && standing === refusing ? verdict.strikeDueMs : nowMs;
+    return { ...standing, counter, strikeDueMs: Math.max(toldMs, earlier?.strikeDueMs ?? 0) };
+  });
+  const others = kept.filter(({ counter, resetMs }) => {
+    return resetMs > nowMs && !windows.some((one) => one.counter === counter);
+  });
+  return { windows: [...windows, ...others], ban, strikes, striking: false, untold: undefined };
+}
+
+/** The window that ends last of those without room for the cost. */
+function lastRefusing<T extends WindowUsage>(
+  windows: readonly T[],
+  cost: number,
+  nowMs: number,
+): T | undefined {
+  let last: T | undefined;
+  for (const window of windows) {
+    if (window.resetMs <= nowMs || fitsLimit(window.used, cost, window.limit)) continue;
+    if (last === undefined || window.resetMs >= last.resetMs) last = window;
+  }
+  return last;
+}
+
+/** All windows that are known of an account, as they were when the answer came. */
+function windowsOf({ limits, trip, used, whole }: CachedDecision): readonly KnownWindow[] {
+  if (whole !== undefined) return whole.windows;
+  return limits.map((limit, i) => {
+    const resetMs = windowEnd(limit.window, windowStart(limit.window, trip.nowMs));
+    const standing = { ...limit, used: used[i] as number, resetMs };
+    return { ...standing, counter: counterName(limit), strikeDueMs: trip.nowMs };
+  });
+}
+
+export type LostCount = {
+  readonly window: WindowName;
+  readonly used: number;
+  readonly was: number;
+};
+
+/**
+ * The first window that counts less than it did, though it is the same one and the store's clock has
+ * gone on: undefined where nothing was lost, as far as is known.
+ */
+export function findLostCount(
+  before: CachedDecision | undefined,
+  { limits }: QuotaRequest,
+  { nowMs, windows, repaired }: QuotaDecision,
+): LostCount | undefined {
+  if (before === undefined || repaired) return undefined;
+  // Answers of two calls that were under way together may change places.
+  if (nowMs <= before.trip.nowMs) return undefined;
+  const indexed = before.whole === undefined && before.limits === limits;
+  const known = indexed ? NONE : windowsOf(before);
+  for (let i = 0; i < windows.length; i++) {
+    const standing = windows[i] as WindowUsage;
+    const { window, used, resetMs } = standing;
+    const held = indexed
+      ? undefined
+      : known.find(({ counter }) => counter === counterName(standing));
+    if (!indexed && held === undefined) continue;
+    const was = held?.used ?? (before.used[i] as number);
+    if (used >= was) continue;
+    const thenMs = held?.resetMs ?? windowEnd(window, windowStart(window, before.trip.nowMs));
+    if (resetMs === thenMs) return { window, used, was };
+  }
+  return undefined;
+}
+
+/** Nobody is refused, and nothing is remembered but counts in the windows of now. */
+function isOrdinary({ nowMs, windows, ban, strikes }: QuotaDecision, cost: number): boolean {
+  if (ban !== undefined || strikes > 0) return false;
+  for (const { window, limit, used, resetMs } of windows) {
+    if (used + cost > limit || used >= limit) return false;
+    if (resetMs !== windowEnd(window, windowStart(window, nowMs))) return false;
+  }
+  return true;
+}
+
+/**
+ * The verdict as it stands `sinceMs` after it was received, in the windows of `limits`, or in all
+ * that are known: a window that ended since then is empty, and a ban that ended is over. Counted from
+ * the receipt, so that Retry-After is never too short.
+ */
+export function decisionAfter(
+  known: CachedDecision,
+  sinceMs: number,
+  limits?: readonly Limit[],
+): QuotaDecision {
+  const nowMs = Math.floor(known.trip.nowMs + sinceMs);
+  const held = windowsOf(known);
+  const windows = (limits ?? held).map((limit): WindowUsage => {
+    const counter = counterName(limit);
+    const one = held.find((each) => each.counter === counter);
+    const nextMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
+    const running = one !== undefined && one.resetMs > nowMs;
+    const { window, limit: most, operation, observed } = limit;
+    return {
+      window,
+      limit: most,
+      ...(operation === undefined ? {} : { operation }),
+      ...(observed === undefined ? {} : { observed }),
+      used: running ? one.used : 0,
+      resetMs: running ? one.resetMs : nextMs,
+    };
+  });
+  const ban = known.whole?.ban;
+  return {
+    nowMs,
+    granted: 0,
+    windows,
+    ban: ban !== undefined && ban.untilMs > nowMs ? ban : undefined,
+    strikes: known.whole?.strikes ?? 0,
+    strikeDueMs: nowMs,
+    repaired: false,
+  };
+}
+
+/**
+ * Whether the last answer refuses a request at `nowMs` of the store's clock: no; surely, from
+ * memory; or with a refusal that could be a strike, which the store must hear of
+ * (docs/reference/store.md#known-refusals). Known is an account by its windows: its requests may
+ * differ in cost and operation.
+ */
+export function refusalKind(
+  { whole, bans: policy }: CachedDecision,
+  { limits, bans, cost = 1 }: QuotaRequest,
+  nowMs: number,
+): "no" | "surely" | "strike" {
+  if (whole === undefined) return "no";
+  if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) return "surely";
+  let last: KnownWindow | undefined;
+  let unknownEndMs = 0;
+  for (const limit of limits) {
+    const counter = counterName(limit);
+    const known = whole.windows.find((one) => one.counter === counter);
+    if (known === undefined) {
+      const endMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
+      unknownEndMs = Math.max(unknownEndMs, endMs);
+    } else if (known.resetMs > nowMs && !fitsLimit(known.used, cost, limit.limit)) {
+      if (last === undefined || known.resetMs >= last.resetMs) last = known;
+    }
+  }
+  // A window of which nothing is known may refuse for longer, and is then the one to tell.
+  if (last === undefined || unknownEndMs > last.resetMs) return "no";
+  if (bans === undefined) return "surely";
+  if (!samePolicy(policy, bans)) return "no";
+  return nowMs < last.strikeDueMs ? "surely" : "strike";
+}
+
+/**
+ * Whether a strike that the store hears of by `latestMs` of its clock could be the one that bans. Since
+ * the last answer strikes of other gateways may have come, one in each grace.
+ */
+export function couldCauseBan(
+  { whole, trip }: CachedDecision,
+  bans: BanPolicy | undefined,
+  latestMs: number,
+): boolean {
+  if (whole === undefined || bans === undefined) return false;
+  if (bans.graceMs === 0) return true;
+  const others = Math.floor((latestMs - trip.nowMs) / bans.graceMs);
+  return whole.strikes + others + 1 >= bans.strikes;
+}

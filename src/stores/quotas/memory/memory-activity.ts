@@ -1,0 +1,159 @@
+import { readFile } from "node:fs/promises";
+import { basename, dirname, extname, join } from "node:path";
+import {
+  type DeprecatedCall,
+  DeprecatedCalls,
+  type DeprecatedOperation,
+} from "../../../telemetry/history/deprecated-calls.ts";
+import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
+import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
+import type { ActivityStore, KeyUse, RefusalCount } from "../../interface/notes.ts";
+import type { DayCounts } from "./day-counts.ts";
+
+const VERSION = 1;
+
+/** `state.notes.json` beside `state.json`. */
+function notesFileOf(stateFile: string): string {
+  return join(dirname(stateFile), `${basename(stateFile, extname(stateFile))}.notes.json`);
+}
+
+/**
+ * The notes of the one gateway of a memory store, in a file beside its state file that is written
+ * when they have changed (docs/reference/history.md#notes).
+ */
+export class MemoryActivity implements ActivityStore {
+  readonly #file: string | undefined;
+  readonly #days: DayCounts;
+  readonly #used = new Map<string, number>();
+  readonly #called = new DeprecatedCalls();
+  isChanged = false;
+  /** Whether there is a history for refused requests to go to. */
+  keepsDays = false;
+
+  constructor(stateFile: string | undefined, days: DayCounts) {
+    this.#file = stateFile === undefined ? undefined : notesFileOf(stateFile);
+    this.#days = days;
+  }
+
+  /** Takes up what a gateway before this one wrote. Rejects with DamagedFileError. */
+  async load(): Promise<void> {
+    if (this.#file === undefined) return;
+    const { used, called } = await readNotes(this.#file);
+    for (const { key, day } of used) this.#used.set(key, day);
+    for (const call of called) this.#called.set(call);
+  }
+
+  async save(): Promise<void> {
+    if (this.#file === undefined || !this.isChanged) return;
+    this.isChanged = false;
+    const used = [...this.#used].map(([key, day]) => ({ key, day }));
+    const text = JSON.stringify({ version: VERSION, used, called: this.#called.list() });
+    await replaceFile(this.#file, [`${text}\n`]).catch((cause: unknown) => {
+      this.isChanged = true;
+      throw cause;
+    });
+  }
+
+  async addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]> {
+    if (!this.keepsDays) return [];
+    for (const { name, day, requests } of refused) this.#days.refuse(name, day, requests);
+    return [];
+  }
+
+  async addUsed(used: readonly KeyUse[]): Promise<void> {
+    for (const { key, day } of used) {
+      if (day <= (this.#used.get(key) ?? 0)) continue;
+      this.#used.set(key, day);
+      this.isChanged = true;
+    }
+  }
+
+  async addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]> {
+    if (calls.length > 0) this.isChanged = true;
+    return calls.map((call) => this.#called.add(call));
+  }
+
+  async lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    return among(this.#used, keys);
+  }
+
+  async calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]> {
+    const wanted = new Set(operations.map(nameOf));
+    return this.#called.list().filter((call) => wanted.has(nameOf(call)));
+  }
+}
+
+/** For a command: the last day of each key, as the running gateway or the last one wrote it. */
+export async function readLastUsedFile(
+  stateFile: string,
+  keys: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const { used } = await readNotes(notesFileOf(stateFile));
+  return among(new Map(used.map(({ key, day }) => [key, day])), keys);
+}
+
+function among(used: ReadonlyMap<string, number>, keys: readonly string[]): Map<string, number> {
+  const found = new Map<string, number>();
+  for (const key of keys) {
+    const day = used.get(key);
+    if (day !== undefined) found.set(key, day);
+  }
+  return found;
+}
+
+function nameOf({ environment, method, route }: DeprecatedOperation): string {
+  return `${environment} ${method} ${route}`;
+}
+
+type Read = { readonly used: readonly KeyUse[]; readonly called: readonly DeprecatedCall[] };
+
+/** Rejects with DamagedFileError, naming the places. A missing file is empty. */
+async function readNotes(file: string): Promise<Read> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") {
+      return { used: [], called: [] };
+    }
+    throw new Error(`Cannot read the notes ${file}: ${fileErrorMessage(cause)}`, { cause });
+  }
+  const reader = new NotesReader();
+  const read = reader.file(parseFile(file, text));
+  if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
+  return read;
+}
+
+class NotesReader extends JsonMemberReader {
+  file(value: unknown): Read {
+    const { version, used, called } = this.object(value, []);
+    if (version !== VERSION) {
+      this.note(["version"], `this gateway reads version ${VERSION}`, version);
+      return { used: [], called: [] };
+    }
+    return {
+      used: this.list(used, ["used"]).map((item, i) => {
+        const { key, day } = this.object(item, ["used", i]);
+        return {
+          key: this.text(key, ["used", i, "key"], /./, "the id of a key"),
+          day: this.whole(day, ["used", i, "day"]),
+        };
+      }),
+      called: this.list(called, ["called"]).map((item, i) => this.#call(item, i)),
+    };
+  }
+
+  #call(item: unknown, i: number): DeprecatedCall {
+    const members = this.object(item, ["called", i]);
+    const text = (name: string) => this.text(members[name], ["called", i, name], /./, "a text");
+    const whole = (name: string) => this.whole(members[name], ["called", i, name]);
+    return {
+      environment: text("environment"),
+      method: text("method"),
+      route: text("route"),
+      account: text("account"),
+      requests: whole("requests"),
+      last: whole("last"),
+    };
+  }
+}

@@ -1,0 +1,271 @@
+import { setImmediate as breathe } from "node:timers/promises";
+import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
+import {
+  type Ban,
+  type BanPolicy,
+  decide,
+  NEW_ACCOUNT_STATE,
+  type QuotaDecision,
+  type QuotaRequest,
+} from "../../../core/quota/decide.ts";
+import { counterWindow, type Limit, windowEnd } from "../../../core/quota/windows.ts";
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import { takeLock } from "../../files/file-lock.ts";
+import {
+  type AccountBan,
+  type AccountRef,
+  type ChargeResult,
+  type ImposedBan,
+  isAddressAccount,
+  type QuotaStore,
+  type ResetWindow,
+  type StorePolicy,
+} from "../quota-store.ts";
+import { type AccountEntry, AccountTable, newAccountEntry } from "./account-table.ts";
+import { chargeInPlace } from "./charge-in-place.ts";
+import { DayCounts } from "./day-counts.ts";
+import { DayFiles } from "./day-files.ts";
+import { MemoryActivity } from "./memory-activity.ts";
+import { readState, type SavedAccount } from "./state-file.ts";
+import { StateSaver } from "./state-saver.ts";
+
+export type MemoryQuotaStoreOptions = {
+  /** The file in which counters and bans survive a restart; without it they do not. */
+  readonly stateFile?: string | undefined;
+  /** Unix milliseconds: the store's clock. */
+  readonly now: () => number;
+  readonly report: Reporter;
+  /** For how long the usage of each account is kept by day; by default it is not. */
+  readonly historyMs?: number | undefined;
+  /** Beyond so many accounts the ones that were idle longest are forgotten. */
+  readonly accountsMax?: number;
+  /** Between two writes of the state file, and two sweeps. */
+  readonly everyMs?: number;
+};
+
+const ACCOUNTS_MAX = 1_000_000;
+const EVERY_MS = 1_000;
+/** A gateway that is being replaced gets this long to let go of the state file. */
+const LOCK_WAIT_MS = 2_000;
+/** Accounts listed before the event loop has its turn. */
+const LISTED_AT_ONCE = 10_000;
+
+/**
+ * The embedded store: decide() in this process, answered without a promise. Rejects when the state
+ * file is damaged (DamagedFileError, with the place), unreadable, or in use by another process.
+ */
+export async function createMemoryQuotaStore(
+  options: MemoryQuotaStoreOptions,
+): Promise<QuotaStore> {
+  const { stateFile, now } = options;
+  if (stateFile === undefined) {
+    const days = new DayCounts(undefined);
+    return new MemoryStore(options, [], { days, notes: new MemoryActivity(undefined, days) });
+  }
+  const lock = await takeLock(stateFile, LOCK_WAIT_MS);
+  if (lock === undefined) {
+    throw new Error(
+      `Cannot use the state file ${stateFile}: another process has it open. Stop that one, or give this one another stateFile`,
+    );
+  }
+  try {
+    const days = new DayCounts(new DayFiles(stateFile));
+    await days.load(now());
+    const notes = new MemoryActivity(stateFile, days);
+    await notes.load();
+    const { release } = lock;
+    return new MemoryStore(options, await readState(stateFile), { days, notes, release });
+  } catch (cause) {
+    lock.release();
+    throw cause;
+  }
+}
+
+type Kept = {
+  readonly days: DayCounts;
+  readonly notes: MemoryActivity;
+  /** Lets go of the state file. */
+  readonly release?: () => void;
+};
+
+class MemoryStore implements QuotaStore {
+  readonly #options: MemoryQuotaStoreOptions;
+  readonly #now: () => number;
+  readonly #release: () => void;
+  readonly #accounts: AccountTable;
+  readonly #days: DayCounts;
+  readonly notes: MemoryActivity;
+  #historyMs: number | undefined;
+  readonly #timer: NodeJS.Timeout;
+  /** Entries of an older era hold limits that may no longer be those of the plan. */
+  #era = 0;
+  /** As the last ask had it: before the first one it is not known, and nothing is swept. */
+  #policy: BanPolicy | undefined | "unknown" = "unknown";
+  readonly #saver: StateSaver;
+
+  constructor(
+    options: MemoryQuotaStoreOptions,
+    saved: readonly SavedAccount[],
+    { days, notes, release = () => undefined }: Kept,
+  ) {
+    const { now, report, accountsMax = ACCOUNTS_MAX, everyMs = EVERY_MS } = options;
+    this.#options = options;
+    this.#now = now;
+    this.#release = release;
+    this.#days = days;
+    this.notes = notes;
+    this.#historyMs = options.historyMs;
+    notes.keepsDays = options.historyMs !== undefined;
+    let overflowed = false;
+    this.#accounts = new AccountTable(accountsMax, () => {
+      if (!overflowed) report("warn", "accounts_full", { accountsMax });
+      overflowed = true;
+    });
+    this.#saver = new StateSaver({
+      ...{ stateFile: options.stateFile, report, now, days, notes },
+      historyMs: () => this.#historyMs,
+      accounts: () => this.#saved(),
+      // A new file is there within a second, whether or not anybody asks.
+      changed: saved.length === 0,
+    });
+    for (const { state, ...name } of saved) this.#accounts.add(name, newAccountEntry(state));
+    this.#timer = setInterval(() => this.#tick(), everyMs).unref();
+  }
+
+  spend(name: AccountRef, ask: QuotaRequest): ChargeResult {
+    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newAccountEntry());
+    const nowMs = this.#now();
+    const verdict = chargeInPlace(entry, ask, nowMs) ?? this.#decide(name, entry, ask, nowMs);
+    entry.limits = ask.limits;
+    entry.era = this.#era;
+    entry.recent = true;
+    this.#policy = ask.bans;
+    this.#saver.changed = true;
+    if (this.#historyMs !== undefined && verdict.granted > 0 && !isAddressAccount(name)) {
+      this.#days.admit(name, nowMs, verdict.granted, verdict.granted * (ask.cost ?? 1));
+    }
+    const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" } as const;
+    return verdict.earned === undefined ? answer : { ...answer, earned: verdict.earned };
+  }
+
+  #decide(name: AccountRef, entry: AccountEntry, ask: QuotaRequest, nowMs: number): QuotaDecision {
+    const { account, verdict } = decide(entry, ask, nowMs);
+    entry.usage = account.usage;
+    entry.strikesMs = account.strikesMs;
+    entry.ban = account.ban;
+    if (verdict.repaired) this.#tellRepair(name);
+    return verdict;
+  }
+
+  /** The truth is at hand, so this is the account as it is now, by the limits of its last ask. */
+  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
+    const entry = this.#accounts.find(name);
+    if (entry === undefined || entry.era !== this.#era || this.#policy === "unknown") return;
+    const ask = { limits: limits ?? entry.limits, bans: this.#policy, units: 0 };
+    return decide(entry, ask, this.#now()).verdict;
+  }
+
+  async peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision> {
+    const state = this.#accounts.find(name) ?? NEW_ACCOUNT_STATE;
+    return decide(state, { ...ask, units: 0 }, this.#now()).verdict;
+  }
+
+  async bans(): Promise<AccountBan[]> {
+    const found: AccountBan[] = [];
+    if (this.#policy === undefined) return found;
+    let looked = 0;
+    for (const [name, { ban }] of this.#accounts.all()) {
+      if (ban !== undefined && ban.untilMs > this.#now()) found.push({ ...name, ban });
+      looked += 1;
+      if (looked % LISTED_AT_ONCE === 0) await breathe();
+    }
+    return found;
+  }
+
+  async ban(name: AccountRef, { lengthMs, window }: ImposedBan): Promise<Ban> {
+    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newAccountEntry());
+    const { offences = 0 } = entry.ban ?? {};
+    const ban = { untilMs: this.#now() + lengthMs, lengthMs, window, offences };
+    entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
+    entry.ban = ban;
+    this.#saver.changed = true;
+    return ban;
+  }
+
+  async markFirst(): Promise<boolean> {
+    return true;
+  }
+
+  async liftBan(name: AccountRef): Promise<boolean> {
+    const entry = this.#accounts.find(name);
+    const ban = entry?.ban;
+    if (entry === undefined || ban === undefined || ban.untilMs <= this.#now()) return false;
+    entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
+    entry.ban = undefined;
+    this.#saver.changed = true;
+    return true;
+  }
+
+  async reset(name: AccountRef, counters?: readonly string[]): Promise<ResetWindow[]> {
+    const entry = this.#accounts.find(name);
+    if (entry === undefined) return [];
+    const reset: ResetWindow[] = [];
+    const usage = { ...entry.usage };
+    for (const [counter, stored] of Object.entries(entry.usage)) {
+      if (stored === undefined || counters?.includes(counter) === false) continue;
+      if (windowEnd(counterWindow(counter), stored.startMs) <= this.#now()) continue;
+      usage[counter] = { startMs: stored.startMs, count: 0, refusedMs: 0 };
+      reset.push({ counter, units: stored.count });
+    }
+    entry.usage = usage;
+    this.#saver.changed = true;
+    return reset;
+  }
+
+  history(names: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
+    return this.#days.read(names, span);
+  }
+
+  reconfigure({ historyMs }: StorePolicy): void {
+    this.#historyMs = historyMs;
+    this.notes.keepsDays = historyMs !== undefined;
+  }
+
+  /** There is no other gateway on this store. */
+  async forgetEverywhere(names: readonly AccountRef[]): Promise<void> {
+    for (const name of names) this.forget(name);
+  }
+
+  forget(name?: AccountRef): void {
+    if (name === undefined) this.#era += 1;
+    const entry = name && this.#accounts.find(name);
+    if (entry !== undefined) entry.era = -1;
+  }
+
+  /** Serving does not need the file: trouble with it is told, and is not ill health. */
+  health(): { readonly ok: boolean; readonly why?: string } {
+    const { trouble } = this.#saver;
+    return trouble === undefined ? { ok: true } : { ok: true, why: trouble };
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#saver.finish();
+    this.#release();
+  }
+
+  #tick(): void {
+    if (this.#policy !== "unknown") this.#accounts.sweep(this.#policy, this.#now());
+    this.#saver.start();
+  }
+
+  *#saved(): Generator<SavedAccount> {
+    for (const [{ environment, account }, state] of this.#accounts.all()) {
+      yield { environment, account, state };
+    }
+  }
+
+  #tellRepair({ environment, account }: AccountRef): void {
+    this.#options.report("warn", "counter_repaired", { environment, account });
+  }
+}

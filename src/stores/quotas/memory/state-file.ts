@@ -1,0 +1,138 @@
+import { readFile } from "node:fs/promises";
+import { ID_PATTERN } from "../../../core/keys/records.ts";
+import type { AccountState, Ban, WindowCount } from "../../../core/quota/decide.ts";
+import { OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.ts";
+import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
+import type { JsonPath } from "../../files/json-position.ts";
+import { fileErrorMessage } from "../../files/replace-file.ts";
+import type { AccountRef } from "../quota-store.ts";
+
+/** One account in the file of the memory store. */
+export type SavedAccount = AccountRef & { readonly state: AccountState };
+
+const VERSION = 1;
+/** Accounts per piece: about a millisecond of work, then the event loop has its turn. */
+const PIECE_ACCOUNTS = 500;
+
+/** The text of the file, a line for each account, in pieces. Instants are Unix milliseconds. */
+export function* encodeState(accounts: Iterable<SavedAccount>): Generator<string> {
+  let piece = `{"version":${VERSION},"accounts":[`;
+  let separator = "\n";
+  let count = 0;
+  for (const saved of accounts) {
+    piece += separator + line(saved);
+    separator = ",\n";
+    count += 1;
+    if (count % PIECE_ACCOUNTS !== 0) continue;
+    yield piece;
+    piece = "";
+  }
+  yield `${piece}\n]}\n`;
+}
+
+function line({ environment, account, state }: SavedAccount): string {
+  let text = `{"environment":${JSON.stringify(environment)},"account":${JSON.stringify(account)}`;
+  for (const counter in state.usage) {
+    const usage = state.usage[counter];
+    if (usage === undefined) continue;
+    text += `,"${counter}":[${usage.startMs},${usage.count},${usage.refusedMs}]`;
+  }
+  if (state.strikesMs.length > 0) text += `,"strikesMs":[${state.strikesMs.join()}]`;
+  if (state.ban !== undefined) text += `,"ban":${JSON.stringify(state.ban)}`;
+  return `${text}}`;
+}
+
+/**
+ * Reads the file; a missing one is empty. Rejects with DamagedFileError, naming the places, when it
+ * is not what stateText writes, and leaves it as it was.
+ */
+export async function readState(file: string): Promise<SavedAccount[]> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return [];
+    throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
+  }
+  if (isKeysCopy(text)) return [];
+  const value = parseFile(file, text);
+  const reader = new StateReader();
+  const accounts = reader.file(value);
+  if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
+  return accounts;
+}
+
+/**
+ * Whether this is a copy of keys that `keys: redis` left here before the configuration named the
+ * memory store: it holds no counters.
+ */
+function isKeysCopy(text: string): boolean {
+  return /^\{"version":\d+,"keys":/.test(text);
+}
+
+/** `minute`, or `1z141z3.minute`: a window of an operation. */
+function isCounter(name: string): boolean {
+  const dot = name.indexOf(".");
+  if (dot !== -1 && !OPERATION_ID.test(name.slice(0, dot))) return false;
+  return WINDOW_NAMES.some((window) => window === name.slice(dot + 1));
+}
+
+class StateReader extends JsonMemberReader {
+  file(value: unknown): SavedAccount[] {
+    const { version, accounts } = this.object(value, []);
+    if (this.mistakes.length > 0) return [];
+    if (version !== VERSION) {
+      this.note(["version"], `this gateway reads version ${VERSION}`, version);
+      return [];
+    }
+    return this.list(accounts, ["accounts"]).flatMap((item, index) =>
+      this.full ? [] : [this.#account(item, ["accounts", index])],
+    );
+  }
+
+  #account(value: unknown, path: JsonPath): SavedAccount {
+    const { environment, account, strikesMs, ban, ...windows } = this.object(value, path);
+    const usage: Partial<Record<string, WindowCount>> = {};
+    for (const [name, counted] of Object.entries(windows)) {
+      if (!isCounter(name)) this.note([...path, name], "it is unknown", counted);
+      else usage[name] = this.#usage(counted, [...path, name]);
+    }
+    const strikes = strikesMs === undefined ? [] : this.list(strikesMs, [...path, "strikesMs"]);
+    const state: AccountState = {
+      usage,
+      strikesMs: strikes.map((atMs, index) => this.whole(atMs, [...path, "strikesMs", index])),
+      ban: ban === undefined ? undefined : this.#ban(ban, [...path, "ban"]),
+    };
+    return {
+      environment: this.text(environment, [...path, "environment"], /./s, "a name"),
+      account: this.text(account, [...path, "account"], ID_PATTERN, "1 to 64 of A-Z a-z 0-9 . _ -"),
+      state,
+    };
+  }
+
+  #usage(value: unknown, path: JsonPath): WindowCount {
+    const parts = this.list(value, path);
+    if (parts.length !== 3) this.note(path, "it must be [startMs, count, refusedMs]", value);
+    const [startMs = 0, count = 0, refusedMs = 0] = parts.map((part, index) =>
+      this.whole(part, [...path, index]),
+    );
+    return { startMs, count, refusedMs };
+  }
+
+  #ban(value: unknown, path: JsonPath): Ban {
+    const { window: name, operation, untilMs, lengthMs, offences } = this.object(value, path);
+    const window = WINDOW_NAMES.find((known) => known === name);
+    if (window === undefined) {
+      this.note([...path, "window"], `it must be one of ${WINDOW_NAMES.join(", ")}`, name);
+    }
+    const ban = {
+      untilMs: this.whole(untilMs, [...path, "untilMs"]),
+      lengthMs: this.whole(lengthMs, [...path, "lengthMs"]),
+      window: window ?? "minute",
+      offences: this.whole(offences, [...path, "offences"]),
+    };
+    if (operation === undefined) return ban;
+    const id = this.text(operation, [...path, "operation"], OPERATION_ID, "an operation's number");
+    return { ...ban, operation: id };
+  }
+}

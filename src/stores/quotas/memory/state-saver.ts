@@ -1,0 +1,86 @@
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
+import type { DayCounts } from "./day-counts.ts";
+import type { MemoryActivity } from "./memory-activity.ts";
+import { encodeState, type SavedAccount } from "./state-file.ts";
+
+export type SaverOptions = {
+  /** Without a file only days are dealt with: those that were kept long enough are let go of. */
+  readonly stateFile: string | undefined;
+  readonly report: Reporter;
+  readonly now: () => number;
+  readonly days: DayCounts;
+  readonly notes: MemoryActivity;
+  /** For how long days are kept, as the configuration says now; undefined: for ever. */
+  readonly historyMs: () => number | undefined;
+  /** The accounts as they are when they are written. */
+  readonly accounts: () => Iterable<SavedAccount>;
+  /** Whether the accounts are to be written though none has changed yet. */
+  readonly changed: boolean;
+};
+
+/** Writes the files of a memory store where what they hold has changed. */
+export class StateSaver {
+  readonly #options: SaverOptions;
+  /** Some account has changed since all were written. */
+  changed: boolean;
+  #saving: Promise<void> | undefined;
+  #trouble: string | undefined;
+
+  constructor(options: SaverOptions) {
+    this.#options = options;
+    this.changed = options.changed;
+  }
+
+  /** Why the files could not be written the last time. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  /** Begins to write what has changed, unless that is under way. Never throws. */
+  start(): void {
+    if (!this.#isChanged || this.#saving !== undefined) return;
+    this.#saving = this.#save().finally(() => {
+      this.#saving = undefined;
+    });
+  }
+
+  /** Writes what has changed by now. Never rejects. */
+  async finish(): Promise<void> {
+    await this.#saving;
+    if (this.#isChanged) await this.#save();
+  }
+
+  get #isChanged(): boolean {
+    const { days, notes } = this.#options;
+    return this.changed || days.isChanged || notes.isChanged;
+  }
+
+  /** Never rejects: a full disk must not stop the gateway, and the old file stays whole. */
+  async #save(): Promise<void> {
+    const { stateFile, report, notes, accounts } = this.#options;
+    this.changed = false;
+    if (stateFile === undefined) return this.#saveDays();
+    try {
+      await replaceFile(stateFile, encodeState(accounts()));
+      await this.#saveDays();
+      await notes.save();
+    } catch (cause) {
+      this.changed = true;
+      const trouble = `Cannot write the state file ${stateFile}: ${fileErrorMessage(cause)}`;
+      const meaning = "Serving goes on, but a restart would forget what came since";
+      if (this.#trouble === undefined) {
+        report("error", "state_file_unwritten", { stateFile, why: `${trouble}. ${meaning}` });
+      }
+      this.#trouble = trouble;
+      return;
+    }
+    if (this.#trouble !== undefined) report("info", "state_file_written", { stateFile });
+    this.#trouble = undefined;
+  }
+
+  async #saveDays(): Promise<void> {
+    const { days, now, historyMs } = this.#options;
+    if (days.isChanged) await days.save(now(), historyMs() ?? Number.POSITIVE_INFINITY);
+  }
+}

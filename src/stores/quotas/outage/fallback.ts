@@ -1,0 +1,279 @@
+import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { Limit } from "../../../core/quota/windows.ts";
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import { BUCKET_COUNT, bucketOf } from "../../redis/hash-slots.ts";
+import { toStoreFailure } from "../../redis/reply-errors.ts";
+import { StoreFailure } from "../../redis/store-failure.ts";
+import type { OutageHandler } from "../outage-handler.ts";
+import type { AccountRef, ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";
+import type { QuotaClient } from "../redis/quota-client.ts";
+import type { FallbackInputs } from "../redis/redis-quota-store.ts";
+import { type BreakerContext, CircuitBreaker } from "./breaker.ts";
+import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
+
+/** An outage that always knows whether the store is away. */
+export interface Fallback extends OutageHandler {
+  health(): { readonly ok: boolean; readonly why?: string };
+}
+
+export type FallbackOptions = {
+  readonly policy: FailurePolicy;
+  readonly prefix: string;
+  readonly report: Reporter;
+  /** The store's test clock; default: that of its last answer. */
+  readonly now?: (() => number) | undefined;
+};
+
+/** So many heartbeats missed in a row say the same as failures, where there is no request. */
+const BEATS_MISSED_MAX = 2;
+const BEAT_MS = 1_000;
+const BEAT_LATE_MS = 500;
+const PROBE_MS = 500;
+/** While gateways wait for each other to charge what they admitted without the store. */
+const SETTLE_MS = 100;
+/** Accounts that are decided here, in all breakers together. */
+const ACCOUNTS_MAX = 100_000;
+
+/**
+ * Decides while the store is away (docs/reference/store.md#away). A breaker trips after five
+ * failures in a row: from then on nobody waits for the store, and a probe each 500 ms, which writes
+ * and is as impatient as a request, finds out when it is back. Before it opens, the units that were
+ * admitted here are charged, once, each to its own window. On a Cluster each bucket has a breaker
+ * of its own: a breaker that is tripped is decided here, the others by the store.
+ */
+export function createFallback(store: FallbackInputs, options: FallbackOptions): Fallback {
+  return new StoreFallback(store, options);
+}
+
+class StoreFallback implements Fallback {
+  readonly #shared: QuotaClient;
+  readonly #options: FallbackOptions;
+  readonly #heart: Heartbeat;
+  readonly #context: BreakerContext;
+  /** By bucket; without a Cluster there is the one of bucket 0. */
+  readonly #breakers: readonly CircuitBreaker[];
+  /** The buckets that tripped just now, while it is found out which others are away with them. */
+  #going: Set<number> | undefined;
+  #beatsMissed = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #hastened = false;
+  #closed = false;
+
+  constructor({ shared, answers, onUncertain }: FallbackInputs, options: FallbackOptions) {
+    const { now: clock, policy, prefix } = options;
+    this.#shared = shared;
+    this.#options = options;
+    const heart = createHeartbeat(shared, prefix);
+    this.#heart = heart;
+    this.#context = { shared, answers, heart, policy, clock, onUncertain };
+    const count = shared.link.clustered ? BUCKET_COUNT : 1;
+    this.#breakers = Array.from({ length: count }, (_, bucket) => {
+      return new CircuitBreaker(this.#context, bucket, ACCOUNTS_MAX / count);
+    });
+    void shared.link.tried.then(() => this.#start());
+  }
+
+  get patienceMs(): number {
+    return this.#context.policy.storeTimeoutMs;
+  }
+
+  get shares(): boolean {
+    return this.#context.policy.onStoreFailure === "local";
+  }
+
+  reconfigure(policy: FailurePolicy): void {
+    this.#context.policy = policy;
+  }
+
+  isAway(bucket: number): boolean {
+    return this.#breaker(bucket).isTripped;
+  }
+
+  prepare(bucket: number): Promise<void> | undefined {
+    return this.#breaker(bucket).prepare();
+  }
+
+  limitsFor(bucket: number, name: AccountRef, limits: readonly Limit[]): readonly Limit[] {
+    return this.#breaker(bucket).limitsFor(name, limits);
+  }
+
+  decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable {
+    return this.#breakerOf(name).decide(name, ask);
+  }
+
+  gaveUp(bucket: number, answered: Promise<void>): void {
+    this.#breaker(bucket).gaveUp(answered);
+  }
+
+  ranLate(name: AccountRef, verdict: QuotaDecision, units: number): number {
+    return this.#breakerOf(name).ranLate(name, verdict, units);
+  }
+
+  lostUnits(): number {
+    return this.#breakers.reduce((sum, { lostUnits }) => sum + lostUnits, 0);
+  }
+
+  called(bucket: number, failure: StoreFailure | undefined): void {
+    if (failure !== undefined) this.#hasten();
+    if (this.#breaker(bucket).called(failure) && failure !== undefined) this.#trip(bucket, failure);
+  }
+
+  health(): { readonly ok: boolean; readonly why?: string } {
+    const away = this.#away();
+    const why = away[0] === undefined ? undefined : this.#breaker(away[0]).why;
+    if (why === undefined) return { ok: true };
+    const clustered = this.#shared.link.clustered;
+    const where = clustered ? `buckets ${away.join(", ")} of ${BUCKET_COUNT} are away: ` : "";
+    return { ok: false, why: `${where}${why}` };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    const open = this.#breakers.filter(({ isTripped }) => !isTripped);
+    await Promise.allSettled(open.map((breaker) => breaker.settle()));
+    const units = this.#breakers.reduce((sum, breaker) => sum + breaker.drop(), 0);
+    if (units > 0) this.#options.report("error", "charges_lost", { units });
+    await this.#heart.leave();
+  }
+
+  /** Others wait for the heartbeat that says that all of this failure is charged. */
+  #hasten(): void {
+    if (this.#hastened || this.#heart.gateways() === 1 || !this.shares) return;
+    this.#hastened = true;
+    this.#tendIn(SETTLE_MS);
+  }
+
+  #breakerOf(name: AccountRef): CircuitBreaker {
+    return this.#breaker(this.#shared.link.clustered ? bucketOf(name) : 0);
+  }
+
+  /** A heartbeat is patient, as long as no request waits. */
+  get #beatLateMs(): number {
+    return Math.max(BEAT_LATE_MS, this.patienceMs);
+  }
+
+  #breaker(bucket: number): CircuitBreaker {
+    return this.#breakers[bucket] as CircuitBreaker;
+  }
+
+  #away(): number[] {
+    return [...this.#breakers.keys()].filter((bucket) => this.isAway(bucket));
+  }
+
+  #start(): void {
+    if (this.#closed) return;
+    const { clustered, health } = this.#shared.link;
+    const way = health();
+    if (way.ok || this.isAway(0)) void this.#tend();
+    else if (clustered) void this.#lookAround().then(() => this.#tend());
+    else this.#trip(0, new StoreFailure("unreachable", way.why, "no"));
+  }
+
+  #trip(bucket: number, failure: StoreFailure): void {
+    const began = this.#breaker(bucket).trip(failure);
+    this.#tendIn(PROBE_MS);
+    if (this.#going !== undefined) {
+      this.#going.add(bucket);
+      return;
+    }
+    const going = new Set([bucket]);
+    if (!this.#shared.link.clustered) {
+      this.#tellAway(began, going);
+      return;
+    }
+    this.#going = going;
+    void this.#lookAround().finally(() => {
+      this.#going = undefined;
+      this.#tellAway(began, going);
+    });
+  }
+
+  /**
+   * Asks the other buckets of a Cluster as well: a node holds several, and a failure of one may
+   * meet the others with their next request. Patient, since one failure is enough here.
+   */
+  async #lookAround(): Promise<void> {
+    const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
+    const look = (bucket: number) => {
+      return this.#heart.beat(this.#beatLateMs, bucket).catch((error: unknown) => {
+        if (!this.isAway(bucket)) this.#trip(bucket, toStoreFailure(error));
+      });
+    };
+    await Promise.all(open.map(look));
+  }
+
+  #tellAway({ code, message: why }: StoreFailure, buckets: ReadonlySet<number>): void {
+    const { onStoreFailure: mode } = this.#context.policy;
+    this.#options.report("error", "store_away", { code, why, mode, ...this.#named([...buckets]) });
+  }
+
+  /** For the log: of a Cluster, which breaker is meant. */
+  #named(buckets: readonly number[]) {
+    const clustered = this.#shared.link.clustered;
+    return clustered ? { buckets: buckets.toSorted((a, b) => a - b).join() } : {};
+  }
+
+  #tendIn(ms: number): void {
+    clearTimeout(this.#timer);
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#tend(), ms).unref();
+  }
+
+  /** Beats, and opens what answers again. */
+  async #tend(): Promise<void> {
+    const away = this.#away();
+    const beating = away.includes(0) ? undefined : this.#beat();
+    const charged = await Promise.all(away.map((bucket) => this.#probe(bucket)));
+    const back = away.filter((_, i) => charged[i] !== undefined);
+    if (back.length > 0) {
+      const accountsCharged = charged.reduce<number>((sum, accounts) => sum + (accounts ?? 0), 0);
+      this.#options.report("info", "store_back", { accountsCharged, ...this.#named(back) });
+    }
+    await beating;
+    this.#hastened = false;
+    this.#tendIn(this.#awaitsOthers() ? SETTLE_MS : this.#away().length > 0 ? PROBE_MS : BEAT_MS);
+  }
+
+  #awaitsOthers(): boolean {
+    return this.#breakers.some(({ isTripped, awaitsOthers }) => !isTripped && awaitsOthers);
+  }
+
+  async #beat(): Promise<void> {
+    try {
+      // Debts of the last failures wait for no request.
+      const open = this.#breakers.filter(({ isTripped }) => !isTripped);
+      await Promise.allSettled(open.map((breaker) => breaker.prepare()));
+      const since = this.#breakers.map(({ othersSinceMs = 0 }) => othersSinceMs);
+      const sinceMs = Math.max(...since);
+      const debts = { settledMs: this.#settledMs(), sinceMs };
+      const settled = await this.#heart.beat(this.#beatLateMs, 0, debts);
+      this.#beatsMissed = 0;
+      for (const breaker of open) breaker.othersSettled(settled, sinceMs);
+    } catch (error) {
+      this.#beatsMissed += 1;
+      const failure = toStoreFailure(error);
+      // A store that a newer gateway has written to is not for this one, from the first heartbeat on.
+      const isOver = this.#beatsMissed >= BEATS_MISSED_MAX || failure.code === "NEWER";
+      if (isOver && !this.isAway(0)) this.#trip(0, failure);
+    }
+  }
+
+  /** See DebtState. */
+  #settledMs(): number {
+    if (!this.#breakers.every((breaker) => breaker.isSettled)) return 0;
+    return this.#shared.clockOf(0).before(this.#shared.answeredUntilMs()) ?? 0;
+  }
+
+  /** Lets a breaker recover that answers; returns how many accounts were charged then. */
+  async #probe(bucket: number): Promise<number | undefined> {
+    const breaker = this.#breaker(bucket);
+    try {
+      await this.#heart.beat(this.patienceMs, bucket);
+      this.#beatsMissed = 0;
+      return await breaker.recover();
+    } catch (error) {
+      breaker.remains(toStoreFailure(error));
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,118 @@
+import { chargeLate } from "../../outage/late-charge.ts";
+import { toStoreFailure } from "../../redis/reply-errors.ts";
+import { withTimeout } from "../../redis/store-failure.ts";
+import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
+import type { UncertainCharge } from "../outage-handler.ts";
+import type { QuotaClient } from "../redis/quota-client.ts";
+import { type AccountDebt, debtUnits } from "./debts.ts";
+import type { LocalQuotas } from "./local-quotas.ts";
+
+export type SettlementOptions = {
+  readonly shared: QuotaClient;
+  readonly accounts: LocalQuotas;
+  /** Told of units that may have been charged twice. */
+  readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
+};
+
+/**
+ * Charges the store what was admitted without it, once (docs/reference/store.md#late-charges). The
+ * answer of a call that nobody waits for any more may still come, and say that the call ran: nothing
+ * is charged before that is known. So a slow answer charges no unit twice; one that was lost with
+ * its connection may (docs/reference/store.md#uncertain-charges).
+ */
+export class DebtSettlement {
+  readonly #options: SettlementOptions;
+  readonly #unanswered = new Set<Promise<void>>();
+  #settling: Promise<number> | undefined;
+
+  constructor(options: SettlementOptions) {
+    this.#options = options;
+  }
+
+  get isUnderWay(): boolean {
+    return this.#settling !== undefined;
+  }
+
+  /**
+   * Nobody waits any more for a call. `answered` settles once it has been seen to that what ran is
+   * not owed, or when the answer is known to be lost; it does not reject.
+   */
+  gaveUp(answered: Promise<void>): void {
+    this.#unanswered.add(answered);
+    void answered.then(() => this.#unanswered.delete(answered));
+  }
+
+  /** Charges what is owed; returns of how many accounts. Rejects where there was no answer. */
+  settle(patienceMs: number): Promise<number> {
+    this.#settling ??= this.#chargeAll(performance.now() + patienceMs).finally(() => {
+      this.#settling = undefined;
+    });
+    return this.#settling;
+  }
+
+  /** As many accounts in a call as fit. */
+  async #chargeAll(giveUpMs: number): Promise<number> {
+    while (this.#unanswered.size > 0) await inTime(Promise.all(this.#unanswered), giveUpMs);
+    const { debts } = this.#options.accounts;
+    const owed = debts.take();
+    for (let i = 0; i < owed.length; i += CALL_ACCOUNTS_MAX) {
+      try {
+        await this.#charge(owed.slice(i, i + CALL_ACCOUNTS_MAX), giveUpMs);
+      } catch (error) {
+        debts.restore(owed.slice(i + CALL_ACCOUNTS_MAX));
+        throw error;
+      }
+    }
+    return owed.length;
+  }
+
+  /** A call without an answer counts as not run: what it would have charged is owed again. */
+  async #charge(batch: readonly AccountDebt[], giveUpMs: number): Promise<void> {
+    const { shared, accounts } = this.#options;
+    const reply = chargeLate(shared, batch, giveUpMs);
+    try {
+      const counts = await inTime(reply, giveUpMs);
+      for (const [i, owed] of batch.entries()) {
+        accounts.charged(owed, counts[i] as (number | undefined)[]);
+      }
+    } catch (error) {
+      accounts.debts.restore(batch);
+      const failure = toStoreFailure(error);
+      const tell = (later: unknown) => {
+        const { code, executed } = toStoreFailure(later);
+        // The script uses every other right before it charges anything.
+        if (code === "NOPERM") return;
+        if (executed === "unknown") this.#tellUncertain(batch.map(chargeOf));
+      };
+      if (failure.code !== "late") tell(failure);
+      else this.gaveUp(reply.then((counts) => this.#chargedLate(batch, counts), tell));
+      throw error;
+    }
+  }
+
+  /** The charge had run, though nobody waited for its answer any more. */
+  #chargedLate(
+    batch: readonly AccountDebt[],
+    counts: readonly (readonly (number | undefined)[])[],
+  ): void {
+    const { accounts } = this.#options;
+    const twice = batch.map((owed, i) => {
+      accounts.charged(owed, counts[i] as (number | undefined)[]);
+      return { name: owed.name, units: accounts.debts.release(owed) };
+    });
+    this.#tellUncertain(twice);
+  }
+
+  #tellUncertain(charges: readonly UncertainCharge[]): void {
+    const some = charges.filter(({ units }) => units > 0);
+    if (some.length > 0) this.#options.onUncertain(some);
+  }
+}
+
+function inTime<T>(answer: Promise<T>, giveUpMs: number): Promise<T> {
+  return withTimeout(answer, Math.max(0, giveUpMs - performance.now()));
+}
+
+function chargeOf(owed: AccountDebt): UncertainCharge {
+  return { name: owed.name, units: debtUnits(owed) };
+}

@@ -1,0 +1,187 @@
+import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
+import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
+import type { Limit, WindowName } from "../../core/quota/windows.ts";
+import type { ActivityStore } from "../interface/notes.ts";
+
+/** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
+export type AccountRef = {
+  readonly environment: string;
+  readonly account: string;
+  /** Both as one text, where the name is kept: building and hashing it costs half a microsecond. */
+  readonly id?: string;
+  /** The store's: which group of keys the account is in, worked out once where the name is kept. */
+  bucket?: number | undefined;
+};
+
+/** An account as one text; no environment has a colon in its name. */
+export function accountId({ environment, account, id }: AccountRef): string {
+  return id ?? `${environment}:${account}`;
+}
+
+/** The account that `accountId` made the text of. */
+export function parseAccountId(id: string): AccountRef {
+  const colon = id.indexOf(":");
+  return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
+}
+
+/** Whether requests without a key are counted here: a client address, which has no history. */
+export function isAddressAccount({ account }: AccountRef): boolean {
+  return account.startsWith("addr:");
+}
+
+/**
+ * An answer of the store. `by` says how it came about: `store`, decided by the store that all
+ * gateways share; `memory`, a refusal that its last answer still holds for; `local`, decided here while that store is away, from this gateway's share of the
+ * limit (docs/reference/store.md#shares).
+ */
+export type ChargeResult = {
+  readonly verdict: QuotaDecision;
+  /**
+   * The ban that this very request earned, in force or observed; or that a refusal before it earned
+   * which had its answer already.
+   */
+  readonly earned?: NewBan;
+  /** Units of the same verdict that were admitted after this one: it was merged with other asks. */
+  readonly unspent: number;
+  readonly admitted: boolean;
+  readonly by: "store" | "memory" | "local";
+};
+
+/** Why there is no answer: the store is away and `onStoreFailure` is `deny`. */
+export type StoreUnavailable = { readonly unavailable: true };
+
+/**
+ * The parts of the configuration that say what holds while the store is away
+ * (docs/reference/store.md#away).
+ */
+export type FailurePolicy = {
+  readonly onStoreFailure: "local" | "deny" | "allow";
+  readonly expectedGateways: number;
+  /** How long a call may take before its requests are decided without it. */
+  readonly storeTimeoutMs: number;
+};
+
+/** The parts of the configuration that a store takes from a reload. */
+export type StorePolicy = FailurePolicy & {
+  /** For how long the usage of each account is kept by day; undefined: not at all. */
+  readonly historyMs: number | undefined;
+};
+
+/** A window that was set to 0, and the units that it had counted until then. */
+export type ResetWindow = {
+  readonly counter: string;
+  readonly units: number;
+};
+
+/** The windows of an account that were set to 0, at an instant of the store's clock. */
+export type ResetEvent = {
+  readonly name: AccountRef;
+  readonly atMs: number;
+  readonly windows: readonly ResetWindow[];
+};
+
+export type ImposedBan = {
+  readonly lengthMs: number;
+  readonly window: WindowName;
+  readonly keptMs: number;
+};
+
+export type AccountBan = AccountRef & { readonly ban: Ban };
+
+/**
+ * Counts requests, and remembers strikes and bans. Every implementation passes
+ * test/stores/contract.ts unchanged.
+ *
+ * - Charges every window or none: a refused request costs nothing.
+ * - Windows are aligned to UTC by the store's own clock, and never go back.
+ * - Answers at once, without a promise, when the answer is at hand.
+ * - Never rejects: a failure of the store is handled behind this door
+ *   (docs/reference/store.md#away).
+ */
+export interface QuotaStore {
+  /** Asks for one request of the account. `ask.units` is 1. */
+  spend(
+    name: AccountRef,
+    ask: QuotaRequest,
+  ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable>;
+
+  /**
+   * Gives the account as earlier answers tell it, in the windows of `limits` or in all that are
+   * known; undefined for nothing. Costs nothing and changes nothing.
+   */
+  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
+
+  /** The account as the store has it now; charges nothing. Rejects when the store is away. */
+  peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision>;
+
+  /** Every ban in force. Rejects when the store is away. */
+  bans(): Promise<AccountBan[]>;
+
+  /**
+   * Bans an account from now on for so long, whatever it has done: no offence of its, and a ban in
+   * force is replaced. `window` tells it in the fields of a refusal. `keptMs` is how long the store
+   * remembers it after its end. Strikes are cleared. Every gateway knows it within a second. Rejects
+   * when the store is away.
+   */
+  ban(name: AccountRef, imposed: ImposedBan): Promise<Ban>;
+
+  /** Ends a ban and forgets its offences and strikes; false when there was none in force. */
+  liftBan(name: AccountRef): Promise<boolean>;
+
+  /**
+   * Sets the running windows of the account to 0, first refusals too, in one call: all of them, or
+   * those of the counters named (`minute`, `1z141z3.minute`: see `counterOf`). Gives what each had
+   * counted. Bans and strikes stay. Every gateway forgets within a second what it knew of the
+   * account. Rejects when the store is away.
+   */
+  reset(name: AccountRef, counters?: readonly string[]): Promise<readonly ResetWindow[]>;
+
+  /**
+   * The usage of each of the accounts by UTC day, oldest day first, in their order; days without any
+   * are left out (docs/reference/history.md). Rejects when the store is away.
+   */
+  history(names: readonly AccountRef[], span: DaySpan): Promise<readonly (readonly DayUsage[])[]>;
+
+  /** The things that gateways notice beside what is decided. */
+  readonly notes: ActivityStore;
+
+  /**
+   * Makes every gateway forget within a second what it knows of these accounts, as after a raised
+   * limit or a changed plan. Rejects when the store is away.
+   */
+  forgetEverywhere(names: readonly AccountRef[]): Promise<void>;
+
+  /**
+   * Forgets what is known from earlier answers of one account; of all accounts, since keys or plans have
+   * changed, which of them are refused: their counts still bound what is admitted while the store is
+   * away.
+   */
+  forget(name?: AccountRef): void;
+
+  /**
+   * Whether this gateway is the first of all that share the store to set the marker, which is kept for
+   * `lifeMs`: the first one tells people. One command; true without a store elsewhere. Asked again
+   * after a failure it gives what it would have given. Rejects when the store is away.
+   */
+  markFirst(marker: string, lifeMs: number): Promise<boolean>;
+
+  /** A reload may change the time of the history, and the policy while the store is away. */
+  reconfigure?(policy: StorePolicy): void;
+
+  /** Commands sent to a store elsewhere, so far. */
+  commands?(): number;
+
+  /**
+   * Units that may have been charged twice, and units that were admitted and will never be charged, so
+   * far (docs/reference/store.md#uncertain-charges).
+   */
+  charges?(): { readonly uncertainUnits: number; readonly lostUnits: number };
+
+  /** Whether a store elsewhere may throw counters away to make room. */
+  unsafePolicy?(): boolean;
+
+  /** For /readyz: is the store answering, and if not, why. */
+  health(): { readonly ok: boolean; readonly why?: string };
+
+  close(): Promise<void>;
+}

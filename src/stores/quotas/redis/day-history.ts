@@ -1,0 +1,88 @@
+import { type DaySpan, type DayUsage, monthsOf } from "../../../core/quota/days.ts";
+import { withTimeout } from "../../redis/store-failure.ts";
+import type { AccountRef } from "../quota-store.ts";
+import type { QuotaClient } from "./quota-client.ts";
+
+/** Questions under way at once. */
+const TOGETHER = 200;
+const LATE_MS = 2_000;
+
+type Counted = { admitted: number; beyond: number; refused: number };
+
+/** The hash of a month whose first day is `month`: see lua/history.lua. */
+function historyKey(accountKey: string, month: number): string {
+  return `${accountKey.replace(":{", ":h{")}:${month}`;
+}
+
+/** The usage of each account, by day; days without any are left out. Rejects with StoreFailure. */
+export async function readDayHistory(
+  shared: Pick<QuotaClient, "keyOf" | "link">,
+  names: readonly AccountRef[],
+  span: DaySpan,
+): Promise<readonly DayUsage[][]> {
+  const all: DayUsage[][] = [];
+  const months = monthsOf(span);
+  const together = Math.max(1, Math.floor(TOGETHER / (months.length + 1)));
+  for (let from = 0; from < names.length; from += together) {
+    const some = names.slice(from, from + together);
+    all.push(...(await Promise.all(some.map((name) => readOne(shared, name, months, span)))));
+  }
+  return all;
+}
+
+async function readOne(
+  { keyOf, link }: Pick<QuotaClient, "keyOf" | "link">,
+  name: AccountRef,
+  months: readonly number[],
+  { from, to }: DaySpan,
+): Promise<DayUsage[]> {
+  const key = keyOf(name);
+  const ask = (command: string, of: string, ...args: string[]) => {
+    return withTimeout(link.send(of, command, [of, ...args]), LATE_MS);
+  };
+  const [waiting, ...hashes] = await Promise.all([
+    ask("hget", key, "y"),
+    ...months.map((month) => ask("hgetall", historyKey(key, month))),
+  ]);
+  const days = new Map<number, Counted>();
+  for (const [i, hash] of hashes.entries()) {
+    // The client library makes an object of what Redis sends as a list.
+    addHash(days, months[i] as number, hash as Record<string, string>);
+  }
+  addWaiting(days, waiting as string | null);
+  return [...days]
+    .filter(([day]) => day >= from && day <= to)
+    .sort(([a], [b]) => a - b)
+    .map(([day, { admitted, beyond, refused }]) => {
+      return { day, admitted, units: admitted + beyond, refused };
+    });
+}
+
+const COLUMNS = ["admitted", "beyond", "refused"] as const;
+
+function addHash(days: Map<number, Counted>, month: number, hash: Record<string, string>): void {
+  for (const [name, text] of Object.entries(hash)) {
+    const [field, count] = [Number(name), Number(text)];
+    // A field that is no number of ours is damage; it counts for nothing.
+    if (!Number.isSafeInteger(field) || !Number.isSafeInteger(count) || field < 0) continue;
+    const counted = dayIn(days, month + Math.floor(field / 3));
+    counted[COLUMNS[field % 3] as keyof Counted] += count;
+  }
+}
+
+function addWaiting(days: Map<number, Counted>, text: string | null): void {
+  for (const [, day, admitted, beyond] of text?.matchAll(/(\d+) (\d+) (-?\d+)/g) ?? []) {
+    const counted = dayIn(days, Number(day));
+    counted.admitted += Number(admitted);
+    counted.beyond += Number(beyond);
+  }
+}
+
+function dayIn(days: Map<number, Counted>, day: number): Counted {
+  let counted = days.get(day);
+  if (counted === undefined) {
+    counted = { admitted: 0, beyond: 0, refused: 0 };
+    days.set(day, counted);
+  }
+  return counted;
+}

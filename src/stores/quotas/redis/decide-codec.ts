@@ -1,0 +1,190 @@
+import {
+  type Ban,
+  type BanPolicy,
+  banLength,
+  type QuotaDecision,
+  type QuotaRequest,
+} from "../../../core/quota/decide.ts";
+import {
+  type Limit,
+  type WindowName,
+  windowEnd,
+  windowStart,
+} from "../../../core/quota/windows.ts";
+import { accountScript } from "../../redis/script.ts";
+import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
+import { parseWindowField, windowField } from "./window-fields.ts";
+
+export const DECIDE_SCRIPT = accountScript("history", "decide", "charge");
+
+/**
+ * One account of a call: `ask.units` requests. All of a call share the ban policy. `historyMs` is for
+ * how long the usage of each day is kept, undefined for not at all.
+ */
+export type KeyedRequest = {
+  readonly key: string;
+  readonly ask: QuotaRequest;
+  readonly historyMs?: number | undefined;
+};
+
+const plans = new WeakMap<readonly Limit[], Map<number | string, string>>();
+
+/** Cost, time of the history and limits as decide.lua reads them; equal ones give equal text. */
+function planText(limits: readonly Limit[], cost: number, historyMs: number | undefined): string {
+  let texts = plans.get(limits);
+  if (texts === undefined) {
+    texts = new Map();
+    plans.set(limits, texts);
+  }
+  const terms = historyMs === undefined ? cost : `${cost}h${historyMs}`;
+  let text = texts.get(terms);
+  if (text === undefined) {
+    text = `${terms} ${limits.map((each) => `${windowField(each)} ${each.limit}`).join(" ")}`;
+    texts.set(terms, text);
+  }
+  return text;
+}
+
+type PolicyText = { readonly terms: string; readonly lengths: string };
+const BANS_OFF: PolicyText = { terms: "", lengths: "" };
+const policies = new WeakMap<BanPolicy, PolicyText>();
+
+/**
+ * The policy as decide.lua reads it. The lengths of bans are computed here: the powers of a fraction
+ * may differ in the last bit between JavaScript and Lua.
+ */
+function policyText(bans: BanPolicy | undefined): PolicyText {
+  if (bans === undefined) return BANS_OFF;
+  let text = policies.get(bans);
+  if (text === undefined) {
+    const { strikes, withinMs, graceMs, forgetAfterMs, observe = false } = bans;
+    const lengths = [banLength(bans, 0)];
+    for (let offences = 1; offences <= 1024; offences++) {
+      const lengthMs = banLength(bans, offences);
+      if (lengthMs === lengths.at(-1) && (bans.factor === 1 || lengthMs === bans.maxMs)) break;
+      lengths.push(lengthMs);
+    }
+    text = {
+      terms: [strikes, withinMs, graceMs, forgetAfterMs, observe ? 1 : 0].join(" "),
+      lengths: lengths.join(" "),
+    };
+    policies.set(bans, text);
+  }
+  return text;
+}
+
+/** The arguments of EVALSHA or EVAL after the script: the number of keys, the keys, ARGV. */
+export function encodeDecide(asks: readonly KeyedRequest[], clockMs: number): (string | number)[] {
+  const { terms, lengths } = policyText(asks[0]?.ask.bans);
+  const indexes = new Map<string, number>();
+  const keys: (string | number)[] = [asks.length];
+  const units: number[] = [];
+  for (const { key, ask, historyMs } of asks) {
+    const plan = planText(ask.limits, ask.cost ?? 1, historyMs);
+    let index = indexes.get(plan);
+    if (index === undefined) {
+      index = indexes.size;
+      indexes.set(plan, index);
+    }
+    keys.push(key);
+    const asked = ask.units * CALL_ACCOUNTS_MAX + index;
+    units.push(ask.strikesOnly ? -asked : asked);
+  }
+  return keys.concat(clockMs, terms, lengths, indexes.size, ...indexes.keys(), units);
+}
+
+/** Rebuilds each verdict from the reply of decide.lua; throws when it is not one. */
+export function decodeDecisions(asks: readonly KeyedRequest[], reply: unknown): QuotaDecision[] {
+  if (!Array.isArray(reply)) throw new TypeError("Cannot read the store's answer: it is no list");
+  const reader = new Reader(reply);
+  return asks.map(({ ask }) => readVerdict(reader, ask));
+}
+
+class Reader {
+  readonly #reply: readonly unknown[];
+  readonly nowMs: number;
+  #at = 0;
+  /** The ends of the windows of now, worked out once for all accounts of the call. */
+  readonly #ends = new Map<WindowName, number>();
+
+  constructor(reply: readonly unknown[]) {
+    this.#reply = reply;
+    this.nowMs = this.next();
+  }
+
+  endOf(window: WindowName): number {
+    let endMs = this.#ends.get(window);
+    if (endMs === undefined) {
+      endMs = windowEnd(window, windowStart(window, this.nowMs));
+      this.#ends.set(window, endMs);
+    }
+    return endMs;
+  }
+
+  next(): number {
+    const value = this.#reply[this.#at++];
+    if (typeof value === "number") return value;
+    throw new TypeError(`Cannot read the store's answer: no number at position ${this.#at}`);
+  }
+
+  nextText(): string {
+    return String(this.#reply[this.#at++]);
+  }
+}
+
+function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
+  const { nowMs } = reader;
+  const granted = reader.next();
+  const used = limits.map(() => reader.next());
+  const plain = reader.next() === 0;
+  const windows = limits.map((each, i) => {
+    const { window, limit } = each;
+    const resetMs = plain ? reader.endOf(window) : reader.next();
+    const standing = { window, limit, used: used[i] as number, resetMs };
+    return each.operation === undefined && !each.observed ? standing : { ...each, ...standing };
+  });
+  if (plain) {
+    const strikeDueMs = nowMs;
+    return { nowMs, granted, windows, ban: undefined, strikes: 0, strikeDueMs, repaired: false };
+  }
+  const repaired = reader.next() === 1;
+  const strikes = reader.next();
+  const strikeDueMs = reader.next();
+  const how = reader.next();
+  const told = how === NO_BAN ? undefined : readBan(reader);
+  const isEarned = how === EARNED || how === OBSERVED;
+  const strikesMs = isEarned ? Array.from({ length: reader.next() }, () => reader.next()) : [];
+  const ban = how === OBSERVED ? undefined : told;
+  const verdict = { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
+  return isEarned ? { ...verdict, earned: { ...(told as Ban), strikesMs } } : verdict;
+}
+
+/** How decide.lua speaks of a ban: none, one in force, one that was just earned, or only observed. */
+const [NO_BAN, EARNED, OBSERVED] = [0, 2, 3] as const;
+
+function readBan(reader: Reader): Ban {
+  const [untilMs, lengthMs] = [reader.next(), reader.next()];
+  const field = reader.nextText();
+  const ban = banOf(field, untilMs, lengthMs, reader.next());
+  if (ban === undefined) throw new TypeError(`Cannot read the store's answer: no window ${field}`);
+  return ban;
+}
+
+/** The ban in field `b` of an account's hash, or undefined when that is damaged. */
+export function parseBan(text: string): Ban | undefined {
+  const found = /^(\d+) (\d+) (\w+) (\d+)$/.exec(text);
+  if (found === null) return undefined;
+  return banOf(found[3] as string, Number(found[1]), Number(found[2]), Number(found[4]));
+}
+
+function banOf(
+  field: string,
+  untilMs: number,
+  lengthMs: number,
+  offences: number,
+): Ban | undefined {
+  const parts = parseWindowField(field);
+  if (parts === undefined) return undefined;
+  const ban = { untilMs, lengthMs, window: parts.window, offences };
+  return parts.operation === undefined ? ban : { ...ban, operation: parts.operation };
+}

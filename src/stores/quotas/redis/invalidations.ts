@@ -1,0 +1,199 @@
+import { randomUUID } from "node:crypto";
+import type { Link } from "../../redis/link.ts";
+import { toStoreFailure } from "../../redis/reply-errors.ts";
+import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { PUBLISH_SCRIPT } from "./account-scripts.ts";
+import type { QuotaClient } from "./quota-client.ts";
+
+/** Forgets the last answer about an account; without an id, the last answers about all. */
+export type Invalidate = (id: string | undefined) => void;
+
+export type Invalidations = {
+  /** Tells all other gateways at once. Rejects when the store cannot be reached. */
+  publish(id: string): Promise<void>;
+  /** Tells them of many accounts at once, in as few messages as name them. */
+  publishAll(ids: readonly string[]): Promise<void>;
+  /** Tells them of an account whose reset waits for one of them to tell it. */
+  publishReset(id: string): Promise<void>;
+  /** Tells them soon: at once, or together with others where there are many. */
+  tell(id: string): void;
+  close(): void;
+};
+
+export type InvalidationsOptions = {
+  readonly shared: QuotaClient;
+  readonly prefix: string;
+  readonly forget: Invalidate;
+  /** Resets may wait in the store, to be told by one gateway. */
+  readonly resets: () => void;
+  /** Each second, how the store answered: undefined when it did. */
+  readonly probed: (failure: StoreFailure | undefined) => void;
+};
+
+const POLL_MS = 1_000;
+const ADMIN_LATE_MS = 2_000;
+/** Between two messages about bans: a flood that earns thousands costs two commands a second. */
+const TELL_PAUSE_MS = 500;
+/** One message names so many accounts; where there are more it says "all". */
+const TOLD_MAX = 500;
+/** Stands among the accounts of a message; no account has such a name. */
+const RESETS = "!resets";
+/** Where so many accounts changed together, all that is known is forgotten. */
+const ALL_FROM = 10_000;
+
+/**
+ * Changes that gateways must hear of: a ban earned or lifted, a changed key. Each has a number,
+ * counted in the store, and is published with it. Once a second the number is read: a gateway that
+ * missed one (no subscription, or one that hangs) forgets all that it knows, and subscribes anew.
+ */
+export function createInvalidations(options: InvalidationsOptions): Invalidations {
+  const place = {
+    origin: randomUUID(),
+    channel: `${options.prefix}:events`,
+    versionKey: `${options.prefix}:{0}:version`,
+  };
+  const hearing = new InvalidationSubscriber(options, place);
+  const telling = new InvalidationPublisher(options.shared, place);
+  return {
+    publish: (id) => telling.send(id),
+    publishAll: (ids) => telling.sendAll(ids),
+    publishReset: (id) => telling.send(`${id} ${RESETS}`),
+    tell: (id) => telling.soon(id),
+    close: () => {
+      hearing.close();
+      telling.close();
+    },
+  };
+}
+
+/** `origin` names this gateway, whose own changes are no news to it. */
+type InvalidationChannel = {
+  readonly origin: string;
+  readonly channel: string;
+  readonly versionKey: string;
+};
+
+/** Hears the messages of other gateways, and finds out once a second whether one was missed. */
+class InvalidationSubscriber {
+  readonly #link: Link;
+  readonly #place: InvalidationChannel;
+  readonly #forget: Invalidate;
+  readonly #resets: () => void;
+  readonly #probed: InvalidationsOptions["probed"];
+  readonly #subscription: { restart(): void };
+  #seen: number | undefined;
+  #missed: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(
+    { shared: { link }, forget, resets, probed }: InvalidationsOptions,
+    place: InvalidationChannel,
+  ) {
+    this.#link = link;
+    this.#place = place;
+    this.#forget = forget;
+    this.#resets = resets;
+    this.#probed = probed;
+    this.#subscription = link.subscribe(place.channel, {
+      message: (text) => this.#hear(text),
+      up: () => void this.#poll(),
+      down: () => undefined,
+    });
+    void link.tried.then(() => this.#poll()).finally(() => this.#pollLater());
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #hear(text: string): void {
+    const { origin } = this.#place;
+    const [number, from, ...ids] = text.split(" ");
+    const version = Number(number);
+    if (!Number.isSafeInteger(version) || ids.length === 0) return;
+    // Behind a gap there was something else: what, is not known.
+    const gap = this.#seen !== undefined && version > this.#seen + 1;
+    this.#seen = Math.max(this.#seen ?? 0, version);
+    if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
+    if (gap || ids.includes(RESETS)) this.#resets();
+    if (gap || (ids[0] === "*" && from !== origin)) this.#forget(undefined);
+    else if (from !== origin) for (const id of ids) this.#forget(id);
+  }
+
+  async #poll(): Promise<void> {
+    const { versionKey } = this.#place;
+    try {
+      const text = await withTimeout(this.#link.send(versionKey, "get", [versionKey]), POLL_MS);
+      const version = Number(text ?? 0);
+      if (this.#missed !== undefined) this.#subscription.restart();
+      this.#missed = undefined;
+      // A smaller number comes from a store that was emptied: the last answers hold until their
+      // time.
+      if (this.#seen !== undefined && version > this.#seen) {
+        this.#missed = version;
+        this.#forget(undefined);
+      }
+      if (this.#seen === undefined || version > this.#seen) this.#resets();
+      this.#seen = version;
+      this.#probed(undefined);
+    } catch (error) {
+      this.#probed(toStoreFailure(error));
+    }
+  }
+
+  #pollLater(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => {
+      void this.#poll().finally(() => this.#pollLater());
+    }, POLL_MS).unref();
+  }
+}
+
+/** Sends the messages of this gateway to the others. */
+class InvalidationPublisher {
+  readonly #shared: QuotaClient;
+  readonly #place: InvalidationChannel;
+  readonly #told = new Set<string>();
+  #pause: NodeJS.Timeout | undefined;
+
+  constructor(shared: QuotaClient, place: InvalidationChannel) {
+    this.#shared = shared;
+    this.#place = place;
+  }
+
+  async send(what: string): Promise<void> {
+    const { channel, origin, versionKey } = this.#place;
+    const run = this.#shared.run(PUBLISH_SCRIPT, versionKey, [channel, `${origin} ${what}`]);
+    await withTimeout(run, ADMIN_LATE_MS);
+  }
+
+  async sendAll(ids: readonly string[]): Promise<void> {
+    if (ids.length > ALL_FROM) return this.send("*");
+    for (let i = 0; i < ids.length; i += TOLD_MAX) {
+      await this.send(ids.slice(i, i + TOLD_MAX).join(" "));
+    }
+  }
+
+  soon(id: string): void {
+    this.#told.add(id);
+    if (this.#pause === undefined) this.#tell();
+  }
+
+  close(): void {
+    clearTimeout(this.#pause);
+  }
+
+  /** Sends the messages that gathered during the pause. */
+  #tell(): void {
+    this.#pause = undefined;
+    if (this.#told.size === 0) return;
+    const what = this.#told.size > TOLD_MAX ? "*" : [...this.#told].join(" ");
+    this.#told.clear();
+    this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
+    // A gateway that misses the message learns it from the store, at the account's next strike at
+    // the latest.
+    this.send(what).catch(() => undefined);
+  }
+}

@@ -1,0 +1,250 @@
+import { accountKey, BUCKET_COUNT, keyBucket } from "../../redis/hash-slots.ts";
+import type { Link, RedisArgument } from "../../redis/link.ts";
+import { toStoreFailure } from "../../redis/reply-errors.ts";
+import type { Script } from "../../redis/script.ts";
+import { StoreClock } from "../../redis/store-clock.ts";
+import { StoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import type { AccountRequest, CallOutcome } from "../batch/batcher.ts";
+import { type AccountRef, isAddressAccount } from "../quota-store.ts";
+import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-codec.ts";
+
+/** How long the asks of a bucket go singly after its slot was seen in motion. */
+const MOTION_MS = 200;
+
+/**
+ * The store that all gateways share, without patience: says what became of each ask, however late,
+ * and never sends again what may have been executed.
+ */
+export type QuotaClient = {
+  /**
+   * Decides accounts in one call, all of one bucket on a Cluster; not at all where the store comes to
+   * it after `giveUpMs` on performance.now(), when nobody waits for it any more. Never rejects.
+   */
+  decide(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]>;
+  /**
+   * Runs a script on accounts of one bucket, with the clock as its first argument; not at all where
+   * the store comes to it after `giveUpMs`. Rejects with StoreFailure.
+   */
+  runOn(
+    script: Script,
+    keys: readonly string[],
+    args: readonly RedisArgument[],
+    giveUpMs?: number,
+  ): Promise<unknown>;
+  /** Every decision that was asked for before this instant of performance.now() has its answer. */
+  answeredUntilMs(): number;
+  /** Runs a script on one key, by its digest where the server knows it. Rejects with StoreFailure. */
+  run(script: Script, key: string, args: readonly RedisArgument[]): Promise<unknown>;
+  /** The key of the account's hash. */
+  keyOf(name: AccountRef): string;
+  /** The clock of the node that has the bucket; without a Cluster there is one. */
+  clockOf(bucket: number): StoreClock;
+  /** Asks for the time, where the clock of the bucket is not known. Rejects with StoreFailure. */
+  learnClock(bucket: number, patienceMs: number): Promise<void>;
+  /** Whether deadlines can be told to the bucket. */
+  isTimed(bucket: number): boolean;
+  /** For how long the usage of each account is kept by day; undefined: not at all. */
+  historyMs: number | undefined;
+  readonly link: Link;
+};
+
+export type QuotaClientOptions = {
+  /** The store's test clock, in milliseconds: calls have no deadline by it. */
+  readonly clock?: (() => number) | undefined;
+  /** See SharedStore. */
+  readonly historyMs?: number | undefined;
+};
+
+export function createQuotaClient(
+  link: Link,
+  prefix: string,
+  options: QuotaClientOptions = {},
+): QuotaClient {
+  const decider = new RedisQuotaClient(link, prefix, options);
+  return {
+    decide: (asks, giveUpMs) => decider.decide(asks, giveUpMs).catch(failed(asks.length)),
+    runOn: (...call) => decider.runOn(...call),
+    answeredUntilMs: () => Math.min(performance.now(), ...decider.unansweredMs),
+    run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
+    keyOf: (name) => accountKey(prefix, name),
+    clockOf: (bucket) => decider.clockOf(bucket),
+    isTimed: (bucket) => options.clock !== undefined || decider.clockOf(bucket).isKnown,
+    learnClock: (bucket, patienceMs) => decider.learnClock(bucket, patienceMs),
+    get historyMs() {
+      return decider.historyMs;
+    },
+    set historyMs(historyMs) {
+      decider.historyMs = historyMs;
+    },
+    link,
+  };
+}
+
+class RedisQuotaClient {
+  readonly #link: Link;
+  readonly #prefix: string;
+  readonly #clock: (() => number) | undefined;
+  readonly #clocks: readonly StoreClock[];
+  /** By bucket: until when, on performance.now(), its asks go singly. */
+  readonly #motion = new Map<number, number>();
+  /** When each decision without an answer was asked for, on performance.now(): a few at most. */
+  readonly unansweredMs: number[] = [];
+  historyMs: number | undefined;
+
+  constructor(link: Link, prefix: string, { clock, historyMs }: QuotaClientOptions) {
+    this.#link = link;
+    this.historyMs = historyMs;
+    this.#prefix = prefix;
+    this.#clock = clock;
+    const count = link.clustered ? BUCKET_COUNT : 1;
+    this.#clocks = Array.from({ length: count }, () => new StoreClock());
+  }
+
+  clockOf(bucket: number): StoreClock {
+    return this.#clocks[this.#link.clustered ? bucket : 0] as StoreClock;
+  }
+
+  async learnClock(bucket: number, patienceMs: number): Promise<void> {
+    const sentMs = performance.now();
+    const key = `${this.#prefix}:{${bucket}}:time`;
+    const time = await withTimeout(this.#link.send(key, "time", []), patienceMs);
+    const [seconds, micros] = time as string[];
+    const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+    this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
+  }
+
+  async decide(
+    asks: readonly AccountRequest[],
+    giveUpMs?: number,
+  ): Promise<readonly CallOutcome[]> {
+    const sentMs = performance.now();
+    this.unansweredMs.push(sentMs);
+    try {
+      return await this.#decide(asks, giveUpMs);
+    } finally {
+      this.unansweredMs.splice(this.unansweredMs.indexOf(sentMs), 1);
+    }
+  }
+
+  async #decide(
+    asks: readonly AccountRequest[],
+    giveUpMs?: number,
+  ): Promise<readonly CallOutcome[]> {
+    if (asks.length === 1 || !this.#link.clustered) return this.#call(asks, giveUpMs);
+    const bucket = keyBucket(this.#keyed(asks[0] as AccountRequest).key);
+    if ((this.#motion.get(bucket) ?? 0) > performance.now()) return this.#singly(asks, giveUpMs);
+    try {
+      return await this.#call(asks, giveUpMs);
+    } catch (error) {
+      // ASK about several keys at once would be answered by TRYAGAIN on the other side.
+      if (!["TRYAGAIN", "ASK"].includes(toStoreFailure(error).code)) throw error;
+      this.#motion.set(bucket, performance.now() + MOTION_MS);
+      return this.#singly(asks, giveUpMs);
+    }
+  }
+
+  runOn(
+    script: Script,
+    keys: readonly string[],
+    args: readonly RedisArgument[],
+    giveUpMs?: number,
+  ) {
+    const key = keys[0] as string;
+    const bucket = keyBucket(key);
+    return this.#timed(bucket, giveUpMs, () => {
+      const all = [keys.length, ...keys, this.#clockArgument(bucket, giveUpMs), ...args];
+      return runScript(this.#link, script, key, all);
+    });
+  }
+
+  async #call(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]> {
+    const all = asks.map((ask) => this.#keyed(ask));
+    const { key } = all[0] as KeyedRequest;
+    const bucket = keyBucket(key);
+    let sentMs = 0;
+    const reply = await this.#timed(bucket, giveUpMs, () => {
+      sentMs = performance.now();
+      const args = encodeDecide(all, this.#clockArgument(bucket, giveUpMs));
+      return runScript(this.#link, DECIDE_SCRIPT, key, args);
+    });
+    const verdicts = decodeDecisions(all, reply);
+    const [first] = verdicts;
+    if (first !== undefined && this.#clock === undefined) {
+      this.clockOf(bucket).learn(sentMs, performance.now(), first.nowMs);
+    }
+    return verdicts;
+  }
+
+  /** A single key is on one node or on the other, so it never meets TRYAGAIN. */
+  async #singly(
+    asks: readonly AccountRequest[],
+    giveUpMs?: number,
+  ): Promise<readonly CallOutcome[]> {
+    const outcomes = await Promise.all(
+      asks.map((ask) => this.#call([ask], giveUpMs).catch(failed(1))),
+    );
+    return outcomes.flat();
+  }
+
+  /**
+   * A call that the store came to too late has not run, and its answer tells the time. Where somebody
+   * still waits for it one of the clocks was set, and it goes once more.
+   */
+  async #timed<T>(
+    bucket: number,
+    giveUpMs: number | undefined,
+    send: () => Promise<T>,
+  ): Promise<T> {
+    const sentMs = performance.now();
+    try {
+      return await send();
+    } catch (error) {
+      const nowMs = toStoreFailure(error).storeNowMs;
+      if (nowMs === undefined) throw error;
+      this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
+      if (giveUpMs === undefined || performance.now() >= giveUpMs) throw error;
+      return send();
+    }
+  }
+
+  /** The first argument of a script: see clock() in account.lua. */
+  #clockArgument(bucket: number, giveUpMs: number | undefined): number {
+    if (this.#clock !== undefined) return this.#clock();
+    const latestMs = giveUpMs === undefined ? undefined : this.clockOf(bucket).before(giveUpMs);
+    return latestMs === undefined ? -1 : -latestMs;
+  }
+
+  #keyed({ name, ask }: AccountRequest): KeyedRequest {
+    const key = accountKey(this.#prefix, name);
+    const { historyMs } = this;
+    return historyMs === undefined || isAddressAccount(name)
+      ? { key, ask }
+      : { key, ask, historyMs };
+  }
+}
+
+/** NOSCRIPT means that nothing was executed: after SCRIPT FLUSH the whole text goes, once. */
+export async function runScript(
+  link: Link,
+  script: Script,
+  key: string,
+  args: readonly RedisArgument[],
+) {
+  try {
+    return await link.send(key, "evalsha", [script.sha, ...args]);
+  } catch (error) {
+    if (toStoreFailure(error).code !== "NOSCRIPT") throw error;
+    return link.send(key, "eval", [script.text, ...args]);
+  }
+}
+
+/** The same failure for each of `count` asks. */
+function failed(count: number): (error: unknown) => CallOutcome[] {
+  return (error) => {
+    const failure =
+      error instanceof StoreFailure
+        ? error
+        : new StoreFailure("unreadable", (error as Error).message, "unknown");
+    return Array.from({ length: count }, () => ({ failure }));
+  };
+}

@@ -1,0 +1,148 @@
+import {
+  CALLERS_MAX,
+  type DeprecatedCall,
+  type DeprecatedOperation,
+} from "../../../telemetry/history/deprecated-calls.ts";
+import type { ActivityStore, KeyUse, RefusalCount } from "../../interface/notes.ts";
+import { bucketOf } from "../../redis/hash-slots.ts";
+import { toStoreFailure } from "../../redis/reply-errors.ts";
+import { accountScript, defineScript } from "../../redis/script.ts";
+import { withTimeout } from "../../redis/store-failure.ts";
+import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
+import type { QuotaClient } from "./quota-client.ts";
+
+const LATE_MS = 2_000;
+/** Keys or accounts in one command. */
+const PAGE = 1_000;
+/** A key or an operation that nobody used for so long is forgotten with all that are like it. */
+const KEPT_MS = 400 * 86_400_000;
+
+const REFUSED = accountScript("history", "refused");
+
+/** KEYS: a hash of days by the id of a key. ARGV: its life in ms, then id and day of each. */
+const USED = defineScript(`
+for i = 2, #ARGV, 2 do
+  local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i])) or 0
+  if tonumber(ARGV[i + 1]) > known then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return 1`);
+
+/**
+ * KEYS: a hash by account, "requests last". ARGV: its life in ms, the most accounts, then account,
+ * requests and last of each. Gives requests and last of each, 0 for an account beyond the most.
+ */
+const CALLED = defineScript(`
+local out = {}
+for i = 3, #ARGV, 3 do
+  local text = redis.call('HGET', KEYS[1], ARGV[i])
+  local requests, last = string.match(text or '', '^(%d+) (%d+)$')
+  if requests or redis.call('HLEN', KEYS[1]) < tonumber(ARGV[2]) then
+    requests = (tonumber(requests) or 0) + tonumber(ARGV[i + 1])
+    last = math.max(tonumber(last) or 0, tonumber(ARGV[i + 2]))
+    redis.call('HSET', KEYS[1], ARGV[i], string.format('%.0f %.0f', requests, last))
+    out[#out + 1], out[#out + 2] = requests, last
+  else
+    out[#out + 1], out[#out + 2] = 0, 0
+  end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return out`);
+
+/** The notes of gateways in Redis (docs/reference/history.md#notes). */
+export class RedisActivity implements ActivityStore {
+  readonly #shared: QuotaClient;
+  readonly #prefix: string;
+
+  constructor(shared: QuotaClient, prefix: string) {
+    this.#shared = shared;
+    this.#prefix = prefix;
+  }
+
+  async addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]> {
+    const { historyMs, link } = this.#shared;
+    if (historyMs === undefined) return [];
+    const groups = Map.groupBy(refused, ({ name }) => (link.clustered ? bucketOf(name) : 0));
+    const left: RefusalCount[] = [];
+    for (const group of groups.values()) {
+      for (const some of pagesOf(group, CALL_ACCOUNTS_MAX)) {
+        // A call that may have run is not made again.
+        await this.#refuse(some, historyMs).catch((error: unknown) => {
+          if (toStoreFailure(error).executed === "no") left.push(...some);
+        });
+      }
+    }
+    return left;
+  }
+
+  async addUsed(used: readonly KeyUse[]): Promise<void> {
+    for (const some of pagesOf(used, PAGE)) {
+      const argv = [KEPT_MS, ...some.flatMap(({ key, day }) => [key, day])];
+      await withTimeout(this.#shared.run(USED, this.#usedKey, argv), LATE_MS);
+    }
+  }
+
+  async addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]> {
+    const sums = new Map<DeprecatedCall, DeprecatedCall>();
+    for (const [key, all] of Map.groupBy(calls, (call) => this.#callsKey(call))) {
+      for (const some of pagesOf(all, PAGE)) {
+        const each = some.flatMap(({ account, requests, last }) => [account, requests, last]);
+        const run = this.#shared.run(CALLED, key, [KEPT_MS, CALLERS_MAX, ...each]);
+        const reply = (await withTimeout(run, LATE_MS)) as number[];
+        some.forEach((call, i) => {
+          const [requests = 0, last = 0] = [reply[2 * i], reply[2 * i + 1]];
+          sums.set(call, requests === 0 ? call : { ...call, requests, last });
+        });
+      }
+    }
+    return calls.map((call) => sums.get(call) ?? call);
+  }
+
+  async lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    const found = new Map<string, number>();
+    for (const some of pagesOf(keys, PAGE)) {
+      const sent = this.#shared.link.send(this.#usedKey, "hmget", [this.#usedKey, ...some]);
+      const days = (await withTimeout(sent, LATE_MS)) as (string | null)[];
+      some.forEach((key, i) => {
+        const day = Number(days[i] ?? Number.NaN);
+        if (Number.isSafeInteger(day)) found.set(key, day);
+      });
+    }
+    return found;
+  }
+
+  async calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]> {
+    const found: DeprecatedCall[] = [];
+    for (const { environment, method, route } of operations) {
+      const key = this.#callsKey({ environment, method, route });
+      const reply = await withTimeout(this.#shared.link.send(key, "hgetall", [key]), LATE_MS);
+      // The client library makes an object of what Redis sends as a list.
+      for (const [account, text] of Object.entries(reply as Record<string, string>)) {
+        const [requests = 0, last = 0] = text.split(" ").map(Number);
+        if (!Number.isSafeInteger(requests) || !Number.isSafeInteger(last)) continue;
+        found.push({ environment, method, route, account, requests, last });
+      }
+    }
+    return found;
+  }
+
+  async #refuse(some: readonly RefusalCount[], historyMs: number): Promise<void> {
+    const keys = some.map(({ name }) => this.#shared.keyOf(name));
+    const texts = some.map(({ day, requests }) => `${day} ${requests}`);
+    const giveUpMs = performance.now() + LATE_MS;
+    const run = this.#shared.runOn(REFUSED, keys, [historyMs, ...texts], giveUpMs);
+    await withTimeout(run, LATE_MS);
+  }
+
+  get #usedKey(): string {
+    return `${this.#prefix}:{0}:used`;
+  }
+
+  #callsKey({ environment, method, route }: DeprecatedOperation): string {
+    return `${this.#prefix}:{0}:calls ${environment} ${method} ${route}`;
+  }
+}
+
+function* pagesOf<T>(all: readonly T[], length: number): Generator<readonly T[]> {
+  for (let from = 0; from < all.length; from += length) yield all.slice(from, from + length);
+}

@@ -1,0 +1,281 @@
+import { hash, randomUUID } from "node:crypto";
+import type { ConnectionOptions } from "node:tls";
+import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
+import type { Ban, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { Limit } from "../../../core/quota/windows.ts";
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import { CountedLink } from "../../redis/counted-link.ts";
+import { BUCKET_COUNT, bucketOf, crc16 } from "../../redis/hash-slots.ts";
+import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
+import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { Batcher } from "../batch/batcher.ts";
+import type { LostCount } from "../batch/cached-decision.ts";
+import { DecisionCache } from "../batch/decision-cache.ts";
+import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
+import {
+  type AccountBan,
+  type AccountRef,
+  accountId,
+  type ImposedBan,
+  parseAccountId,
+  type QuotaStore,
+  type ResetEvent,
+  type ResetWindow,
+  type StorePolicy,
+} from "../quota-store.ts";
+import { BAN_SCRIPT, LIFT_BAN_SCRIPT, MARK_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
+import { readDayHistory } from "./day-history.ts";
+import { createInvalidations, type Invalidations } from "./invalidations.ts";
+import { listBans } from "./list-bans.ts";
+import { DenyDuringOutage } from "./no-outage.ts";
+import { PendingResets } from "./pending-resets.ts";
+import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
+import { RedisActivity } from "./redis-activity.ts";
+import { type EvictionWatcher, lostCountReporter, watchEviction } from "./store-warnings.ts";
+import { counterField, fieldCounter } from "./window-fields.ts";
+
+/** A store whose absence is to be bridged: the calls to it, and its last answers. */
+export type FallbackInputs = {
+  readonly shared: QuotaClient;
+  readonly answers: DecisionCache;
+  readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
+};
+
+export type RedisQuotaStoreOptions = {
+  readonly address: RedisAddress;
+  /** `storePrefix`: every key of ours begins with it. */
+  readonly prefix: string;
+  readonly report: Reporter;
+  /**
+   * Makes what decides while the store is away (docs/reference/store.md#away). By default nothing
+   * does, as under `onStoreFailure: deny`.
+   */
+  readonly outage?: (store: FallbackInputs) => OutageHandler;
+  /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
+  readonly now?: () => number;
+  /** For how long the usage of each account is kept by day; by default it is not. */
+  readonly historyMs?: number | undefined;
+  /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
+  readonly patienceMs?: number | undefined;
+  /**
+   * Told of the resets that commands made in the store: of each by one gateway. Without it this store
+   * is that of a command, and leaves its own resets to the gateways.
+   */
+  readonly onReset?: ((reset: ResetEvent) => void) | undefined;
+  /** For `rediss://`, beyond what Node trusts by itself. */
+  readonly tls?: ConnectionOptions;
+};
+
+const ADMIN_LATE_MS = 2_000;
+/** So much of a digest has 80 bits: no two markers meet. */
+const MARKER_DIGITS = 20;
+/** Failures that a probe which only reads cannot see to be over. */
+const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]);
+
+/**
+ * The store of many gateways. Resolves once connected, or when the first attempt to connect failed:
+ * a store that is away does not keep a gateway from starting. It connects by itself from then on.
+ */
+export async function createRedisQuotaStore(options: RedisQuotaStoreOptions): Promise<QuotaStore> {
+  const link = new CountedLink(connectRedis(options));
+  const store = new RedisQuotaStore(link, options);
+  await link.tried;
+  return store;
+}
+
+class RedisQuotaStore implements QuotaStore {
+  readonly #link: CountedLink;
+  readonly #options: RedisQuotaStoreOptions;
+  readonly #shared: QuotaClient;
+  readonly #batch: Batcher;
+  readonly #events: Invalidations;
+  readonly #resets: PendingResets;
+  readonly #eviction: EvictionWatcher;
+  readonly #tellLoss: ReturnType<typeof lostCountReporter>;
+  readonly #answers: DecisionCache;
+  readonly #outage: OutageHandler;
+  readonly notes: RedisActivity;
+  #failure: StoreFailure | undefined;
+  #uncertainUnits = 0;
+  /** Names this gateway in its markers. */
+  readonly #origin = randomUUID();
+
+  constructor(link: CountedLink, options: RedisQuotaStoreOptions) {
+    const { address, prefix, report, now, patienceMs, historyMs } = options;
+    this.#link = link;
+    this.#options = options;
+    const shared = createQuotaClient(link, prefix, { clock: now, historyMs });
+    const answers = new DecisionCache(now);
+    const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
+    this.#shared = shared;
+    this.notes = new RedisActivity(shared, prefix);
+    this.#answers = answers;
+    this.#outage =
+      options.outage?.({ shared, answers, onUncertain }) ??
+      new DenyDuringOutage(shared, patienceMs);
+    this.#batch = new Batcher({
+      call: shared.decide,
+      queueOf: (name) => (link.clustered ? bucketOf(name) : 0),
+      answers,
+      outage: this.#outage,
+      onVerdict: (name, verdict, lost) => this.#told(name, verdict, lost),
+      onCalled: (failure) => {
+        this.#failure = failure;
+      },
+      onUncertain,
+    });
+    this.#resets = new PendingResets(shared, prefix);
+    this.#events = createInvalidations({
+      shared,
+      prefix,
+      forget: (id) => answers.forget(id === undefined ? undefined : parseAccountId(id)),
+      resets: () => this.#tellResets(),
+      probed: (why) => {
+        if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
+      },
+    });
+    this.#tellLoss = lostCountReporter(address.shown, report);
+    this.#eviction = watchEviction(link, address.shown, report);
+  }
+
+  spend(name: AccountRef, ask: QuotaRequest): ReturnType<QuotaStore["spend"]> {
+    return this.#batch.spend(name, ask);
+  }
+
+  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
+    return this.#answers.lastKnown(name, limits);
+  }
+
+  forget(name?: AccountRef): void {
+    this.#answers.forget(name);
+  }
+
+  async peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision> {
+    // For people, who would rather wait than be told that the store is away.
+    const one = { name, ask: { ...ask, units: 0 } };
+    const [outcome] = await withTimeout(this.#shared.decide([one]), ADMIN_LATE_MS);
+    if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
+    return outcome;
+  }
+
+  bans(): Promise<AccountBan[]> {
+    return listBans(this.#link, this.#options.prefix, this.#options.now);
+  }
+
+  async ban(name: AccountRef, { lengthMs, window, keptMs }: ImposedBan): Promise<Ban> {
+    const clockMs = this.#options.now?.() ?? -1;
+    const argv = [clockMs, Math.round(lengthMs), counterField(window), Math.round(keptMs)];
+    const run = this.#shared.run(BAN_SCRIPT, this.#shared.keyOf(name), argv);
+    const [untilMs, offences] = (await withTimeout(run, ADMIN_LATE_MS)) as [string, string];
+    await this.forgetEverywhere([name]);
+    return { untilMs: Number(untilMs), lengthMs, window, offences: Number(offences) };
+  }
+
+  async liftBan(name: AccountRef): Promise<boolean> {
+    const clockMs = this.#options.now?.() ?? -1;
+    const run = this.#shared.run(LIFT_BAN_SCRIPT, this.#shared.keyOf(name), [clockMs]);
+    const lifted = await withTimeout(run, ADMIN_LATE_MS);
+    this.#answers.forget(name);
+    await this.#events.publish(accountId(name));
+    return lifted === 1;
+  }
+
+  async reset(name: AccountRef, counters?: readonly string[]): Promise<ResetWindow[]> {
+    const fields = counters?.map(counterField) ?? [];
+    if (counters?.length === 0) return [];
+    const giveUpMs = performance.now() + ADMIN_LATE_MS;
+    const run = this.#shared.runOn(RESET_SCRIPT, [this.#shared.keyOf(name)], fields, giveUpMs);
+    const [atMs, ...reply] = (await withTimeout(run, ADMIN_LATE_MS)) as string[];
+    const windows: ResetWindow[] = [];
+    for (let i = 0; i < reply.length; i += 2) {
+      const counter = fieldCounter(reply[i] as string);
+      windows.push({ counter, units: Number(reply[i + 1]) });
+    }
+    this.#answers.forget(name);
+    if (this.#options.onReset !== undefined || windows.length === 0) {
+      await this.#events.publish(accountId(name));
+    } else {
+      await this.#resets.keep({ name, atMs: Number(atMs), windows });
+      await this.#events.publishReset(accountId(name));
+    }
+    return windows;
+  }
+
+  /** Tells the resets that wait: those that cannot be had now wait on. */
+  #tellResets(): void {
+    const { onReset } = this.#options;
+    if (onReset === undefined) return;
+    const tell = (resets: readonly ResetEvent[]) => resets.forEach(onReset);
+    this.#resets.take().then(tell, () => undefined);
+  }
+
+  history(names: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
+    return readDayHistory(this.#shared, names, span);
+  }
+
+  async forgetEverywhere(names: readonly AccountRef[]): Promise<void> {
+    for (const name of names) this.#answers.forget(name);
+    await this.#events.publishAll(names.map(accountId));
+  }
+
+  async markFirst(marker: string, lifeMs: number): Promise<boolean> {
+    const name = hash("sha256", marker, "hex").slice(0, MARKER_DIGITS);
+    const key = `${this.#options.prefix}:{${crc16(name) % BUCKET_COUNT}}:told.${name}`;
+    const run = this.#shared.run(MARK_SCRIPT, key, [this.#origin, Math.ceil(lifeMs)]);
+    return (await withTimeout(run, ADMIN_LATE_MS)) === 1;
+  }
+
+  reconfigure(policy: StorePolicy): void {
+    this.#shared.historyMs = policy.historyMs;
+    this.#outage.reconfigure(policy);
+  }
+
+  charges(): { readonly uncertainUnits: number; readonly lostUnits: number } {
+    return { uncertainUnits: this.#uncertainUnits, lostUnits: this.#outage.lostUnits() };
+  }
+
+  commands(): number {
+    return this.#link.sent;
+  }
+
+  unsafePolicy(): boolean {
+    return this.#eviction.unsafe();
+  }
+
+  health(): { readonly ok: boolean; readonly why?: string } {
+    const way = this.#link.health();
+    const why = this.#failure;
+    // A fallback has a heartbeat that writes, and knows better than the last call.
+    const known = this.#outage.health() ?? { ok: why === undefined, why: why?.message ?? "" };
+    // On a Cluster the fallback knows which part is away; elsewhere the link tells why there is no
+    // connection.
+    return known.ok || (!way.ok && !this.#link.clustered) ? way : known;
+  }
+
+  async close(): Promise<void> {
+    this.#events.close();
+    this.#eviction.stop();
+    this.#batch.close();
+    await this.#outage.close();
+    await this.#link.close();
+  }
+
+  #tellUncertain(charges: readonly UncertainCharge[]): void {
+    const units = charges.reduce((sum, one) => sum + one.units, 0);
+    this.#uncertainUnits += units;
+    const accounts = charges.map(({ name, units: of }) => `${accountId(name)} ${of}`).join(", ");
+    const store = this.#options.address.shown;
+    this.#options.report("warn", "charges_uncertain", { store, units, accounts });
+  }
+
+  #told(name: AccountRef, verdict: QuotaDecision, lost: LostCount | undefined): void {
+    const { address, report } = this.#options;
+    if (verdict.repaired) {
+      const { environment, account } = name;
+      report("warn", "counter_repaired", { environment, account, store: address.shown });
+    }
+    if (lost !== undefined) this.#tellLoss(name, lost);
+    if (verdict.ban !== undefined && verdict.earned !== undefined)
+      this.#events.tell(accountId(name));
+  }
+}

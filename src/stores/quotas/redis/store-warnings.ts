@@ -1,0 +1,93 @@
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import type { Link } from "../../redis/link.ts";
+import { toStoreFailure } from "../../redis/reply-errors.ts";
+import { withTimeout } from "../../redis/store-failure.ts";
+import type { LostCount } from "../batch/cached-decision.ts";
+import type { AccountRef } from "../quota-store.ts";
+
+export type EvictionWatcher = {
+  /** Whether Redis may throw counters away to make room, as far as it was last known. */
+  unsafe(): boolean;
+  stop(): void;
+};
+
+const EACH_MS = 60_000;
+/** Sooner, until there was an answer. */
+const FIRST_MS = 2_000;
+const LATE_MS = 2_000;
+
+/**
+ * Warns, at the start and once a minute where it changed, when Redis may throw counters away to make
+ * room: an evicted account begins anew, with all of its quota. Asks with INFO, which connecting needs
+ * anyway: CONFIG is a right that a gateway should not have.
+ */
+export function watchEviction(
+  link: Pick<Link, "masters" | "tried">,
+  shown: string,
+  report: Reporter,
+  eachMs = EACH_MS,
+): EvictionWatcher {
+  let known = "noeviction";
+  let answered = false;
+  let silent = false;
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+
+  async function look(): Promise<void> {
+    const policies: string[] = [];
+    for (const node of await link.masters()) {
+      const info = String(await withTimeout(node.send("info", ["memory"]), LATE_MS));
+      policies.push(/^maxmemory_policy:(\S+)/m.exec(info)?.[1] as string);
+    }
+    answered = true;
+    const policy = policies.find((each) => each !== "noeviction") ?? "noeviction";
+    if (policy === known) return;
+    known = policy;
+    if (policy === "noeviction") {
+      return report("info", "store_evicts_no_more", { store: shown, maxmemoryPolicy: policy });
+    }
+    const advice = "it may drop counters and bans when memory is short: set noeviction";
+    report("warn", "store_evicts", { store: shown, maxmemoryPolicy: policy, why: advice });
+  }
+
+  /** A store that is away is no reason to warn of this; one that keeps INFO to itself is told once. */
+  function unknown(error: unknown): void {
+    if (toStoreFailure(error).code !== "NOPERM" || silent) return;
+    silent = true;
+    answered = true;
+    const why = "the user has no right to INFO, so the eviction policy is not known";
+    report("debug", "store_eviction_unknown", { store: shown, why });
+  }
+
+  async function again(): Promise<void> {
+    await look().catch(unknown);
+    if (!stopped) timer = setTimeout(() => void again(), answered ? eachMs : FIRST_MS).unref();
+  }
+  void link.tried.then(again);
+  return {
+    unsafe: () => known !== "noeviction",
+    stop: () => {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Between two lines about losses: a loss seldom concerns one account alone. */
+const LOSSES_EACH_MS = 60_000;
+
+/**
+ * Tells, once a minute at most, that the store has forgotten charges that it had told of: after a
+ * FLUSHALL, a failover to a replica that was behind, a restart, or an eviction. An account that had
+ * used up the window may use it again.
+ */
+export function lostCountReporter(shown: string, report: Reporter) {
+  let toldMs = Number.NEGATIVE_INFINITY;
+  return ({ environment, account }: AccountRef, lost: LostCount): void => {
+    const nowMs = performance.now();
+    if (nowMs - toldMs < LOSSES_EACH_MS) return;
+    toldMs = nowMs;
+    const why = "the store has lost charges of a window that is not over";
+    report("error", "counter_regression", { store: shown, environment, account, ...lost, why });
+  };
+}

@@ -1,0 +1,47 @@
+import {
+  counterName,
+  counterWindow,
+  type Limit,
+  WINDOW_ROWS,
+  type WindowName,
+} from "../../../core/quota/windows.ts";
+
+const LETTER = Object.fromEntries(
+  WINDOW_ROWS.map(({ name, letter }) => [name, letter]),
+) as Readonly<Record<WindowName, string>>;
+const NAME = new Map(WINDOW_ROWS.map(({ name, letter }) => [letter, name]));
+
+/** The field of an account's hash that a limit is counted in: `m`, or `1z141z3m` for an operation. */
+export function windowField({ window, operation }: Pick<Limit, "window" | "operation">): string {
+  return operation === undefined ? LETTER[window] : operation.id + LETTER[window];
+}
+
+/** The same for a counter's name, as `counterOf` gives it. */
+export function counterField(counter: string): string {
+  return counter.slice(0, Math.max(0, counter.indexOf("."))) + LETTER[counterWindow(counter)];
+}
+
+export type FieldParts = { readonly window: WindowName; readonly operation: string | undefined };
+
+/** The window, and the operation's number, of a field; undefined where it is no window's. */
+export function parseWindowField(field: string): FieldParts | undefined {
+  const window = NAME.get(field.slice(-1));
+  if (window === undefined) return undefined;
+  return { window, operation: field.length === 1 ? undefined : field.slice(0, -1) };
+}
+
+/** The counter of a field that the store names. */
+export function fieldCounter(field: string): string {
+  const { window, operation } = parseWindowField(field) as FieldParts;
+  const limited = operation === undefined ? {} : { operation: { id: operation, name: "" } };
+  return counterName({ window, ...limited });
+}
+
+const lengths = WINDOW_ROWS.flatMap(({ letter, lengthMs }) => {
+  return lengthMs === undefined ? [] : [`${letter} = ${lengthMs}`];
+});
+
+/** The rows of all windows, as the scripts read them. */
+export const WINDOWS_IN_LUA = `local LENGTH = { ${lengths.join(", ")} }
+local WINDOW_FIELD = '^%w*[${WINDOW_ROWS.map(({ letter }) => letter).join("")}]$'
+`;

@@ -1,0 +1,35 @@
+import { type AccountRef, accountId } from "../quotas/quota-store.ts";
+
+export const BUCKET_COUNT = 16;
+
+/** The part of each byte in the checksum: eight steps of the division at once. */
+const CRC_STEPS = Uint16Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+  return crc;
+});
+
+/** CRC-16/XMODEM, the one that Redis Cluster hashes keys with. */
+export function crc16(text: string): number {
+  const bytes = Buffer.from(text);
+  let crc = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    crc = ((crc << 8) ^ (CRC_STEPS[(crc >> 8) ^ (bytes[i] as number)] as number)) & 0xffff;
+  }
+  return crc;
+}
+
+/** Which of the 16 groups of keys an account is in, for ever (docs/decisions/one-hash-per-account.md). */
+export function bucketOf(name: AccountRef): number {
+  name.bucket ??= crc16(accountId(name)) % BUCKET_COUNT;
+  return name.bucket;
+}
+
+/** The group of a key of ours, `prefix:{bucket}:...`. */
+export function keyBucket(key: string): number {
+  return Number(/\{(\d+)\}/.exec(key)?.[1]);
+}
+
+export function accountKey(prefix: string, name: AccountRef): string {
+  return `${prefix}:{${bucketOf(name)}}:${accountId(name)}`;
+}

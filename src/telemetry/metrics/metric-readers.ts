@@ -1,0 +1,98 @@
+import type { CounterCell, LabelValue, MetricVec } from "./metric-vec.ts";
+import type { MetricName } from "./metrics.ts";
+import type { MetricsRecorder } from "./metrics-recorder.ts";
+import { SERIES_MAX } from "./request-metrics.ts";
+
+/** Facts that others know, asked at each scrape. None of them may throw, block or do I/O. */
+export type MetricSources = {
+  readonly version: string;
+  readonly inFlight: () => number;
+  /** Connections of clients. */
+  readonly connections: () => number;
+  /** WebSocket tunnels, which are in flight too. */
+  readonly tunnels: () => number;
+  readonly upstreams: () => Iterable<{
+    readonly environment: string;
+    readonly origin: string;
+    readonly up: boolean;
+  }>;
+  readonly storeUp: () => boolean;
+  /** Whether the store may throw counters away to make room. */
+  readonly storeUnsafePolicy: () => boolean;
+  /** Commands sent to the store since the start. */
+  readonly storeCommands: () => number;
+  /** Units. */
+  readonly chargesUncertain: () => number;
+  readonly chargesLost: () => number;
+  /** Log lines that were thrown away because the pipe was stuck. */
+  readonly logDropped: () => number;
+  /** Events that no webhook took. */
+  readonly eventsDropped: () => number;
+  /** Spans that no collector took. */
+  readonly telemetryDropped: () => number;
+  /** Present when several processes serve: their number, and how often one was replaced. */
+  readonly workers?: () => { readonly serving: number; readonly restarts: number };
+};
+
+type Sample = readonly [labels: Record<string, LabelValue>, value: number];
+export type MetricReader = () => Iterable<Sample>;
+export type ScalarMetricName = Exclude<MetricName, "http_request_duration_seconds">;
+
+export type MetricReaders = Readonly<Record<ScalarMetricName, MetricReader | undefined>>;
+
+/** The source of each metric's values; undefined for a metric that this process does not have. */
+export function metricReaders(
+  watched: MetricSources,
+  counting: Pick<MetricsRecorder, "tallies" | "configuration">,
+): MetricReaders {
+  const { tallies, configuration } = counting;
+  const { workers } = watched;
+  return {
+    http_requests_total: counted(tallies.requests),
+    http_requests_in_flight: one(watched.inFlight),
+    decisions_total: counted(tallies.decisions),
+    charged_total: counted(tallies.charged),
+    forwards_total: counted(tallies.forwards),
+    auth_failures_total: counted(tallies.failures),
+    refusals_total: counted(tallies.refusals),
+    deprecated_requests_total: counted(tallies.deprecated),
+    observed_refusals_total: counted(tallies.observed),
+    bans_total: counted(tallies.bans),
+    connections_open: one(watched.connections),
+    tunnels_open: one(watched.tunnels),
+    upstream_up: () => upstreamsUp(watched),
+    store_up: one(() => (watched.storeUp() ? 1 : 0)),
+    store_unavailable_decisions_total: counted(tallies.withoutStore),
+    store_commands_total: one(watched.storeCommands),
+    charges_uncertain_total: one(watched.chargesUncertain),
+    charges_lost_total: one(watched.chargesLost),
+    store_unsafe_policy: one(() => (watched.storeUnsafePolicy() ? 1 : 0)),
+    log_dropped_total: one(watched.logDropped),
+    events_dropped_total: one(watched.eventsDropped),
+    telemetry_dropped_total: one(watched.telemetryDropped),
+    config_reloads_total: counted(tallies.reloads),
+    config_last_reload_success_timestamp_seconds: one(() => configuration().configuredMs / 1000),
+    config_info: () => [[{ hash: configuration().hash }, 1]],
+    build_info: () => [[{ version: watched.version }, 1]],
+    workers: workers && one(() => workers().serving),
+    worker_restarts_total: workers && one(() => workers().restarts),
+  };
+}
+
+function one(value: () => number): MetricReader {
+  return () => [[{}, value()]];
+}
+
+function counted(tally: MetricVec<CounterCell>): MetricReader {
+  return function* () {
+    for (const [labels, { value }] of tally.entries()) yield [labels, value];
+  };
+}
+
+function* upstreamsUp({ upstreams }: MetricSources): Generator<Sample> {
+  let left = SERIES_MAX;
+  for (const { environment, origin, up } of upstreams()) {
+    if (left-- === 0) return;
+    yield [{ env: environment, upstream: new URL(origin).origin }, up ? 1 : 0];
+  }
+}

@@ -1,0 +1,124 @@
+import type { Config } from "../../config/config.ts";
+import { METHODS } from "../../core/http/methods.ts";
+import type { AccessLogEntry } from "../log/log.ts";
+import {
+  type CounterCell,
+  DURATION_BUCKETS,
+  type HistogramCell,
+  MetricVec,
+  newCounterCell,
+  newHistogramCell,
+  observeDuration,
+} from "./metric-vec.ts";
+import { METRICS, type MetricName } from "./metrics.ts";
+
+/** At most this many series a metric, the overflow included: clients must not fill a scrape. */
+export const SERIES_MAX = 1_000;
+/** A histogram has a series for each bucket, and +Inf, sum and count. */
+const HISTOGRAMS_MAX = Math.floor(SERIES_MAX / (DURATION_BUCKETS.length + 3));
+
+/** Methods that are labels of their own: those that are served, and TRACE, which is refused by name. */
+const LABELS: ReadonlySet<string> = new Set([...METHODS, "TRACE"]);
+
+/** Whether the method is counted by its name, and not among all others. */
+export function isLabelled(method: string): boolean {
+  return LABELS.has(method);
+}
+
+export type MetricTables = ReturnType<typeof newMetricTables>;
+
+/** One table for each metric that is counted here. */
+export function newMetricTables() {
+  const counts = (name: MetricName) => {
+    return new MetricVec<CounterCell>(METRICS[name].labels, SERIES_MAX, newCounterCell);
+  };
+  const durationLabels = METRICS.http_request_duration_seconds.labels;
+  const tallies = {
+    requests: counts("http_requests_total"),
+    durations: new MetricVec<HistogramCell>(durationLabels, HISTOGRAMS_MAX, newHistogramCell),
+    decisions: counts("decisions_total"),
+    charged: counts("charged_total"),
+    forwards: counts("forwards_total"),
+    failures: counts("auth_failures_total"),
+    refusals: counts("refusals_total"),
+    deprecated: counts("deprecated_requests_total"),
+    observed: counts("observed_refusals_total"),
+    bans: counts("bans_total"),
+    withoutStore: counts("store_unavailable_decisions_total"),
+    reloads: counts("config_reloads_total"),
+  };
+  // A counter that starts at 0 shows its first increase; one that appears with 1 hides it.
+  for (const mode of ["local", "deny", "allow"]) tallies.withoutStore.cell(mode);
+  for (const result of ["success", "failure"]) tallies.reloads.cell(result);
+  return tallies;
+}
+
+/** Counts one request; the hot path. */
+export function countRequest(
+  tallies: MetricTables,
+  deprecated: DeprecatedRoutes,
+  line: AccessLogEntry,
+): void {
+  const { env = "none", route = "none", plan = "none", status, source, decision } = line;
+  const method = isLabelled(line.method) ? line.method : "OTHER";
+  increment(tallies.requests.cell(env, route, method, status, source));
+  observeDuration(tallies.durations.cell(env, source), line.durationMs / 1000);
+  increment(tallies.decisions.cell(env, plan, decision));
+  tallies.charged.cell(env).value += line.charged;
+  tallies.forwards.cell(env).value += line.forwards;
+  for (const window of line.observed ?? []) increment(tallies.observed.cell(env, plan, window));
+  if (line.code !== undefined) increment(tallies.refusals.cell(env, line.code));
+  if (line.code === "key_missing" || line.code === "key_invalid") {
+    increment(tallies.failures.cell(env, line.code));
+  }
+  if (deprecated.get(env)?.get(route)?.has(method)) increment(tallies.deprecated.cell(env, route));
+}
+
+export function increment(cell: CounterCell): void {
+  cell.value += 1;
+}
+
+export type Cell = CounterCell | HistogramCell;
+
+/** Empties a cell and gives what was in it, in the order that `pour` takes; undefined for nothing. */
+export function drainCell(cell: Cell): readonly number[] | undefined {
+  if ("value" in cell) {
+    const { value } = cell;
+    cell.value = 0;
+    return value === 0 ? undefined : [value];
+  }
+  const numbers = [cell.sum, ...cell.counts];
+  cell.sum = 0;
+  cell.counts.fill(0);
+  return numbers.every((number) => number === 0) ? undefined : numbers;
+}
+
+export function addToCell(cell: Cell, [first = 0, ...counts]: readonly number[]): void {
+  if ("value" in cell) {
+    cell.value += first;
+    return;
+  }
+  cell.sum += first;
+  counts.forEach((more, i) => {
+    cell.counts[i] = (cell.counts[i] ?? 0) + more;
+  });
+}
+
+/** Environment -> template -> methods of the operations that are going away. */
+export type DeprecatedRoutes = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
+
+export function deprecatedRoutes({ environments }: Pick<Config, "environments">): DeprecatedRoutes {
+  return new Map(
+    environments.map(({ name, routes }) => {
+      const templates = new Map<string, Set<string>>();
+      for (const { template, method, lifecycle } of routes.operations ?? []) {
+        if (!lifecycle.deprecated) continue;
+        const methods = templates.get(template) ?? new Set();
+        templates.set(template, methods.add(method));
+        // HEAD is answered by the operation of GET.
+        if (method === "GET") methods.add("HEAD");
+      }
+      return [name, templates];
+    }),
+  );
+}

@@ -1,0 +1,271 @@
+import {
+  type Attributes,
+  type Context,
+  createTraceState,
+  type Histogram,
+  type Meter,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from "@opentelemetry/api";
+import {
+  ATTR_CLIENT_ADDRESS,
+  ATTR_ERROR_TYPE,
+  ATTR_HTTP_REQUEST_METHOD,
+  ATTR_HTTP_REQUEST_METHOD_ORIGINAL,
+  ATTR_HTTP_REQUEST_RESEND_COUNT,
+  ATTR_HTTP_RESPONSE_STATUS_CODE,
+  ATTR_HTTP_ROUTE,
+  ATTR_NETWORK_PROTOCOL_VERSION,
+  ATTR_SERVER_ADDRESS,
+  ATTR_SERVER_PORT,
+  ATTR_URL_FULL,
+  ATTR_URL_PATH,
+  ATTR_URL_SCHEME,
+  METRIC_HTTP_CLIENT_REQUEST_DURATION,
+  METRIC_HTTP_SERVER_REQUEST_DURATION,
+} from "@opentelemetry/semantic-conventions";
+import {
+  childTraceFields,
+  readTraceContext,
+  type TraceContext,
+  type TraceFields,
+} from "../../core/http/trace-context.ts";
+import { maskKeys } from "../../core/keys/key.ts";
+import type { AccessLogEntry } from "../log/log.ts";
+import { DURATION_BUCKETS } from "../metrics/metric-vec.ts";
+import { isLabelled } from "../metrics/request-metrics.ts";
+import type {
+  AttemptFailure,
+  ForwardedRequest,
+  RequestFacts,
+  RequestSpan,
+  Tracing,
+  UpstreamSpan,
+} from "./tracing.ts";
+
+/** The client left, or took no more: no status describes that. */
+const GONE = 499;
+/** Nobody failed here. */
+const GONE_ERROR = "client_gone";
+
+type Instruments = {
+  readonly tracer: Tracer;
+  /** Seconds. */
+  readonly served: Histogram;
+  readonly forwarded: Histogram;
+};
+
+/**
+ * Spans and durations by the semantic conventions for HTTP of OpenTelemetry, stable since 1.23:
+ * docs/reference/telemetry.md names the attributes. Neither holds a query, in which a key may stand.
+ */
+export function createTracing(tracer: Tracer, meter: Meter): Tracing {
+  const advice = { explicitBucketBoundaries: [...DURATION_BUCKETS] };
+  const instruments = {
+    tracer,
+    served: meter.createHistogram(METRIC_HTTP_SERVER_REQUEST_DURATION, {
+      description: "Duration of HTTP server requests.",
+      unit: "s",
+      advice,
+    }),
+    forwarded: meter.createHistogram(METRIC_HTTP_CLIENT_REQUEST_DURATION, {
+      description: "Duration of HTTP client requests.",
+      unit: "s",
+      advice,
+    }),
+  };
+  return { begin: (rawHeaders) => new ServerSpan(instruments, readTraceContext(rawHeaders)) };
+}
+
+class ServerSpan implements RequestSpan {
+  readonly traceId: string;
+  readonly #instruments: Instruments;
+  readonly #received: TraceContext | undefined;
+  readonly #span: Span;
+  readonly #context: Context;
+  #forwards = 0;
+  #last: ClientSpan | undefined;
+
+  constructor(instruments: Instruments, received: TraceContext | undefined) {
+    this.#instruments = instruments;
+    this.#received = received;
+    const { tracer } = instruments;
+    this.#span = tracer.startSpan("HTTP", { kind: SpanKind.SERVER }, parentOf(received));
+    this.#context = trace.setSpan(ROOT_CONTEXT, this.#span);
+    this.traceId = this.#span.spanContext().traceId;
+  }
+
+  forward(request: ForwardedRequest): UpstreamSpan {
+    const within = { context: this.#context, received: this.#received, tries: this.#forwards };
+    this.#forwards += 1;
+    this.#last = new ClientSpan(this.#instruments, within, request);
+    return this.#last;
+  }
+
+  end(line: AccessLogEntry, facts: RequestFacts): void {
+    const error = errorOf(line, this.#last?.failure);
+    const attributes = servedAttributes(line, facts, error);
+    this.#instruments.served.record(line.durationMs / 1_000, attributes);
+    const span = this.#span;
+    if (!span.isRecording()) return;
+    const method = isLabelled(line.method) ? line.method : "HTTP";
+    span.updateName(line.route === undefined ? method : `${method} ${line.route}`);
+    span.setAttributes(attributes);
+    span.setAttributes(requestAttributes(line, facts));
+    if (error !== undefined && error !== GONE_ERROR) span.setStatus({ code: SpanStatusCode.ERROR });
+    span.end();
+  }
+}
+
+function parentOf(received: TraceContext | undefined): Context {
+  if (received === undefined) return ROOT_CONTEXT;
+  const { traceId, parentId, flags, tracestate } = received;
+  return trace.setSpanContext(ROOT_CONTEXT, {
+    traceId,
+    spanId: parentId,
+    traceFlags: flags,
+    isRemote: true,
+    ...(tracestate !== undefined && { traceState: createTraceState(tracestate) }),
+  });
+}
+
+/** The attributes of both span and metric: each has few values. */
+function servedAttributes(
+  line: AccessLogEntry,
+  { scheme, version }: RequestFacts,
+  error: string | undefined,
+): Attributes {
+  const { env, route, status } = line;
+  return {
+    [ATTR_HTTP_REQUEST_METHOD]: isLabelled(line.method) ? line.method : "_OTHER",
+    [ATTR_URL_SCHEME]: scheme,
+    ...(route !== undefined && { [ATTR_HTTP_ROUTE]: route }),
+    ...(status !== GONE && { [ATTR_HTTP_RESPONSE_STATUS_CODE]: status }),
+    ...(version !== undefined && { [ATTR_NETWORK_PROTOCOL_VERSION]: version }),
+    ...(error !== undefined && { [ATTR_ERROR_TYPE]: error }),
+    ...(env !== undefined && { "tollgate.environment": env }),
+  };
+}
+
+/** The attributes of the span alone. */
+function requestAttributes(line: AccessLogEntry, { scheme, host }: RequestFacts): Attributes {
+  const { account, plan, code, method } = line;
+  return {
+    [ATTR_URL_PATH]: line.path,
+    [ATTR_CLIENT_ADDRESS]: line.client,
+    ...(host !== undefined && serverOf(`${scheme}://${host}`)),
+    // Another method is told where it is a word: who knows what a client put there.
+    ...(!isLabelled(method) && /^[A-Z]{1,20}$/.test(method)
+      ? { [ATTR_HTTP_REQUEST_METHOD_ORIGINAL]: method }
+      : {}),
+    "tollgate.request_id": line.id,
+    "tollgate.decision": line.decision,
+    "tollgate.charged": line.charged,
+    ...(account !== undefined && { "tollgate.account": account }),
+    ...(plan !== undefined && { "tollgate.plan": plan }),
+    ...(code !== undefined && { "tollgate.code": code }),
+  };
+}
+
+/** `failure` is that of the last try at a backend: after a head of its own it broke off the answer. */
+function errorOf({ status, code }: AccessLogEntry, failure: AttemptFailure | undefined) {
+  if (status === GONE) return GONE_ERROR;
+  if (status >= 500) return code ?? String(status);
+  if (failure === undefined || status >= 400) return undefined;
+  return failure.startsWith("upstream") ? failure : GONE_ERROR;
+}
+
+type Within = {
+  readonly context: Context;
+  readonly received: TraceContext | undefined;
+  /** Tries before this one. */
+  readonly tries: number;
+};
+
+class ClientSpan implements UpstreamSpan {
+  readonly fields: TraceFields;
+  failure: AttemptFailure | undefined;
+  readonly #instruments: Instruments;
+  readonly #span: Span;
+  readonly #attributes: Attributes;
+  readonly #startMs = performance.now();
+  #status: number | undefined;
+  #ended = false;
+
+  constructor(
+    instruments: Instruments,
+    { context, received, tries }: Within,
+    request: ForwardedRequest,
+  ) {
+    const { method, origin } = request;
+    this.#instruments = instruments;
+    this.#attributes = { [ATTR_HTTP_REQUEST_METHOD]: method, ...serverOf(origin) };
+    const { tracer } = instruments;
+    const span = tracer.startSpan(method, { kind: SpanKind.CLIENT }, context);
+    this.#span = span;
+    const { traceId, spanId, traceFlags } = span.spanContext();
+    const sampled = (traceFlags & 1) === 1;
+    this.fields = childTraceFields({ traceId, spanId, sampled }, received);
+    if (!span.isRecording()) return;
+    span.setAttributes(this.#attributes);
+    span.setAttribute(ATTR_URL_FULL, urlOf(request));
+    if (tries > 0) span.setAttribute(ATTR_HTTP_REQUEST_RESEND_COUNT, tries);
+  }
+
+  answered(status: number): void {
+    this.#status = status;
+  }
+
+  end(failure?: AttemptFailure): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.failure = failure;
+    const status = this.#status;
+    const error = failure ?? (status !== undefined && status >= 400 ? String(status) : undefined);
+    const outcome = {
+      ...(status !== undefined && { [ATTR_HTTP_RESPONSE_STATUS_CODE]: status }),
+      ...(error !== undefined && { [ATTR_ERROR_TYPE]: error }),
+    };
+    const seconds = (performance.now() - this.#startMs) / 1_000;
+    this.#instruments.forwarded.record(seconds, { ...this.#attributes, ...outcome });
+    if (!this.#span.isRecording()) return;
+    this.#span.setAttributes(outcome);
+    if (error !== undefined && error !== GONE_ERROR) {
+      this.#span.setStatus({ code: SpanStatusCode.ERROR });
+    }
+    this.#span.end();
+  }
+}
+
+function urlOf({ origin, target, foreignKeys }: ForwardedRequest): string {
+  const question = target.indexOf("?");
+  const path = question === -1 ? target : target.slice(0, question);
+  return new URL(origin).origin + maskKeys(path, foreignKeys);
+}
+
+/** Origins of upstreams are few; the hosts of clients are not, so that the memory is emptied. */
+const SERVERS_MAX = 1_000;
+const servers = new Map<string, Attributes>();
+
+/** The address and the port of an origin; nothing where it is none. */
+function serverOf(origin: string): Attributes {
+  let server = servers.get(origin);
+  if (server === undefined) {
+    const url = URL.parse(origin);
+    server = url === null ? {} : addressOf(url);
+    if (servers.size >= SERVERS_MAX) servers.clear();
+    servers.set(origin, server);
+  }
+  return server;
+}
+
+function addressOf({ hostname, port, protocol }: URL): Attributes {
+  return {
+    [ATTR_SERVER_ADDRESS]: hostname.replace(/^\[|\]$/g, ""),
+    [ATTR_SERVER_PORT]: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port),
+  };
+}

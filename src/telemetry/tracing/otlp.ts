@@ -1,0 +1,132 @@
+import { Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { setTimeout as delay } from "node:timers/promises";
+import { OTLPMetricExporter } from "@opentelemetry/exporter-metrics-otlp-http";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
+import {
+  detectResources,
+  type Resource,
+  resourceAttributesEnvDetector,
+  resourceFromAttributes,
+} from "@opentelemetry/resources";
+import { MeterProvider, PeriodicExportingMetricReader } from "@opentelemetry/sdk-metrics";
+import {
+  AlwaysOnSampler,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from "@opentelemetry/sdk-trace";
+import {
+  ATTR_SERVICE_INSTANCE_ID,
+  ATTR_SERVICE_NAME,
+  ATTR_SERVICE_VERSION,
+} from "@opentelemetry/semantic-conventions";
+import type { MetricReaders } from "../metrics/metric-readers.ts";
+import { exportGatewayMetrics } from "../otlp-metrics.ts";
+import { type ExportCallback, SpanQueue } from "./otlp-queue.ts";
+import { createTracing } from "./otlp-spans.ts";
+import type { Tracing } from "./tracing.ts";
+
+export type TelemetrySettings = {
+  /** The collector's address: OTLP over HTTP, to which /v1/traces and /v1/metrics are added. */
+  readonly otlp: string;
+  /** The part of the traces begun here that is recorded. */
+  readonly sample: number;
+  readonly serviceName: string;
+};
+
+/** The process that tells. */
+export type TelemetrySource = {
+  readonly version: string;
+  /** A name of its own for each process that ever runs. */
+  readonly instance: string;
+  /** The number of one process of several. */
+  readonly worker?: number | undefined;
+  /** The gateway's own metrics; undefined where another process tells them for all. */
+  readonly readings?: MetricReaders | undefined;
+  /** Brings those up to date. */
+  readonly gather?: (() => Promise<void>) | undefined;
+};
+
+export type OtlpExporter = {
+  readonly tracing: Tracing;
+  /** Spans that were thrown away. */
+  readonly dropped: () => number;
+  /** Sends what is held, and gives it up after `withinMs`. */
+  close(withinMs: number): Promise<void>;
+};
+
+const METRICS_MS = 10_000;
+/** For a collector to take a batch. */
+const ANSWER_MS_MAX = 10_000;
+const SOCKETS_MAX = 4;
+
+/**
+ * The door to OpenTelemetry, which is loaded where telemetry is on. It sends spans and metrics to a
+ * collector, away from the way of any request. Nothing is registered for the whole process: a program
+ * that embeds a gateway may have telemetry of its own.
+ */
+export function openOtlpExporter(
+  settings: TelemetrySettings,
+  teller: TelemetrySource,
+  onSent: ExportCallback,
+): OtlpExporter {
+  const resource = resourceOf(settings, teller);
+  const agent = agentFor(settings);
+  const sending = { httpAgentOptions: () => agent, timeoutMillis: ANSWER_MS_MAX };
+  const urlFor = (signal: string) => ({ ...sending, url: under(settings.otlp, signal) });
+  const queue = new SpanQueue(new OTLPTraceExporter(urlFor("v1/traces")), onSent);
+  const tracers = new TracerProvider({
+    resource,
+    sampler: new ParentBasedSampler({ root: rootSampler(settings) }),
+    spanProcessors: [queue],
+  });
+  const reader = new PeriodicExportingMetricReader({
+    exporter: new OTLPMetricExporter(urlFor("v1/metrics")),
+    exportIntervalMillis: METRICS_MS,
+    exportTimeoutMillis: METRICS_MS,
+  });
+  const meters = new MeterProvider({ resource, readers: [reader] });
+  const meter = meters.getMeter("tollgate", teller.version);
+  if (teller.readings !== undefined) exportGatewayMetrics(meter, teller.readings, teller.gather);
+  return {
+    tracing: createTracing(tracers.getTracer("tollgate", teller.version), meter),
+    dropped: () => queue.dropped,
+    close: async (withinMs) => {
+      const ended = Promise.allSettled([tracers.shutdown(), meters.shutdown()]);
+      await Promise.race([ended, delay(withinMs, undefined, { ref: false })]);
+      queue.abandon();
+      agent.destroy();
+    },
+  };
+}
+
+function rootSampler({ sample }: TelemetrySettings) {
+  return sample === 1 ? new AlwaysOnSampler() : new TraceIdRatioBasedSampler(sample);
+}
+
+/** OTEL_RESOURCE_ATTRIBUTES adds to what is known here, and names the service unless that is named. */
+function resourceOf({ serviceName }: TelemetrySettings, teller: TelemetrySource): Resource {
+  const { version, instance, worker } = teller;
+  const own = resourceFromAttributes({
+    [ATTR_SERVICE_NAME]: "tollgate",
+    [ATTR_SERVICE_VERSION]: version,
+  });
+  const given = detectResources({ detectors: [resourceAttributesEnvDetector] });
+  const last = resourceFromAttributes({
+    [ATTR_SERVICE_INSTANCE_ID]: instance,
+    ...(serviceName !== "" && { [ATTR_SERVICE_NAME]: serviceName }),
+    ...(worker !== undefined && { "tollgate.worker": worker }),
+  });
+  return own.merge(given).merge(last);
+}
+
+/** One for both signals: to end it ends what a collector leaves unanswered. */
+function agentFor({ otlp }: TelemetrySettings): HttpAgent {
+  const options = { keepAlive: true, maxSockets: SOCKETS_MAX };
+  return otlp.startsWith("https:") ? new HttpsAgent(options) : new HttpAgent(options);
+}
+
+function under(base: string, path: string): string {
+  return `${base.replace(/\/+$/, "")}/${path}`;
+}

@@ -1,0 +1,62 @@
+import type { Log } from "../log/log.ts";
+import type { OtlpExporter, TelemetrySettings, TelemetrySource } from "./otlp.ts";
+import type { Tracing } from "./tracing.ts";
+
+/** A turned-off exporter has so long to send the rest. */
+const FAREWELL_MS = 3_000;
+
+/**
+ * Traces and metrics of this process for an OpenTelemetry collector, as long as the configuration
+ * wants them. The library is loaded when it first does.
+ */
+export class Telemetry {
+  /** Asked for at each request; undefined while telemetry is off. */
+  tracing: Tracing | undefined;
+  readonly #log: Log;
+  #settings: TelemetrySettings | undefined;
+  #exporting: OtlpExporter | undefined;
+  #droppedBefore = 0;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** Spans that were thrown away so far. */
+  get dropped(): number {
+    return this.#droppedBefore + (this.#exporting?.dropped() ?? 0);
+  }
+
+  /** From now on as these settings say; what was held before goes where it was meant to go. */
+  async configure(settings: TelemetrySettings | undefined, teller: TelemetrySource): Promise<void> {
+    if (JSON.stringify(settings) === JSON.stringify(this.#settings)) return;
+    this.#settings = settings;
+    const before = this.#exporting;
+    this.#exporting = settings && (await open(settings, teller, this.#log));
+    this.tracing = this.#exporting?.tracing;
+    if (before === undefined) return;
+    void before.close(FAREWELL_MS).then(() => {
+      this.#droppedBefore += before.dropped();
+    });
+  }
+
+  /** Sends what is held, and gives it up after `withinMs`. */
+  async close(withinMs: number): Promise<void> {
+    this.tracing = undefined;
+    await this.#exporting?.close(withinMs);
+  }
+}
+
+async function open(
+  settings: TelemetrySettings,
+  teller: TelemetrySource,
+  log: Log,
+): Promise<OtlpExporter> {
+  const { openOtlpExporter } = await import("./otlp.ts");
+  let failing = false;
+  return openOtlpExporter(settings, teller, (why) => {
+    if (failing === (why !== undefined)) return;
+    failing = why !== undefined;
+    if (failing) log.warn("telemetry_unsent", { otlp: settings.otlp, why });
+    else log.info("telemetry_sent", { otlp: settings.otlp });
+  });
+}
