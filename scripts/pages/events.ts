@@ -6,7 +6,7 @@ import { madeFrom, table } from "./table.ts";
 export function eventsPage(): string {
   return `# Events
 
-${madeFrom("src/telemetry/events.ts and log-events.ts")}
+${madeFrom("src/telemetry/log/events.ts and log-events.ts")}
 
 ## Kinds
 

@@ -8,7 +8,7 @@ export function logPage(): string {
   });
   return `# The log
 
-${madeFrom("src/telemetry/log.ts")}
+${madeFrom("src/telemetry/log/log.ts")}
 
 JSON lines on stdout. A line never holds a key, a token or a password. With several processes a line about
 one of them has its number as \`worker\`. Lines about anything but a request: [events](events.md).

@@ -12,7 +12,7 @@ export function metricsPage(): string {
   ]);
   return `# Metrics
 
-${madeFrom("src/telemetry/metrics.ts")}
+${madeFrom("src/telemetry/metrics/metrics.ts")}
 
 At \`/metrics\` of the [admin listener](admin.md#metrics), as Prometheus text. Labels hold names from the
 configuration and words of the gateway's own; a value that is unknown is \`none\`. A metric has at most

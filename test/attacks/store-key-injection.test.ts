@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, test } from "vitest";
-import { accountKey } from "../../src/stores/redis/hash-slots.ts";
+import { accountKey } from "../../src/stores/quotas/redis/account-key.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "vitest";
-import { bucketOf, crc16 } from "../../src/stores/redis/hash-slots.ts";
+import { bucketOf } from "../../src/stores/quotas/redis/account-key.ts";
+import { crc16 } from "../../src/stores/redis/hash-slots.ts";
 import { startCluster } from "../support/redis/redis-engines.ts";
 import { dayUsed, metric, openRedisHouse, startLoad } from "./redis-house.ts";
 

@@ -40,13 +40,13 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   [`${LUA}/refused.lua`]: [HISTORY, "test/stores/redis/quota-store.test.ts", STORE],
   [`${LUA}/late-charge.lua`]: LATE,
   [`${LUA}/reset.lua`]: ["test/stores/redis/quota-store.test.ts", STORE],
-  "src/stores/redis/account-scripts.ts": [
+  "src/stores/quotas/redis/account-scripts.ts": [
     "test/stores/redis/quota-store.test.ts",
     ...ODD,
     "test/stores/redis/events.test.ts",
   ],
-  "src/stores/outage/heartbeat.ts": ["test/stores/outage/heartbeat.test.ts", ...LATE],
-  "src/stores/keys/redis-records.ts": KEYS.map((name) => `test/stores/keys/${name}.test.ts`),
+  "src/stores/quotas/outage/heartbeat.ts": ["test/stores/outage/heartbeat.test.ts", ...LATE],
+  "src/stores/keys/redis/redis-records.ts": KEYS.map((name) => `test/stores/keys/${name}.test.ts`),
 };
 
 const { values, positionals } = parseArgs({

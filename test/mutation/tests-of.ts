@@ -23,8 +23,8 @@ export const TESTS: Readonly<Record<string, readonly string[]>> = {
     "test/wire/{answer,chunks,time,pipelining,server-connection}.test.ts",
     "test/wire/{response,connection,request-body,socket}.test.ts",
   ],
-  "src/wire/connection.ts": ["test/wire/back-pressure.test.ts"],
-  "src/wire/socket.ts": ["test/wire/back-pressure.test.ts"],
+  "src/http1/client/client-connection.ts": ["test/wire/back-pressure.test.ts"],
+  "src/http1/client/socket.ts": ["test/wire/back-pressure.test.ts"],
 };
 
 /** Behind the name of a file, the lines of it that are meant. */

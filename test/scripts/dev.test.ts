@@ -48,7 +48,7 @@ it("npm run dev is npm start, started again when a source or a script of Redis c
     await started(1);
     await appendFile(join(checkout, "src/gateway/handle.ts"), "\n");
     await started(2);
-    await appendFile(join(checkout, "src/stores/redis/lua/decide.lua"), "\n");
+    await appendFile(join(checkout, "src/stores/quotas/redis/lua/decide.lua"), "\n");
     await started(3);
     assert.equal((await fetch(`http://127.0.0.1:${admin}/livez`)).status, 200);
   } finally {

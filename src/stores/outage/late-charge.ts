@@ -1,8 +1,8 @@
 import type { AccountDebt } from "../quotas/outage/debts.ts";
 import { isAddressAccount } from "../quotas/quota-store.ts";
+import { accountScript } from "../quotas/redis/account-scripts.ts";
 import type { QuotaClient } from "../quotas/redis/quota-client.ts";
 import { counterField } from "../quotas/redis/window-fields.ts";
-import { accountScript } from "../redis/script.ts";
 
 const NOTHING = { requests: 0, units: 0 };
 const LATE_CHARGE = accountScript("history", "late-charge");

@@ -1,5 +1,3 @@
-import { type AccountRef, accountId } from "../quotas/quota-store.ts";
-
 export const BUCKET_COUNT = 16;
 
 /** The part of each byte in the checksum: eight steps of the division at once. */
@@ -19,17 +17,7 @@ export function crc16(text: string): number {
   return crc;
 }
 
-/** Which of the 16 groups of keys an account is in, for ever (docs/decisions/one-hash-per-account.md). */
-export function bucketOf(name: AccountRef): number {
-  name.bucket ??= crc16(accountId(name)) % BUCKET_COUNT;
-  return name.bucket;
-}
-
 /** The group of a key of ours, `prefix:{bucket}:...`. */
 export function keyBucket(key: string): number {
   return Number(/\{(\d+)\}/.exec(key)?.[1]);
-}
-
-export function accountKey(prefix: string, name: AccountRef): string {
-  return `${prefix}:{${bucketOf(name)}}:${accountId(name)}`;
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { WINDOWS_IN_LUA } from "../quotas/redis/window-fields.ts";
+import type { Link, RedisArgument } from "./link.ts";
+import { toStoreFailure } from "./reply-errors.ts";
 
 /** A script and the name that EVALSHA calls it by. */
 export type Script = { readonly text: string; readonly sha: string };
@@ -9,10 +9,17 @@ export function defineScript(text: string): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 }
 
-/** One script of the files of lua/ that are named, behind what all that read accounts share. */
-export function accountScript(...files: readonly string[]): Script {
-  const texts = ["account", ...files].map((file) => {
-    return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
-  });
-  return defineScript([WINDOWS_IN_LUA, ...texts].join("\n"));
+/** NOSCRIPT means that nothing was executed: after SCRIPT FLUSH the whole text goes, once. */
+export async function runScript(
+  link: Link,
+  script: Script,
+  key: string,
+  args: readonly RedisArgument[],
+) {
+  try {
+    return await link.send(key, "evalsha", [script.sha, ...args]);
+  } catch (error) {
+    if (toStoreFailure(error).code !== "NOSCRIPT") throw error;
+    return link.send(key, "eval", [script.text, ...args]);
+  }
 }

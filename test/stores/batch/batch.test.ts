@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
 import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
 import type { ChargeResult, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
-import { accountKey } from "../../../src/stores/redis/hash-slots.ts";
+import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "../redis/redis-kit.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { AccountRef, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
-import { accountKey, BUCKET_COUNT, bucketOf, crc16 } from "../../../src/stores/redis/hash-slots.ts";
+import { accountKey, bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
+import { BUCKET_COUNT, crc16 } from "../../../src/stores/redis/hash-slots.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { chargeLate } from "../../../src/stores/outage/late-charge.ts";
+import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
 import { createQuotaClient } from "../../../src/stores/quotas/redis/quota-client.ts";
-import { accountKey } from "../../../src/stores/redis/hash-slots.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account } from "../redis/redis-kit.ts";

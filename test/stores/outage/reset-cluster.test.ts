@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { AccountRef, ResetWindow } from "../../../src/stores/quotas/quota-store.ts";
-import { accountKey } from "../../../src/stores/redis/hash-slots.ts";
+import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
 import { account, perDay } from "../redis/redis-kit.ts";

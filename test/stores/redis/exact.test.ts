@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, beforeAll, describe, it, type TestContext } from "vitest";
-import { accountKey } from "../../../src/stores/redis/hash-slots.ts";
+import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { remembered } from "../outage/fallback-kit.ts";
 import { type Admitted, accountOf, type Round } from "./exact-gateway.ts";

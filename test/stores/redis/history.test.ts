@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { accountKey } from "../../../src/stores/redis/hash-slots.ts";
+import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 

@@ -1,11 +1,12 @@
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
-import { BUCKET_COUNT, bucketOf } from "../../redis/hash-slots.ts";
+import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
 import { toStoreFailure } from "../../redis/reply-errors.ts";
 import { StoreFailure } from "../../redis/store-failure.ts";
 import type { OutageHandler } from "../outage-handler.ts";
 import type { AccountRef, ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";
+import { bucketOf } from "../redis/account-key.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import type { FallbackInputs } from "../redis/redis-quota-store.ts";
 import { type BreakerContext, CircuitBreaker } from "./breaker.ts";

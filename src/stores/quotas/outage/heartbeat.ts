@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { defineScript } from "../../redis/script.ts";
+import { defineScript, runScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
-import { type QuotaClient, runScript } from "../redis/quota-client.ts";
+import type { QuotaClient } from "../redis/quota-client.ts";
 
 /**
  * The form of accounts in the store, `lua/account.lua`, that this gateway reads and writes. It rises

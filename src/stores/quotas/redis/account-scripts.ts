@@ -1,4 +1,14 @@
-import { accountScript, defineScript } from "../../redis/script.ts";
+import { readFileSync } from "node:fs";
+import { defineScript, type Script } from "../../redis/script.ts";
+import { WINDOWS_IN_LUA } from "./window-fields.ts";
+
+/** One script of the files of lua/ that are named, behind what all that read accounts share. */
+export function accountScript(...files: readonly string[]): Script {
+  const texts = ["account", ...files].map((file) => {
+    return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
+  });
+  return defineScript([WINDOWS_IN_LUA, ...texts].join("\n"));
+}
 
 /** Sets running windows to 0: see lua/reset.lua. */
 export const RESET_SCRIPT = accountScript("reset");

@@ -11,8 +11,8 @@ import {
   windowEnd,
   windowStart,
 } from "../../../core/quota/windows.ts";
-import { accountScript } from "../../redis/script.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
+import { accountScript } from "./account-scripts.ts";
 import { parseWindowField, windowField } from "./window-fields.ts";
 
 export const DECIDE_SCRIPT = accountScript("history", "decide", "charge");

@@ -1,11 +1,12 @@
-import { accountKey, BUCKET_COUNT, keyBucket } from "../../redis/hash-slots.ts";
+import { BUCKET_COUNT, keyBucket } from "../../redis/hash-slots.ts";
 import type { Link, RedisArgument } from "../../redis/link.ts";
 import { toStoreFailure } from "../../redis/reply-errors.ts";
-import type { Script } from "../../redis/script.ts";
+import { runScript, type Script } from "../../redis/script.ts";
 import { StoreClock } from "../../redis/store-clock.ts";
 import { StoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { AccountRequest, CallOutcome } from "../batch/batcher.ts";
 import { type AccountRef, isAddressAccount } from "../quota-store.ts";
+import { accountKey } from "./account-key.ts";
 import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-codec.ts";
 
 /** How long the asks of a bucket go singly after its slot was seen in motion. */
@@ -220,21 +221,6 @@ class RedisQuotaClient {
     return historyMs === undefined || isAddressAccount(name)
       ? { key, ask }
       : { key, ask, historyMs };
-  }
-}
-
-/** NOSCRIPT means that nothing was executed: after SCRIPT FLUSH the whole text goes, once. */
-export async function runScript(
-  link: Link,
-  script: Script,
-  key: string,
-  args: readonly RedisArgument[],
-) {
-  try {
-    return await link.send(key, "evalsha", [script.sha, ...args]);
-  } catch (error) {
-    if (toStoreFailure(error).code !== "NOSCRIPT") throw error;
-    return link.send(key, "eval", [script.text, ...args]);
   }
 }
 

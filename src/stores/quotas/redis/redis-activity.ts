@@ -4,11 +4,12 @@ import {
   type DeprecatedOperation,
 } from "../../../telemetry/history/deprecated-calls.ts";
 import type { ActivityStore, KeyUse, RefusalCount } from "../../interface/notes.ts";
-import { bucketOf } from "../../redis/hash-slots.ts";
 import { toStoreFailure } from "../../redis/reply-errors.ts";
-import { accountScript, defineScript } from "../../redis/script.ts";
+import { defineScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
+import { bucketOf } from "./account-key.ts";
+import { accountScript } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 const LATE_MS = 2_000;

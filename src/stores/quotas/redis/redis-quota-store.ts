@@ -5,7 +5,7 @@ import type { Ban, QuotaDecision, QuotaRequest } from "../../../core/quota/decid
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { CountedLink } from "../../redis/counted-link.ts";
-import { BUCKET_COUNT, bucketOf, crc16 } from "../../redis/hash-slots.ts";
+import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
 import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { Batcher } from "../batch/batcher.ts";
@@ -23,6 +23,7 @@ import {
   type ResetWindow,
   type StorePolicy,
 } from "../quota-store.ts";
+import { bucketOf } from "./account-key.ts";
 import { BAN_SCRIPT, LIFT_BAN_SCRIPT, MARK_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
 import { readDayHistory } from "./day-history.ts";
 import { createInvalidations, type Invalidations } from "./invalidations.ts";
