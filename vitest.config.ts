@@ -77,7 +77,7 @@ export default defineConfig({
       // The aim is 100 for each; a gate is what has been reached, and only ever rises.
       thresholds: {
         "src/core/**": { branches: 100 },
-        "src/wire/**": { branches: 100 },
+        "src/http1/**": { branches: 100 },
         "src/stores/**": { branches: 93 },
         "src/gateway/**": { branches: 88 },
       },

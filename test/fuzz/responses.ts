@@ -1,9 +1,9 @@
 import fc from "fast-check";
+import { theirResponse } from "../http1/llhttp.ts";
+import { responseBytes } from "../http1/messages.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { parseResponses, type RawResponse } from "../support/wire/response.ts";
-import { theirResponse } from "../wire/llhttp.ts";
-import { responseBytes } from "../wire/messages.ts";
 import { judgeAnswers } from "./answers.ts";
 import {
   type HostileAnswer,

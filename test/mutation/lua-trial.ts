@@ -3,8 +3,8 @@ import fc from "fast-check";
 import type { Redis } from "ioredis";
 import { DECIDE_SCRIPT } from "../../src/stores/quotas/redis/decide-codec.ts";
 import { defineScript } from "../../src/stores/redis/script.ts";
-import { play } from "../stores/redis/decide-play.ts";
-import { sequence } from "../stores/redis/decide-sequences.ts";
+import { play } from "../stores/quotas/redis/decide-play.ts";
+import { sequence } from "../stores/quotas/redis/decide-sequences.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 
 /** A mutant that differs does so within the first few. */
@@ -13,7 +13,7 @@ const SEQUENCES = 100;
 const TRIAL_MS_MAX = 30_000;
 
 /**
- * The differential test of decide.lua (test/stores/redis/decide.test.ts) in this process: most mutants
+ * The differential test of decide.lua (test/stores/quotas/redis/decide.test.ts) in this process: most mutants
  * are noticed in a hundredth of the time that a run of the tests takes.
  */
 export class LuaTrial implements AsyncDisposable {

@@ -26,26 +26,32 @@ const COPIED = ["config", "docs", "examples", "package.json", "scripts", "src", 
  * tests of that name.
  */
 const LUA = "src/stores/redis/lua";
-const STORE = "test/stores/redis/redis-store.test.ts#an account in Redis";
-const DECIDED = ["test/stores/redis/decide.test.ts", "test/stores/redis/quota-store.test.ts"];
-const HISTORY = "test/stores/redis/history.test.ts";
-const ODD = ["test/stores/redis/oddities.test.ts", STORE];
-const LATE = ["test/stores/outage/late-charge.test.ts", "test/stores/outage/fallback.test.ts"];
+const STORE = "test/stores/quotas/redis/redis-store.test.ts#an account in Redis";
+const DECIDED = [
+  "test/stores/quotas/redis/decide.test.ts",
+  "test/stores/quotas/redis/quota-store.test.ts",
+];
+const HISTORY = "test/stores/quotas/redis/history.test.ts";
+const ODD = ["test/stores/quotas/redis/oddities.test.ts", STORE];
+const LATE = [
+  "test/stores/quotas/outage/late-charge.test.ts",
+  "test/stores/quotas/outage/fallback.test.ts",
+];
 const KEYS = ["redis-keys", "redis-keys-other-versions", "races"];
 const TESTS: Readonly<Record<string, readonly string[]>> = {
   [`${LUA}/account.lua`]: [...DECIDED, ...ODD, ...LATE],
   [`${LUA}/charge.lua`]: [...DECIDED, ...ODD],
   [`${LUA}/decide.lua`]: [...DECIDED, ...ODD],
   [`${LUA}/history.lua`]: [HISTORY, ...DECIDED, ...LATE],
-  [`${LUA}/refused.lua`]: [HISTORY, "test/stores/redis/quota-store.test.ts", STORE],
+  [`${LUA}/refused.lua`]: [HISTORY, "test/stores/quotas/redis/quota-store.test.ts", STORE],
   [`${LUA}/late-charge.lua`]: LATE,
-  [`${LUA}/reset.lua`]: ["test/stores/redis/quota-store.test.ts", STORE],
+  [`${LUA}/reset.lua`]: ["test/stores/quotas/redis/quota-store.test.ts", STORE],
   "src/stores/quotas/redis/account-scripts.ts": [
-    "test/stores/redis/quota-store.test.ts",
+    "test/stores/quotas/redis/quota-store.test.ts",
     ...ODD,
-    "test/stores/redis/events.test.ts",
+    "test/stores/quotas/redis/events.test.ts",
   ],
-  "src/stores/quotas/outage/heartbeat.ts": ["test/stores/outage/heartbeat.test.ts", ...LATE],
+  "src/stores/quotas/outage/heartbeat.ts": ["test/stores/quotas/outage/heartbeat.test.ts", ...LATE],
   "src/stores/keys/redis/redis-records.ts": KEYS.map((name) => `test/stores/keys/${name}.test.ts`),
 };
 

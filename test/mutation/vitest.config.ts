@@ -21,7 +21,7 @@ function place({ moduleId }: TestSpecification): number {
  * A mutant often makes a test wait for ever, and each such wait is one for this long. Tests of the
  * wire do what they do at once.
  */
-const HANGS_MS = TESTS.every((tests) => tests.startsWith("test/wire/")) ? 6_000 : 20_000;
+const HANGS_MS = TESTS.every((tests) => tests.startsWith("test/http1/")) ? 6_000 : 20_000;
 
 /**
  * The tests that Stryker runs against each mutant: `related` leaves of them the files that reach
@@ -35,9 +35,9 @@ export default defineConfig({
       // They take a second, and the others kill what they do: whole days of clients, and a gateway.
       "test/core/quota/{bans-simulated,retry-after}.test.ts",
       // They take many seconds, mostly of waiting, and count what others count in less.
-      "test/stores/redis/{exact,tls-engines,sentinel}.test.ts",
-      "test/stores/outage/{never-over,cluster-breakers}.test.ts",
-      "test/stores/batch/batch.test.ts",
+      "test/stores/quotas/redis/{exact,tls-engines,sentinel}.test.ts",
+      "test/stores/quotas/outage/{never-over,cluster-breakers}.test.ts",
+      "test/stores/quotas/batch/batch.test.ts",
       "test/**/*.alone.test.ts",
     ],
     experimental: { viteModuleRunner: false },

@@ -6,7 +6,7 @@ import { describe, it, type TestContext } from "vitest";
 import { dayOf, formatDay } from "../../src/core/quota/days.ts";
 import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
 import type { QuotaStore } from "../../src/stores/quotas/quota-store.ts";
-import { account, open, perDay, spend } from "../stores/redis/redis-kit.ts";
+import { account, open, perDay, spend } from "../stores/quotas/redis/redis-kit.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";
 import { recorded, recordedRun, restore } from "./first-release.ts";
 

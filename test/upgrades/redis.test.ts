@@ -3,7 +3,7 @@ import { describe, it } from "vitest";
 import { digestKey } from "../../src/core/keys/key.ts";
 import type { QuotaRequest } from "../../src/core/quota/decide.ts";
 import { openRedisKeyStore } from "../../src/stores/keys/redis/redis-key-store.ts";
-import { account, open, spend } from "../stores/redis/redis-kit.ts";
+import { account, open, spend } from "../stores/quotas/redis/redis-kit.ts";
 import { DEFAULT_BANS } from "../support/gateway/default-bans.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";
 import { recordedRun, restore } from "./first-release.ts";

@@ -8,7 +8,7 @@ export type RecordEdit<T> = (records: Records) => {
 
 /**
  * Knows the keys and their accounts. Holds all records in memory: a lookup costs no I/O, and an
- * unknown key none. Every implementation passes test/stores/interface/key-store.ts unchanged.
+ * unknown key none. Every implementation passes test/stores/keys/key-store.ts unchanged.
  *
  * - `find` is by digest; the key itself never gets here.
  * - A change by any writer, in any process, is seen by every reader within one second.

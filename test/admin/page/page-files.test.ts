@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { API_ROUTES } from "../../../src/admin/api/router.ts";
+import { API_ROUTES } from "../../../src/admin/api/routes.ts";
 import { codeOf, longFunctions } from "../../support/source.ts";
 import { openAdminHouse } from "../admin-house.ts";
 

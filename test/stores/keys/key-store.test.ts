@@ -6,7 +6,7 @@ import { afterAll, beforeAll } from "vitest";
 import { openFileKeyStore } from "../../../src/stores/keys/file/file-key-store.ts";
 import { openRedisKeyStore } from "../../../src/stores/keys/redis/redis-key-store.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
-import { describeKeyStore } from "../interface/key-store.ts";
+import { describeKeyStore } from "./key-store.ts";
 
 let server: TestRedis;
 let redis: Redis;

@@ -7,7 +7,7 @@ import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
-import { account, open, perDay, spend } from "./redis-kit.ts";
+import { account, open, perDay, spend } from "../quotas/redis/redis-kit.ts";
 
 describe("Redis Cluster", () => {
   let cluster: TestCluster;

@@ -5,7 +5,7 @@ import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { startSentinel } from "../../support/redis/redis-engines.ts";
-import { account, open, perDay } from "./redis-kit.ts";
+import { account, open, perDay } from "../quotas/redis/redis-kit.ts";
 
 describe("Redis behind Sentinel", () => {
   it("that is away does not keep a gateway from starting", async (t) => {

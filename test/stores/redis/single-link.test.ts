@@ -5,7 +5,7 @@ import { freePort, startRedis } from "../../support/redis/redis.ts";
 import { redisTls } from "../../support/redis/redis-tls.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
-import { account, open, perDay, spend } from "./redis-kit.ts";
+import { account, open, perDay, spend } from "../quotas/redis/redis-kit.ts";
 
 const PASSWORD = "p@ss:w/rd";
 const QUOTED = encodeURIComponent(PASSWORD);

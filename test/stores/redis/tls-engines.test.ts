@@ -6,7 +6,7 @@ import { eventually } from "../../support/poll.ts";
 import { startCluster, startSentinel } from "../../support/redis/redis-engines.ts";
 import { redisTls } from "../../support/redis/redis-tls.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
-import { account, open, perDay, spend } from "./redis-kit.ts";
+import { account, open, perDay, spend } from "../quotas/redis/redis-kit.ts";
 
 /** The address as the configuration reads it: what passes `check` has to open. */
 function checked(url: string): RedisAddress {

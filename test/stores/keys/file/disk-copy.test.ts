@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { takeLock } from "../../../../src/stores/files/file-lock.ts";
+import { openDiskCopy } from "../../../../src/stores/keys/file/disk-copy.ts";
+import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { record, withAccounts } from "../record.ts";
+
+let directory: string;
+let file: string;
+let count = 0;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "tollgate-copy-"));
+});
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+function newFile(): string {
+  count += 1;
+  file = join(directory, `${count}`, "state.json");
+  return file;
+}
+
+describe("The copy of the keys on disk", () => {
+  it("is the newest of what was to be written when it closes", async () => {
+    const copy = await openDiskCopy(newFile(), () => {});
+    assert.equal(copy.found, undefined);
+    const records = Array.from({ length: 30 }, (_, i) => record(`k_${i}`));
+    for (let i = 1; i <= records.length; i++) copy.write(withAccounts(...records.slice(0, i)));
+    await copy.close();
+    assert.deepEqual((await openDiskCopy(file, () => {})).found, withAccounts(...records));
+  });
+
+  it("waits for another gateway of the machine that writes it", async () => {
+    const lock = await takeLock(newFile(), 0);
+    assert.ok(lock);
+    const copy = await openDiskCopy(file, () => {});
+    copy.write(withAccounts(record("k_1")));
+    setTimeout(() => lock.release(), 50);
+    await copy.close();
+    assert.match(await readFile(file, "utf8"), /"k_1"/);
+  });
+
+  it("that cannot be read stops the start, with why", async () => {
+    await mkdir(newFile(), { recursive: true });
+    await assert.rejects(
+      openDiskCopy(file, () => {}),
+      /Cannot read the state file .*directory/,
+    );
+  });
+
+  it("and the counters of the memory store are not taken for one another", async () => {
+    const report = () => {};
+    const name = { environment: "production", account: "a" };
+    const ask = { limits: [{ window: "day", limit: 9 }], bans: undefined } as const;
+    const memory = await createMemoryQuotaStore({ stateFile: newFile(), now: Date.now, report });
+    void memory.spend(name, { ...ask, units: 1 });
+    await memory.close();
+    const copy = await openDiskCopy(file, report);
+    assert.equal(copy.found, undefined);
+    copy.write(withAccounts(record("k_1")));
+    await copy.close();
+    const back = await createMemoryQuotaStore({ stateFile: file, now: Date.now, report });
+    assert.equal((await back.peek(name, ask)).windows[0]?.used, 0);
+    await back.close();
+  });
+
+  it("is refused where it is neither", async () => {
+    await mkdir(join(newFile(), ".."), { recursive: true });
+    await writeFile(file, "{}");
+    await assert.rejects(
+      openDiskCopy(file, () => {}),
+      /state\.json:1:1: Cannot use version/,
+    );
+  });
+});

@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { describe, it } from "vitest";
+import type { KeyStore } from "../../../../src/stores/keys/key-store.ts";
+import { eventually } from "../../../support/poll.ts";
+import { openTcpProxy, type TcpProxy } from "../../../support/wire/tcp-proxy.ts";
+import { add, record, withAccounts } from "../record.ts";
+import { HASH, redisKeysOfFile } from "./redis-keys-kit.ts";
+
+const { server, redis, told, open, openAt, close, copyFile } = await redisKeysOfFile();
+
+/** A command's store behind a proxy. */
+function openThrough({ host, port }: TcpProxy): Promise<KeyStore> {
+  const url = `redis://${host}:${port}`;
+  return openAt({ kind: "redis", url, shown: url });
+}
+
+describe("Keys in Redis", () => {
+  it("are found without a command, the unknown ones too", async () => {
+    const store = await open(undefined, false);
+    await add(store, record("k_1"));
+    const before = Number(/total_commands_processed:(\d+)/.exec(await redis.info("stats"))?.[1]);
+    for (let i = 0; i < 10_000; i++) store.find(i.toString(16).padStart(64, "0"));
+    const after = Number(/total_commands_processed:(\d+)/.exec(await redis.info("stats"))?.[1]);
+    assert.ok(after - before <= 3, `${after - before} commands`);
+  });
+
+  it("are not ready where Redis is away and there is no copy, and are once it is there", async () => {
+    await add(await open(undefined, false), record("k_1"));
+    const data = await redis.hgetall(HASH);
+    await server.kill();
+    const store = await open(copyFile());
+    assert.deepEqual([store.ready, store.health().ok, store.records().keys], [false, false, []]);
+    await server.restart();
+    await eventually(() => redis.hset(HASH, data));
+    await eventually(
+      () => assert.deepEqual([store.ready, store.records().keys.length], [true, 1]),
+      {
+        withinMs: 60_000,
+      },
+    );
+  });
+
+  it("are known from the copy on disk where Redis is away at the start", async () => {
+    const file = copyFile();
+    const first = record("k_1");
+    const store = await open(file);
+    await add(store, first);
+    await close(store);
+    await server.kill();
+    const later = await open(file);
+    assert.deepEqual([later.ready, later.find(first.digest)], [true, first]);
+    await assert.rejects(add(later, record("k_2")), /Redis cannot be reached/);
+    await assert.rejects(
+      open(undefined, false),
+      /Cannot read the keys in redis:.*cannot be reached/,
+    );
+  });
+
+  it("do not start from a damaged copy, which is named and left as it was", async () => {
+    const file = copyFile();
+    const store = await open(file);
+    await add(store, record("k_1"));
+    await close(store);
+    await writeFile(file, `{"version":1,"keys":[\n{"id"\n`);
+    await assert.rejects(open(file), /state\.json:3:1: Cannot read this as JSON/);
+    assert.equal(await readFile(file, "utf8"), `{"version":1,"keys":[\n{"id"\n`);
+  });
+
+  it("are copied to disk as soon as that can be written, with trouble told once", async () => {
+    const file = copyFile();
+    const store = await open(file);
+    await add(store, record("k_1"));
+    await eventually(() => readFile(file, "utf8"));
+    await eventually(() => mkdir(`${file}.tmp`));
+    await add(store, record("k_2"));
+    await eventually(() => assert.equal(told.length, 1));
+    await add(store, record("k_3"));
+    await rm(`${file}.tmp`, { recursive: true });
+    await eventually(async () => {
+      await add(store, record(`k_${performance.now()}`));
+      assert.equal(told.length, 2);
+    });
+    assert.match(told[0] ?? "", /^error: Cannot write the copy of the keys to /);
+    assert.equal(told[1], "info: keys_copy_written");
+    await close(store);
+    assert.match(await readFile(file, "utf8"), /"k_3"/);
+  });
+
+  it("are changed once, and said to be, when the answer to the change was lost", async () => {
+    await using proxy = await openTcpProxy(server);
+    const store = await openThrough(proxy);
+    await add(store, record("k_0"));
+    let edits = 0;
+    const done = store.change((records) => {
+      edits += 1;
+      proxy.behave({ swallowReplies: true });
+      return { records: withAccounts(...records.keys, record("k_1")), result: "done" };
+    });
+    await eventually(async () => assert.equal(await redis.hlen(HASH), 6));
+    proxy.behave({});
+    proxy.reset();
+    assert.deepEqual([await done, edits, store.records().keys.length], ["done", 1, 2]);
+  });
+
+  it("are not said to be changed when the change did not arrive", async () => {
+    await using proxy = await openTcpProxy(server);
+    const store = await openThrough(proxy);
+    const failed = store.change((records) => {
+      proxy.reset();
+      return { records: withAccounts(...records.keys, record("k_1")), result: "done" };
+    });
+    await assert.rejects(failed, /Redis/);
+    assert.equal(await redis.hlen(HASH), 0);
+  });
+
+  it("stay in use when a record in Redis is damaged, told once, until it is whole", async () => {
+    const store = await open();
+    const [first, other] = [record("k_1"), record("k_2")];
+    await add(store, first, other);
+    const good = (await redis.hget(HASH, "k_1")) ?? "";
+    await redis.hset(HASH, "k_1", `{"oops":"${first.digest}"`, ":version", "7.x");
+    await eventually(() => assert.equal(store.health().ok, false));
+    assert.deepEqual(store.find(first.digest), first);
+    assert.equal(store.health().why, "1 key records in Redis are damaged: the log names them");
+    await redis.hset(HASH, "k_1", good);
+    await eventually(() => assert.deepEqual(store.health(), { ok: true }));
+    assert.deepEqual(
+      told.map((line) => line.slice(0, 5)),
+      ["error", "info:"],
+    );
+  });
+
+  it("can be changed beside a damaged one, which stays as it was found", async () => {
+    const store = await open();
+    const [first, other] = [record("k_1"), record("k_2")];
+    await add(store, first, other);
+    await redis.hset(HASH, "k_1", "{oops", ":version", "7.x");
+    const writer = await open(undefined, false);
+    assert.match(writer.damage().join(), /Cannot use k_1 in the hash tg:\{0\}:keys: /);
+    const revoked = { ...other, revokedMs: 5 };
+    await writer.change((before) => {
+      assert.deepEqual(before.keys, [other]);
+      return { records: { ...before, keys: [revoked] }, result: 0 };
+    });
+    await eventually(() => assert.deepEqual(store.find(other.digest), revoked));
+    assert.deepEqual(store.find(first.digest), first);
+    assert.equal(await redis.hget(HASH, "k_1"), "{oops");
+  });
+
+  it("of a field whose name is not the record's id are damaged, and named", async () => {
+    await add(await open(), record("k_1"));
+    const text = (await redis.hget(HASH, "k_1")) ?? "";
+    await redis.hset(
+      HASH,
+      "k_2",
+      text.replace(/"digest":"\w{4}/, '"digest":"0000'),
+      ":version",
+      "7.x",
+    );
+    const writer = await open(undefined, false);
+    assert.match(
+      writer.damage().join(),
+      /Cannot use k_2\.id in the hash .*: it must be the name of the field that holds it/,
+    );
+    assert.deepEqual(
+      writer.records().keys.map(({ id }) => id),
+      ["k_1"],
+    );
+  });
+
+  it("of a copy on disk stay in use, and the gateway says so, when Redis is there but empty", async () => {
+    const file = copyFile();
+    const first = record("k_1");
+    const store = await open(file);
+    await add(store, first);
+    await close(store);
+    await redis.flushall();
+    const later = await open(file);
+    assert.deepEqual([later.find(first.digest), later.health().ok], [first, false]);
+    assert.match(told[0] ?? "", /^error: Redis has no key records, the last copy on disk has some/);
+    assert.equal(await redis.hlen(HASH), 0);
+  });
+
+  it("reach a gateway by the poll whose subscription was cut", async () => {
+    const store = await open();
+    const writer = await open(undefined, false);
+    for (const id of await subscribers()) await redis.call("CLIENT", "KILL", "ID", id);
+    const fresh = record("k_1");
+    await add(writer, fresh);
+    const doneMs = performance.now();
+    await eventually(() => store.find(fresh.digest) !== undefined);
+    // A second by the poll; twice that where the machine is busy.
+    assert.ok(performance.now() - doneMs < 2_000, `${performance.now() - doneMs} ms`);
+  });
+
+  it("are listened to anew once two changes came that no message told", async () => {
+    const store = await open();
+    await add(await open(undefined, false), record("k_1"));
+    await eventually(() => assert.equal(store.records().keys.length, 1));
+    const before = await subscribers();
+    assert.equal(before.length, 1);
+    for (const version of ["7.x", "8.x"]) {
+      const reads = await server.calls("hscan");
+      await redis.hset(HASH, ":version", version);
+      await eventually(async () => assert.ok((await server.calls("hscan")) > reads));
+    }
+    await eventually(async () => {
+      const now = await subscribers();
+      assert.deepEqual([now.length, now[0] === before[0]], [1, false]);
+    });
+  });
+
+  it("reach other gateways by message, without reading all of them again", async () => {
+    const store = await open();
+    const writer = await open(undefined, false);
+    await add(writer, record("k_1"));
+    await eventually(() => assert.equal(store.records().keys.length, 1));
+    const before = await server.calls("hscan");
+    for (let i = 2; i < 8; i++) {
+      await add(writer, record(`k_${i}`));
+      await eventually(() => assert.equal(store.records().keys.length, i));
+    }
+    assert.ok((await server.calls("hscan")) - before <= 1);
+  });
+});
+
+/** The connections that listen. */
+async function subscribers(): Promise<string[]> {
+  const list = String(await redis.call("CLIENT", "LIST", "TYPE", "pubsub"));
+  return [...list.matchAll(/^id=(\d+)/gm)].map(([, id]) => `${id}`);
+}

@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { cacheDecision, refusalKind } from "../../../../src/stores/quotas/batch/cached-decision.ts";
+import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
+import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
+import { account } from "../redis/redis-kit.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const TRIP = { sentMs: 1_000, receivedMs: 1_004, nowMs: NOON };
+const ask: QuotaRequest = {
+  limits: [{ window: "minute", limit: 60 }],
+  bans: DEFAULT_BANS,
+  units: 1,
+};
+const windows = [{ window: "minute", limit: 60, used: 60, resetMs: NOON + 60_000 }] as const;
+const full = {
+  ...{ nowMs: NOON, granted: 0, windows, ban: undefined, strikes: 0 },
+  ...{ strikeDueMs: NOON + 1_001, repaired: false },
+};
+const last = cacheDecision(ask, full, TRIP);
+const id = "production:a";
+
+describe("an answer of a call that left before its account was forgotten", () => {
+  for (const [which, name] of [
+    ["that account", account("a")],
+    ["every account", undefined],
+  ] as const) {
+    it(`is old, where ${which} was forgotten`, () => {
+      const answers = new DecisionCache(() => NOON);
+      const forgotten = answers.begin();
+      answers.forget(name);
+      answers.keep(id, last, forgotten);
+      assert.equal(answers.get(id), undefined);
+    });
+  }
+
+  it("counts on where every account was forgotten, and not where that account was", () => {
+    for (const [name, used] of [
+      [undefined, 60],
+      [account("b"), 60],
+      [account("a"), undefined],
+    ] as const) {
+      const answers = new DecisionCache(() => NOON);
+      const forgotten = answers.begin();
+      answers.forget(name);
+      answers.keep(id, cacheDecision(ask, full, TRIP), forgotten);
+      assert.equal(answers.lastCounted(account("a"))?.windows[0]?.used, used);
+      answers.forget(name);
+      assert.equal(answers.lastCounted(account("a"))?.windows[0]?.used, used);
+      const isKnown = answers.lastKnown(account("a")) !== undefined;
+      assert.equal(isKnown, name?.account === "b");
+    }
+  });
+
+  it("is kept where another account was forgotten", () => {
+    const answers = new DecisionCache(() => NOON);
+    const forgotten = answers.begin();
+    answers.forget(account("b"));
+    answers.keep(id, last, forgotten);
+    assert.equal(answers.get(id), last);
+  });
+
+  it("is told of nothing that is forgotten once its call has ended", () => {
+    const answers = new DecisionCache(() => NOON);
+    const forgotten = answers.begin();
+    answers.end(forgotten);
+    answers.forget();
+    assert.equal(forgotten.size, 0, "a call that is over gathers nothing more");
+  });
+});
+
+describe("a ban that was earned while no request waited", () => {
+  const ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "minute", offences: 1 } as const;
+  const known = () => {
+    const answers = new DecisionCache(() => NOON);
+    answers.keep(id, cacheDecision(ask, full, TRIP), answers.begin());
+    return { answers, told: () => answers.get(id)?.whole?.untold };
+  };
+
+  it("stays to be told where a later answer earned none", () => {
+    const { answers, told } = known();
+    answers.keepUntold(id, { ...ban, strikesMs: [NOON] });
+    answers.keepUntold(id, undefined);
+    assert.equal(told()?.offences, 1);
+  });
+
+  it("is told nobody where nothing is known of the account any more", () => {
+    const { answers, told } = known();
+    answers.forget();
+    answers.keepUntold(id, { ...ban, strikesMs: [NOON] });
+    assert.equal(told(), undefined);
+  });
+});
+
+describe("a ban policy that a reload changed", () => {
+  it("leaves the next refusal to the store, which knows when a strike is due by it", () => {
+    assert.equal(refusalKind(last, ask, NOON), "surely");
+    const bans = { ...DEFAULT_BANS, graceMs: 0 };
+    assert.equal(refusalKind(last, { ...ask, bans }, NOON), "no");
+    assert.equal(
+      refusalKind(last, { ...ask, bans: { ...DEFAULT_BANS, observe: true } }, NOON),
+      "no",
+    );
+  });
+});

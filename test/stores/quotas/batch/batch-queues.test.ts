@@ -1,0 +1,334 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { Ban, QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import {
+  type AccountRequest,
+  Batcher,
+  type CallOutcome,
+} from "../../../../src/stores/quotas/batch/batcher.ts";
+import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
+import type { OutageHandler } from "../../../../src/stores/quotas/outage-handler.ts";
+import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
+import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
+import { eventually } from "../../../support/poll.ts";
+import { account } from "../redis/redis-kit.ts";
+
+const NOON = Date.UTC(2026, 5, 15, 12);
+const DAY_END = Date.UTC(2026, 5, 16);
+const limits = [{ window: "day", limit: 1 }] as const;
+const ask: QuotaRequest = { limits, bans: DEFAULT_BANS, units: 1 };
+/** Each further strike could be the one that bans. */
+const banAtOnce: QuotaRequest = { ...ask, bans: { ...DEFAULT_BANS, strikes: 2 } };
+const BAN: Ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "day", offences: 1 };
+const EARNED = { ...BAN, strikesMs: [NOON] };
+const AWAY = new StoreFailure("unreachable", "away", "no");
+
+/**
+ * The store's answer about an account whose day is spent: from now on each refusal may be a strike.
+ */
+function spent(): QuotaDecision {
+  return {
+    nowMs: NOON,
+    granted: 0,
+    windows: [{ window: "day", limit: 1, used: 1, resetMs: DAY_END }],
+    ban: undefined,
+    strikes: 1,
+    strikeDueMs: NOON,
+    repaired: false,
+  };
+}
+
+type Calling = {
+  readonly names: readonly string[];
+  readonly asks: readonly AccountRequest[];
+  answer(outcome?: CallOutcome): void;
+};
+
+/** A batch whose calls are answered by the test; an account's lane is the number in its name. */
+function openBatch() {
+  const calls: Calling[] = [];
+  const gate = {
+    isShut: false,
+    shares: false,
+    patienceMs: 10_000,
+    decided: [] as string[],
+    released: [] as number[],
+  };
+  const uncertain: number[] = [];
+  const outage: OutageHandler = {
+    get patienceMs() {
+      return gate.patienceMs;
+    },
+    get shares() {
+      return gate.shares;
+    },
+    isAway: () => gate.isShut,
+    prepare: () => undefined,
+    limitsFor: (_queue, _name, all) => all,
+    decide: (name) => {
+      gate.decided.push(name.account);
+      return { unavailable: true };
+    },
+    called: () => undefined,
+    gaveUp: () => undefined,
+    ranLate: (_name, _verdict, units) => {
+      gate.released.push(units);
+      return 0;
+    },
+    reconfigure: () => undefined,
+    lostUnits: () => 0,
+    health: () => undefined,
+    close: async () => undefined,
+  };
+  const batch = new Batcher({
+    call: (asks: readonly AccountRequest[]) => {
+      return new Promise((resolve) => {
+        const answer = (outcome: CallOutcome = spent()) => resolve(asks.map(() => outcome));
+        calls.push({ names: asks.map(({ name }) => name.account), asks, answer });
+      });
+    },
+    queueOf: (name) => Number(name.account.slice(1)),
+    answers: new DecisionCache(() => NOON),
+    outage,
+    onVerdict: () => undefined,
+    onCalled: () => undefined,
+    onUncertain: (charges) => uncertain.push(...charges.map(({ units }) => units)),
+  });
+  return { batch, calls, gate, uncertain, [Symbol.dispose]: () => batch.close() };
+}
+
+type House = ReturnType<typeof openBatch>;
+
+const called = (house: House, count: number) =>
+  eventually(() => assert.equal(house.calls.length, count));
+
+/** Lets the batch know that the account's day is spent. */
+async function exhaust(house: House, name: string, asked = ask): Promise<void> {
+  const before = house.calls.length;
+  const first = house.batch.spend(account(name), asked);
+  await called(house, before + 1);
+  house.calls.at(-1)?.answer();
+  await first;
+}
+
+describe("strikes of several lanes", () => {
+  it("go one lane at a time, and each has its turn", async () => {
+    using house = openBatch();
+    for (const name of ["a1", "a2", "a3"]) await exhaust(house, name);
+    house.calls.length = 0;
+    const asked = ["a1", "a2", "a3"].map((name) => house.batch.spend(account(name), ask));
+    await called(house, 3);
+    assert.deepEqual(
+      house.calls.map(({ names }) => names),
+      [["a1"], ["a2"], ["a3"]],
+    );
+    for (const call of house.calls) call.answer();
+    const answers = await Promise.all(asked);
+    assert.ok(answers.every((answer) => "admitted" in answer && !answer.admitted));
+  });
+
+  it("wait while a lane has two calls under way, and go when one is answered", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    house.calls.length = 0;
+    const busy = [house.batch.spend({ environment: "x", account: "b1" }, ask)];
+    await called(house, 1);
+    busy.push(house.batch.spend({ environment: "x", account: "c1" }, ask));
+    await called(house, 2);
+    const strike = house.batch.spend(account("a1"), ask);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    assert.equal(house.calls.length, 2, "the lane is full");
+    house.calls[0]?.answer();
+    await called(house, 3);
+    assert.deepEqual(house.calls[2]?.names, ["a1"]);
+    for (const call of house.calls) call.answer();
+    await Promise.all([...busy, strike]);
+  });
+
+  it("that fail are refusals all the same, and the next one strikes again", async () => {
+    using house = openBatch();
+    const ask = banAtOnce;
+    await exhaust(house, "a1", ask);
+    house.calls.length = 0;
+    const strike = house.batch.spend(account("a1"), ask);
+    await called(house, 1);
+    const meanwhile = await house.batch.spend(account("a1"), ask);
+    assert.ok("admitted" in meanwhile && !meanwhile.admitted, "answered from memory");
+    house.calls[0]?.answer({ failure: AWAY });
+    const answer = await strike;
+    assert.ok("admitted" in answer && !answer.admitted && answer.by === "memory");
+    assert.deepEqual(house.gate.decided, [], "what is known needs no deciding");
+    const next = house.batch.spend(account("a1"), ask);
+    await called(house, 2);
+    house.calls[1]?.answer();
+    await next;
+  });
+});
+
+it("a ban is told to one of the requests that a call refuses, the first of them", async () => {
+  using house = openBatch();
+  const two: QuotaRequest = { ...ask, limits: [{ window: "day", limit: 2 }] };
+  const answers = Array.from({ length: 5 }, () => house.batch.spend(account("a1"), two));
+  await called(house, 1);
+  house.calls[0]?.answer({ ...spent(), granted: 2, ban: BAN, earned: EARNED });
+  const told = await Promise.all(answers);
+  assert.deepEqual(
+    told.map((answer) => "earned" in answer && answer.earned === EARNED),
+    [false, false, true, false, false],
+  );
+});
+
+describe("a strike that cannot be the one that bans", () => {
+  it("is refused at once, and goes to the store as a strike that charges nothing", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    const answer = house.batch.spend(account("a1"), ask);
+    assert.ok("admitted" in answer && !answer.admitted && answer.by === "memory");
+    await called(house, 2);
+    const [sent] = house.calls[1]?.asks ?? [];
+    assert.deepEqual([sent?.ask.units, sent?.ask.strikesOnly], [1, true]);
+    house.calls[1]?.answer();
+  });
+
+  it("waits from the one on that could be, and is told of the ban", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1", banAtOnce);
+    const answer = house.batch.spend(account("a1"), banAtOnce);
+    assert.ok(answer instanceof Promise);
+    await called(house, 2);
+    const [sent] = house.calls[1]?.asks ?? [];
+    assert.deepEqual([sent?.ask.units, sent?.ask.strikesOnly], [1, false]);
+    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: EARNED });
+    const told = await answer;
+    assert.ok("earned" in told && told.earned === EARNED);
+  });
+
+  it("leaves a ban that it earned all the same to be told to the next refused, once", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    void house.batch.spend(account("a1"), ask);
+    await called(house, 2);
+    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: EARNED });
+    await new Promise(setImmediate);
+    const [next, last] = [1, 2].map(() => house.batch.spend(account("a1"), ask));
+    assert.ok(next && "earned" in next && next.earned === EARNED);
+    assert.ok(last && !("earned" in last));
+  });
+
+  it("that is lost admits nobody later, and the next one strikes again", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    void house.batch.spend(account("a1"), ask);
+    await called(house, 2);
+    house.calls[1]?.answer({ failure: new StoreFailure("unreachable", "cut", "unknown") });
+    await new Promise(setImmediate);
+    assert.deepEqual([house.gate.decided, house.uncertain], [[], []]);
+    void house.batch.spend(account("a1"), ask);
+    await called(house, 3);
+    house.calls[2]?.answer();
+  });
+});
+
+describe("more accounts than a call carries", () => {
+  it("are all decided without the store, once that is known to be away", async () => {
+    using house = openBatch();
+    const first = ["b1", "c1"].map((name) => house.batch.spend(account(name), ask));
+    await called(house, 1);
+    const second = house.batch.spend(account("d1"), ask);
+    await called(house, 2);
+    const waiting = Array.from({ length: 300 }, (_, i) => {
+      return house.batch.spend({ environment: `e${i}`, account: "a1" }, ask);
+    });
+    house.gate.isShut = true;
+    for (const call of house.calls) call.answer({ failure: AWAY });
+    const answers = await Promise.all([...first, second, ...waiting]);
+    assert.ok(answers.every((answer) => "unavailable" in answer));
+    assert.equal(house.calls.length, 2, "nothing else was asked of it");
+  });
+
+  it("under policies that differ in the length of a ban alone are two calls", async () => {
+    using house = openBatch();
+    const longer = { ...ask, bans: { ...DEFAULT_BANS, durationMs: DEFAULT_BANS.durationMs + 1 } };
+    const asked = [
+      house.batch.spend({ environment: "x", account: "a1" }, ask),
+      house.batch.spend({ environment: "y", account: "a1" }, longer),
+    ];
+    await called(house, 2);
+    assert.deepEqual(
+      house.calls.map(({ names }) => names.length),
+      [1, 1],
+    );
+    for (const call of house.calls) call.answer();
+    await Promise.all(asked);
+  });
+});
+
+describe("more strikes than a call carries", () => {
+  it("are refused from memory at once: nobody waits for the call after the next", async () => {
+    using house = openBatch();
+    const names = Array.from({ length: 257 }, (_, i) => ({ environment: `e${i}`, account: "a1" }));
+    const ask = banAtOnce;
+    const first = names.map((name) => house.batch.spend(name, ask));
+    await called(house, 2);
+    for (const call of house.calls) call.answer();
+    await Promise.all(first);
+    const answers = names.map((name) => house.batch.spend(name, ask));
+    const waiting = answers.filter((answer) => answer instanceof Promise);
+    assert.equal(waiting.length, 256);
+    await called(house, 3);
+    house.calls[2]?.answer();
+    await Promise.all(waiting);
+  });
+});
+
+describe("a call that nobody waits for any more", () => {
+  const granted = (count: number): QuotaDecision => ({
+    ...spent(),
+    granted: count,
+    windows: [{ window: "day", limit: 9, used: count, resetMs: DAY_END }],
+  });
+  const LOST = new StoreFailure("unreachable", "cut", "unknown");
+  const turns = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+  it("leaves its requests to be decided without it, and what it charged is taken off", async () => {
+    using house = openBatch();
+    house.gate.patienceMs = 20;
+    const asked = [house.batch.spend(account("a1"), ask), house.batch.spend(account("a1"), ask)];
+    await called(house, 1);
+    const answers = await Promise.all(asked);
+    assert.ok(answers.every((answer) => "unavailable" in answer));
+    assert.deepEqual(house.gate.decided, ["a1", "a1"]);
+    house.calls[0]?.answer(granted(2));
+    await turns();
+    assert.deepEqual([house.gate.released, house.uncertain], [[2], []]);
+  });
+
+  it("and was lost with its connection is told as uncertain, once", async () => {
+    using house = openBatch();
+    house.gate.patienceMs = 20;
+    const asked = house.batch.spend(account("a1"), { ...ask, cost: 7 });
+    await called(house, 1);
+    await asked;
+    house.calls[0]?.answer({ failure: LOST });
+    await turns();
+    assert.deepEqual([house.gate.released, house.uncertain], [[], [7]]);
+  });
+
+  for (const shares of [true, false]) {
+    it(`${shares ? "takes" : "leaves"} the other call of its queue ${shares ? "along" : "alone"} where requests are ${shares ? "" : "not "}admitted from shares`, async () => {
+      using house = openBatch();
+      house.gate.shares = shares;
+      const first = house.batch.spend(account("a1"), ask);
+      await called(house, 1);
+      const second = house.batch.spend({ environment: "x", account: "b1" }, ask);
+      await called(house, 2);
+      house.calls[0]?.answer({ failure: AWAY });
+      assert.ok("unavailable" in (await first));
+      house.calls[1]?.answer(granted(1));
+      const answer = await second;
+      assert.equal("unavailable" in answer, shares);
+      await turns();
+      assert.deepEqual(house.gate.released, shares ? [1] : []);
+    });
+  }
+});

@@ -1,0 +1,196 @@
+import assert from "node:assert/strict";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { describe, it } from "vitest";
+import { AgingMap } from "../../../../src/base/aging-map.ts";
+import type { Ban, QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import {
+  type CachedDecision,
+  cacheDecision,
+  couldCauseBan,
+  decisionAfter,
+  refusalKind,
+} from "../../../../src/stores/quotas/batch/cached-decision.ts";
+import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const TRIP = { sentMs: 1_000, receivedMs: 1_004, nowMs: NOON };
+const ASK: QuotaRequest = {
+  limits: [
+    { window: "minute", limit: 60 },
+    { window: "day", limit: 1_000 },
+  ],
+  bans: DEFAULT_BANS,
+  units: 1,
+};
+
+function verdict(
+  used: readonly [number, number],
+  more: Partial<QuotaDecision> = {},
+): QuotaDecision {
+  return {
+    nowMs: NOON,
+    granted: 1,
+    windows: [
+      { window: "minute", limit: 60, used: used[0], resetMs: NOON + 60_000 },
+      { window: "day", limit: 1_000, used: used[1], resetMs: NOON + 43_200_000 },
+    ],
+    ban: undefined,
+    strikes: 0,
+    strikeDueMs: NOON,
+    repaired: false,
+    ...more,
+  };
+}
+
+describe("what is known of an account", () => {
+  it("is its verdict, as time goes by: a window that ended is empty, the other is kept", () => {
+    const known = cacheDecision(ASK, verdict([7, 40]), TRIP);
+    assert.deepEqual(decisionAfter(known, 0), verdict([7, 40], { granted: 0 }));
+    assert.deepEqual(
+      decisionAfter(known, 59_999).windows.map(({ used }) => used),
+      [7, 40],
+    );
+    const later = decisionAfter(known, 60_000);
+    assert.deepEqual(
+      later.windows.map(({ used, resetMs }) => [used, resetMs - NOON]),
+      [
+        [0, 120_000],
+        [40, 43_200_000],
+      ],
+    );
+    assert.equal(later.nowMs, NOON + 60_000);
+  });
+
+  it("foretells a refusal until the window ends, and not at its end", () => {
+    const off = { ...ASK, bans: undefined };
+    const known = cacheDecision(off, verdict([60, 60]), TRIP);
+    assert.equal(refusalKind(known, off, NOON + 59_999), "surely");
+    assert.equal(refusalKind(known, off, NOON + 60_000), "no");
+    assert.equal(refusalKind(cacheDecision(ASK, verdict([59, 60]), TRIP), ASK, NOON), "no");
+  });
+
+  it("leaves to the store what could be a strike, from the instant that it could be", () => {
+    const known = cacheDecision(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
+    assert.equal(refusalKind(known, ASK, NOON + 1_000), "surely");
+    assert.equal(refusalKind(known, ASK, NOON + 1_001), "strike");
+  });
+
+  it("foretells nothing by a ban policy that was changed since, but for a ban in force", () => {
+    const changed = { ...ASK, bans: { ...DEFAULT_BANS, graceMs: 5_000 } };
+    const known = cacheDecision(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
+    for (const atMs of [NOON + 1_000, NOON + 1_001])
+      assert.equal(refusalKind(known, changed, atMs), "no");
+    assert.equal(
+      refusalKind(known, { ...ASK, bans: { ...DEFAULT_BANS } }, NOON),
+      "surely",
+      "the same",
+    );
+    const ban: Ban = { untilMs: NOON + 9, lengthMs: 9, window: "day", offences: 1 };
+    const banned = cacheDecision(ASK, verdict([60, 60], { ban }), TRIP);
+    assert.equal(refusalKind(banned, changed, NOON + 8), "surely");
+    assert.equal(refusalKind(banned, changed, NOON + 9), "no");
+  });
+
+  it("knows which strike could ban: by its number, and by one a grace from other gateways", () => {
+    const at = (strikes: number, laterMs: number, bans = DEFAULT_BANS) => {
+      const known = cacheDecision({ ...ASK, bans }, verdict([60, 60], { strikes }), TRIP);
+      return couldCauseBan(known, bans, NOON + laterMs);
+    };
+    assert.deepEqual([at(18, 999), at(19, 0)], [false, true], "the twentieth bans");
+    assert.deepEqual([at(18, 1_000), at(17, 1_999), at(17, 2_000)], [true, false, true]);
+    assert.equal(at(0, 0, { ...DEFAULT_BANS, graceMs: 0 }), true, "many may come at once");
+    assert.equal(
+      couldCauseBan(cacheDecision(ASK, verdict([60, 60]), TRIP), undefined, NOON),
+      false,
+    );
+    assert.equal(
+      couldCauseBan(cacheDecision(ASK, verdict([1, 1]), TRIP), DEFAULT_BANS, NOON),
+      false,
+    );
+  });
+
+  it("refuses the cost that was refused, and asks the store for one that fits", () => {
+    const dear = { ...ASK, cost: 5 };
+    const refused = verdict([57, 60], { granted: 0, strikeDueMs: NOON + 1_001 });
+    const known = cacheDecision(dear, refused, TRIP);
+    assert.equal(refusalKind(known, dear, NOON + 1_000), "surely");
+    assert.equal(refusalKind(known, { ...ASK, cost: 4 }, NOON), "surely", "more than is left");
+    assert.equal(refusalKind(known, { ...ASK, cost: 3 }, NOON), "no");
+    assert.equal(refusalKind(known, ASK, NOON), "no");
+    assert.equal(refusalKind(known, { ...ASK, cost: 0 }, NOON), "no");
+    const after = cacheDecision(ASK, verdict([58, 61]), { ...TRIP, nowMs: NOON + 1 }, known);
+    assert.equal(refusalKind(after, { ...ASK, cost: 3 }, NOON + 1_000), "surely", "still known");
+  });
+
+  it("is by window: an operation's refusal leaves the others alone", () => {
+    const create = { id: "a", name: "createPet" };
+    const own = { window: "minute", limit: 2, operation: create } as const;
+    const asked = { ...ASK, limits: [own, ...ASK.limits] };
+    const resetMs = NOON + 60_000;
+    const windows = [{ ...own, used: 2, resetMs }, ...verdict([7, 40]).windows];
+    const full = verdict([7, 40], { granted: 0, windows, strikeDueMs: NOON + 1_001 });
+    const known = cacheDecision(asked, full, TRIP, cacheDecision(ASK, verdict([6, 39]), TRIP));
+    assert.equal(refusalKind(known, asked, NOON + 1_000), "surely");
+    assert.equal(refusalKind(known, ASK, NOON + 1_000), "no");
+    const after = cacheDecision(ASK, verdict([8, 41]), { ...TRIP, nowMs: NOON + 1 }, known);
+    assert.equal(
+      refusalKind(after, asked, NOON + 1_000),
+      "surely",
+      "known on, beside other answers",
+    );
+    assert.equal(refusalKind(after, asked, NOON + 1_001), "strike");
+    assert.equal(refusalKind(after, asked, NOON + 60_000), "no");
+    const told = decisionAfter(after, 0, asked.limits).windows.map(({ used }) => used);
+    assert.deepEqual(told, [2, 8, 41]);
+  });
+
+  it("refuses no operation whose own window, of which nothing is known, ends later", () => {
+    const daily = { window: "day", limit: 2, operation: { id: "a", name: "createPet" } } as const;
+    const off = { ...ASK, bans: undefined };
+    const known = cacheDecision(off, verdict([60, 60]), TRIP);
+    assert.equal(refusalKind(known, { ...off, limits: [...ASK.limits, daily] }, NOON), "no");
+  });
+
+  it("holds a ban to its end, and then the exhausted window", () => {
+    const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
+    const known = cacheDecision(ASK, verdict([60, 60], { ban }), TRIP);
+    assert.equal(refusalKind(known, ASK, NOON + 4_999), "surely");
+    assert.equal(refusalKind(known, ASK, NOON + 5_000), "strike");
+    assert.equal(refusalKind(known, ASK, NOON + 60_000), "no");
+    assert.deepEqual(decisionAfter(known, 4_999).ban, ban);
+    assert.equal(decisionAfter(known, 5_000).ban, undefined);
+  });
+});
+
+describe("the memory of accounts", () => {
+  it("keeps the latest, and at most two halves", () => {
+    const memory = new AgingMap<number>(3);
+    for (let i = 0; i < 100; i++) {
+      memory.set(`a${i}`, i);
+      assert.ok(memory.size <= 6);
+      assert.equal(memory.get("a0"), 0, `${i}: what is used is kept`);
+    }
+    assert.deepEqual([memory.get("a99"), memory.get("a50")], [99, undefined]);
+    memory.delete("a99");
+    assert.equal(memory.get("a99"), undefined);
+  });
+
+  it("takes at most 30 MB for 100,000 accounts", (t) => {
+    setFlagsFromString("--expose-gc");
+    const gc = runInNewContext("gc") as () => void;
+    const memory = new AgingMap<CachedDecision>();
+    gc();
+    const before = process.memoryUsage().heapUsed;
+    let trip = TRIP;
+    for (let i = 0; i < 100_000; i++) {
+      if (i % 32 === 0) trip = { sentMs: i + 0.5, receivedMs: i + 1.5, nowMs: NOON + i };
+      memory.set(`production:acct_${i}`, cacheDecision(ASK, verdict([i % 60, i % 1000]), trip));
+    }
+    gc();
+    const megabytes = (process.memoryUsage().heapUsed - before) / 1e6;
+    assert.equal(memory.size, 100_000);
+    assert.ok(megabytes > 1 && megabytes <= 30, `${megabytes} MB`);
+    t.annotate(`100,000 accounts: ${megabytes.toFixed(1)} MB`);
+  });
+});

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import type { BanPolicy, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { eventually } from "../../../support/poll.ts";
+import { account } from "../redis/redis-kit.ts";
+
+const BANS: BanPolicy = {
+  strikes: 2,
+  withinMs: 60_000,
+  graceMs: 1_000,
+  durationMs: 60_000,
+  factor: 4,
+  maxMs: 3_600_000,
+  forgetAfterMs: 3_600_000,
+};
+
+async function openAt(startMs: number) {
+  const clock = { ms: startMs };
+  const store = await createMemoryQuotaStore({
+    now: () => clock.ms,
+    report: () => undefined,
+    everyMs: 5,
+  });
+  return { store, clock, [Symbol.asyncDispose]: () => store.close() };
+}
+
+const second = (bans: BanPolicy | undefined): QuotaRequest => ({
+  limits: [{ window: "second", limit: 1 }],
+  bans,
+  units: 1,
+});
+
+it("more banned accounts than are listed at once are all listed, and none once bans are off", async () => {
+  const noonMs = Date.UTC(2026, 6, 15, 12);
+  await using house = await openAt(noonMs);
+  const { store, clock } = house;
+  const ACCOUNTS = 10_001;
+  const once = { ...BANS, strikes: 1, graceMs: 0 };
+  for (const atMs of [noonMs, noonMs + 1, noonMs + 2]) {
+    clock.ms = atMs;
+    for (let i = 0; i < ACCOUNTS; i++) await store.spend(account(`a${i}`), second(once));
+  }
+  assert.equal((await store.bans()).length, ACCOUNTS);
+  await store.spend(account("a0"), second(undefined));
+  assert.deepEqual(await store.bans(), []);
+});
+
+it("an account is kept for its strikes while they count, and let go of when they do not", async () => {
+  const noonMs = Date.UTC(2026, 6, 15, 12);
+  await using house = await openAt(noonMs);
+  const { store, clock } = house;
+  const struck = account("struck");
+  // A strike comes more than the grace after the first refusal of its window.
+  const minute: QuotaRequest = { limits: [{ window: "minute", limit: 1 }], bans: BANS, units: 1 };
+  await store.spend(struck, minute);
+  await store.spend(struck, minute);
+  clock.ms = noonMs + 30_000;
+  assert.ok("verdict" in (await store.spend(struck, minute)));
+  assert.equal(store.lastKnown(struck)?.strikes, 1);
+  // The minute is over, the strike counts for another half.
+  clock.ms = noonMs + 60_001;
+  await passes(store, clock);
+  assert.ok(store.lastKnown(struck));
+  clock.ms = noonMs + 30_000 + 60_001;
+  await eventually(() => assert.equal(store.lastKnown(struck), undefined));
+});
+
+it("a ban ends an account's time in memory where bans were turned off since", async () => {
+  const noonMs = Date.UTC(2026, 6, 15, 12);
+  await using house = await openAt(noonMs);
+  const { store, clock } = house;
+  const once = { ...BANS, strikes: 1, graceMs: 0 };
+  const banned = account("banned");
+  for (const atMs of [0, 1, 2]) {
+    clock.ms = noonMs + atMs;
+    await store.spend(banned, second(once));
+  }
+  assert.equal((await store.bans()).length, 1);
+  await store.spend(account("other"), second(undefined));
+  clock.ms = noonMs + 59_000;
+  await passes(store, clock);
+  assert.ok(store.lastKnown(banned));
+  clock.ms = noonMs + 61_000;
+  await eventually(() => assert.equal(store.lastKnown(banned), undefined));
+});
+
+type Store = Awaited<ReturnType<typeof createMemoryQuotaStore>>;
+
+/** Waits until a sweep has looked at every account: one that is over is gone. */
+async function passes(store: Store, clock: { ms: number }): Promise<void> {
+  const nowMs = clock.ms;
+  clock.ms = nowMs - 2_000;
+  const marker = account("marker");
+  const bans = store.lastKnown(account("other")) === undefined ? BANS : undefined;
+  await store.spend(marker, second(bans));
+  clock.ms = nowMs;
+  await eventually(() => assert.equal(store.lastKnown(marker), undefined));
+}

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "vitest";
+import { dayOf } from "../../../../src/core/quota/days.ts";
+import { DayCounts } from "../../../../src/stores/quotas/memory/day-counts.ts";
+import { DayFiles } from "../../../../src/stores/quotas/memory/day-files.ts";
+
+const DAY_MS = 86_400_000;
+const KEPT_MS = 400 * DAY_MS;
+const MIDNIGHT = Date.UTC(2026, 9, 30);
+const TODAY = dayOf(MIDNIGHT);
+const name = { environment: "production", account: "a" };
+
+let folder = "";
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "tollgate-day-counts-"));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+/** The days of the account, with their units and refused requests. */
+async function rows(days: DayCounts): Promise<(readonly [number, number, number])[]> {
+  const [all = []] = await days.read([name], { from: TODAY - 500, to: TODAY + 500 });
+  return all.map(({ day, units, refused }) => [day - TODAY, units, refused]);
+}
+
+describe("counts by day that were saved", () => {
+  it("go on in the running day, whose file has all of it after the next save", async () => {
+    const files = new DayFiles(join(folder, "state.json"));
+    const days = new DayCounts(files);
+    for (let i = 1; i <= 3; i++) {
+      days.admit(name, MIDNIGHT, 1, 5);
+      assert.equal(days.isChanged, true);
+      await days.save(MIDNIGHT, KEPT_MS);
+      assert.equal(days.isChanged, false);
+      assert.deepEqual(await rows(days), [[0, 5 * i, 0]]);
+    }
+    const again = new DayCounts(files);
+    await again.load(MIDNIGHT);
+    assert.deepEqual(await rows(again), [[0, 15, 0]]);
+  });
+
+  it("take what is counted while they are written, though their day is over by then", async () => {
+    const days = new DayCounts(new DayFiles(join(folder, "state.json")));
+    days.admit(name, MIDNIGHT, 1, 1);
+    const saving = days.save(MIDNIGHT + DAY_MS, KEPT_MS);
+    days.refuse(name, TODAY, 7);
+    await saving;
+    assert.equal(days.isChanged, true);
+    await days.save(MIDNIGHT + DAY_MS, KEPT_MS);
+    assert.deepEqual(await rows(days), [[0, 1, 7]]);
+  });
+
+  it("give what is refused on a day that was let go of to the running one", async () => {
+    const days = new DayCounts(new DayFiles(join(folder, "state.json")));
+    days.admit(name, MIDNIGHT, 1, 1);
+    await days.save(MIDNIGHT + DAY_MS, KEPT_MS);
+    days.admit(name, MIDNIGHT + DAY_MS, 1, 1);
+    days.refuse(name, TODAY, 7);
+    await days.save(MIDNIGHT + DAY_MS, KEPT_MS);
+    assert.deepEqual(await rows(days), [
+      [0, 1, 0],
+      [1, 1, 7],
+    ]);
+  });
+
+  it("without files are kept for the time of the history, to the day", async () => {
+    const days = new DayCounts(undefined);
+    days.admit(name, MIDNIGHT, 1, 1);
+    days.admit(name, MIDNIGHT + DAY_MS, 1, 2);
+    days.admit(name, MIDNIGHT + 3 * DAY_MS, 1, 3);
+    await days.save(MIDNIGHT + 3 * DAY_MS, 2 * DAY_MS);
+    assert.deepEqual(await rows(days), [
+      [1, 2, 0],
+      [3, 3, 0],
+    ]);
+  });
+});

@@ -1,0 +1,249 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
+import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import {
+  createMemoryQuotaStore,
+  type MemoryQuotaStoreOptions,
+} from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
+import { startNode } from "../../../support/gateway/processes.ts";
+import { eventually } from "../../../support/poll.ts";
+
+const START = Date.UTC(2026, 6, 15, 12, 30, 10);
+const BANS = { ...DEFAULT_BANS, strikes: 1, forgetAfterMs: 3_600_000 };
+const ASK: QuotaRequest = {
+  limits: [
+    { window: "minute", limit: 3 },
+    { window: "day", limit: 5 },
+  ],
+  bans: BANS,
+  units: 1,
+};
+
+let directory: string;
+let stateFile: string;
+let nowMs = START;
+let told: string[] = [];
+const opened: QuotaStore[] = [];
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "tollgate-state-"));
+  stateFile = join(directory, "data", "state.json");
+});
+afterAll(() => rm(directory, { recursive: true, force: true }));
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+  await rm(join(directory, "data"), { recursive: true, force: true });
+  nowMs = START;
+  told = [];
+});
+
+async function open(more: Partial<MemoryQuotaStoreOptions> = {}): Promise<QuotaStore> {
+  const report = (level: string, event: string, details?: { readonly why?: unknown }) => {
+    told.push(`${level}: ${details?.why ?? event}`);
+  };
+  const store = await createMemoryQuotaStore({ stateFile, now: () => nowMs, report, ...more });
+  opened.push(store);
+  return store;
+}
+
+async function close(store: QuotaStore): Promise<void> {
+  opened.splice(opened.indexOf(store), 1);
+  await store.close();
+}
+
+function name(account: string) {
+  return { environment: "production", account };
+}
+
+/** This store answers at once. */
+function spend(store: QuotaStore, account: string, ask: QuotaRequest): QuotaDecision {
+  const answer = store.spend(name(account), ask);
+  assert.ok("verdict" in answer);
+  return answer.verdict;
+}
+
+async function used(store: QuotaStore, account: string): Promise<number[]> {
+  return (await store.peek(name(account), ASK)).windows.map((window) => window.used);
+}
+
+describe("The memory store over a restart", () => {
+  it("knows counts, strikes, bans and offences", async () => {
+    const store = await open();
+    const bans = { ...BANS, strikes: 2 };
+    for (let i = 0; i < 4; i++) spend(store, "struck", { ...ASK, bans });
+    nowMs += 1_001;
+    spend(store, "struck", { ...ASK, bans });
+    for (let i = 0; i < 4; i++) spend(store, "banned", ASK);
+    nowMs += 1_001;
+    spend(store, "banned", ASK);
+    void store.spend({ environment: "staging", account: "banned" }, ASK);
+    const listed = await store.bans();
+    assert.equal(listed.length, 1);
+    await close(store);
+
+    const later = await open();
+    assert.deepEqual(await used(later, "struck"), [3, 3]);
+    assert.deepEqual(await later.bans(), listed);
+    assert.equal((await later.peek(name("struck"), { ...ASK, bans })).strikes, 1);
+    const other = await later.peek({ environment: "staging", account: "banned" }, ASK);
+    assert.deepEqual(
+      other.windows.map((window) => window.used),
+      [1, 1],
+    );
+  });
+
+  it("knows them after a SIGKILL too, but for the last second", async () => {
+    const memory = new URL(
+      "../../../../src/stores/quotas/memory/memory-quota-store.ts",
+      import.meta.url,
+    ).pathname;
+    const script = `import { createMemoryStore } from ${JSON.stringify(memory)};
+      const store = await createMemoryStore({ stateFile: ${JSON.stringify(stateFile)}, now: () => ${START}, report() {} });
+      store.spend(${JSON.stringify(name("a"))}, ${JSON.stringify(ASK)});
+      console.log("spent"); setInterval(() => {}, 1e6);`;
+    await using child = startNode(["--input-type=module", "-e", script]);
+    await child.says("spent");
+    await eventually(() => stat(stateFile));
+    await assert.rejects(open(), /Cannot use the state file .* another process has it open/);
+    await child.kill();
+    assert.deepEqual(await used(await open(), "a"), [1, 1]);
+  });
+
+  it("writes a new file within a second, though nobody has asked for anything", async () => {
+    await open({ everyMs: 10 });
+    await eventually(() => stat(stateFile));
+  });
+
+  it("writes when something changed, for its owner only, and leaves nothing else behind", async () => {
+    const store = await open({ everyMs: 10 });
+    spend(store, "a", ASK);
+    await eventually(() => stat(stateFile));
+    const { mode, mtimeNs } = await stat(stateFile, { bigint: true });
+    assert.equal(Number(mode) & 0o777, 0o600);
+    spend(store, "a", ASK);
+    await eventually(async () => {
+      assert.notEqual((await stat(stateFile, { bigint: true })).mtimeNs, mtimeNs);
+    });
+    await close(store);
+    const { ino } = await stat(stateFile);
+    await close(await open({ everyMs: 10 }));
+    assert.equal((await stat(stateFile)).ino, ino, "written without a change");
+    assert.deepEqual((await readdir(join(directory, "data"))).sort(), [
+      "state.json",
+      "state.json.lock",
+    ]);
+  });
+
+  it("has written all of it when it is closed in the middle of a write", async () => {
+    const store = await open({ everyMs: 5 });
+    for (let i = 0; i < 50_000; i++) spend(store, `a${i}`, ASK);
+    await eventually(() => stat(`${stateFile}.tmp`), { everyMs: 1 });
+    await close(store);
+    await assert.rejects(stat(`${stateFile}.tmp`));
+    assert.deepEqual(await used(await open(), "a49999"), [1, 1]);
+  });
+
+  it("writes 100,000 accounts without holding up the event loop for 50 ms", async () => {
+    const store = await open();
+    for (let i = 0; i < 100_000; i++) spend(store, `acct_${i}`, ASK);
+    const delay = monitorEventLoopDelay({ resolution: 1 });
+    const piecesMs: number[] = [];
+    let lastMs = performance.now();
+    const timer = setInterval(() => {
+      piecesMs.push(performance.now() - lastMs);
+      lastMs = performance.now();
+    }, 1);
+    delay.enable();
+    await close(store);
+    delay.disable();
+    clearInterval(timer);
+    assert.ok(delay.percentile(90) / 1e6 < 50, `${delay.percentile(90) / 1e6} ms`);
+    assert.ok(piecesMs.length > 10, `the loop had only ${piecesMs.length} turns`);
+  });
+
+  it("moves windows from an impossible future to the present, and says so", async () => {
+    const store = await open();
+    nowMs = START + 400 * 86_400_000;
+    spend(store, "a", ASK);
+    await close(store);
+    nowMs = START;
+    const later = await open();
+    spend(later, "a", ASK);
+    assert.deepEqual(await used(later, "a"), [2, 2]);
+    assert.match(told.join(), /warn: counter_repaired/);
+  });
+
+  it("goes on with the old file whole when it cannot write, told once, and heals", async () => {
+    const store = await open({ everyMs: 10 });
+    spend(store, "a", ASK);
+    await eventually(() => stat(stateFile));
+    const before = await readFile(stateFile, "utf8");
+    // A directory in the place of the temporary file: refused even for root.
+    await mkdir(join(`${stateFile}.tmp`, "in-the-way"), { recursive: true });
+    spend(store, "a", ASK);
+    await eventually(() => assert.notEqual(store.health().why, undefined));
+    await eventually(() => assert.equal(told.length, 1));
+    assert.match(told[0] ?? "", /^error: Cannot write the state file .*Serving goes on/);
+    assert.equal(store.health().ok, true);
+    assert.equal(await readFile(stateFile, "utf8"), before);
+    await rm(`${stateFile}.tmp`, { recursive: true });
+    await eventually(() => assert.deepEqual(store.health(), { ok: true }));
+    assert.deepEqual(told.slice(1), ["info: state_file_written"]);
+    assert.notEqual(await readFile(stateFile, "utf8"), before);
+  });
+});
+
+describe("The memory of the memory store", () => {
+  const one: QuotaRequest = { ...ASK, limits: [{ window: "minute", limit: 1 }] };
+  const isKnown = (store: QuotaStore, account: string) =>
+    store.lastKnown(name(account)) !== undefined;
+
+  /** Goes through all accounts at once: when the marker is gone, the others were looked at. */
+  async function swept(store: QuotaStore, toMs: number): Promise<void> {
+    nowMs = toMs - 1_000;
+    spend(store, "marker", { ...one, limits: [{ window: "second", limit: 9 }], bans: BANS });
+    nowMs = toMs;
+    await eventually(() => assert.ok(!isKnown(store, "marker")));
+  }
+
+  it("lets go of an account once windows, strikes and offences are all over, and not before", async () => {
+    const store = await open({ stateFile: undefined, everyMs: 5 });
+    spend(store, "counted", one);
+    for (let i = 0; i < 2; i++) spend(store, "banned", one);
+    nowMs += 1_001;
+    const { ban } = spend(store, "banned", one);
+    const windowEndMs = Date.UTC(2026, 6, 15, 12, 31);
+    const forgottenMs = (ban?.untilMs ?? 0) + BANS.forgetAfterMs;
+
+    await swept(store, windowEndMs - 1);
+    assert.ok(isKnown(store, "counted"));
+    await swept(store, windowEndMs);
+    assert.ok(!isKnown(store, "counted"));
+    await swept(store, forgottenMs - 1);
+    assert.ok(isKnown(store, "banned"));
+    await swept(store, forgottenMs);
+    assert.ok(!isKnown(store, "banned"));
+  });
+
+  it("is bounded: of too many accounts the idle ones go, the banned ones last", async () => {
+    const store = await open({ stateFile: undefined, accountsMax: 100, everyMs: 5 });
+    for (let i = 0; i < 2; i++) spend(store, "banned", one);
+    nowMs += 1_001;
+    spend(store, "banned", one);
+    spend(store, "busy", one);
+    for (let i = 0; i < 500; i++) {
+      spend(store, `idle_${i}`, one);
+      if (i % 10 === 0) spend(store, "busy", one);
+    }
+    let known = 0;
+    for (let i = 0; i < 500; i++) known += isKnown(store, `idle_${i}`) ? 1 : 0;
+    assert.equal(known, 98);
+    assert.ok(isKnown(store, "banned") && isKnown(store, "busy"));
+    assert.deepEqual(told, ["warn: accounts_full"]);
+  });
+});

@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import type { AccountRef, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { BUCKET_COUNT, crc16 } from "../../../../src/stores/redis/hash-slots.ts";
+import { startTestGateway } from "../../../support/gateway/house.ts";
+import { eventually } from "../../../support/poll.ts";
+import { startCluster, type TestCluster } from "../../../support/redis/redis-engines.ts";
+import { account, open, perDay, spend } from "../redis/redis-kit.ts";
+import { openFallback } from "./fallback-kit.ts";
+
+const LIMIT = 1_000;
+const ask = perDay(LIMIT, undefined);
+
+/** An account in each bucket. */
+const names = Array.from({ length: BUCKET_COUNT }, (_, bucket) => {
+  for (let i = 0; ; i++) if (bucketOf(account(`part${i}`)) === bucket) return account(`part${i}`);
+});
+
+/** Asks once for each account. */
+function round(store: QuotaStore, accounts: readonly AccountRef[]) {
+  return Promise.all(accounts.map((name) => spend(store, name, ask)));
+}
+
+describe("a Cluster of which a master is away", () => {
+  let cluster: TestCluster;
+  beforeAll(async () => {
+    cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
+  });
+  afterAll(() => cluster.close());
+
+  const GONE = 1;
+  const isGone = (bucket: number) => cluster.ownerOf(crc16(String(bucket)) % 16_384) === GONE;
+  const ofGone = () => names.filter((_, bucket) => isGone(bucket));
+  const ofOthers = () => names.filter((_, bucket) => !isGone(bucket));
+
+  async function counted(name: AccountRef): Promise<number> {
+    for (const redis of cluster.clients) {
+      const text = await redis.hget(accountKey("tg", name), "d").catch(() => null);
+      if (text !== null) return Number(text.split(" ")[1]);
+    }
+    return 0;
+  }
+
+  it("decides its accounts here at once, the others in the store and exactly, and says which", async () => {
+    // The deadline of 50 ms is not what this is about: a busy machine may stall for longer.
+    await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
+    const { store, gate, told } = house;
+    await round(store, names);
+    await cluster.nodes[GONE]?.kill();
+    const gone = [...names.keys()].filter(isGone);
+    const open = [...names.keys()].filter((bucket) => !isGone(bucket));
+    assert.ok(gone.length > 1 && open.length > 1);
+
+    const [first] = ofGone() as [AccountRef];
+    await eventually(async () => {
+      await spend(store, first, ask);
+      return gone.every((bucket) => gate.isAway(bucket));
+    });
+    assert.ok(open.every((bucket) => !gate.isAway(bucket)));
+    let counts = 1;
+    for (; counts <= 40; counts++) {
+      for (const name of ofGone()) {
+        const answer = store.spend(name, ask);
+        assert.ok(!(answer instanceof Promise), "nobody waits for a part that is away");
+        assert.ok("by" in answer && answer.by === "local" && answer.admitted);
+      }
+      const others = await round(store, ofOthers());
+      assert.ok(others.every(({ by, admitted }) => by === "store" && admitted));
+      assert.ok(others.every(({ verdict }) => verdict.windows[0]?.used === counts + 1));
+    }
+    await eventually(() => {
+      const away = told.filter(({ message }) => message === "store_away");
+      assert.deepEqual(
+        away.map(({ details }) => [details?.buckets, details?.code]),
+        [[gone.join(), "unreachable"]],
+      );
+    });
+    const { ok, why } = store.health();
+    assert.ok(
+      !ok && `${why}`.startsWith(`buckets ${gone.join(", ")} of 16 are away: Redis`),
+      `${why}`,
+    );
+
+    await cluster.nodes[GONE]?.restart();
+    await eventually(() => store.health().ok, { withinMs: 60_000 });
+    assert.ok((await round(store, names)).every(({ by }) => by === "store"));
+    // It came back empty: what is there was charged late, and then once by the store.
+    for (const name of ofGone().slice(1)) {
+      await eventually(async () => assert.equal(await counted(name), 41));
+    }
+    for (const name of ofOthers()) assert.equal(await counted(name), counts + 1);
+    const back = told.filter(({ message }) => message === "store_back");
+    const returned = back.flatMap(({ details }) => String(details?.buckets).split(","));
+    assert.deepEqual(
+      returned.map(Number).toSorted((a, b) => a - b),
+      gone,
+    );
+  });
+
+  it("leaves the gateway serving every account, not ready, and says which part is away", async () => {
+    await using house = await startTestGateway({ config: { store: cluster.address.url } });
+    const [lost] = ofGone() as [AccountRef];
+    const [kept] = ofOthers() as [AccountRef];
+    const { key } = await house.issue({ account: lost.account });
+    const { key: other } = await house.issue({ account: kept.account });
+    await eventually(async () => assert.equal((await house.admin("/readyz")).status, 200));
+    await cluster.nodes[GONE]?.kill();
+    await eventually(async () => {
+      for (const each of [key, other]) assert.equal((await house.ask(each)).status, 200);
+      const response = await house.admin("/readyz");
+      assert.equal(response.status, 503);
+      const { checks } = (await response.json()) as { checks: { store: { why: string } } };
+      assert.match(checks.store.why, /^buckets [\d, ]+ of 16 are away: Redis/);
+    });
+    await eventually(() => {
+      const away = house.said.find(({ kind }) => kind === "store_away");
+      assert.match(String(away?.buckets), /^\d+(,\d+)*$/);
+      assert.equal(away?.mode, "local");
+    });
+  });
+
+  it("when the gateway starts, is away in its part alone, and no bans are listed meanwhile", async () => {
+    const gone = [...names.keys()].filter(isGone);
+    await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
+    await eventually(() => assert.ok(gone.every((bucket) => house.gate.isAway(bucket))));
+    for (const [bucket, name] of names.entries()) {
+      const { by } = await spend(house.store, name, ask);
+      assert.equal(by, gone.includes(bucket) ? "local" : "store", `bucket ${bucket}`);
+    }
+    await assert.rejects(house.store.bans(), /Redis cannot be reached/);
+  });
+
+  it("or all of it, when the gateway starts, is found when it comes, and heard of", async () => {
+    await Promise.all(cluster.nodes.map((node) => node.kill()));
+    const newcomer = account("newcomer");
+    await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
+    assert.equal((await spend(house.store, newcomer, ask)).by, "local");
+    await assert.rejects(house.store.bans(), /Redis cannot be reached: a part of the cluster/);
+    await eventually(() => assert.deepEqual(house.changes(), ["store_away"]));
+    assert.match(`${house.store.health().why}`, /^buckets 0, 1, 2, .* 15 of 16 are away: /);
+
+    await Promise.all(cluster.nodes.map((node) => node.restart()));
+    await eventually(() => assert.ok(house.store.health().ok), { withinMs: 60_000 });
+    const { by, verdict } = await spend(house.store, newcomer, ask);
+    assert.equal(by, "store");
+    assert.equal(verdict.windows[0]?.used, 2, "what was admitted here was charged");
+    const listening = await eventually(
+      async () => {
+        const counts = await Promise.all(
+          cluster.nodes.map(
+            async (node) => (await (await node.client()).pubsub("NUMSUB", "tg:events"))[1],
+          ),
+        );
+        return counts.some((count) => count === 1);
+      },
+      { withinMs: 60_000, everyMs: 100 },
+    );
+    assert.ok(listening);
+  });
+});
+
+describe("a Cluster whose nodes do not say at which host they are", () => {
+  it("is reached at the host that was asked, also where a slot has moved to", async (t) => {
+    const cluster = await startCluster(2, [
+      "--cluster-preferred-endpoint-type",
+      "unknown-endpoint",
+    ]);
+    t.onTestFinished(() => cluster.close());
+    const { store, failures } = await open(cluster.address);
+    t.onTestFinished(() => store.close());
+    const bucket = 3;
+    const slot = crc16(String(bucket)) % 16_384;
+    const name = names[bucket] as AccountRef;
+    await spend(store, name, ask);
+    const to = 1 - cluster.ownerOf(slot);
+    await cluster.move(slot, to, async () => {
+      assert.ok((await spend(store, name, ask)).admitted);
+    });
+    const { verdict } = await spend(store, name, ask);
+    assert.deepEqual(failures, []);
+    const stored = await cluster.clients[to]?.hget(accountKey("tg", name), "d");
+    assert.equal(Number(stored?.split(" ")[1]), verdict.windows[0]?.used);
+  });
+});

@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import type { Redis } from "ioredis";
+import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { createFallback, type Fallback } from "../../../../src/stores/quotas/outage/fallback.ts";
+import type { FailurePolicy, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
+import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
+import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
+import { eventually } from "../../../support/poll.ts";
+import type { TcpProxy } from "../../../support/wire/tcp-proxy.ts";
+import { account, type Told } from "../redis/redis-kit.ts";
+
+export type FallbackHouse = AsyncDisposable & {
+  readonly store: QuotaStore;
+  readonly gate: Fallback;
+  readonly told: Told[];
+  /** Messages about the store going and coming, in order. */
+  readonly changes: () => string[];
+};
+
+export type FallbackSetup = {
+  readonly policy?: Partial<FailurePolicy>;
+  /** The store's clock, and ours. */
+  readonly now?: () => number;
+  /** Puts something between the gateway and the way to Redis. */
+  readonly through?: (shared: QuotaClient) => QuotaClient;
+  readonly prefix?: string;
+};
+
+export function policyOf(policy: Partial<FailurePolicy> = {}): FailurePolicy {
+  return { onStoreFailure: "local", expectedGateways: 1, storeTimeoutMs: 50, ...policy };
+}
+
+/** A gateway's store with what stands in for it, at an address or a port of loopback. */
+export async function openFallback(
+  to: { readonly port: number } | { readonly address: RedisAddress },
+  { policy, now, through = (shared) => shared, prefix = "tg" }: FallbackSetup = {},
+): Promise<FallbackHouse> {
+  const url = "port" in to ? `redis://127.0.0.1:${to.port}` : "";
+  const told: Told[] = [];
+  const clock = now === undefined ? {} : { now };
+  const report = (level: string, message: string, details?: Record<string, unknown>) => {
+    told.push({ level, message, details });
+  };
+  let gate: Fallback | undefined;
+  const store = await createRedisQuotaStore({
+    address: "port" in to ? { kind: "redis", url, shown: url } : to.address,
+    prefix,
+    report,
+    ...clock,
+    historyMs: 400 * 86_400_000,
+    outage: (bridged) => {
+      const options = { prefix, report, ...clock, policy: policyOf(policy) };
+      gate = createFallback({ ...bridged, shared: through(bridged.shared) }, options);
+      return gate;
+    },
+  });
+  return {
+    store,
+    gate: gate as Fallback,
+    told,
+    changes: () => told.map(({ message }) => message).filter((each) => each.startsWith("store_")),
+    [Symbol.asyncDispose]: () => store.close(),
+  };
+}
+
+/** Sixty a minute and a thousand a day, without bans. */
+export const BOTH: QuotaRequest = {
+  limits: [
+    { window: "minute", limit: 60 },
+    { window: "day", limit: 1000 },
+  ],
+  bans: undefined,
+  units: 1,
+};
+
+/**
+ * The counts in the store, by field of the account's hash. The days of its history have what its day
+ * counts: nothing here goes over midnight, or both would not be of one day.
+ */
+export async function counted(redis: Redis, id = "a"): Promise<Record<string, number>> {
+  const fields = await redis.hgetall(accountKey("tg", account(id)));
+  const counts = Object.fromEntries(
+    Object.entries(fields).map(([field, text]) => [field, Number(text.split(" ")[1])]),
+  );
+  if (counts.d !== undefined) assert.equal(await remembered(redis, id), counts.d, "the history");
+  return counts;
+}
+
+/** The units in the history of an account. */
+export async function remembered(redis: Redis, id = "a"): Promise<number> {
+  let units = 0;
+  const key = accountKey("tg", account(id)).replace(":{", ":h{");
+  for (const month of await redis.keys(`${key.replaceAll(/[[\]]/g, "\\$&")}:*`)) {
+    for (const [field, count] of Object.entries(await redis.hgetall(month))) {
+      if (Number(field) % 3 !== 2) units += Number(count);
+    }
+  }
+  return units;
+}
+
+/** Asks for so many requests, one after the other; gives how many were admitted. */
+export async function admit(
+  store: QuotaStore,
+  requests: number,
+  ask: QuotaRequest = BOTH,
+  id = "a",
+) {
+  let admitted = 0;
+  for (let i = 0; i < requests; i++) {
+    const answer = await store.spend(account(id), ask);
+    if (!("unavailable" in answer) && answer.admitted) admitted += 1;
+  }
+  return admitted;
+}
+
+/** Refuses connections, and waits until the gateway knows that it has none. */
+export async function leave(proxy: TcpProxy, store: QuotaStore): Promise<void> {
+  await proxy.refuse();
+  await eventually(() => !store.health().ok);
+}

@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, it } from "vitest";
+import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
+import { eventually } from "../../../support/poll.ts";
+import { useProxiedRedis } from "../../../support/redis/redis-of-file.ts";
+import { account, perDay, spend } from "../redis/redis-kit.ts";
+import { admit, BOTH, counted, leave, openFallback } from "./fallback-kit.ts";
+
+afterEach(async () => {
+  await redis.config("SET", "maxmemory", "0");
+  await redis.call("ACL", "SETUSER", "default", "allkeys", "allcommands");
+});
+const { redis, proxy } = await useProxiedRedis();
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const name = account("a");
+/** No minute of the real clock ends in the middle of a test. */
+const DAY = perDay(1_000, undefined);
+
+describe("what was admitted here", () => {
+  it("is charged once to its own windows when the store is back, and decided there from then on", async () => {
+    let nowMs = NOON + 59_000;
+    await using house = await openFallback(proxy, { now: () => nowMs });
+    await admit(house.store, 10);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 100), 50, "what was left of the minute");
+    nowMs = NOON + 60_000;
+    assert.equal(await admit(house.store, 7), 7, "of the next minute");
+    assert.deepEqual(await counted(redis), { m: 10, d: 10 });
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await eventually(async () => assert.deepEqual(await counted(redis), { m: 7, d: 67 }));
+    const { by, verdict } = await spend(house.store, name, BOTH);
+    assert.equal(by, "store");
+    assert.deepEqual(
+      verdict.windows.map(({ used, limit }) => [used, limit]),
+      [
+        [8, 60],
+        [68, 1000],
+      ],
+    );
+    assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+  });
+
+  it("while calls failed that were not executed is charged by the next that is answered", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    await eventually(async () => assert.equal((await counted(redis)).d, 1));
+    await redis.config("SET", "maxmemory", "1");
+    assert.equal(await admit(house.store, 3), 3);
+    assert.equal((await counted(redis)).d, 1, "OOM: nothing was executed");
+    await redis.config("SET", "maxmemory", "0");
+    assert.equal(await admit(house.store, 1), 1);
+    await eventually(async () => assert.equal((await counted(redis)).d, 5));
+    assert.deepEqual(house.changes(), [], "three failures are no absence");
+    assert.deepEqual(house.told, [], "nothing is uncertain");
+  });
+
+  it("counts twice at most where a call ran and its answer was lost, and is told", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    proxy.behave({ swallowReplies: true });
+    assert.equal(await admit(house.store, 2, DAY), 2, "decided here, though Redis charged them");
+    proxy.behave({});
+    proxy.reset();
+    await eventually(() => assert.ok(Number(house.store.charges?.().uncertainUnits) > 0));
+    await eventually(async () => {
+      const { d = 0 } = await counted(redis);
+      assert.equal(d, 3 + Number(house.store.charges?.().uncertainUnits), "each is told");
+    });
+    assert.ok((house.store.charges?.().uncertainUnits ?? 0) <= 3);
+    const [line] = house.told.filter(({ message }) => message === "charges_uncertain");
+    assert.deepEqual([line?.details?.units, line?.details?.accounts], [1, "production:a 1"]);
+  });
+
+  it("is owed again after a charge that was refused", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 9, DAY), 9);
+    await redis.call("ACL", "SETUSER", "default", "resetkeys", "~tg:{0}:gateways");
+    await proxy.listen();
+    await eventually(() => /permission/.test(house.gate.health().why ?? ""));
+    assert.equal(await admit(house.store, 5, DAY), 5);
+    await redis.call("ACL", "SETUSER", "default", "allkeys");
+    await eventually(async () => assert.equal((await counted(redis)).d, 15));
+    await eventually(() => house.gate.health().ok);
+    assert.deepEqual(await counted(redis), { d: 15 });
+    assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+  });
+
+  it("counts twice at most after a right was missing in the middle of a charge, and is told", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    await redis.call("ACL", "SETUSER", "default", "-hset");
+    assert.equal(await admit(house.store, 4, DAY), 4, "Redis may have counted, then refused");
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await eventually(() => house.gate.health().ok);
+    await admit(house.store, 1, DAY);
+    assert.deepEqual(await counted(redis), { d: 6 });
+    assert.equal(house.store.charges?.().uncertainUnits, 1, "one call, then charges alone");
+  });
+
+  it("is charged again when the charge itself got no answer, and told as uncertain", async () => {
+    let lost = 0;
+    const losing = (shared: QuotaClient): QuotaClient => ({
+      ...shared,
+      runOn: async (script, keys, args, giveUpMs) => {
+        const reply = await shared.runOn(script, keys, args, giveUpMs);
+        if (!/^\d+ \d+ d /.test(String(args[1])) || lost++ > 0) return reply;
+        throw new StoreFailure("unreachable", "the reply was lost", "unknown");
+      },
+    });
+    await using house = await openFallback(proxy, { through: losing });
+    await admit(house.store, 1, DAY);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 9, DAY), 9);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    assert.equal(lost, 2);
+    await admit(house.store, 1, DAY);
+    await eventually(async () => assert.deepEqual(await counted(redis), { d: 20 }));
+    assert.equal(house.store.charges?.().uncertainUnits, 9);
+  });
+
+  it("is exactly what was left, when one gateway that knew the count goes through an outage under load", async () => {
+    await using house = await openFallback(proxy);
+    const ask = perDay(2_000, undefined);
+    let [admitted, running] = [await admit(house.store, 500, ask), true];
+    await leave(proxy, house.store);
+    const load = Array.from({ length: 16 }, async () => {
+      while (running) {
+        const answer = await spend(house.store, name, ask);
+        if (answer.admitted) admitted += 1;
+        await sleep(4);
+      }
+    });
+    await eventually(() => admitted > 900);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await eventually(() => house.store.lastKnown(name)?.windows[0]?.used === 2_000);
+    running = false;
+    await Promise.all(load);
+    assert.equal(admitted, 2_000);
+    assert.deepEqual(await counted(redis), { d: 2_000 });
+  });
+
+  it("is known in a second absence, of which no answer told before it began", async () => {
+    await using house = await openFallback(proxy);
+    const ask = perDay(60, undefined);
+    await admit(house.store, 10, ask);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 30, ask), 30);
+    await proxy.listen();
+    await eventually(() => house.gate.health().ok);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 60, ask), 20);
+  });
+});
+
+describe("a debt", () => {
+  it("is charged at the end of a gateway that met one failure and no request since", async () => {
+    const house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    await redis.config("SET", "maxmemory", "1");
+    assert.equal(await admit(house.store, 1, DAY), 1);
+    await redis.config("SET", "maxmemory", "0");
+    await house.store.close();
+    assert.deepEqual(await counted(redis), { d: 2 });
+    assert.equal(house.store.charges?.().lostUnits, 0);
+  });
+
+  it("is lost, and told, at the end of a gateway whose store is away", async () => {
+    const house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    await eventually(async () => assert.equal((await counted(redis)).d, 1));
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 4, DAY), 4);
+    await house.store.close();
+    assert.equal(house.store.charges?.().lostUnits, 4);
+    const lines = house.told.filter(({ message }) => message === "charges_lost");
+    assert.deepEqual(
+      lines.map(({ details }) => details?.units),
+      [4],
+    );
+    await proxy.listen();
+  });
+
+  it("of more accounts than fit in a call is kept whole when the first call fails", async () => {
+    let fails = true;
+    const failing = (shared: QuotaClient): QuotaClient => ({
+      ...shared,
+      runOn: async (...call) => {
+        if (fails) throw new StoreFailure("LOADING", "it is loading its data", "no");
+        return shared.runOn(...call);
+      },
+    });
+    await using house = await openFallback(proxy, { through: failing });
+    await leave(proxy, house.store);
+    const ids = Array.from({ length: 600 }, (_, i) => `many${i}`);
+    for (const id of ids) assert.equal(await admit(house.store, 1, DAY, id), 1);
+    await proxy.listen();
+    await sleep(1_200);
+    fails = false;
+    await eventually(() => house.gate.health().ok);
+    for (const id of ids) assert.deepEqual(await counted(redis, id), { d: 1 }, id);
+  });
+});
+
+describe("a second absence in one window", () => {
+  it("starts from what is known then: the first one's share is not admitted again", async () => {
+    await using house = await openFallback(proxy);
+    const ask = perDay(60, undefined);
+    await redis.config("SET", "maxmemory", "1");
+    assert.equal(await admit(house.store, 1, ask), 1);
+    await redis.config("SET", "maxmemory", "0");
+    assert.equal(await admit(house.store, 58, ask), 58);
+    // Units that were admitted without the store are charged behind an answer; the look comes after
+    // that.
+    await eventually(async () => assert.deepEqual(await counted(redis), { d: 59 }));
+    await house.store.peek(name, ask);
+    await leave(proxy, house.store);
+    assert.equal(await admit(house.store, 60, ask), 1);
+  });
+});

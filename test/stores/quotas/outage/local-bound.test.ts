@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { describe, it } from "vitest";
+import { LocalQuotas } from "../../../../src/stores/quotas/outage/local-quotas.ts";
+import { asking, NOON, name, terms, toldBy } from "./local-kit.ts";
+
+describe("the bound while the store is away", () => {
+  const absence = fc.record({
+    limit: fc.integer({ min: 1, max: 60 }),
+    known: fc.integer({ min: 0, max: 60 }),
+    gateways: fc.integer({ min: 1, max: 9 }),
+    turns: fc.array(fc.nat({ max: 8 }), { maxLength: 200 }),
+  });
+
+  /** Units counted in a window: those of the store, and of gateways that ask in any order. */
+  function counted(
+    {
+      limit,
+      known,
+      gateways,
+      turns,
+    }: { limit: number; known: number; gateways: number; turns: number[] },
+    knows: (gateway: number) => boolean,
+  ) {
+    const used = Math.min(known, limit);
+    const ask = asking({ window: "minute", limit });
+    const all = Array.from({ length: gateways }, () => new LocalQuotas());
+    const last = toldBy(ask, used, NOON);
+    const one = (gateway: number) => {
+      const given = terms({ gateways, last: knows(gateway) ? last : undefined });
+      return (all[gateway] as LocalQuotas).decide(name, ask, given)?.granted ?? 0;
+    };
+    let sum = used;
+    for (const turn of turns) sum += one(turn % gateways);
+    const some = sum;
+    for (let g = 0; g < gateways; g++) for (let i = 0; i <= limit; i++) sum += one(g);
+    return { some, most: sum };
+  }
+
+  it("is limit + G - 1 where every gateway knew the count, in any order of requests", () => {
+    fc.assert(
+      fc.property(absence, (run) => {
+        const { some, most } = counted(run, () => true);
+        const bound = run.limit + run.gateways - 1;
+        assert.ok(some <= most && most <= bound, `${most} of ${bound}`);
+        assert.ok(most >= run.limit, `${most}: what was left is not given away`);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("is limit + (limit + G - 1) where none did, and never more where only some did", () => {
+    fc.assert(
+      fc.property(absence, fc.nat(), (run, knowing) => {
+        const bound = run.limit + run.limit + run.gateways - 1;
+        for (const knows of [() => false, (gateway: number) => (knowing >> gateway) % 2 === 1]) {
+          assert.ok(counted(run, knows).most <= bound);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("is the same in units, whatever requests cost, and a cost above a whole share is never admitted", () => {
+    const costs = fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: 20 });
+    fc.assert(
+      fc.property(absence, costs, ({ limit, known, gateways }, cost) => {
+        const used = Math.min(known, limit);
+        const ask = asking({ window: "minute", limit });
+        const given = terms({ gateways, last: toldBy(ask, used, NOON) });
+        const share = Math.ceil((limit - used) / gateways);
+        let sum = used;
+        for (let gateway = 0; gateway < gateways; gateway++) {
+          const accounts = new LocalQuotas();
+          let own = 0;
+          // Dear ones first come, cheap ones after them: what is left is used up.
+          for (const each of [...cost, ...Array<number>(limit).fill(1)]) {
+            const verdict = accounts.decide(name, { ...ask, cost: each }, given);
+            assert.equal(verdict === undefined, each > 1 && each > share, `${each} of ${share}`);
+            const fits = each === 0 || (each <= share && own + each <= share);
+            assert.equal(verdict?.granted ?? 0, fits ? 1 : 0);
+            if (fits) own += each;
+          }
+          const owed = accounts.debts.take().flatMap(({ units }) => units);
+          assert.equal(
+            owed.reduce((all, { units }) => all + units, 0),
+            own,
+            "what is charged later is what was admitted",
+          );
+          sum += own;
+        }
+        assert.ok(sum >= limit && sum <= limit + gateways - 1, `${sum}`);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("is reached: no smaller one would be true", () => {
+    const run = { limit: 10, known: 1, gateways: 8, turns: [] };
+    assert.equal(counted(run, () => true).most, 1 + 8 * 2);
+    assert.equal(10 + 8 - 1, 17);
+    const full = { limit: 9, known: 9, gateways: 8, turns: [] };
+    assert.equal(counted(full, () => false).most, 9 + 9 + 8 - 1);
+  });
+});

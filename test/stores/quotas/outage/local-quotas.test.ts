@@ -1,0 +1,237 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import {
+  LocalQuotas,
+  type OutageContext,
+  shareOf,
+} from "../../../../src/stores/quotas/outage/local-quotas.ts";
+import { account } from "../redis/redis-kit.ts";
+import { asking, DAY_START, MINUTE, NOON, name, terms, toldBy } from "./local-kit.ts";
+
+/** How many of so many requests are admitted. */
+function admitted(
+  accounts: LocalQuotas,
+  ask: QuotaRequest,
+  given: OutageContext,
+  requests = 1_000,
+): number {
+  let count = 0;
+  for (let i = 0; i < requests; i++) count += accounts.decide(name, ask, given)?.granted ?? 0;
+  return count;
+}
+
+describe("the share of a gateway", () => {
+  it("is what is left, divided by the gateways and rounded up, and never below 0", () => {
+    const cases = [
+      [60, 0, 1, 60],
+      [60, 0, 60, 1],
+      [60, 0, 61, 1],
+      [60, 0, 59, 2],
+      [60, 59, 2, 1],
+      [60, 58, 2, 1],
+      [60, 57, 2, 2],
+      [60, 60, 2, 0],
+      [60, 61, 2, 0],
+      [1e12, 0, 3, 333_333_333_334],
+    ] as const;
+    for (const [limit, known, gateways, share] of cases) {
+      assert.equal(shareOf(limit, known, gateways), share, `${limit} ${known} ${gateways}`);
+    }
+  });
+
+  it("is of what was left in the window that was running, and of all in later ones", () => {
+    const accounts = new LocalQuotas();
+    const ask = asking({ window: "minute", limit: 60 });
+    const last = toldBy(ask, 41, NOON + 1_000);
+    const went = { wentMs: NOON + 30_000, gateways: 2, last };
+    const lastMs = NOON + MINUTE - 1;
+    assert.equal(admitted(accounts, ask, terms({ ...went, nowMs: lastMs })), 10);
+    assert.equal(admitted(accounts, ask, terms({ ...went, nowMs: lastMs + 1 })), 30);
+    assert.equal(admitted(accounts, ask, terms({ ...went, nowMs: NOON + 2 * MINUTE })), 30);
+  });
+
+  it("counts 0 as known of a window that the last answer does not tell of", () => {
+    const ask = asking({ window: "minute", limit: 60 });
+    const before = toldBy(ask, 41, NOON - 1);
+    assert.equal(admitted(new LocalQuotas(), ask, terms({ last: before })), 60);
+    const other = toldBy(asking({ window: "day", limit: 60 }), 41, NOON);
+    assert.equal(admitted(new LocalQuotas(), ask, terms({ last: other })), 60);
+  });
+
+  it("holds in every window, and is the limit that is told", () => {
+    const accounts = new LocalQuotas();
+    const ask = asking({ window: "minute", limit: 60 }, { window: "day", limit: 100 });
+    const last = toldBy(ask, 20, NOON);
+    const given = terms({ gateways: 4, last });
+    const verdict = accounts.decide(name, ask, given);
+    assert.deepEqual(
+      verdict?.windows.map(({ limit, used, resetMs }) => [limit, used, resetMs]),
+      [
+        [10, 1, NOON + MINUTE],
+        [20, 1, DAY_START + 86_400_000],
+      ],
+    );
+    assert.equal(admitted(accounts, ask, given), 9);
+    const later = { ...given, nowMs: NOON + MINUTE };
+    assert.equal(admitted(accounts, ask, later), 10, "the day ends it: 20 in all");
+  });
+
+  it("follows a limit that a reload changes, and keeps the count", () => {
+    const accounts = new LocalQuotas();
+    const given = terms({ gateways: 2 });
+    assert.equal(admitted(accounts, asking({ window: "day", limit: 20 }), given), 10);
+    assert.equal(admitted(accounts, asking({ window: "day", limit: 30 }), given), 5);
+    assert.equal(admitted(accounts, asking({ window: "day", limit: 10 }), given), 0);
+  });
+
+  it("is made anew from what is known then, when another absence begins", () => {
+    const accounts = new LocalQuotas();
+    const ask = asking({ window: "day", limit: 60 });
+    assert.equal(admitted(accounts, ask, terms(), 5), 5);
+    accounts.debts.take();
+    accounts.forget();
+    const last = toldBy(ask, 59, NOON);
+    assert.equal(admitted(accounts, ask, terms({ last })), 1);
+  });
+});
+
+describe("what is owed still when another absence begins", () => {
+  it("counts as used, as no answer tells of it", () => {
+    const accounts = new LocalQuotas();
+    const ask = asking({ window: "day", limit: 60 });
+    const given = terms({ last: toldBy(ask, 10, NOON) });
+    assert.equal(admitted(accounts, ask, given, 30), 30);
+    accounts.forget();
+    assert.equal(admitted(accounts, ask, given), 20);
+  });
+
+  it("counts as used too where the store charged it and the answer came too late", () => {
+    const accounts = new LocalQuotas();
+    const ask = asking({ window: "day", limit: 60 });
+    const given = terms({ last: toldBy(ask, 10, NOON) });
+    assert.equal(admitted(accounts, ask, given, 30), 30);
+    const { windows } = toldBy(ask, 35, NOON);
+    assert.equal(
+      accounts.ranLate(name, windows, { requests: 25, units: 25 }),
+      0,
+      "of 30 owed, 25 are charged",
+    );
+    const [left] = accounts.debts.take();
+    assert.equal(left?.units[0]?.units, 5);
+    assert.deepEqual(left?.admitted, { requests: 5, units: 5 }, "for the history too");
+    accounts.forget();
+    assert.equal(admitted(accounts, ask, given), 25);
+    assert.equal(
+      accounts.ranLate(name, windows, { requests: 40, units: 40 }),
+      15,
+      "nothing was owed for these",
+    );
+  });
+
+  it("is refused where the cost of one request is more than a whole share", () => {
+    const accounts = new LocalQuotas();
+    const ask = { ...asking({ window: "day", limit: 60 }), cost: 31 };
+    assert.equal(accounts.decide(name, ask, terms({ gateways: 2 })), undefined);
+    const fits = accounts.decide(name, { ...ask, cost: 30 }, terms({ gateways: 2 }));
+    assert.equal(fits?.granted, 1);
+    assert.equal(accounts.debts.take()[0]?.units[0]?.units, 30);
+  });
+});
+
+describe("what is owed", () => {
+  const ask = asking({ window: "minute", limit: 9 }, { window: "day", limit: 100 });
+
+  it("is each unit in its own windows", () => {
+    const accounts = new LocalQuotas();
+    admitted(accounts, ask, terms({ nowMs: NOON + MINUTE - 1 }), 3);
+    admitted(accounts, ask, terms({ nowMs: NOON + MINUTE }), 2);
+    assert.deepEqual(accounts.debts.take(), [
+      {
+        name,
+        units: [
+          { counter: "minute", startMs: NOON, units: 3 },
+          { counter: "day", startMs: DAY_START, units: 5 },
+          { counter: "minute", startMs: NOON + MINUTE, units: 2 },
+        ],
+        admitted: { requests: 5, units: 5 },
+      },
+    ]);
+    assert.deepEqual([accounts.debts.any, accounts.debts.take()], [false, []]);
+  });
+
+  it("is nothing for what was refused", () => {
+    const accounts = new LocalQuotas();
+    admitted(accounts, ask, terms(), 50);
+    assert.equal(accounts.debts.take()[0]?.units[0]?.units, 9);
+  });
+
+  it("is put back beside what was admitted since, and known once it is charged", () => {
+    const accounts = new LocalQuotas();
+    admitted(accounts, ask, terms(), 3);
+    const taken = accounts.debts.take();
+    admitted(accounts, ask, terms(), 2);
+    accounts.debts.restore(taken);
+    const [owed] = accounts.debts.take();
+    assert.ok(owed);
+    assert.deepEqual(
+      owed.units.map(({ units }) => units),
+      [5, 5],
+    );
+    accounts.charged(owed, [8, 8]);
+    accounts.forget();
+    assert.equal(admitted(accounts, ask, terms()), 1);
+    const next = terms({ nowMs: NOON + MINUTE, wentMs: NOON + MINUTE });
+    accounts.forget();
+    assert.equal(admitted(accounts, ask, next), 9, "of a later minute nothing is known");
+  });
+
+  it("is never of more than two windows of a kind: those long over count for nothing", () => {
+    const accounts = new LocalQuotas();
+    const perSecond = asking({ window: "second", limit: 5 }, { window: "month", limit: 1e6 });
+    for (let i = 0; i < 10_000; i++) {
+      accounts.decide(name, perSecond, terms({ nowMs: NOON + i * 1_000 }));
+    }
+    const [owed] = accounts.debts.take();
+    assert.deepEqual(
+      owed?.units.map(({ counter, startMs, units }) => [counter, startMs - NOON, units]),
+      [
+        ["month", Date.UTC(2026, 6, 1) - NOON, 10_000],
+        ["second", 9_998_000, 1],
+        ["second", 9_999_000, 1],
+      ],
+    );
+  });
+});
+
+describe("admitting whatever the windows say", () => {
+  it("counts on from what is known, owes every unit, and never tells more than the limit", () => {
+    const accounts = new LocalQuotas();
+    const ask = asking({ window: "day", limit: 5 });
+    const given = terms({ last: toldBy(ask, 3, NOON) });
+    const used = Array.from({ length: 4 }, () => accounts.admit(name, ask, given));
+    assert.deepEqual(
+      used.map(({ granted, windows }) => [granted, windows[0]?.limit, windows[0]?.used]),
+      [
+        [1, 5, 4],
+        [1, 5, 5],
+        [1, 5, 5],
+        [1, 5, 5],
+      ],
+    );
+    assert.equal(accounts.debts.take()[0]?.units[0]?.units, 4);
+  });
+});
+
+describe("memory", () => {
+  it("holds at most so many accounts; the oldest go, with what they owe", () => {
+    const accounts = new LocalQuotas(3);
+    const ask = asking({ window: "day", limit: 1 });
+    for (let i = 0; i < 5; i++) accounts.decide(account(`n${i}`), ask, terms());
+    assert.equal(accounts.decide(account("n4"), ask, terms())?.granted, 0);
+    assert.equal(accounts.decide(account("n0"), ask, terms())?.granted, 1);
+    const owing = accounts.debts.take().map(({ name: { account: id } }) => id);
+    assert.deepEqual(owing, ["n3", "n4", "n0"]);
+    assert.equal(accounts.debts.lostUnits, 3, "of n0, n1 and n2");
+  });
+});

@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, it } from "vitest";
+import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
+import { eventually } from "../../../support/poll.ts";
+import { startRedis } from "../../../support/redis/redis.ts";
+import { openTcpProxy } from "../../../support/wire/tcp-proxy.ts";
+import { openFallback, policyOf } from "./fallback-kit.ts";
+
+const server = await startRedis();
+const redis = await server.client();
+afterAll(() => server.close());
+
+/** Notes when each heartbeat of a gateway goes out, on performance.now(). */
+function watched(sentMs: number[], prefix: string) {
+  return ({ link, ...shared }: QuotaClient): QuotaClient => {
+    const send: typeof link.send = (key, name, args) => {
+      if (key === `${prefix}:{0}:gateways` && name === "evalsha") sentMs.push(performance.now());
+      return link.send(key, name, args);
+    };
+    const watching = { ...link, clustered: link.clustered, tried: link.tried, send };
+    return Object.assign(Object.create(shared), shared, { link: watching });
+  };
+}
+
+/** The pauses between heartbeats, in milliseconds. */
+const pausesIn = (sentMs: readonly number[]) => {
+  return sentMs.slice(1).map((ms, i) => ms - (sentMs[i] as number));
+};
+
+// Each with a prefix and a way to Redis of its own: they wait for the clock, all at once.
+
+it.concurrent("the heartbeat is each second while the store is well, and each half a second while it does not answer", async () => {
+  const sentMs: number[] = [];
+  const prefix = "pace";
+  await using proxy = await openTcpProxy(server);
+  const policy = { storeTimeoutMs: 10_000 };
+  await using house = await openFallback(proxy, {
+    policy,
+    prefix,
+    through: watched(sentMs, prefix),
+  });
+  await eventually(() => sentMs.length >= 2, { withinMs: 20_000 });
+  const well = pausesIn(sentMs);
+  // A timer is never early but for the millisecond that Node rounds.
+  assert.ok(Math.min(...well) > 990, `${well} ms`);
+
+  house.gate.reconfigure(policyOf());
+  proxy.behave({ blackHole: true });
+  await eventually(() => house.gate.isAway(0), { withinMs: 20_000 });
+  sentMs.length = 0;
+  await eventually(() => sentMs.length >= 4, { withinMs: 20_000 });
+  const away = pausesIn(sentMs);
+  assert.ok(Math.min(...away) > 490, `${away} ms: one at a time`);
+  // As patient as a request, and no more. The quickest of three: the machine may hold up the others.
+  assert.ok(Math.min(...away) < 900, `${away} ms`);
+});
+
+it.concurrent("the heartbeat is waited for as long as a request is, where that is longer than half a second", async () => {
+  const sentMs: number[] = [];
+  const prefix = "patient";
+  await using proxy = await openTcpProxy(server);
+  const policy = { storeTimeoutMs: 30_000 };
+  await using house = await openFallback(proxy, {
+    policy,
+    prefix,
+    through: watched(sentMs, prefix),
+  });
+  proxy.behave({ answerLatencyMs: 700 });
+  sentMs.length = 0;
+  // The answers to two of them have been waited for by then.
+  await eventually(() => sentMs.length >= 3, { withinMs: 60_000 });
+  assert.deepEqual([house.changes(), house.gate.health()], [[], { ok: true }]);
+});
+
+it.concurrent("the heartbeat comes at once after a failure, since another gateway may wait for what this one owes", async () => {
+  const sentMs: number[] = [];
+  const prefix = "soon";
+  await using proxy = await openTcpProxy(server);
+  const policy = { storeTimeoutMs: 10_000 };
+  await using house = await openFallback(proxy, {
+    policy,
+    prefix,
+    through: watched(sentMs, prefix),
+  });
+  await using _other = await openFallback(proxy, { policy, prefix });
+  await eventually(async () => assert.equal(await redis.zcard(`${prefix}:{0}:gateways`), 2));
+  const nextBeat = () => {
+    const beats = sentMs.length;
+    return eventually(() => sentMs.length > beats);
+  };
+  await nextBeat();
+  const pauses: number[] = [];
+  // The quickest of three: the machine may hold up the others.
+  while (pauses.length < 3 && Math.min(...pauses) >= 500) {
+    do await nextBeat();
+    while ((pausesIn(sentMs).at(-1) ?? 0) < 990);
+    await sleep(200);
+    const failedMs = performance.now();
+    house.gate.called(0, new StoreFailure("late", "too late", "unknown"));
+    await nextBeat();
+    pauses.push((sentMs.at(-1) ?? 0) - failedMs);
+    house.gate.called(0, undefined);
+  }
+  // Not with the next beat of each second, 800 ms later.
+  assert.ok(Math.min(...pauses) < 500, `${pauses} ms`);
+});

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import type { ChainableCommander, Redis } from "ioredis";
+import {
+  type AccountState,
+  decide,
+  dropEndedWindows,
+  NEW_ACCOUNT_STATE,
+  type QuotaDecision,
+  type QuotaRequest,
+} from "../../../../src/core/quota/decide.ts";
+import { counterName, type Limit, type WindowName } from "../../../../src/core/quota/windows.ts";
+import {
+  DECIDE_SCRIPT,
+  decodeDecisions,
+  encodeDecide,
+  type KeyedRequest,
+} from "../../../../src/stores/quotas/redis/decide-codec.ts";
+import type { Script } from "../../../../src/stores/redis/script.ts";
+import { ACCOUNTS, DAY, type Damage, type Sequence } from "./decide-sequences.ts";
+
+const LETTER = { second: "s", minute: "m", hour: "h", day: "d", month: "M" } as const;
+
+/** The first millisecond after the window that holds `nowMs`, from the calendar of the machine. */
+function nextEdge(window: WindowName, nowMs: number): number {
+  const at = new Date(nowMs);
+  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
+  const [hour, minute, second] = [at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds()];
+  if (window === "second") return Date.UTC(year, month, day, hour, minute, second + 1);
+  if (window === "minute") return Date.UTC(year, month, day, hour, minute + 1);
+  if (window === "hour") return Date.UTC(year, month, day, hour + 1);
+  if (window === "day") return Date.UTC(year, month, day + 1);
+  return Date.UTC(year, month + 1);
+}
+
+/** The account as the script should find it: what was damaged is lost, and worth telling once. */
+type Modelled = { account: AccountState; readonly damaged: Set<string> };
+
+function expect(held: Modelled, ask: QuotaRequest, nowMs: number): QuotaDecision {
+  const usage = { ...held.account.usage };
+  let { strikesMs, ban } = held.account;
+  const damaged = held.damaged.has("key");
+  let repaired = damaged;
+  for (const limit of ask.limits) {
+    const window = counterName(limit);
+    if (!held.damaged.has(window)) continue;
+    delete usage[window];
+    repaired = true;
+  }
+  if (held.damaged.has("strikes")) [strikesMs, repaired] = [[], true];
+  if (held.damaged.has("ban")) [ban, repaired] = [undefined, true];
+  const decision = decide({ usage, strikesMs, ban }, ask, nowMs);
+  const verdict = { ...decision.verdict, repaired: repaired || decision.verdict.repaired };
+  // A look changes nothing that is not damaged.
+  if (ask.units > 0 || verdict.repaired) {
+    held.account = repaired ? dropEndedWindows(decision.account, nowMs) : decision.account;
+    for (const limit of ask.limits) held.damaged.delete(counterName(limit));
+    for (const each of ["strikes", "ban", "key"]) held.damaged.delete(each);
+  }
+  return verdict;
+}
+
+function harm(
+  pipeline: ChainableCommander,
+  key: string,
+  held: Modelled,
+  { field, text }: Damage,
+): void {
+  if (field === "key") {
+    pipeline.del(key).lpush(key, "not a hash");
+    held.account = NEW_ACCOUNT_STATE;
+    held.damaged.clear();
+    held.damaged.add("key");
+    return;
+  }
+  if (held.damaged.has("key")) return;
+  const name = field === "strikes" ? "k" : field === "ban" ? "b" : LETTER[field];
+  // "1 2" is no window and no ban, but it is two strikes.
+  pipeline.hset(key, name, field === "strikes" && text === "1 2" ? "1-2" : text);
+  held.damaged.add(field);
+}
+
+/** The history as the script should keep it: the fields of each hash, by its key. */
+class Days {
+  readonly byHash = new Map<string, Map<number, number>>();
+
+  add(key: string, { granted }: QuotaDecision, { cost = 1 }: QuotaRequest, nowMs: number): void {
+    if (granted === 0) return;
+    const at = new Date(nowMs);
+    const month = Date.UTC(at.getUTCFullYear(), at.getUTCMonth()) / DAY;
+    const hash = `${key.replace(":{", ":h{")}:${month}`;
+    const fields = this.byHash.get(hash) ?? new Map<number, number>();
+    this.byHash.set(hash, fields);
+    const field = 3 * (at.getUTCDate() - 1);
+    fields.set(field, (fields.get(field) ?? 0) + granted);
+    if (cost === 1) return;
+    fields.set(field + 1, (fields.get(field + 1) ?? 0) + granted * (cost - 1));
+  }
+
+  async verify(redis: Redis): Promise<void> {
+    for (const [hash, fields] of this.byHash) {
+      const stored = Object.entries(await redis.hgetall(hash));
+      const found = new Map(stored.map(([field, text]) => [Number(field), Number(text)]));
+      assert.deepEqual(found, fields, hash);
+      assert.ok((await redis.pttl(hash)) > 0, `${hash} is not kept for ever`);
+    }
+    if (this.byHash.size > 0) await redis.del(...this.byHash.keys());
+  }
+}
+
+let number = 0;
+
+/**
+ * Plays a sequence to `decide()` and to the script, which Redis has to know, and throws where the two
+ * differ. Every other sequence keeps a history, which changes no verdict.
+ */
+export async function play(
+  redis: Redis,
+  run: Sequence,
+  { sha }: Script = DECIDE_SCRIPT,
+): Promise<void> {
+  const base = `t:{0}:e:${number++}`;
+  const keys = Array.from({ length: ACCOUNTS }, (_, i) => `${base}-${i}`);
+  const held = keys.map((): Modelled => ({ account: NEW_ACCOUNT_STATE, damaged: new Set() }));
+  const plans = [...run.plans];
+  const pipeline = redis.pipeline();
+  const expected: { at: number; asks: KeyedRequest[]; verdicts: QuotaDecision[] }[] = [];
+  const historyMs = number % 2 === 0 ? undefined : 400 * DAY;
+  const days = new Days();
+  let { startMs: nowMs, bans } = run;
+  for (const each of run.steps) {
+    if (each.kind === "clock") nowMs = Math.max(DAY, nowMs + each.byMs);
+    if (each.kind === "edge") nowMs = nextEdge(each.window, nowMs) + each.offMs;
+    if (each.kind === "policy") bans = each.bans;
+    if (each.kind === "terms") plans[each.account] = each.limits;
+    if (each.kind === "persist") pipeline.persist(keys[each.account] as string);
+    if (each.kind === "damage") {
+      harm(pipeline, keys[each.account] as string, held[each.account] as Modelled, each.how);
+    }
+    if (each.kind !== "ask") continue;
+    const asks = each.asks.map((ask) => ({
+      key: keys[ask.account] as string,
+      ask: {
+        limits: plans[ask.account] as readonly Limit[],
+        bans,
+        units: ask.units,
+        cost: ask.cost,
+        strikesOnly: ask.strikesOnly,
+      },
+      historyMs,
+    }));
+    const verdicts = asks.map(({ ask }, i) => {
+      const verdict = expect(held[each.asks[i]?.account ?? 0] as Modelled, ask, nowMs);
+      if (historyMs !== undefined) days.add(asks[i]?.key as string, verdict, ask, nowMs);
+      return verdict;
+    });
+    expected.push({ at: pipeline.length, asks, verdicts });
+    pipeline.call("evalsha", sha, ...encodeDecide(asks, nowMs));
+  }
+  pipeline.del(...keys);
+  const replies = (await pipeline.exec()) ?? [];
+  for (const { at, asks, verdicts } of expected) {
+    const [error, reply] = replies[at] ?? [];
+    assert.ifError(error ?? null);
+    assert.deepEqual(decodeDecisions(asks, reply), verdicts);
+  }
+  await days.verify(redis);
+}

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { useRedis } from "../../../support/redis/redis-of-file.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
+
+const { server, redis } = await useRedis();
+const DAY_MS = 86_400_000;
+const OCTOBER_30 = Date.UTC(2026, 9, 30);
+const TODAY = OCTOBER_30 / DAY_MS;
+const name = account("kept");
+const october = `${accountKey("tg", name).replace(":{", ":h{")}:${Date.UTC(2026, 9) / DAY_MS}`;
+
+async function openAt(nowMs: () => number, historyMs: number | "off" = 400 * DAY_MS) {
+  const kept = historyMs === "off" ? {} : { historyMs };
+  return (await open(server.address, { ...kept, now: nowMs })).store;
+}
+
+async function calls(): Promise<number> {
+  const stats = await redis.info("commandstats");
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+}
+
+describe("usage by day in Redis", () => {
+  it("writes nothing where it is off", async () => {
+    const store = await openAt(() => OCTOBER_30, "off");
+    await spend(store, name, perDay(10));
+    await store.close();
+    assert.deepEqual(await redis.keys("*"), [accountKey("tg", name)]);
+  });
+
+  it("costs no command of its own", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    await spend(store, name, perDay(1_000));
+    const before = await calls();
+    for (let i = 0; i < 50; i++) await spend(store, name, perDay(1_000));
+    assert.equal((await calls()) - before, 50);
+    await store.close();
+    assert.deepEqual(await redis.hgetall(october), { 87: "51" });
+  });
+
+  it("gives back refused requests that the store would not take, for another time", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    const refused = [{ name, day: TODAY, requests: 3 }];
+    await redis.script("FLUSH");
+    await redis.call("ACL", "SETUSER", "default", "-eval");
+    const left = await store.notes.addRefused(refused);
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    assert.deepEqual(left, refused);
+    assert.deepEqual(await store.notes.addRefused(left), []);
+    assert.deepEqual(await store.history([name], { from: TODAY, to: TODAY }), [
+      [{ day: TODAY, admitted: 0, units: 0, refused: 3 }],
+    ]);
+    await store.close();
+  });
+
+  it("leaves with the time of the history after the end of its month", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    await spend(store, name, perDay(10));
+    const life = 400 * DAY_MS + Date.UTC(2026, 10) - OCTOBER_30;
+    const left = await redis.pttl(october);
+    assert.ok(left <= life && left > life - 60_000, `${left} of ${life}`);
+    await store.close();
+
+    const shorter = await openAt(() => OCTOBER_30 + DAY_MS, DAY_MS);
+    await spend(shorter, name, perDay(10));
+    assert.ok((await redis.pttl(october)) > life - 120_000, "a new time shortens nothing");
+    await shorter.close();
+  });
+
+  it("takes at most 24 bytes a day, and nothing of the 300 of the account", async () => {
+    let nowMs = Date.UTC(2026, 9, 1);
+    const store = await openAt(() => nowMs);
+    await spend(store, name, perDay(1_000_000));
+    const first = Number(await redis.memory("USAGE", october));
+    for (let day = 1; day < 31; day++) {
+      nowMs += DAY_MS;
+      for (let i = 0; i < 3; i++) await spend(store, name, { ...perDay(1_000_000), cost: 9_000 });
+      const field = 3 * day;
+      await redis.hincrby(october, `${field}`, 29_000);
+      await redis.hincrby(october, `${field + 2}`, 30_000);
+    }
+    await store.close();
+    const grown = Number(await redis.memory("USAGE", october)) - first;
+    assert.ok(grown / 30 <= 24, `${grown / 30} bytes a day`);
+    assert.deepEqual(Object.keys(await redis.hgetall(accountKey("tg", name))), ["d"]);
+  });
+
+  it("waits in the account where it cannot be added, is told all the same, and added later once", async () => {
+    let nowMs = OCTOBER_30;
+    const store = await openAt(() => nowMs);
+    const key = accountKey("tg", name);
+    const month = { ...perDay(100), limits: [{ window: "month", limit: 100 } as const] };
+    const days = async () => {
+      const [all = []] = await store.history([name], { from: TODAY, to: TODAY + 1 });
+      return all.map(({ day, admitted, units }) => [day - TODAY, admitted, units]);
+    };
+    await spend(store, name, month);
+    await redis.call("ACL", "SETUSER", "default", "-hincrby");
+    await spend(store, name, month);
+    await spend(store, name, { ...month, cost: 5 });
+    nowMs += DAY_MS;
+    await spend(store, name, { ...month, cost: 0 });
+    assert.equal(await redis.hget(key, "y"), `${TODAY} 2 4 ${TODAY + 1} 1 -1`);
+    assert.ok((await redis.pttl(key)) > 399 * DAY_MS, "as long as the days are kept");
+    const told = [
+      [0, 3, 7],
+      [1, 1, 0],
+    ];
+    assert.deepEqual(await days(), told);
+    assert.equal((await store.peek(name, month)).windows[0]?.used, 7);
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await spend(store, name, { ...month, cost: 0 });
+    assert.deepEqual(await redis.hget(key, "y"), null);
+    assert.deepEqual(await days(), [
+      [0, 3, 7],
+      [1, 2, 0],
+    ]);
+    await store.close();
+  });
+
+  it("begins anew where its hash or a number of it is damaged, and charges as ever", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    for (const harm of [
+      () => redis.set(october, "no hash"),
+      () => redis.hset(october, 87, "no number"),
+      () => redis.hset(october, 87, "9223372036854775807"),
+    ]) {
+      await redis.flushall();
+      await harm();
+      const answer = await spend(store, name, perDay(10));
+      assert.equal(answer.verdict.windows[0]?.used, 1);
+      assert.deepEqual(await redis.hgetall(october), { 87: "1" });
+    }
+    await store.close();
+  });
+});

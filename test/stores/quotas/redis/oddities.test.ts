@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { decodeDecisions, parseBan } from "../../../../src/stores/quotas/redis/decide-codec.ts";
+import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
+import { watchEviction } from "../../../../src/stores/quotas/redis/store-warnings.ts";
+import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { eventually } from "../../../support/poll.ts";
+import { freePort } from "../../../support/redis/redis.ts";
+import { useRedis } from "../../../support/redis/redis-of-file.ts";
+import { account, open, perDay, spend, type Told } from "./redis-kit.ts";
+
+const { server, redis } = await useRedis();
+
+describe("keys in Redis that are not ours", () => {
+  it("though they look like accounts, leave the list of bans as it is", async (t) => {
+    const { store } = await open(server.address);
+    t.onTestFinished(() => store.close());
+    await spend(store, account("fine"), perDay(9));
+    await redis.set("tg:{3}:production:text", "9");
+    await redis.sadd("tg:{3}:production:set", "9");
+    await redis.hset("tg:{3}:production:hash", "b", "damaged");
+    await redis.hset("tg:{3}:", "b", "9999999999999 60000 m 1");
+    assert.deepEqual(await store.bans(), []);
+  });
+});
+
+describe("an answer that is none of the script's", () => {
+  const ask = perDay(1);
+
+  it("is a failure of which it is not known whether it was executed", async (t) => {
+    const link = connectRedis({ address: server.address });
+    t.onTestFinished(() => link.close());
+    for (const reply of ["OK", [], [1, "x"], null]) {
+      const shared = createQuotaClient({ ...link, send: async () => reply }, "tg");
+      const [outcome] = await shared.decide([{ name: account("a"), ask }]);
+      assert.ok(outcome !== undefined && "failure" in outcome);
+      assert.deepEqual([outcome.failure.code, outcome.failure.executed], ["unreadable", "unknown"]);
+      assert.match(outcome.failure.message, /^Cannot read the store's answer: /);
+    }
+  });
+
+  it("is named by the place where it stops making sense", () => {
+    const asks = [{ key: "k", ask }];
+    assert.throws(() => decodeDecisions(asks, "OK"), /it is no list/);
+    assert.throws(() => decodeDecisions(asks, [1, 1]), /no number at position 3/);
+  });
+
+  it("is no ban where the field of a ban is damaged", () => {
+    assert.equal(parseBan("1 2 x 3"), undefined);
+    assert.equal(parseBan(""), undefined);
+    assert.deepEqual(parseBan("5 2 M 3"), {
+      untilMs: 5,
+      lengthMs: 2,
+      window: "month",
+      offences: 3,
+    });
+  });
+});
+
+describe("a store without anything that stands in for it", () => {
+  it("decides, and gives no answer while it is away", async () => {
+    const port = await freePort();
+    const url = `redis://127.0.0.1:${port}`;
+    const away = await createRedisQuotaStore({
+      address: { kind: "redis", url, shown: url },
+      prefix: "tg",
+      report: () => undefined,
+    });
+    assert.deepEqual(await away.spend(account("a"), perDay(1)), { unavailable: true });
+    assert.match(`${away.health().why}`, /cannot be reached/);
+    await away.close();
+    const there = await createRedisQuotaStore({
+      address: server.address,
+      prefix: "tg",
+      report: () => undefined,
+      patienceMs: 5_000,
+    });
+    assert.equal((await spend(there, account("a"), perDay(1))).admitted, true);
+    assert.deepEqual(there.health(), { ok: true });
+    await there.close();
+  });
+});
+
+describe("an eviction policy", () => {
+  it("is told when it becomes unsafe, and when it is safe again, once each", async (t) => {
+    t.onTestFinished(
+      async () => void (await redis.config("SET", "maxmemory-policy", "noeviction")),
+    );
+    const link = connectRedis({ address: server.address });
+    const told: Told[] = [];
+    const report = (level: string, message: string, details?: Record<string, unknown>) => {
+      told.push({ level, message, details });
+    };
+    const eviction = watchEviction(link, "shown", report, 20);
+    t.onTestFinished(async () => {
+      eviction.stop();
+      await link.close();
+    });
+    await redis.config("SET", "maxmemory-policy", "allkeys-lru");
+    await eventually(() => eviction.unsafe());
+    await redis.config("SET", "maxmemory-policy", "noeviction");
+    await eventually(() => !eviction.unsafe());
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.deepEqual(
+      told.map(({ level, message }) => [level, message]),
+      [
+        ["warn", "store_evicts"],
+        ["info", "store_evicts_no_more"],
+      ],
+    );
+  });
+
+  it("that a user may not see is told to be unknown, once", async (t) => {
+    await redis.call("ACL", "SETUSER", "blind", "on", ">secret", "allkeys", "+@all", "-info");
+    const url = server.url.replace("//", "//blind:secret@");
+    const link = connectRedis({ address: { kind: "redis", url, shown: "shown" } });
+    const told: string[] = [];
+    const eviction = watchEviction(link, "shown", (_level, message) => told.push(message), 20);
+    t.onTestFinished(async () => {
+      eviction.stop();
+      await link.close();
+    });
+    await eventually(() => assert.deepEqual(told, ["store_eviction_unknown"]));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    assert.deepEqual(told, ["store_eviction_unknown"]);
+    assert.equal(eviction.unsafe(), false);
+  });
+});

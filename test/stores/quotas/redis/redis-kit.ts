@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import type { BanPolicy, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import type {
+  AccountRef,
+  ChargeResult,
+  QuotaStore,
+  StoreUnavailable,
+} from "../../../../src/stores/quotas/quota-store.ts";
+import { DenyDuringOutage } from "../../../../src/stores/quotas/redis/no-outage.ts";
+import {
+  createRedisQuotaStore,
+  type RedisQuotaStoreOptions,
+} from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
+import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
+import type { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
+import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
+
+export function perDay(limit: number, bans: BanPolicy | undefined = DEFAULT_BANS): QuotaRequest {
+  return { limits: [{ window: "day", limit }], bans, units: 1 };
+}
+
+export function account(name: string): AccountRef {
+  return { environment: "production", account: name };
+}
+
+export type Told = { level: string; message: string; details: Record<string, unknown> | undefined };
+
+/** A store, what it reported, and the failures that its requests met. */
+export type Opened = {
+  readonly store: QuotaStore;
+  readonly told: Told[];
+  readonly failures: StoreFailure[];
+};
+
+class Watched extends DenyDuringOutage {
+  readonly failures: StoreFailure[] = [];
+
+  override called(_queue: number, failure: StoreFailure | undefined): void {
+    if (failure !== undefined) this.failures.push(failure);
+  }
+}
+
+/** A busy machine stalls for longer than 50 ms: what that means is tested under test/faults. */
+const PATIENCE_MS = 20_000;
+
+export async function open(
+  address: RedisAddress,
+  more: Partial<RedisQuotaStoreOptions> = {},
+): Promise<Opened> {
+  const told: Told[] = [];
+  let watched: Watched | undefined;
+  const store = await createRedisQuotaStore({
+    address,
+    prefix: "tg",
+    report: (level, message, details) => told.push({ level, message, details }),
+    outage: ({ shared }) => {
+      watched = new Watched(shared, more.patienceMs ?? PATIENCE_MS);
+      return watched;
+    },
+    ...more,
+  });
+  return { store, told, failures: (watched as Watched | undefined)?.failures ?? [] };
+}
+
+export async function spend(
+  store: QuotaStore,
+  name: AccountRef,
+  ask: QuotaRequest,
+): Promise<ChargeResult> {
+  const answer: ChargeResult | StoreUnavailable = await store.spend(name, ask);
+  assert.ok("verdict" in answer, "the store gave no answer");
+  return answer;
+}

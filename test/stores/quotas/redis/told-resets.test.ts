@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { afterEach, describe, it } from "vitest";
+import type { QuotaStore, ResetEvent } from "../../../../src/stores/quotas/quota-store.ts";
+import { eventually } from "../../../support/poll.ts";
+import { useRedis } from "../../../support/redis/redis-of-file.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
+
+const opened: QuotaStore[] = [];
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+});
+const { server, redis } = await useRedis();
+
+const RESETS = "tg:{0}:resets";
+
+async function openHere(onReset?: (reset: ResetEvent) => void): Promise<QuotaStore> {
+  const { store } = await open(server.address, { onReset });
+  opened.push(store);
+  return store;
+}
+
+describe("a reset that a command made", () => {
+  it("is told by one gateway of those that run, with when and how much", async () => {
+    const told: ResetEvent[] = [];
+    for (const _ of [1, 2]) await openHere((reset) => told.push(reset));
+    const command = await openHere();
+    await spend(command, account("a:b"), { ...perDay(9), cost: 3 });
+    const beforeMs = await clockOfRedis();
+    assert.deepEqual(await command.reset(account("a:b")), [{ counter: "day", units: 3 }]);
+    await eventually(() => told.length > 0);
+    const [reset] = told;
+    assert.deepEqual(reset?.name, account("a:b"));
+    assert.deepEqual(reset?.windows, [{ counter: "day", units: 3 }]);
+    assert.ok(reset.atMs >= beforeMs && reset.atMs <= (await clockOfRedis()));
+    assert.equal(await redis.exists(RESETS), 0, "nothing waits for another gateway");
+    // A second one comes after it: what came twice would have come by then.
+    await spend(command, account("c"), perDay(9));
+    await command.reset(account("c"));
+    await eventually(() => told.some(({ name }) => name.account === "c"));
+    assert.deepEqual(
+      told.map(({ name }) => name.account),
+      ["a:b", "c"],
+    );
+  });
+
+  it("waits for the next gateway that starts; records that nobody can read are left out", async () => {
+    const command = await openHere();
+    await spend(command, account("a"), perDay(9));
+    await command.reset(account("a"));
+    const good = [{ counter: "day", units: 1 }];
+    const records = {
+      ...{ text: "{", none: "null", id: JSON.stringify([7, 1, good]) },
+      ...{ at: JSON.stringify(["production:x", 1.5, good]) },
+      ...{ list: JSON.stringify(["production:x", 1, {}]) },
+      ...{ counter: JSON.stringify(["production:x", 1, [{ counter: 7, units: 1 }]]) },
+      ...{ units: JSON.stringify(["production:x", 1, [...good, { counter: "day", units: "1" }]]) },
+      ...{ member: JSON.stringify(["production:x", 1, [null]]) },
+    };
+    await redis.hset(RESETS, records);
+    const told: string[] = [];
+    await openHere(({ name }) => told.push(name.account));
+    await eventually(() => told.length > 0);
+    assert.deepEqual(told, ["a"]);
+    assert.equal(await redis.exists(RESETS), 0);
+  });
+
+  it("of nothing leaves nothing to tell", async () => {
+    const command = await openHere();
+    assert.deepEqual(await command.reset(account("a")), []);
+    assert.equal(await redis.exists(RESETS), 0);
+  });
+});
+
+async function clockOfRedis(): Promise<number> {
+  const [seconds, micros] = await redis.time();
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+}
