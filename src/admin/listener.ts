@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { errorMessage } from "../base/error-message.ts";
 import { lingerOnClose } from "../base/linger.ts";
 import type { Config } from "../config/config.ts";
-import { formatHostPort, type HostPort } from "../core/http/address.ts";
+import { formatHostPort, type HostPort } from "../core/address.ts";
 import type { MetricSources } from "../telemetry/metrics/metric-readers.ts";
 import type { MetricsRecorder } from "../telemetry/metrics/metrics-recorder.ts";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";

@@ -1,9 +1,8 @@
 import { containsKey } from "../core/keys/key.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../server/process/process-context.ts";
-import { didYouMean } from "./frame/suggest.ts";
 import { KEY_IN_ARGUMENT } from "./framework/config-file.ts";
 import { generalHelp, groupHelp, verbHelp } from "./framework/help.ts";
-import { parseArguments } from "./framework/parse.ts";
+import { didYouMean, parseArguments } from "./framework/parse.ts";
 import { printJson, type Terminal } from "./framework/terminal.ts";
 import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "./framework/verb.ts";
 import { accountsList } from "./verbs/accounts-list.ts";

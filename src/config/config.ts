@@ -1,10 +1,9 @@
-import type { HostPort } from "../core/http/address.ts";
+import type { HostPort } from "../core/address.ts";
 import type { CorsPolicy } from "../core/http/cors.ts";
 import type { EdgeLimits } from "../core/http/edge-limits.ts";
 import type { RouteTable } from "../core/http/route.ts";
 import type { BanPolicy } from "../core/quota/decide.ts";
-import type { PlanOptions } from "../core/quota/plan.ts";
-import type { Limit, WindowName } from "../core/quota/windows.ts";
+import type { Limit, PlanOptions, WindowName } from "../core/quota/windows.ts";
 import type { Mistake } from "./file/mistake.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
 

@@ -1,4 +1,4 @@
-import { formatHostPort, type HostPort } from "../core/http/address.ts";
+import { formatHostPort, type HostPort } from "../core/address.ts";
 import {
   type AccountRecord,
   effectiveLimits,

@@ -1,4 +1,4 @@
-import { BlockList, isIP } from "node:net";
+import { BlockList, isIP, isIPv4 } from "node:net";
 
 /** Whether an address lies in one of a set of networks. */
 export type AddressMatcher = (address: string) => boolean;
@@ -23,4 +23,17 @@ export function isCidr(text: string): boolean {
   const [, address = "", bits] = /^([0-9A-Fa-f:.]+)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
   const version = isIP(address);
   return version !== 0 && Number(bits ?? 0) <= (version === 6 ? 128 : 32);
+}
+
+/** Port 0 asks for any free port. */
+export type HostPort = { readonly host: string; readonly port: number };
+
+/** As people write it: IPv6 in brackets. */
+export function formatHostPort({ host, port }: HostPort): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** Only this machine can reach it. */
+export function isLoopback({ host }: HostPort): boolean {
+  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 }

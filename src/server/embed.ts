@@ -2,7 +2,7 @@ import { formatMistake } from "../config/file/mistake.ts";
 import { loadConfig } from "../config/load/load.ts";
 import { createLog } from "../telemetry/log/log.ts";
 import type { GatewayHandle } from "./process/gateway-handle.ts";
-import { GATEWAY_ID } from "./process/gateway-name.ts";
+import { GATEWAY_ID } from "./process/identity.ts";
 import { startGateway } from "./start.ts";
 
 export type EmbedOptions = {

@@ -5,9 +5,8 @@ import { loadConfig } from "../config/load/load.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log/log.ts";
 import { keepCompiledCode } from "./process/compiled-code.ts";
-import { type ShutdownCause, ShutdownSignals } from "./process/end-signals.ts";
 import type { GatewayHandle } from "./process/gateway-handle.ts";
-import { GATEWAY_ID } from "./process/gateway-name.ts";
+import { GATEWAY_ID } from "./process/identity.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import {
   EXIT_CONFIG,
@@ -15,6 +14,8 @@ import {
   EXIT_OK,
   fail,
   type ProcessContext,
+  type ShutdownCause,
+  ShutdownSignals,
 } from "./process/process-context.ts";
 import { startGateway } from "./start.ts";
 import { watchFiles } from "./watch-files.ts";

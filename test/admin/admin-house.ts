@@ -7,7 +7,7 @@ import { createPrometheusMetrics, type PrometheusMetrics } from "../../src/admin
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load/load.ts";
 import type { ReloadResult } from "../../src/config/reload.ts";
-import type { HostPort } from "../../src/core/http/address.ts";
+import type { HostPort } from "../../src/core/address.ts";
 import type { KeyStore } from "../../src/stores/keys/key-store.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open-stores.ts";
 import type { QuotaStore } from "../../src/stores/quotas/quota-store.ts";

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Writable } from "node:stream";
 import { expect, it } from "vitest";
-import { encodeChunk, LAST_CHUNK, writeBodyData } from "../../src/wire/chunks.ts";
+import { encodeChunk, LAST_CHUNK, writeBodyData } from "../../src/http1/write/message-writer.ts";
 
 /** A socket that notes what each call to the system would have got. */
 function noting() {

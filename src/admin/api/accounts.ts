@@ -7,15 +7,14 @@ import {
 import { findAccount } from "../../core/keys/find-records.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/reports.ts";
-import { keyContextOf } from "../../stores/interface/edit-keys.ts";
+import { keyContextOf } from "../../stores/keys/key-store.ts";
 import {
   type AdminResponse,
   jsonResponse,
   problemResponse,
   unknownIdResponse,
 } from "../http/response.ts";
-import type { ApiDeps, ApiRequest } from "./api-request.ts";
-import { applyEdit } from "./edit.ts";
+import { type ApiDeps, type ApiRequest, applyEdit } from "./api-request.ts";
 import { takePage } from "./pagination.ts";
 import { parseAccountChange, parseEmptyBody, parseSuspension } from "./request-bodies.ts";
 import { keysOfAccounts, searchAccounts } from "./search-accounts.ts";

@@ -3,10 +3,9 @@ import { findKeys } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { issuedReport, keyReports, keyReportsWithLastUse } from "../../core/keys/reports.ts";
-import { keyContextOf } from "../../stores/interface/edit-keys.ts";
+import { keyContextOf } from "../../stores/keys/key-store.ts";
 import { type AdminResponse, jsonResponse, unknownIdResponse } from "../http/response.ts";
-import type { ApiDeps, ApiRequest } from "./api-request.ts";
-import { applyEdit, refusalResponse } from "./edit.ts";
+import { type ApiDeps, type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
 import { takePage } from "./pagination.ts";
 import {
   parseEmptyBody,

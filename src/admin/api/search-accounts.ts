@@ -1,6 +1,6 @@
 import { setImmediate as breathe } from "node:timers/promises";
+import { AccountSearch } from "../../core/keys/find-records.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
-import { AccountSearch } from "../../core/keys/search.ts";
 
 /** Records looked at before requests have their turn: a millisecond at most. */
 const AT_ONCE = 2_000;

@@ -1,9 +1,8 @@
 import { setImmediate as breathe } from "node:timers/promises";
-import { keyContextOf } from "../../stores/interface/edit-keys.ts";
 import { exportLines, prepareImport } from "../../stores/keys/file/import-records.ts";
+import { keyContextOf } from "../../stores/keys/key-store.ts";
 import { type AdminResponse, jsonResponse } from "../http/response.ts";
-import type { ApiRequest } from "./api-request.ts";
-import { applyEdit, refusalResponse } from "./edit.ts";
+import { type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
 import { parseImport } from "./request-bodies.ts";
 
 /** Lines made before requests have their turn. */

@@ -1,8 +1,16 @@
 import type { Config } from "../../config/config.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
-import { bansReport, findUsageSubject } from "../../core/keys/reports.ts";
+import { deprecatedOperations } from "../../config/queries/deprecations.ts";
+import type { KeyRecord, Records } from "../../core/keys/records.ts";
+import {
+  bansReport,
+  findUsageSubject,
+  type KeyReport,
+  keyReports,
+  keyReportsWithLastUse,
+} from "../../core/keys/reports.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
-import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
+import { lastUsedOf, openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { imposedBan } from "../../stores/queries/imposed-ban.ts";
 import {
@@ -13,6 +21,7 @@ import {
 } from "../../stores/queries/read-history.ts";
 import { readUsage, usageOf } from "../../stores/queries/read-usage.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
 
@@ -148,4 +157,39 @@ function unknown(id: string): OperationResult<never> {
 
 function refused(message: string): OperationResult<never> {
   return { ok: false, message };
+}
+
+/**
+ * Keys as they are shown, with the day on which each was used last. A store that is away does not stand
+ * in the way: the days are not known then, and stderr says so.
+ */
+export async function withLastUsed(
+  keys: readonly KeyRecord[],
+  records: Records,
+  { config, terminal }: { readonly config: Config; readonly terminal: Terminal },
+): Promise<readonly KeyReport[]> {
+  const ids = keys.map(({ id }) => id);
+  try {
+    return keyReportsWithLastUse(keys, records, await lastUsedOf(config, ids));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    terminal.err(`Cannot tell when keys were used last: ${why}\n`);
+    return keyReports(keys, records);
+  }
+}
+
+/** The calls of deprecated operations that all gateways told the store they share. */
+export async function readDeprecatedCalls(
+  config: Config,
+): Promise<OperationResult<readonly DeprecatedCall[]>> {
+  const quotas = await openQuotaStore(config, { now: Date.now, report: () => {} });
+  try {
+    return { ok: true, value: await quotas.notes.calls(deprecatedOperations(config)) };
+  } catch (error) {
+    const where = config.store.kind === "memory" ? "memory" : config.store.shown;
+    const why = error instanceof Error ? error.message : String(error);
+    return { ok: false, message: `Cannot ask the store ${where}: ${why}` };
+  } finally {
+    await quotas.close();
+  }
 }

@@ -4,8 +4,7 @@ import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { issuedReport } from "../../core/keys/reports.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit } from "../../stores/interface/edit-keys.ts";
-import type { KeyStore } from "../../stores/keys/key-store.ts";
+import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
 import { readConfig } from "../framework/config-file.ts";
 import { curlLine } from "../framework/curl.ts";
 import type { Terminal } from "../framework/terminal.ts";
@@ -89,4 +88,22 @@ export function issuedText(issued: IssuedKey, config: Config): string {
   const where = config.environments.find(({ name }: EnvironmentConfig) => name === environment);
   const line = where === undefined ? "" : `  ${curlLine(where, key)}\n`;
   return `Key ${id}: ${environment}, plan ${plan}, account ${account}. It is shown this once:\n  ${key}\n${line}`;
+}
+
+/**
+ * The key that stands in stdin, on one line; undefined where there is none, or where the argument is
+ * no "-", which is said on stderr without what was found.
+ */
+export async function readKeyFromStdin(
+  call: Invocation,
+  terminal: Terminal,
+): Promise<string | undefined> {
+  if (call.args[0] !== "-") {
+    fail(terminal, EXIT_USAGE, 'Expected "-": the key itself is read from stdin');
+    return undefined;
+  }
+  const key = (await terminal.readIn()).trim();
+  if (/^[\x21-\x7e]{8,512}$/.test(key)) return key;
+  fail(terminal, EXIT_USAGE, "Expected one key in stdin, on a line of its own");
+  return undefined;
 }

@@ -1,5 +1,5 @@
 import type { EnvironmentConfig } from "../../config/config.ts";
-import { formatHostPort, type HostPort } from "../../core/http/address.ts";
+import { formatHostPort, type HostPort } from "../../core/address.ts";
 
 type Shown = Pick<EnvironmentConfig, "listen" | "hosts" | "routes"> & { readonly tls?: unknown };
 

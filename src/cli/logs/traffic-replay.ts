@@ -1,7 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import type { PlanSettings } from "../../config/load/build.ts";
-import type { AccountRecord } from "../../core/keys/records.ts";
-import { effectiveLimits } from "../../core/keys/records.ts";
+import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts";
 import {
   isDifferent,
   type ReplayDifference,

@@ -7,8 +7,7 @@ import {
 import { limitsText } from "../../core/keys/edit-rules.ts";
 import { accountReports } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit, keyContextOf } from "../../stores/interface/edit-keys.ts";
-import type { KeyStore } from "../../stores/keys/key-store.ts";
+import { applyKeyEdit, type KeyStore, keyContextOf } from "../../stores/keys/key-store.ts";
 import { parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";

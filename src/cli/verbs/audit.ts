@@ -9,10 +9,9 @@ import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { AccountOperations, OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin, LIST } from "../access/admin-client.ts";
 import { runAccountOperation } from "../access/with-accounts.ts";
-import { openProgress } from "../frame/progress.ts";
 import { readConfig } from "../framework/config-file.ts";
 import { formatTable } from "../framework/table.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { openProgress, printJson, type Terminal } from "../framework/terminal.ts";
 import {
   CONFIG,
   type Invocation,

@@ -1,5 +1,5 @@
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { didYouMean } from "../frame/suggest.ts";
+import { didYouMean } from "../framework/parse.ts";
 import { printJson } from "../framework/terminal.ts";
 import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "../framework/verb.ts";
 

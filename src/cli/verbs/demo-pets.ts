@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { dirname, join } from "node:path";
 import type { Config } from "../../config/config.ts";
-import { isLoopback } from "../../core/http/address.ts";
+import { isLoopback } from "../../core/address.ts";
 import type { PetsMessage } from "../../server/process/process-context.ts";
 import type { Terminal } from "../framework/terminal.ts";
 

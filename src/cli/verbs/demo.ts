@@ -60,7 +60,7 @@ export const demo: Verb = {
 async function issueFirstKeys(config: Config, terminal: Terminal): Promise<readonly DemoKey[]> {
   const { openKeyStore } = await import("../../stores/open-stores.ts");
   const { issueKeys } = await import("../../core/keys/edit-keys.ts");
-  const { keyContextOf } = await import("../../stores/interface/edit-keys.ts");
+  const { keyContextOf } = await import("../../stores/keys/key-store.ts");
   const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
   try {
     return await keys.change((before) => {

@@ -6,11 +6,11 @@ import {
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAllPages } from "../access/admin-client.ts";
+import { readDeprecatedCalls } from "../access/store-client.ts";
 import { readConfig } from "../framework/config-file.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, JSON_FLAG, parseAdminOptions, type Verb } from "../framework/verb.ts";
-import { readDeprecatedCalls } from "../stores/read-calls.ts";
 
 /** Lists the operations that go away, and who still calls them. */
 export const deprecations: Verb = {

@@ -2,7 +2,7 @@ import { issueKeys } from "../../core/keys/edit-keys.ts";
 import type { NewKeys } from "../../core/keys/edit-rules.ts";
 import { issuedReport } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { keyContextOf } from "../../stores/interface/edit-keys.ts";
+import { keyContextOf } from "../../stores/keys/key-store.ts";
 import { parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { issuedText, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";

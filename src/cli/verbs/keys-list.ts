@@ -4,12 +4,16 @@ import { type KeyRecord, keyState } from "../../core/keys/records.ts";
 import type { KeyReport } from "../../core/keys/reports.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { unknownEnvironmentError } from "../access/limit-options.ts";
-import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
+import { withLastUsed } from "../access/store-client.ts";
+import {
+  failWithRefusal,
+  listExitStatus,
+  readKeyFromStdin,
+  withKeys,
+} from "../access/with-keys.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
-import { withLastUsed } from "../stores/last-used.ts";
-import { readKeyFromStdin } from "../stores/read-key.ts";
 
 const STATES = ["works", "expired", "revoked"] as const;
 

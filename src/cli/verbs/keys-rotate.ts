@@ -4,12 +4,11 @@ import { digestKey } from "../../core/keys/key.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { issuedReport, keyReports } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { keyContextOf } from "../../stores/interface/edit-keys.ts";
-import { issuedText, withEdit, withKeys } from "../access/with-keys.ts";
+import { keyContextOf } from "../../stores/keys/key-store.ts";
+import { issuedText, readKeyFromStdin, withEdit, withKeys } from "../access/with-keys.ts";
 import { formatInstant } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
 import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
-import { readKeyFromStdin } from "../stores/read-key.ts";
 
 /** A rotated key works on for this long unless told otherwise (docs/reference/keys.md#rotation). */
 const GRACE_MS = 24 * 3_600_000;

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { readErrorMessage } from "../../config/file/text-file.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit, keyContextOf } from "../../stores/interface/edit-keys.ts";
+import { applyKeyEdit, keyContextOf } from "../../stores/keys/key-store.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { formatCount } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";

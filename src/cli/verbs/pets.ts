@@ -1,5 +1,5 @@
 import { errorMessage } from "../../base/error-message.ts";
-import { formatHostPort, type HostPort } from "../../core/http/address.ts";
+import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { Verb } from "../framework/verb.ts";

@@ -3,10 +3,9 @@ import { plansReport } from "../../config/queries/plans-report.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { readAccounts, withKeys } from "../access/with-keys.ts";
-import { openProgress } from "../frame/progress.ts";
 import { readConfig } from "../framework/config-file.ts";
 import { formatCount, formatInstant, formatTable } from "../framework/table.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { openProgress, printJson, type Terminal } from "../framework/terminal.ts";
 import {
   CONFIG,
   type Invocation,

@@ -1,8 +1,7 @@
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { type DayReport, parsePeriod } from "../../stores/queries/read-history.ts";
 import { withAccounts } from "../access/with-accounts.ts";
-import { formatCsv, formatCsvRows } from "../frame/csv.ts";
-import { formatTable } from "../framework/table.ts";
+import { formatCsv, formatCsvRows, formatTable } from "../framework/table.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation, Option } from "../framework/verb.ts";
 

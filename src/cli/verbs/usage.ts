@@ -3,9 +3,8 @@ import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 import { unknownEnvironmentError } from "../access/limit-options.ts";
 import { withAccounts } from "../access/with-accounts.ts";
-import { formatCsv } from "../frame/csv.ts";
 import { readConfig } from "../framework/config-file.ts";
-import { formatInstant, formatTable } from "../framework/table.ts";
+import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, type Invocation, JSON_FLAG, type Option, type Verb } from "../framework/verb.ts";
 import { isByDay, PERIODS, usageByDay } from "./usage-by-day.ts";

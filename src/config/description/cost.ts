@@ -1,7 +1,6 @@
 import { crc32 } from "node:zlib";
 import { COST_MAX } from "../../core/quota/decide.ts";
-import type { OperationLimits } from "../../core/quota/plan.ts";
-import { type Limit, WINDOW_NAMES } from "../../core/quota/windows.ts";
+import { type Limit, type OperationLimits, WINDOW_NAMES } from "../../core/quota/windows.ts";
 import { type Findings, noteIssues } from "../file/findings.ts";
 import { type ConfigPath, formatPath, type YamlMap } from "../file/mistake.ts";
 import { limitsByLength, windowKeys } from "../schema/plans.ts";

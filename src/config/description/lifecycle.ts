@@ -1,4 +1,4 @@
-import type { Lifecycle } from "../../core/http/lifecycle.ts";
+import type { Lifecycle } from "../../core/http/route.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath, YamlMap } from "../file/mistake.ts";
 import { parseDuration } from "../schema/units.ts";

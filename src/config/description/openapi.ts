@@ -1,7 +1,12 @@
 import { isUnder, type Operation } from "../../core/http/route.ts";
 import { Findings } from "../file/findings.ts";
-import type { Mistake } from "../file/mistake.ts";
-import { type ConfigPath, formatPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
+import {
+  type ConfigPath,
+  formatPath,
+  isYamlMap,
+  type Mistake,
+  type YamlMap,
+} from "../file/mistake.ts";
 import { parseTree } from "../file/tree.ts";
 import { ANY_KEY, readAccess } from "./access.ts";
 import type { CostContext } from "./cost.ts";

@@ -1,6 +1,5 @@
 import type { z } from "zod";
-import type { Mistake } from "./mistake.ts";
-import { type ConfigPath, formatPath, makeMistake, pathKey } from "./mistake.ts";
+import { type ConfigPath, formatPath, type Mistake, makeMistake, pathKey } from "./mistake.ts";
 import type { Tree } from "./tree.ts";
 
 /** A file's tree with what is wrong in it: every mistake is noted, none ends the reading. */

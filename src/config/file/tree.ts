@@ -9,11 +9,11 @@ import {
   type Scalar,
   type ScalarTag,
 } from "yaml";
-import type { Mistake } from "./mistake.ts";
 import {
   type ConfigPath,
   formatPath,
   isWithin,
+  type Mistake,
   makeMistake,
   pathKey,
   type TextPosition,

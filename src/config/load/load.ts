@@ -1,13 +1,12 @@
 import { createHash } from "node:crypto";
 import { dirname, resolve } from "node:path";
-import type { LoadResult } from "../config.ts";
+import type { Config, LoadResult } from "../config.ts";
 import { Findings } from "../file/findings.ts";
 import type { Mistake } from "../file/mistake.ts";
-import { readReferencedFiles } from "../file/referenced-files.ts";
-import type { Variables } from "../file/substitute.ts";
+import { readReferencedFiles, type Variables } from "../file/substitute.ts";
 import { readTextFile } from "../file/text-file.ts";
 import { parseTree } from "../file/tree.ts";
-import { resolveTelemetry } from "../telemetry-variables.ts";
+import { parseCollector } from "../schema/addresses.ts";
 import { buildConfig } from "./build.ts";
 import { readDescriptions } from "./descriptions.ts";
 import { type Draft, readDraft } from "./draft.ts";
@@ -93,4 +92,36 @@ function inOrder(mistakes: readonly Mistake[], main: string): readonly Mistake[]
       return a.file === main ? -1 : b.file === main ? 1 : a.file < b.file ? -1 : 1;
     return a.line - b.line || a.column - b.column;
   });
+}
+
+const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/**
+ * Telemetry as the file says; where it says nothing, by the standard variables of OpenTelemetry
+ * (docs/reference/telemetry.md#variables). Undefined for off.
+ */
+function resolveTelemetry(draft: Draft, findings: Findings, env: Variables): Config["telemetry"] {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
+  const serviceName = env.OTEL_SERVICE_NAME ?? "";
+  if (findings.isGiven(["telemetry"])) {
+    return draft.telemetry === undefined ? undefined : { ...draft.telemetry, serviceName };
+  }
+  const endpoint = env[ENDPOINT] ?? "";
+  if (endpoint === "") return undefined;
+  const read = parseCollector(endpoint);
+  if ("value" in read) return { otlp: read.value, sample: sampleOf(env), serviceName };
+  findings.mistake(
+    [],
+    `Cannot read ${ENDPOINT} as the address of a collector: ` +
+      `the value is not shown, as it comes from the environment; ${read.why}`,
+  );
+  return undefined;
+}
+
+/** Those that the standard names, all of them as `parentbased_`; without one every trace is recorded. */
+function sampleOf({ OTEL_TRACES_SAMPLER: sampler = "", ...env }: Variables): number {
+  if (sampler.endsWith("always_off")) return 0;
+  const given = env.OTEL_TRACES_SAMPLER_ARG ?? "";
+  const ratio = given === "" ? Number.NaN : Number(given);
+  return sampler.endsWith("traceidratio") && ratio >= 0 && ratio <= 1 ? ratio : 1;
 }

@@ -1,6 +1,5 @@
 import { normalize } from "node:path";
-import type { HostPort } from "../../core/http/address.ts";
-import { formatHostPort, isLoopback } from "../../core/http/address.ts";
+import { formatHostPort, type HostPort, isLoopback } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";

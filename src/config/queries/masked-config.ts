@@ -1,4 +1,4 @@
-import { formatHostPort } from "../../core/http/address.ts";
+import { formatHostPort } from "../../core/address.ts";
 import type { RouteRule } from "../../core/http/route.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { Config, EnvironmentConfig, ServiceConfig } from "../config.ts";

@@ -1,5 +1,5 @@
 import { isIP, isIPv4, isIPv6 } from "node:net";
-import type { HostPort } from "../../core/http/address.ts";
+import type { HostPort } from "../../core/address.ts";
 
 /**
  * A value that was read, or why it could not be: in words that follow the value's name and never

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { METHODS } from "../../core/http/methods.ts";
+import { METHODS } from "../../core/http/route.ts";
 import { parseOrigin } from "./addresses.ts";
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";

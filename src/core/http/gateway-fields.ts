@@ -1,6 +1,6 @@
 import type { RateLimitInfo } from "../quota/rate-limit-info.ts";
 import { CORS_FIELDS, type CorsPolicy, corsFields } from "./cors.ts";
-import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./lifecycle.ts";
+import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./route.ts";
 
 /** The facts of an exchange that the gateway's own response fields are made of. */
 export type ResponseFacts = {

@@ -1,5 +1,5 @@
 import { accept, type Result, refuse } from "../refusal.ts";
-import { isMethod } from "./methods.ts";
+import { isMethod } from "./route.ts";
 
 /** A request head as the parser gave it: names and values in turn, nothing merged, nothing dropped. */
 export type RawRequestHead = {
@@ -166,4 +166,15 @@ export function validateBody(
 /** The authority without its port, in lower case, for comparison with configured hosts. */
 export function normalizeHost(host: string): string {
   return host.replace(/:\d*$/, "").toLowerCase();
+}
+
+/** The values of one field as they were sent, without blanks around them; `wanted` in lower case. */
+export function fieldValues(rawHeaders: readonly string[], wanted: string): string[] {
+  const values: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (name.length !== wanted.length || name.toLowerCase() !== wanted) continue;
+    values.push((rawHeaders[i + 1] as string).trim());
+  }
+  return values;
 }

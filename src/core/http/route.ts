@@ -1,8 +1,5 @@
-import type { OperationLimits } from "../quota/plan.ts";
-import type { Limit } from "../quota/windows.ts";
+import type { Limit, OperationLimits } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
-import type { Lifecycle } from "./lifecycle.ts";
-import { METHODS } from "./methods.ts";
 
 /** One operation of an environment's description. */
 export type Operation = {
@@ -223,4 +220,52 @@ function allowed(methods: string[]): readonly string[] {
   const get = methods.indexOf("GET");
   if (get !== -1 && !methods.includes("HEAD")) methods.splice(get + 1, 0, "HEAD");
   return methods;
+}
+
+/** The life of an operation as the description declares it. Instants are Unix milliseconds. */
+export type Lifecycle = {
+  readonly deprecated: boolean;
+  readonly deprecatedMs?: number;
+  readonly sunsetMs?: number;
+  /** A URI reference, from `x-successor`. */
+  readonly successor?: string;
+  readonly stability?: "experimental" | "beta";
+  /** Times at which it answers as if it were gone already; the end does not belong to one. */
+  readonly brownouts?: readonly { readonly fromMs: number; readonly toMs: number }[];
+};
+
+/** Deprecation is a structured Date (RFC 9745 2.1); without a date there is no field. */
+export function deprecationValue({ deprecated, deprecatedMs }: Lifecycle): string | undefined {
+  if (!deprecated || deprecatedMs === undefined) return undefined;
+  return `@${Math.floor(deprecatedMs / 1000)}`;
+}
+
+/** Sunset is an IMF-fixdate (RFC 8594 3). */
+export function sunsetValue({ deprecated, sunsetMs }: Lifecycle): string | undefined {
+  return deprecated && sunsetMs !== undefined ? new Date(sunsetMs).toUTCString() : undefined;
+}
+
+/** The Link that names the successor of a deprecated operation (RFC 5829 3.6). */
+export function successorLink({ deprecated, successor }: Lifecycle): string | undefined {
+  return deprecated && successor !== undefined
+    ? `<${successor}>; rel="successor-version"`
+    : undefined;
+}
+
+/** The methods that this gateway knows, in the order in which `Allow` lists them (RFC 9110 9.3). */
+export const METHODS: readonly string[] = [
+  "GET",
+  "HEAD",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+  "OPTIONS",
+];
+
+const KNOWN: ReadonlySet<string> = new Set(METHODS);
+
+/** Case counts: `get` is another method than `GET` (RFC 9110 9.1). */
+export function isMethod(method: string): boolean {
+  return KNOWN.has(method);
 }

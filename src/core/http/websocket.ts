@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import { accept, type Result, refuse } from "../refusal.ts";
-import type { RawRequestHead } from "./head.ts";
-import { fieldValues } from "./raw-fields.ts";
+import { fieldValues, type RawRequestHead } from "./head.ts";
 
 /** A request to open a WebSocket, as RFC 6455 4.1 wants it: its Sec-WebSocket-Key. */
 export type Handshake = { readonly key: string };

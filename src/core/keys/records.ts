@@ -1,3 +1,4 @@
+import { type AddressMatcher, addressMatcher } from "../address.ts";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
 
@@ -134,4 +135,15 @@ export function earliestEnd(key: KeyRecord, other: KeyRecord): KeyRecord {
 function earlier(one: number | undefined, other: number | undefined): number | undefined {
   if (one === undefined || other === undefined) return one ?? other;
   return Math.min(one, other);
+}
+
+/** Read once for each list: a record is replaced, never changed. */
+const known = new WeakMap<readonly string[], AddressMatcher>();
+
+/** Whether the key works at the client's address (docs/reference/keys.md#networks). */
+export function isKeyAllowedFrom({ from }: Pick<KeyRecord, "from">, client: string): boolean {
+  if (from.length === 0) return true;
+  const networks = known.get(from) ?? addressMatcher(from);
+  known.set(from, networks);
+  return networks(client);
 }

@@ -3,8 +3,7 @@ import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { isUnder, type RouteTable } from "../../core/http/route.ts";
 import type { ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
-import type { PlanOptions } from "../../core/quota/plan.ts";
-import type { Limit } from "../../core/quota/windows.ts";
+import type { Limit, PlanOptions } from "../../core/quota/windows.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { AccountRef, ChargeResult, QuotaStore } from "../../stores/quotas/quota-store.ts";
 import type {

@@ -1,7 +1,6 @@
 import type { Socket } from "node:net";
 import type { CorsPolicy } from "../../core/http/cors.ts";
-import type { RequestHead } from "../../core/http/head.ts";
-import { fieldValues } from "../../core/http/raw-fields.ts";
+import { fieldValues, type RequestHead } from "../../core/http/head.ts";
 import type { RouteMatch } from "../../core/http/route.ts";
 import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
@@ -11,9 +10,8 @@ import type { ResponseListener, ResponseWriter } from "../../http1/server/respon
 import type { ServerConnection } from "../../http1/server/server-connection.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { ConcurrencyLimiter } from "../client/concurrency-limiter.ts";
-import type { ExchangeParts, RequestContext } from "./arrival.ts";
 import type { Environment, Service } from "./environment.ts";
-import type { ForwardHandler, WaitKind } from "./forwarding.ts";
+import type { ExchangeParts, RequestContext } from "./open-tunnel.ts";
 
 /**
  * The life of a request. It goes down this list and never back; a refusal, a cut or a client that
@@ -390,3 +388,32 @@ function pathOf(url: string): string {
   const question = url.indexOf("?");
   return question === -1 ? url : url.slice(0, question);
 }
+
+/**
+ * The thing that the gateway waits for. Each wait has a limit of its own
+ * (docs/reference/edge.md#timeouts). `reader`: for the client to take what has come for it.
+ */
+export type WaitKind =
+  | "nothing"
+  | "connection"
+  | "upload"
+  | "answer"
+  | "download"
+  | "reader"
+  | "tunnel";
+
+export type ForwardHandler = {
+  /** The present wait took longer than its limit. */
+  late(): void;
+  /**
+   * The client's bytes turned out to be wrong after the request was forwarded. Nothing after the
+   * head of an upgrade is read as a request, so nothing of that can.
+   */
+  broken?(refusal: Refusal): void;
+  /** The client is gone. */
+  gone(): void;
+  /** The client takes more again. */
+  drained(): void;
+  /** Called ten times a second, before the wait is measured: for changes that no event tells. */
+  onTick?(nowMs: number): void;
+};

@@ -7,10 +7,10 @@ import type { ClientConnection, ResponseHandler } from "../../http1/client/clien
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
 import type { ResponseHead } from "../../http1/client/response-parser.ts";
 import type { ParsedResponseHead } from "../../http1/parse/response-head-parser.ts";
+import type { ResponseWriter } from "../../http1/server/response-writer.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
-import type { ForwardHandler } from "../exchange/forwarding.ts";
-import { endInBatch } from "../node/end-together.ts";
-import { countForwardedBytes } from "../node/free-buffers.ts";
+import type { ForwardHandler } from "../exchange/exchange.ts";
+import { countForwardedBytes } from "../runtime/memory.ts";
 import { failExchange } from "../stages/reply.ts";
 import type { UpstreamConnection } from "../upstreams/upstream.ts";
 import { RequestBody } from "./request-body.ts";
@@ -247,3 +247,24 @@ class Forward implements ForwardHandler, ResponseHandler {
 }
 
 function nothing(): void {}
+
+type PendingEnd = { readonly response: ResponseWriter; readonly body: Buffer };
+
+let endings: PendingEnd[] = [];
+
+/**
+ * Ends a response: at once, or with the whole of its small body, head and body in one write, together
+ * with all others that are ready in this turn of the event loop. A write wakes its reader, which
+ * costs more than the write; writes in a row find the reader awake: a seventh of the CPU of a
+ * request on Redis.
+ */
+function endInBatch(response: ResponseWriter, body: Buffer | undefined): void {
+  if (body === undefined) response.end();
+  else if (endings.push({ response, body }) === 1) setImmediate(endAll);
+}
+
+function endAll(): void {
+  const ready = endings;
+  endings = [];
+  for (const { response, body } of ready) response.end(body.toString("latin1"));
+}

@@ -1,7 +1,7 @@
 import type { ClientConnection } from "../../http1/client/client-connection.ts";
 import type { BodySink } from "../../http1/server/incoming-request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import { countForwardedBytes } from "../node/free-buffers.ts";
+import { countForwardedBytes } from "../runtime/memory.ts";
 
 /**
  * The body on its way to the backend, piece by piece as it comes, and counted against the limit. The

@@ -11,7 +11,7 @@ import {
   schemeOf,
 } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Caller } from "../stages/identify.ts";
+import type { Caller } from "../stages/authenticate.ts";
 import type { Upstream } from "../upstreams/upstream.ts";
 
 /** An exchange that got this far: its head was judged, its key accepted, its quota charged. */

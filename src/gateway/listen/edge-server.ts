@@ -1,8 +1,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, Server as TlsServer } from "node:tls";
 import { DISCARD_BYTES_MAX, endThenDiscard } from "../../base/linger.ts";
-import type { Environment, GatewayContext } from "../exchange/environment.ts";
-import { loosestLimits } from "../exchange/environment.ts";
+import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 import type { Certificate } from "../runtime/certificate.ts";
 import { rawResponse } from "./parser-error.ts";
 

@@ -1,5 +1,5 @@
 import type { Config, EnvironmentConfig, ServiceConfig } from "../../config/config.ts";
-import { formatHostPort, type HostPort } from "../../core/http/address.ts";
+import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { trustedProxyMatcher } from "../client/client-address.ts";
 import type { Environment, Service } from "../exchange/environment.ts";
 import { Certificate } from "../runtime/certificate.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo, Server, Socket } from "node:net";
-import { formatHostPort, type HostPort } from "../../core/http/address.ts";
-import { fieldValues } from "../../core/http/raw-fields.ts";
+import { formatHostPort, type HostPort } from "../../core/address.ts";
+import { fieldValues } from "../../core/http/head.ts";
 import { isUpgradeRequest, validateHandshake } from "../../core/http/websocket.ts";
 import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
 import type { ResponseWriter } from "../../http1/server/response-writer.ts";

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import { formatHostPort } from "../../core/http/address.ts";
+import { formatHostPort } from "../../core/address.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { GatewayContext } from "../exchange/environment.ts";
 import { type ListenerSpec, listenerSpecs, retiredPools } from "./environments.ts";

@@ -1,4 +1,4 @@
-import { isMethod } from "../../core/http/methods.ts";
+import { isMethod } from "../../core/http/route.ts";
 import { errorBody, type RefusalCode, statusOf } from "../../core/refusal.ts";
 import type { RequestError } from "../../http1/server/incoming-request.ts";
 import { REASON_PHRASES } from "../../http1/write/reason-phrases.ts";

@@ -1,6 +1,5 @@
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
-import { releaseMemory } from "../node/free-buffers.ts";
-import { memoryPressure, memoryShare } from "../runtime/memory.ts";
+import { memoryPressure, memoryShare, releaseMemory } from "../runtime/memory.ts";
 
 const PROBES_MS = 100;
 const CERTIFICATES_MS = 500;

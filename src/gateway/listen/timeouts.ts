@@ -1,8 +1,7 @@
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { GatewayContext } from "../exchange/environment.ts";
-import type { Exchange } from "../exchange/exchange.ts";
-import type { WaitKind } from "../exchange/forwarding.ts";
+import type { Exchange, WaitKind } from "../exchange/exchange.ts";
 
 const SWEEP_MS = 100;
 

@@ -6,13 +6,16 @@ import {
   type AccountRecord,
   checkKeyRecord,
   effectiveLimits,
+  isKeyAllowedFrom,
   type KeyRecord,
 } from "../../core/keys/records.ts";
-import { isKeyAllowedFrom } from "../../core/keys/works-from.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import { type AccountRef, accountId } from "../../stores/quotas/quota-store.ts";
+import type { AnonymousClient } from "../client/anonymous-clients.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { RoutedRequest } from "./receive.ts";
 
 /**
  * The owner of a request: an account, by one of its keys, with the windows of the plan and those
@@ -55,7 +58,7 @@ export class Consumer implements AccountRef {
  * is refused without looking anything up. Until there is a copy of the records a well-formed key is
  * neither valid nor invalid; a key whose plan is missing is never unlimited.
  */
-export function authenticate(
+function authenticate(
   gateway: GatewayContext,
   served: Environment,
   { head, client }: { readonly head: RequestHead; readonly client: string },
@@ -111,4 +114,23 @@ function limitsFor(
   const limits = shared.get(plan) ?? effectiveLimits(plan, own);
   shared.set(plan, limits);
   return limits;
+}
+
+/** The account that a request is charged to: that of its key, or that of a client address. */
+export type Caller = Consumer | AnonymousClient;
+
+/**
+ * Finds whose request it is. Credentials that are there are always judged; without any, a public
+ * operation is charged to the client address (docs/reference/plans.md#public-operations).
+ */
+export function identify(
+  gateway: GatewayContext,
+  { served, head, found }: RoutedRequest,
+  { arrival }: Exchange,
+): Result<Caller> {
+  const consumer = authenticate(gateway, served, { head, client: arrival.client });
+  if (consumer.ok || consumer.refusal.code !== "key_missing") return consumer;
+  const { publicTerms } = served;
+  if (publicTerms === undefined || !found.isPublic) return consumer;
+  return accept(gateway.visitors.at(publicTerms, arrival.client, gateway.elapsed()));
 }

@@ -1,6 +1,5 @@
 import { rateLimitPolicyField } from "../../core/http/forwarded-fields.ts";
 import { accountConcurrency, isSuspended } from "../../core/keys/records.ts";
-import type { PlanOptions } from "../../core/quota/plan.ts";
 import {
   admittedRateLimit,
   crossedLimits,
@@ -11,12 +10,17 @@ import {
   unusedRateLimit,
   windowLabel,
 } from "../../core/quota/rate-limit-info.ts";
-import { type Limit, mergeLimits, type WindowName } from "../../core/quota/windows.ts";
+import {
+  type Limit,
+  mergeLimits,
+  type PlanOptions,
+  type WindowName,
+} from "../../core/quota/windows.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { ChargeResult, StoreUnavailable } from "../../stores/quotas/quota-store.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Caller } from "./identify.ts";
+import type { Caller } from "./authenticate.ts";
 
 /** Has the answer say by which windows the caller is limited, where the configuration asks for it. */
 export function setRateLimitPolicy(

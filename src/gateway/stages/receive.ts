@@ -136,3 +136,18 @@ function servedAt(serves: readonly Environment[], name: string): Environment | u
   const named = serves.find(({ hosts }) => hosts.includes(name));
   return named ?? serves.find(({ hosts }) => hosts.length === 0);
 }
+
+/**
+ * Judges the client's address by `deny` and `allow`: ahead of everything that is answered here, and
+ * uncharged (docs/reference/plans.md#admission).
+ */
+export function checkAddress({ takesAddress }: Environment, { arrival }: Exchange): Result<void> {
+  return takesAddress(arrival.client) ? accept(undefined) : refuse("address_refused");
+}
+
+/** Refuses every request of an environment under maintenance, ahead of its key, and uncharged. */
+export function checkMaintenance({ maintenance }: Environment): Result<void> {
+  if (maintenance === undefined) return accept(undefined);
+  const { retryAfterSeconds } = maintenance;
+  return refuse("maintenance", undefined, { retryAfterSeconds });
+}

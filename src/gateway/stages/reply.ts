@@ -2,7 +2,7 @@ import { DISCARD_BYTES_MAX } from "../../base/linger.ts";
 import { preflightFields } from "../../core/http/cors.ts";
 import { gatewayFields } from "../../core/http/gateway-fields.ts";
 import { hasBody } from "../../core/http/head.ts";
-import { METHODS } from "../../core/http/methods.ts";
+import { METHODS } from "../../core/http/route.ts";
 import { isWebSocketRequest, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
 import { type RateLimitInfo, retryAfterSeconds } from "../../core/quota/rate-limit-info.ts";
 import {

@@ -7,8 +7,8 @@ import { type Limit, mergeLimits } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
+import type { Caller } from "./authenticate.ts";
 import { setRateLimitPolicy } from "./charge.ts";
-import type { Caller } from "./identify.ts";
 import { sendRefusal } from "./reply.ts";
 
 const READS: ReadonlySet<string> = new Set(["GET", "HEAD"]);

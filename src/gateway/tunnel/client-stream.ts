@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { Frames } from "../../core/http/websocket.ts";
-import { countForwardedBytes } from "../node/free-buffers.ts";
+import { countForwardedBytes } from "../runtime/memory.ts";
 
 /**
  * The client's end of a tunnel, as http-proxy-3 sees it. The library writes to the stream that it

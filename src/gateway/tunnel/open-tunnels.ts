@@ -1,5 +1,9 @@
-import { checkKeyRecord, isSuspended, type KeyRecord } from "../../core/keys/records.ts";
-import { isKeyAllowedFrom } from "../../core/keys/works-from.ts";
+import {
+  checkKeyRecord,
+  isKeyAllowedFrom,
+  isSuspended,
+  type KeyRecord,
+} from "../../core/keys/records.ts";
 import type { GatewayContext } from "../exchange/environment.ts";
 import type { OpenTunnel } from "../exchange/open-tunnel.ts";
 

@@ -8,7 +8,7 @@ import type { Refusal } from "../../core/refusal.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Environment } from "../exchange/environment.ts";
-import type { ForwardHandler } from "../exchange/forwarding.ts";
+import type { ForwardHandler } from "../exchange/exchange.ts";
 import type { OpenTunnel, TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
 import { type ForwardContext, startUpstreamSpan } from "../forward/upstream-request.ts";
 import * as answered from "../forward/upstream-response.ts";

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import { LAST_CHUNK, writeBodyData } from "../../wire/chunks.ts";
 import type { ParsedResponseHead } from "../parse/response-head-parser.ts";
+import { LAST_CHUNK, writeBodyData } from "../write/message-writer.ts";
 import { copyToPool } from "./buffer-pool.ts";
 import {
   encodeRequestHead,

@@ -1,6 +1,5 @@
 import type { Socket } from "node:net";
-import { encodeChunk, LAST_CHUNK, writeBodyData } from "../../wire/chunks.ts";
-import { encodeFields } from "../write/message-writer.ts";
+import { encodeChunk, encodeFields, LAST_CHUNK, writeBodyData } from "../write/message-writer.ts";
 import { REASON_PHRASES } from "../write/reason-phrases.ts";
 import type { IncomingRequest } from "./incoming-request.ts";
 

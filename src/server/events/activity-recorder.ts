@@ -1,6 +1,11 @@
 import { dayOf } from "../../core/quota/days.ts";
-import type { ActivityStore, RefusalCount } from "../../stores/interface/notes.ts";
-import { type AccountRef, accountId, isAddressAccount } from "../../stores/quotas/quota-store.ts";
+import {
+  type AccountRef,
+  type ActivityStore,
+  accountId,
+  isAddressAccount,
+  type RefusalCount,
+} from "../../stores/quotas/quota-store.ts";
 import {
   DeprecatedCalls,
   type DeprecatedOperation,

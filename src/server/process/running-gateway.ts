@@ -7,7 +7,7 @@ import {
   type ReloadResult,
   reloadErrors,
 } from "../../config/reload.ts";
-import { formatHostPort } from "../../core/http/address.ts";
+import { formatHostPort } from "../../core/address.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listeners.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
@@ -26,8 +26,7 @@ import type { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { RecordChangeWatcher } from "../events/record-change-watcher.ts";
 import { watchUpstreamsAndSunsets } from "../events/upstream-watcher.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
-import { GATEWAY_ID } from "./gateway-name.ts";
-import { GATEWAY_VERSION } from "./identity.ts";
+import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
 import { type ProcessStatus, readGauges } from "./status.ts";
 
 /**

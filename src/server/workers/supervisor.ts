@@ -8,6 +8,7 @@ import type { Reporter } from "../../telemetry/log/log.ts";
 import { addCounts, createMetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
 import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { resetLogger } from "../events/quota-events.ts";
+import { type CompileCache, openCompileCache } from "../process/compiled-code.ts";
 import type { GatewayHandle, StartOptions } from "../process/gateway-handle.ts";
 import {
   type DataPlane,
@@ -16,7 +17,6 @@ import {
   RunningGateway,
 } from "../process/running-gateway.ts";
 import { worstReadinessCheck } from "../process/status.ts";
-import { type CompileCache, openCompileCache } from "./compile-cache.ts";
 import { LAST_MESSAGES_MS, WorkerPool } from "./worker-pool.ts";
 
 /** A scrape waits so long for a process that does not answer, then takes what it told before. */

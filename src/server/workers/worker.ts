@@ -3,9 +3,9 @@ import type { Config, LoadResult } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
 import { createLog, type Log, type LogEvent } from "../../telemetry/log/log.ts";
-import { keepCompiledCode } from "../process/compiled-code.ts";
-import { GATEWAY_ID } from "../process/gateway-name.ts";
+import { keepCompiledCode, removeCompileCache } from "../process/compiled-code.ts";
 import { startProcess, type WorkerHandle } from "../process/gateway-process.ts";
+import { GATEWAY_ID } from "../process/identity.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
 import {
   EXIT_FAILURE,
@@ -14,9 +14,13 @@ import {
   fail,
   type ProcessContext,
 } from "../process/process-context.ts";
-import { removeCompileCache } from "./compile-cache.ts";
-import type { DiagnosticsQuery, DiagnosticsReply, WorkerCommand } from "./messages.ts";
-import { openChannel, type SupervisorChannel } from "./messages.ts";
+import {
+  type DiagnosticsQuery,
+  type DiagnosticsReply,
+  openChannel,
+  type SupervisorChannel,
+  type WorkerCommand,
+} from "./messages.ts";
 
 /** A process that is killed takes at most the counts of this time with it. */
 const TELL_MS = 500;

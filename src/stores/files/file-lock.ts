@@ -3,8 +3,7 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import { makeFolder } from "../../base/make-folder.ts";
-import { realPathOf } from "./real-path.ts";
-import { fileErrorMessage, ownerOf } from "./replace-file.ts";
+import { fileErrorMessage, ownerOf, realPathOf } from "./replace-file.ts";
 
 export type FileLock = { release(): void };
 

@@ -1,7 +1,6 @@
-import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { type FileHandle, open, readlink, realpath, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import { makeFolder } from "../../base/make-folder.ts";
-import { realPathOf } from "./real-path.ts";
 
 /**
  * Replaces a file by temporary file, fsync, rename and fsync of the directory
@@ -66,4 +65,24 @@ export function fileErrorMessage(cause: unknown): string {
     ENOTDIR: "a part of its path is not a directory (ENOTDIR)",
   };
   return words[code] ?? (cause as Error).message;
+}
+
+/** Links that lead in a circle end here. */
+const LINKS_MAX = 40;
+
+/**
+ * Where a file is, or will be, by its one true path: all who write it lock and replace the same
+ * file, whatever links they come through. The last link may dangle.
+ */
+export async function realPathOf(path: string): Promise<string> {
+  let wanted = resolve(path);
+  for (let links = 0; links < LINKS_MAX; links++) {
+    const whole = await realpath(wanted).catch(nothing);
+    if (whole !== undefined) return whole;
+    const target = await readlink(wanted).catch(nothing);
+    if (target === undefined) break;
+    wanted = resolve(dirname(wanted), target);
+  }
+  const folder = await realpath(dirname(wanted)).catch(nothing);
+  return folder === undefined ? wanted : join(folder, basename(wanted));
 }

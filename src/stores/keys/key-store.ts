@@ -1,3 +1,6 @@
+import { randomInt } from "node:crypto";
+import type { Config } from "../../config/config.ts";
+import type { EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 
 /** One edit of all records: what they become, and what the editor is told. */
@@ -34,4 +37,23 @@ export interface KeyStore {
   /** `why` repeats nothing of a record. */
   health(): { readonly ok: boolean; readonly why?: string };
   close(): Promise<void>;
+}
+
+/** The means of making keys: the configuration's names, the system's randomness, and the clock. */
+export function keyContextOf(
+  { keyPrefix, environments, plans }: Pick<Config, "keyPrefix" | "environments" | "plans">,
+  nowMs: number,
+): KeyContext {
+  return { keyPrefix, environments, plans, random: (max) => randomInt(max), nowMs };
+}
+
+/** Puts an edit of core/keys to the newest records; one that is refused leaves them as they are. */
+export function applyKeyEdit<T>(
+  keys: KeyStore,
+  edit: (records: Records) => EditResult<T>,
+): Promise<EditResult<T>> {
+  return keys.change((records) => {
+    const result = edit(records);
+    return { records: result.ok ? result.records : records, result };
+  });
 }

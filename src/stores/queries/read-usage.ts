@@ -1,8 +1,10 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
-import { usageRequest } from "../../config/usage-ask.ts";
-import type { AccountRecord } from "../../core/keys/records.ts";
+import { environmentOperationLimits } from "../../config/queries/counters.ts";
+import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts";
 import { type UsageReport, type UsageSubject, usageReport } from "../../core/keys/reports.ts";
+import type { QuotaRequest } from "../../core/quota/decide.ts";
+import { type Limit, mergeLimits } from "../../core/quota/windows.ts";
 import type { QuotaStore } from "../quotas/quota-store.ts";
 
 /** Which accounts: undefined for any. `over` is in percent of a limit, `top` a number of accounts. */
@@ -69,4 +71,29 @@ export async function readUsage(
 /** The part of the limit that is used, of the window that is used most. */
 function shareOf({ windows }: UsageReport): number {
   return Math.max(0, ...windows.map(({ used, limit }) => used / limit));
+}
+
+/** The question of where an account stands; `observe` are the limits of its plan that refuse nothing. */
+export type UsageRequest = {
+  readonly ask: Omit<QuotaRequest, "units">;
+  readonly observe: readonly Limit[];
+};
+
+/**
+ * The windows of the account, of every operation of its environment, and those that its plan
+ * observes. Undefined where its plan is not configured.
+ */
+function usageRequest(
+  config: Pick<Config, "plans" | "planBounds" | "bans" | "environments">,
+  { environment, plan, limits: own }: Pick<UsageSubject, "environment" | "plan" | "limits">,
+): UsageRequest | undefined {
+  const named = config.plans.get(plan);
+  const limits = named === undefined ? [] : effectiveLimits(named, own);
+  if (limits.length === 0) return undefined;
+  const { observe = [] } = config.planBounds.get(plan) ?? {};
+  const operation = environmentOperationLimits(config.environments, environment);
+  return {
+    ask: { limits: mergeLimits(limits, { operation, observe }), bans: config.bans },
+    observe,
+  };
 }

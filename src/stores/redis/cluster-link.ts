@@ -1,5 +1,5 @@
 import { Redis } from "ioredis";
-import { formatHostPort, type HostPort } from "../../core/http/address.ts";
+import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { BUCKET_COUNT, crc16, keyBucket } from "./hash-slots.ts";
 import {
   atHost,
@@ -12,8 +12,12 @@ import {
   sendOn,
   subscribeOn,
 } from "./link.ts";
-import { redirection, toStoreFailure, unreachableFailure } from "./reply-errors.ts";
-import type { StoreFailure } from "./store-failure.ts";
+import {
+  redirection,
+  type StoreFailure,
+  toStoreFailure,
+  unreachableFailure,
+} from "./store-failure.ts";
 
 const REDIRECTIONS_MAX = 5;
 const CONNECTING: ReadonlySet<string> = new Set(["wait", "connecting", "connect"]);

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { Command, type Redis, type RedisOptions } from "ioredis";
-import type { HostPort } from "../../core/http/address.ts";
+import type { HostPort } from "../../core/address.ts";
 
 /** Options of a connection; ours leave replies in the shapes of RESP 2. */
 export type LinkOptions = RedisOptions & { replyMapping: "legacy" };
@@ -72,4 +72,27 @@ export function subscribeOn(redis: Redis, channel: string, subscriber: Subscribe
     );
   });
   redis.connect().catch(() => undefined);
+}
+
+/** A link that counts the commands of one store. */
+export class CountedLink implements Link {
+  readonly #link: Link;
+  readonly clustered: boolean;
+  readonly tried: Promise<void>;
+  sent = 0;
+
+  constructor(link: Link) {
+    this.#link = link;
+    this.clustered = link.clustered;
+    this.tried = link.tried;
+  }
+
+  send: Link["send"] = (key, name, args) => {
+    this.sent += 1;
+    return this.#link.send(key, name, args);
+  };
+  masters: Link["masters"] = () => this.#link.masters();
+  subscribe: Link["subscribe"] = (channel, subscriber) => this.#link.subscribe(channel, subscriber);
+  health: Link["health"] = () => this.#link.health();
+  close: Link["close"] = () => this.#link.close();
 }

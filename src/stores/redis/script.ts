@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Link, RedisArgument } from "./link.ts";
-import { toStoreFailure } from "./reply-errors.ts";
+import { toStoreFailure } from "./store-failure.ts";
 
 /** A script and the name that EVALSHA calls it by. */
 export type Script = { readonly text: string; readonly sha: string };

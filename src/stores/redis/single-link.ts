@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { ConnectionOptions } from "node:tls";
 import { Redis } from "ioredis";
 import { parseRedisUrl, type RedisUrl, type StoreAddress } from "../../config/schema/addresses.ts";
-import type { HostPort } from "../../core/http/address.ts";
+import type { HostPort } from "../../core/address.ts";
 import { createClusterLink } from "./cluster-link.ts";
 import {
   atHost,
@@ -12,9 +12,7 @@ import {
   sendOn,
   subscribeOn,
 } from "./link.ts";
-import { toStoreFailure } from "./reply-errors.ts";
-import type { StoreFailure } from "./store-failure.ts";
-import { restoreStringMethods } from "./string-methods.ts";
+import { type StoreFailure, toStoreFailure } from "./store-failure.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type ConnectOptions = {
@@ -133,4 +131,18 @@ function createSingleLink(options: LinkOptions): Link {
       for (const each of [redis, ...others]) each.disconnect();
     },
   };
+}
+
+/** More than it takes V8 to see that the same place is asked again and again. */
+const ASKED = 1_000;
+
+/**
+ * Makes the methods of strings quick again. ioredis has a class that extends String, and V8 turns
+ * whatever is extended into a dictionary, in which each `text.length` and `text.slice` of the process
+ * is looked up anew. It turns that back when an object asks for what stands there; strings, which are
+ * no objects, never make it do so (docs/decisions/hot-path.md).
+ */
+export function restoreStringMethods(): void {
+  const text = Object("x") as string;
+  for (let i = 0; i < ASKED; i++) text.charCodeAt(0);
 }

@@ -36,3 +36,74 @@ export function withTimeout<T>(answer: Promise<T>, ms: number): Promise<T> {
     answer.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
+
+/** Replies that Redis gives instead of executing, and what people should know of them. */
+const REFUSALS: Record<string, string> = {
+  NOSCRIPT: "it does not know the script",
+  MOVED: "the slot is on another node",
+  ASK: "the slot is moving to another node",
+  TRYAGAIN: "the slot is in motion between two nodes",
+  CLUSTERDOWN: "the cluster does not serve this slot",
+  LOADING: "it is loading its data",
+  READONLY: "it is a read-only replica",
+  OOM: "it is out of memory: raise maxmemory",
+  MISCONF: "it refuses writes because it cannot save to disk",
+  MASTERDOWN: "its master is away",
+  NOREPLICAS: "it has too few replicas to accept writes",
+  BUSY: "it is busy running a script",
+  LATE: "it got to the call too late",
+  NEWER:
+    "its accounts are of a newer form than this gateway reads: run the version that wrote them, or a later one",
+  NOPERM: "the user lacks a permission: docs/operations.md lists those that are needed",
+  NOAUTH: "it asks for a password",
+  WRONGPASS: "user or password are wrong",
+};
+
+/**
+ * The error of the client library in plain words. ioredis hangs the command's arguments on its
+ * errors, and those stay out.
+ */
+export function toStoreFailure(error: unknown): StoreFailure {
+  if (error instanceof StoreFailure) return error;
+  const { name, message, code } = error as Partial<NodeJS.ErrnoException>;
+  const text = String(message);
+  if (name === "ReplyError") {
+    const [word = "ERR"] = text.split(" ", 1);
+    // Redis reports the failures of a script behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
+    const denied = text.startsWith("ERR The user executing the script can't") ? ["NOPERM"] : [];
+    const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
+    const known = words.find((each) => each in REFUSALS);
+    // A right may be missing in the middle of a script, after it has charged.
+    const midway = known === "NOPERM" && /\bscript\b/.test(text);
+    if (known === "LATE") {
+      const nowMs = Number(text.split(" ", 2)[1]);
+      return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, "no", nowMs);
+    }
+    if (known !== undefined) {
+      return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, midway ? "unknown" : "no");
+    }
+    return new StoreFailure(
+      word,
+      `Redis: ${text.replace(/,? with args beginning.*$/s, "")}`,
+      "unknown",
+    );
+  }
+  if (text.startsWith("Stream isn't writeable")) return unreachableFailure("no connection");
+  if (text.includes("Connection is closed"))
+    return unreachableFailure("the connection is closed", "unknown");
+  if (text.includes("max retries per request"))
+    return unreachableFailure("the connection was lost", "unknown");
+  if (code !== undefined) return unreachableFailure(code, "unknown");
+  return unreachableFailure(text.split("\n", 1)[0] as string, "unknown");
+}
+
+/** The redirection that a reply asks for: MOVED and ASK name a slot and an address. */
+export function redirection(error: unknown): { kind: "MOVED" | "ASK"; at: string } | undefined {
+  const text = String((error as Error | undefined)?.message ?? "");
+  const found = /^(MOVED|ASK) \d+ (\S*:\d+)$/.exec(text);
+  return found === null ? undefined : { kind: found[1] as "MOVED" | "ASK", at: found[2] as string };
+}
+
+export function unreachableFailure(why: string, executed: "no" | "unknown" = "no"): StoreFailure {
+  return new StoreFailure("unreachable", `Redis cannot be reached: ${why}`, executed);
+}

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import { METHODS } from "../../core/http/methods.ts";
+import { METHODS } from "../../core/http/route.ts";
 import type { AccessLogEntry } from "../log/log.ts";
 import {
   type CounterCell,

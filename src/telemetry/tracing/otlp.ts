@@ -1,6 +1,7 @@
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Meter, Observable } from "@opentelemetry/api";
 import { OTLPMetricExporter } from "@opentelemetry/exporter-metrics-otlp-http";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import {
@@ -21,8 +22,8 @@ import {
   ATTR_SERVICE_NAME,
   ATTR_SERVICE_VERSION,
 } from "@opentelemetry/semantic-conventions";
-import type { MetricReaders } from "../metrics/metric-readers.ts";
-import { exportGatewayMetrics } from "../otlp-metrics.ts";
+import type { MetricReaders, ScalarMetricName } from "../metrics/metric-readers.ts";
+import { METRICS } from "../metrics/metrics.ts";
 import { type ExportCallback, SpanQueue } from "./otlp-queue.ts";
 import { createTracing } from "./otlp-spans.ts";
 import type { Tracing } from "./tracing.ts";
@@ -129,4 +130,39 @@ function agentFor({ otlp }: TelemetrySettings): HttpAgent {
 
 function under(base: string, path: string): string {
   return `${base.replace(/\/+$/, "")}/${path}`;
+}
+
+/**
+ * Tells the gateway's own metrics as /metrics does, under names that a collector turns into the same
+ * ones again: `tollgate.decisions` for `tollgate_decisions_total`. They are read when they are sent,
+ * and cost nothing on the way of a request.
+ */
+function exportGatewayMetrics(
+  meter: Meter,
+  readings: MetricReaders,
+  gather = async () => {},
+): void {
+  const told = new Map<Observable, NonNullable<MetricReaders[ScalarMetricName]>>();
+  for (const name of Object.keys(readings) as ScalarMetricName[]) {
+    const read = readings[name];
+    if (read !== undefined) told.set(instrumentFor(meter, name), read);
+  }
+  meter.addBatchObservableCallback(
+    async (result) => {
+      await gather();
+      for (const [instrument, read] of told) {
+        for (const [labels, value] of read()) result.observe(instrument, value, labels);
+      }
+    },
+    [...told.keys()],
+  );
+}
+
+function instrumentFor(meter: Meter, name: ScalarMetricName): Observable {
+  const { type, help: description } = METRICS[name];
+  const own = `tollgate.${name.replace(/_total$|_seconds$/, "")}`;
+  const options = { description, ...(name.endsWith("_seconds") && { unit: "s" }) };
+  return type === "counter"
+    ? meter.createObservableCounter(own, options)
+    : meter.createObservableGauge(own, options);
 }

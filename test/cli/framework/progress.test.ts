@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { openProgress } from "../../../src/cli/frame/progress.ts";
-import type { Terminal } from "../../../src/cli/framework/terminal.ts";
+import { openProgress, type Terminal } from "../../../src/cli/framework/terminal.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const CLEAR = `${String.fromCharCode(27)}[K`;

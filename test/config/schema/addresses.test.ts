@@ -7,7 +7,7 @@ import {
   parseRedisUrl,
   parseStoreAddress,
 } from "../../../src/config/schema/addresses.ts";
-import { formatHostPort, isLoopback } from "../../../src/core/http/address.ts";
+import { formatHostPort, isLoopback } from "../../../src/core/address.ts";
 
 function found<T>(read: { readonly value: T } | { readonly why: string }): T | undefined {
   return "value" in read ? read.value : undefined;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
 import {
   checkRoute,
   findRoute,
+  type Lifecycle,
   type Operation,
   type RouteTable,
 } from "../../../src/core/http/route.ts";

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Socket } from "node:net";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { afterAll, test } from "vitest";
 import { startByteUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Socket } from "node:net";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { afterAll, test } from "vitest";
 import { webSocketAccept } from "../../../src/core/http/websocket.ts";
 import { startByteUpstream } from "../../support/gateway/backend.ts";

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type ShutdownCause, ShutdownSignals } from "../../../src/server/process/end-signals.ts";
+import {
+  type ShutdownCause,
+  ShutdownSignals,
+} from "../../../src/server/process/process-context.ts";
 
 type Told = readonly [cause: ShutdownCause, atMs: number];
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { toStoreFailure } from "../../../src/stores/redis/reply-errors.ts";
+import { toStoreFailure } from "../../../src/stores/redis/store-failure.ts";
 
 function reply(message: string) {
   return toStoreFailure(Object.assign(new Error(message), { name: "ReplyError" }));

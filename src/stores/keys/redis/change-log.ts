@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+
 /**
  * The last changes of the records in Redis, as a text that lies beside them: which version became
  * which, and the names of the fields that changed. Whoever knows one of these versions reads those
@@ -60,4 +62,15 @@ function isChange(value: unknown): value is Change {
     Array.isArray(names) &&
     names.every((name) => typeof name === "string")
   );
+}
+
+/** `<number>.<random>`: the number grows with each change, and no two changes have one version. */
+export function versionAfter(version: string): string {
+  return `${numberOfVersion(version) + 1}.${randomBytes(6).toString("hex")}`;
+}
+
+/** The number of a version; 0 where there is none, or none that can be read. */
+export function numberOfVersion(version: string): number {
+  const number = Number.parseInt(version, 10);
+  return Number.isSafeInteger(number) ? number : 0;
 }

@@ -1,6 +1,5 @@
 import type { Link } from "../../redis/link.ts";
-import { toStoreFailure } from "../../redis/reply-errors.ts";
-import { withTimeout } from "../../redis/store-failure.ts";
+import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 
 const LATE_MS = 2_000;
 /** The whole set may be tens of megabytes. */

@@ -3,11 +3,10 @@ import type { ConnectionOptions } from "node:tls";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { MISTAKES_MAX } from "../../files/damaged-file.ts";
 import type { Link } from "../../redis/link.ts";
-import { toStoreFailure } from "../../redis/reply-errors.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
+import { toStoreFailure } from "../../redis/store-failure.ts";
 import { type DiskCopy, openDiskCopy } from "../file/disk-copy.ts";
 import type { KeyStore, RecordEdit } from "../key-store.ts";
-import { numberOfVersion, versionAfter } from "../record-version.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { keepRevocations } from "../records/keep-revocations.ts";
 import {
@@ -17,6 +16,7 @@ import {
   refuseOverDamaged,
 } from "../records/record-changes.ts";
 import type { DamagedRecord } from "../records/record-collector.ts";
+import { numberOfVersion, versionAfter } from "./change-log.ts";
 import type { HashMark } from "./record-hash.ts";
 import { createRedisRecords, type RedisRecords } from "./redis-records.ts";
 import type { Snapshot } from "./snapshot.ts";

@@ -1,7 +1,6 @@
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
-import { toStoreFailure } from "../../redis/reply-errors.ts";
-import type { StoreFailure } from "../../redis/store-failure.ts";
+import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { UncertainCharge } from "../outage-handler.ts";
 import type { AccountRef, ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";

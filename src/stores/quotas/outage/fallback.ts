@@ -2,8 +2,7 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
-import { toStoreFailure } from "../../redis/reply-errors.ts";
-import { StoreFailure } from "../../redis/store-failure.ts";
+import { StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { OutageHandler } from "../outage-handler.ts";
 import type { AccountRef, ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";
 import { bucketOf } from "../redis/account-key.ts";

@@ -1,9 +1,10 @@
-import { chargeLate } from "../../outage/late-charge.ts";
-import { toStoreFailure } from "../../redis/reply-errors.ts";
-import { withTimeout } from "../../redis/store-failure.ts";
+import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { UncertainCharge } from "../outage-handler.ts";
+import { isAddressAccount } from "../quota-store.ts";
+import { accountScript } from "../redis/account-scripts.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
+import { counterField } from "../redis/window-fields.ts";
 import { type AccountDebt, debtUnits } from "./debts.ts";
 import type { LocalQuotas } from "./local-quotas.ts";
 
@@ -115,4 +116,36 @@ function inTime<T>(answer: Promise<T>, giveUpMs: number): Promise<T> {
 
 function chargeOf(owed: AccountDebt): UncertainCharge {
   return { name: owed.name, units: debtUnits(owed) };
+}
+
+const NOTHING = { requests: 0, units: 0 };
+const LATE_CHARGE = accountScript("history", "late-charge");
+
+/**
+ * Charges accounts of one call what they owe, each unit to the window that it was admitted in
+ * (docs/reference/store.md#late-charges); a window that is over counts for nothing any more. Nothing
+ * is charged where the store comes to the call after `giveUpMs` on performance.now(). Gives, for each
+ * counter of each account in order, its count then, or undefined where the window is over. Rejects
+ * with StoreFailure.
+ */
+export async function chargeLate(
+  { runOn, keyOf, historyMs = 0 }: Pick<QuotaClient, "runOn" | "keyOf" | "historyMs">,
+  owed: readonly AccountDebt[],
+  giveUpMs: number,
+): Promise<(number | undefined)[][]> {
+  const keys = owed.map(({ name }) => keyOf(name));
+  const texts = owed.map(({ name, units, admitted }) => {
+    const parts = units.map((one) => `${counterField(one.counter)} ${one.startMs} ${one.units}`);
+    const { requests, units: charged } = isAddressAccount(name) ? NOTHING : admitted;
+    return [requests, charged, ...parts].join(" ");
+  });
+  const args = [historyMs, ...texts];
+  const counts = (await runOn(LATE_CHARGE, keys, args, giveUpMs)) as number[];
+  let at = 0;
+  return owed.map(({ units }) => {
+    return units.map(() => {
+      const count = counts[at++] as number;
+      return count < 0 ? undefined : count;
+    });
+  });
 }

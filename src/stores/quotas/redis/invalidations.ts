@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Link } from "../../redis/link.ts";
-import { toStoreFailure } from "../../redis/reply-errors.ts";
-import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { PUBLISH_SCRIPT } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
 

@@ -1,9 +1,8 @@
 import { BUCKET_COUNT, keyBucket } from "../../redis/hash-slots.ts";
 import type { Link, RedisArgument } from "../../redis/link.ts";
-import { toStoreFailure } from "../../redis/reply-errors.ts";
 import { runScript, type Script } from "../../redis/script.ts";
 import { StoreClock } from "../../redis/store-clock.ts";
-import { StoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { AccountRequest, CallOutcome } from "../batch/batcher.ts";
 import { type AccountRef, isAddressAccount } from "../quota-store.ts";
 import { accountKey } from "./account-key.ts";

@@ -3,11 +3,10 @@ import {
   type DeprecatedCall,
   type DeprecatedOperation,
 } from "../../../telemetry/history/deprecated-calls.ts";
-import type { ActivityStore, KeyUse, RefusalCount } from "../../interface/notes.ts";
-import { toStoreFailure } from "../../redis/reply-errors.ts";
 import { defineScript } from "../../redis/script.ts";
-import { withTimeout } from "../../redis/store-failure.ts";
+import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
+import type { ActivityStore, KeyUse, RefusalCount } from "../quota-store.ts";
 import { bucketOf } from "./account-key.ts";
 import { accountScript } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";

@@ -1,7 +1,6 @@
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import type { Link } from "../../redis/link.ts";
-import { toStoreFailure } from "../../redis/reply-errors.ts";
-import { withTimeout } from "../../redis/store-failure.ts";
+import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { LostCount } from "../batch/cached-decision.ts";
 import type { AccountRef } from "../quota-store.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { chargeLate } from "../../../../src/stores/outage/late-charge.ts";
+import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
