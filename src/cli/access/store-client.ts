@@ -67,9 +67,8 @@ function storedAccounts(
       answered(config, async () => {
         return given(await readUsage(quotas, keys.records().accounts, config, filter));
       }),
-    history: (asked, tell) => {
-      return answered(config, () => tellHistory({ config, now, keys, quotas }, asked, tell));
-    },
+    history: (asked, tell) =>
+      answered(config, () => tellHistory({ config, now, keys, quotas }, asked, tell)),
     reset: (named, windows) =>
       answered(config, async () => {
         const found = await findAccountBySelector({ quotas, config }, keys.records(), named);

@@ -11,6 +11,7 @@ import type { ServerConnection } from "../../http1/server/server-connection.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { ConcurrencyLimiter } from "../client/concurrency-limiter.ts";
 import type { Environment, Service } from "./environment.ts";
+import type { CallerIdentity, DecisionFacts, RefusalFacts } from "./exchange-record.ts";
 import type { ExchangeParts, RequestContext } from "./open-tunnel.ts";
 
 /**
@@ -30,29 +31,6 @@ export type ExchangeState =
   | "tunnelling"
   /** The response has ended, or nobody is there to get one any more. */
   | "over";
-
-/** The caller that an accepted key, or an address without one, makes. */
-type CallerIdentity = {
-  readonly key: KeyRecord | undefined;
-  readonly owner: Pick<AccountRecord, "meta"> | undefined;
-  readonly account: string;
-  readonly plan: string;
-};
-
-/** The store's answer. `decidedMs` is its now: Retry-After counts from it. */
-type DecisionFacts = {
-  readonly decision: "admitted" | "refused";
-  readonly charged: number;
-  readonly standing: RateLimitInfo;
-  readonly decidedMs: number;
-  readonly strikes: number;
-  /** Windows whose observed limits an admitted request crossed. */
-  readonly observed?: AccessLogEntry["observed"];
-  readonly refusal?: RefusalFacts;
-};
-
-/** The state that a refusal was decided by: enough to decide it again. */
-type RefusalFacts = Pick<AccessLogEntry, "windows" | "by" | "ban">;
 
 /**
  * One request and its response, from the head to the last byte: all that is known of it, the
