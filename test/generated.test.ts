@@ -85,7 +85,7 @@ describe("the rows", () => {
         levels.set(event, (levels.get(event) ?? new Set()).add(called ?? reported ?? ""));
       }
     }
-    // The names and levels of the three states of memory are put together in listen/upkeep.ts.
+    // The names and levels of the three states of memory are put together in listen/periodic-tasks.ts.
     const rows = Object.entries(LOG_EVENTS).filter(([event]) => !event.startsWith("memory_"));
     for (const [event, { level }] of rows) {
       assert.deepEqual([...(levels.get(event) ?? [])], [level], event);

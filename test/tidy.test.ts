@@ -2,8 +2,14 @@ import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { anchorsIn, type Citation, citationsIn, linksIn } from "./support/citations.ts";
-import { codeOf, importsOf, longFunctions } from "./support/source.ts";
+import {
+  anchorsIn,
+  type Citation,
+  citationsIn,
+  filesNamedIn,
+  linksIn,
+} from "./support/citations.ts";
+import { codeOf, commentsOf, importsOf, longFunctions } from "./support/source.ts";
 import { layoutViolations } from "./support/walls.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -66,6 +72,23 @@ describe("the house", () => {
     const bad = cited.flatMap(([path, text]) => missing(path, citationsIn(text)));
     const pages = globSync(["*.md", "docs/**/*.md"], { cwd: ROOT });
     bad.push(...pages.flatMap((path) => missing(path, linksIn(path, read(path)))));
+    assert.deepEqual(bad, []);
+  });
+
+  it("names source files that are there, in comments and on pages", () => {
+    const files = globSync(["**/*.{ts,mjs,lua}"], {
+      cwd: ROOT,
+      exclude: ["**/node_modules/**", "dist/**"],
+    });
+    const isThere = (name: string) => files.some((path) => `/${path}`.endsWith(`/${name}`));
+    const comments = [...SOURCES].map(([path, text]) => [path, commentsOf(text)] as const);
+    const pages = globSync(["*.md", "docs/**/*.md"], { cwd: ROOT, exclude: ["CHANGELOG.md"] });
+    const texts = [...comments, ...pages.map((path) => [path, read(path)] as const)];
+    const named = texts.flatMap(([path, text]) =>
+      filesNamedIn(text).map((name) => ({ path, name })),
+    );
+    assert.ok(named.length > 100, `only ${named.length} names were found`);
+    const bad = named.filter(({ name }) => !/\bNAME\b/.test(name) && !isThere(name));
     assert.deepEqual(bad, []);
   });
 

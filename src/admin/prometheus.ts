@@ -51,7 +51,7 @@ export function createPrometheusMetrics(
   };
 }
 
-/** Registers a counter or a gauge by its row in telemetry/metrics.ts. */
+/** Registers a counter or a gauge by its row in telemetry/metrics/metrics.ts. */
 function describe(registry: Registry, name: ScalarMetricName, read: MetricReader): void {
   const { type, help, labels } = METRICS[name];
   const common = { name: `tollgate_${name}`, help, labelNames: labels, registers: [registry] };

@@ -37,7 +37,7 @@ async function race(
 
 const numbers = (to: number) => Array.from({ length: to }, (_, i) => i);
 
-// More processes and rounds: test/stores/exact.test.ts. Here it is the whole way, over sockets.
+// More processes and rounds: test/stores/quotas/redis/exact.test.ts. Here it is the whole way, over sockets.
 /** Requests that a gateway decided by itself: a machine that stalls makes a store look away. */
 async function decidedAlone(houses: readonly TestGateway[]): Promise<number> {
   let sum = 0;

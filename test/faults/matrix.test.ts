@@ -15,7 +15,7 @@ function rowsOf(page: string): [row: string, tests: string[]][] {
   });
 }
 
-const ROWS = rowsOf(read("docs/decisions/fault-matrix.md"));
+const ROWS = rowsOf(read("docs/evidence/fault-matrix.md"));
 
 describe("the fault matrix", () => {
   it("has every row of its four tables", () => {

@@ -123,7 +123,7 @@ function isRetry(method: string): boolean {
 
 /**
  * Sends over a connection of its own, and judges every byte that comes back. A side that is ended is
- * a client that went away (docs/decisions/attack-matrix.md): it may be left without an answer.
+ * a client that went away (docs/evidence/attack-matrix.md): it may be left without an answer.
  */
 async function send(port: number, one: Bytes): Promise<Sent> {
   const came = await sendBytes(port, one);

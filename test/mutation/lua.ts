@@ -10,7 +10,7 @@ import { LuaTrial } from "./lua-trial.ts";
 /**
  * npm run mutate:lua [-- FILE … --every N --from I]: changes the scripts of Redis one place at a time,
  * in a copy of the repository, and runs the tests that reach them against each change
- * (docs/decisions/mutation.md). `--every 3 --from 1` takes each third mutant from the second on.
+ * (docs/evidence/mutation.md). `--every 3 --from 1` takes each third mutant from the second on.
  * Prints each that no test noticed and the score. The exit status is 1 where a file is under
  * SCORE_MIN.
  */

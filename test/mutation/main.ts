@@ -5,7 +5,7 @@ import { LINES, TESTS, testsOf } from "./tests-of.ts";
 
 /**
  * npm run mutate [-- FILE …]: changes src/core, or the files that are named, one place at a time, and
- * runs the tests that reach their room against each change (docs/decisions/mutation.md).
+ * runs the tests that reach their room against each change (docs/evidence/mutation.md).
  * `FILE:FROM-TO` takes those lines of a file. Prints what no test noticed and the score by file. The
  * exit status is 1 where a file is under SCORE_MIN.
  */

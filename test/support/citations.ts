@@ -5,6 +5,14 @@ const CITED = /(?<![\w./-])((?:docs|config)\/[\w./-]+\.(?:md|yaml))(?:#([\w-]+))
 /** `[text](page.md#anchor)` and `[text](#anchor)`, but no address of elsewhere. */
 const LINKED = /\]\((?![a-z]+:)([^)#\s]*)(?:#([\w-]+))?\)/g;
 
+/** `decide.ts`, `core/quota/decide.ts`, `lua/decide.lua`: a source file that a comment or a page names. */
+const NAMED = /(?<![\w./*-])((?:[\w-]+\/)*[\w-]+(?:\.[\w-]+)*\.(?:ts|mjs|lua))\b/g;
+
+/** The source files that a text names, by the whole path or its end. */
+export function filesNamedIn(text: string): string[] {
+  return [...text.matchAll(NAMED)].map(([, path = ""]) => path);
+}
+
 export type Citation = { readonly page: string; readonly anchor: string | undefined };
 
 /** The pages that code cites, by path from the root. */

@@ -1,6 +1,6 @@
 import { codeOf, importsOf, longFunctions, withoutComments } from "./source.ts";
 
-/** Source by its path from the root of the repository: "src/core/key.ts" and its text. */
+/** Source by its path from the root of the repository: "src/main.ts" and its text. */
 export type Sources = ReadonlyMap<string, string>;
 
 /**
@@ -138,7 +138,7 @@ function topFolder(room: string): string {
   return room.split("/")[0] as string;
 }
 
-/** Both relative: "core/key.ts" and "../log.ts" give "log.ts". */
+/** Both relative: "cli/run.ts" and "../main.ts" give "main.ts". */
 function resolvePath(file: string, path: string): string {
   return new URL(path, `file:///${file}`).pathname.slice(1);
 }

@@ -21,7 +21,7 @@ import { declinedFields, handshakeFields, switchingFields } from "./handshake.ts
 /**
  * The one door to http-proxy-3, which carries WebSocket and nothing else. `toProxy` and the path set
  * below keep its hands off the target; everything else that it would get wrong is taken from it:
- * what it sends to the backend is written by headers.ts, what it makes of the answer is judged and
+ * what it sends to the backend is written by forwarded-fields.ts, what it makes of the answer is judged and
  * replaced first, and the client's socket is never its own (see ClientEnd).
  */
 const proxy = createProxyServer({ toProxy: true, prependPath: false });

@@ -93,7 +93,7 @@ export type AccountBan = AccountRef & { readonly ban: Ban };
 
 /**
  * Counts requests, and remembers strikes and bans. Every implementation passes
- * test/stores/contract.ts unchanged.
+ * test/stores/quotas/quota-store.ts unchanged.
  *
  * - Charges every window or none: a refused request costs nothing.
  * - Windows are aligned to UTC by the store's own clock, and never go back.

@@ -23,7 +23,7 @@ function looks(): unknown {
 
 describe("the methods of strings", () => {
   it("are at hand once there is a link to Redis, though loading ioredis takes them away", () => {
-    // Where `loaded` is true, ioredis does it no more, and string-methods.ts can go.
+    // Where `loaded` is true, ioredis does it no more, and restoreStringMethods of single-link.ts can go.
     assert.deepEqual(looks(), { before: true, loaded: false, connected: true });
   });
 });

@@ -87,7 +87,7 @@ export function takeBatch(queue: CallQueue): MergedRequest[] {
     }
     source.splice(0, count);
   }
-  // A Map that grows and is emptied over and over keeps garbage alive (see gateway/sweep.ts).
+  // A Map that grows and is emptied over and over keeps garbage alive (docs/decisions/hot-path.md).
   if (queue.asks.length === 0) queue.open = new Map();
   for (const { id } of queue.open.size > 0 ? taken : []) queue.open.delete(id);
   return taken;
