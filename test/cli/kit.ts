@@ -18,8 +18,8 @@ export type RunVerbOptions = {
   readonly now?: () => number;
   /** The text in stdin. */
   readonly stdin?: string;
-  /** Somebody sits there and answers every question so. */
-  readonly answer?: string;
+  /** Somebody sits there and answers every question so, or each of several in order. */
+  readonly answer?: string | readonly string[];
 };
 
 /** One verb in this process, with an outside world of its own: for the verbs that end by themselves. */
@@ -37,6 +37,7 @@ export async function runVerb(
 ): Promise<Said> {
   let out = "";
   let err = "";
+  const answers = typeof answer === "object" ? [...answer] : [];
   const terminal = {
     env,
     isTty,
@@ -49,7 +50,7 @@ export async function runVerb(
       err += text;
     },
     readIn: () => Promise.resolve(stdin),
-    ask: answer === undefined ? undefined : async () => answer,
+    ask: answer === undefined ? undefined : async () => answers.shift() ?? String(answer),
     process: NO_PROCESS,
   };
   const status = await run(args, terminal, "9.8.7");

@@ -1,5 +1,5 @@
 import { open, rm } from "node:fs/promises";
-import { dirname } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import { makeFolder } from "../../base/make-folder.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { configFileOf, DEFAULT_FILE } from "../framework/config-file.ts";
@@ -7,14 +7,20 @@ import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 const UPSTREAM = "http://127.0.0.1:3000";
+const KEY_PREFIX_MAX = 32;
 
 /** Writes the least configuration that works, and says what to do next. */
 export const init: Verb = {
   name: "init",
-  usage: "[--upstream URL] [--yes] [--config FILE] [--json]",
+  usage: "[--upstream URL] [--key-prefix TEXT] [--yes] [--config FILE] [--json]",
   summary: "write the least configuration that works in front of a backend of yours",
   options: [
     { name: "upstream", value: "URL", summary: `your backend, as an origin (${UPSTREAM})` },
+    {
+      name: "key-prefix",
+      value: "TEXT",
+      summary: "the first part of every key, a-z and 0-9 (the name of the folder)",
+    },
     { name: "yes", summary: "ask nothing, take what stands in parentheses" },
     { ...CONFIG, summary: `the file to write (${DEFAULT_FILE})` },
     JSON_FLAG,
@@ -28,14 +34,15 @@ export const init: Verb = {
       return fail(terminal, EXIT_USAGE, message);
     }
     const file = configFileOf(call);
-    const written = await writeNew(file, configText(upstream));
+    const keyPrefix = await keyPrefixOf(call, terminal, folderName(file));
+    const written = await writeNew(file, configText(upstream, keyPrefix));
     if (written !== undefined) return fail(terminal, EXIT_FAILURE, written);
-    const mistake = await mistakeIn(file, upstream, terminal);
+    const mistake = await mistakeIn(file, { upstream, keyPrefix }, terminal);
     if (mistake !== undefined) {
       await rm(file, { force: true });
       return fail(terminal, EXIT_USAGE, mistake);
     }
-    if (call.flag("json")) return printJson(terminal, { file, upstream });
+    if (call.flag("json")) return printJson(terminal, { file, upstream, keyPrefix });
     // npm says so of a program that it runs for npx, which is on nobody's PATH.
     const program = terminal.env.npm_command === "exec" ? "npx tollgate" : "tollgate";
     terminal.out(nextSteps(program, file, upstream));
@@ -43,14 +50,45 @@ export const init: Verb = {
   },
 };
 
-/** Asked for at a terminal; undefined where nobody can be asked and nothing was said. */
+type Answers = { readonly upstream: string; readonly keyPrefix: string };
+
+/** `--upstream`, or the answer at a terminal; undefined if it is not given and nobody can be asked. */
 async function upstreamOf(call: Invocation, terminal: Terminal): Promise<string | undefined> {
   const named = call.text("upstream");
   if (named !== undefined) return named;
   if (call.flag("yes")) return UPSTREAM;
+  return answerTo("Your backend, as an origin", UPSTREAM, call, terminal);
+}
+
+/** `--key-prefix`, or the answer at a terminal, or the name of the folder. */
+async function keyPrefixOf(call: Invocation, terminal: Terminal, folder: string): Promise<string> {
+  const named = call.text("key-prefix");
+  if (named !== undefined) return named;
+  if (call.flag("yes")) return folder;
+  const question = "The first part of your keys, so that a leaked one is recognized";
+  return (await answerTo(question, folder, call, terminal)) ?? folder;
+}
+
+/** The answer, or `usual` for an empty one; undefined if nobody can be asked. */
+async function answerTo(
+  question: string,
+  usual: string,
+  call: Invocation,
+  terminal: Terminal,
+): Promise<string | undefined> {
   if (terminal.ask === undefined || call.flag("json")) return undefined;
-  const answer = (await terminal.ask(`Your backend, as an origin [${UPSTREAM}]: `)).trim();
-  return answer === "" ? UPSTREAM : answer;
+  const answer = (await terminal.ask(`${question} [${usual}]: `)).trim();
+  return answer === "" ? usual : answer;
+}
+
+/** The name of the project's folder as the first part of keys: `My-Shop/config/a.yaml` gives "myshop". */
+function folderName(file: string): string {
+  const folder = dirname(resolve(file));
+  const project = basename(folder) === "config" ? dirname(folder) : folder;
+  const letters = basename(project)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]/g, "");
+  return letters === "" ? "key" : letters.slice(0, KEY_PREFIX_MAX);
 }
 
 /** Why nothing was written; a file that is there already is never replaced. */
@@ -74,21 +112,25 @@ async function writeNew(file: string, text: string): Promise<string | undefined>
   }
 }
 
-/** The rest of the file is right: a mistake is of the upstream. */
+/** The rest of the file is right, so a mistake is in one of the answers. */
 async function mistakeIn(
   file: string,
-  upstream: string,
+  { upstream, keyPrefix }: Answers,
   { env }: Terminal,
 ): Promise<string | undefined> {
   const { loadConfig } = await import("../../config/load/load.ts");
   const loaded = await loadConfig(file, env);
   if (loaded.ok) return undefined;
   const [first] = loaded.mistakes;
-  return `Cannot use ${JSON.stringify(upstream)} as --upstream: ${first?.message ?? "it is refused"}`;
+  const isPrefix = first?.message.startsWith("Cannot read keyPrefix ") === true;
+  const option = isPrefix
+    ? `${JSON.stringify(keyPrefix)} as --key-prefix`
+    : `${JSON.stringify(upstream)} as --upstream`;
+  return `Cannot use ${option}: ${first?.message ?? "it is refused"}`;
 }
 
 /** JSON's quotes are YAML's: nothing of the URL is read as anything else. */
-function configText(upstream: string): string {
+function configText(upstream: string, keyPrefix: string): string {
   return `# Tollgate's configuration. Every key and its default: docs/configuration.md, or tollgate schema.
 # tollgate check says every mistake with its line; saving this file reloads the gateway.
 environments:
@@ -98,7 +140,9 @@ environments:
     keyTag: live # the middle part of a key
     upstreams: [${JSON.stringify(upstream.replaceAll("$", "$$$$"))}]
 
-plans: # requests for each key, in windows that are aligned to UTC
+keyPrefix: ${JSON.stringify(keyPrefix.replaceAll("$", "$$$$"))} # the first part of every key
+
+plans: # requests of each account, in windows that are aligned to UTC
   free: { minute: 60, day: 1000 }
   pro: { minute: 300, day: 10000 }
 `;

@@ -36,7 +36,9 @@ describe("init", () => {
     await using folder = await openFolder();
     const at = (name: string) => ["--config", join(folder.path, name), "--json"];
     const plain = (name: string) => ["--config", join(folder.path, name)];
-    const asked = await runVerb(["init", ...plain("asked.yaml")], { answer: "http://10.0.0.7:80" });
+    const asked = await runVerb(["init", ...plain("asked.yaml")], {
+      answer: ["http://10.0.0.7:80", "acme"],
+    });
     assert.equal(asked.status, 0);
     assert.match(
       await readFile(join(folder.path, "asked.yaml"), "utf8"),
@@ -50,6 +52,35 @@ describe("init", () => {
     assert.equal(silent.status, 64);
     assert.match(silent.err, /^Missing --upstream URL: .*--yes\n$/);
     assert.ok(!existsSync(join(folder.path, "silent.yaml")));
+  });
+
+  it("gives keys a prefix of their own: the answer, the option, or the folder's name", async () => {
+    await using folder = await openFolder();
+    const prefixIn = async (file: string) =>
+      /^keyPrefix: "(.*?)"/m.exec(await readFile(file, "utf8"))?.[1];
+    const file = join(folder.path, "My-Pet Shop 2", "config", "tollgate.yaml");
+    assert.equal((await runVerb(["init", "--yes", "--config", file])).status, 0);
+    assert.equal(await prefixIn(file), "mypetshop2");
+    const named = join(folder.path, "named.yaml");
+    const args = ["init", "--yes", "--key-prefix", "acme", "--config", named, "--json"];
+    assert.equal(jsonOf(await runVerb(args)).keyPrefix, "acme");
+    const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+    const { key } = jsonOf<{ key: string }>(await runVerb([...create, "--config", named]));
+    assert.match(key, /^acme_live_/);
+    const nameless = join(folder.path, "---", "tollgate.yaml");
+    assert.equal((await runVerb(["init", "--yes", "--config", nameless])).status, 0);
+    assert.equal(await prefixIn(nameless), "key");
+    const asked = join(folder.path, "asked.yaml");
+    const typed = await runVerb(["init", "--config", asked], { answer: ["", "zoo"] });
+    assert.equal(typed.status, 0);
+    assert.equal(await prefixIn(asked), "zoo");
+    const wrong = join(folder.path, "wrong.yaml");
+    for (const prefix of ["Acme", "a_b", "$x", 'a"b', "a".repeat(33)]) {
+      const said = await runVerb(["init", "--yes", "--key-prefix", prefix, "--config", wrong]);
+      assert.equal(said.status, 64, prefix);
+      assert.match(said.err, /^Cannot use ".*" as --key-prefix: [^\n]+\n$/);
+      assert.ok(!existsSync(wrong), prefix);
+    }
   });
 
   it("replaces no file, and leaves none behind for a backend that it cannot use", async () => {
