@@ -29,7 +29,10 @@ export function withoutComments(text: string): string {
 /** The comments alone: everything else becomes blanks, lines stay lines. */
 export function commentsOf(text: string): string {
   const rest = withoutComments(text);
-  return text.split("").map((char, at) => (rest[at] === char && char !== "\n" ? " " : char)).join("");
+  return text
+    .split("")
+    .map((char, at) => (rest[at] === char && char !== "\n" ? " " : char))
+    .join("");
 }
 
 /** The code alone: comments, strings and regular expressions become blanks, lines stay lines. */
