@@ -1,4 +1,4 @@
-import { ID_PATTERN } from "../../core/keys/records.ts";
+import { isAccountName } from "../../stores/quotas/quota-store.ts";
 import { type AdminResponse, methodNotAllowed, problemResponse } from "../http/response.ts";
 import { API_ROUTES, type ApiRoute } from "./routes.ts";
 
@@ -44,15 +44,14 @@ function isVariable(part: string): boolean {
   return part.startsWith(":");
 }
 
-/** Requests without a key are counted under such a name; its "/64" is percent-encoded in a path. */
-const ADDRESS = /^addr:(?:other|[0-9a-f:.]{1,60}(?:\/64)?)$/;
-
-/** The id in a segment of a path; undefined where it cannot be one. */
+/**
+ * The id in a segment of a path, a client address among them, whose "/64" is percent-encoded;
+ * undefined where it cannot be one.
+ */
 function idIn(segment = ""): string | undefined {
-  if (ID_PATTERN.test(segment)) return segment;
   try {
     const text = decodeURIComponent(segment);
-    return ADDRESS.test(text) ? text : undefined;
+    return isAccountName(text) ? text : undefined;
   } catch {
     return undefined;
   }

@@ -55,8 +55,12 @@ export class AnonymousClients {
   #second = 0;
   #new = 0;
 
-  /** The visitor at this address. `elapsedMs` is of a monotonic clock. */
+  /**
+   * The visitor at this address, which is empty for a client that was gone before it could be asked
+   * for. `elapsedMs` is of a monotonic clock.
+   */
   at(terms: PublicPlan, client: string, elapsedMs: number): AnonymousClient {
+    if (client === "") return new AnonymousClient(OTHER, terms);
     const account = `addr:${addressGroup(client)}`;
     const id = accountId({ environment: terms.environment, account });
     const known = this.#young.get(id) ?? this.#old.get(id);

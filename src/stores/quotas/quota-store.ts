@@ -1,3 +1,4 @@
+import { ID_PATTERN } from "../../core/keys/records.ts";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
@@ -30,6 +31,17 @@ export function parseAccountId(id: string): AccountRef {
 /** Whether requests without a key are counted here: a client address, which has no history. */
 export function isAddressAccount({ account }: AccountRef): boolean {
   return account.startsWith("addr:");
+}
+
+/**
+ * The names under which requests without a key are counted: `addr:192.0.2.1`, `addr:2001:db8:0:0::/64`,
+ * `addr:other` (docs/reference/plans.md#public-operations).
+ */
+const ADDRESS_ACCOUNT = /^addr:(?:other|[0-9a-f:.]{1,60}(?:\/64)?)$/;
+
+/** Whether a store can hold counts under this name: the id of an account, or a client address. */
+export function isAccountName(text: string): boolean {
+  return ID_PATTERN.test(text) || ADDRESS_ACCOUNT.test(text);
 }
 
 /**

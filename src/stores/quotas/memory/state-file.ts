@@ -1,11 +1,10 @@
 import { readFile } from "node:fs/promises";
-import { ID_PATTERN } from "../../../core/keys/records.ts";
 import type { AccountState, Ban, WindowCount } from "../../../core/quota/decide.ts";
 import { OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 import { fileErrorMessage } from "../../files/replace-file.ts";
-import type { AccountRef } from "../quota-store.ts";
+import { type AccountRef, isAccountName } from "../quota-store.ts";
 
 /** One account in the file of the memory store. */
 export type SavedAccount = AccountRef & { readonly state: AccountState };
@@ -105,9 +104,15 @@ class StateReader extends JsonMemberReader {
     };
     return {
       environment: this.text(environment, [...path, "environment"], /./s, "a name"),
-      account: this.text(account, [...path, "account"], ID_PATTERN, "1 to 64 of A-Z a-z 0-9 . _ -"),
+      account: this.#name(account, [...path, "account"]),
       state,
     };
+  }
+
+  #name(value: unknown, path: JsonPath): string {
+    if (typeof value === "string" && isAccountName(value)) return value;
+    this.note(path, "it must be 1 to 64 of A-Z a-z 0-9 . _ -, or a client address", value);
+    return "";
   }
 
   #usage(value: unknown, path: JsonPath): WindowCount {

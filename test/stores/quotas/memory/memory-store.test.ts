@@ -102,8 +102,8 @@ describe("The memory store over a restart", () => {
       "../../../../src/stores/quotas/memory/memory-quota-store.ts",
       import.meta.url,
     ).pathname;
-    const script = `import { createMemoryStore } from ${JSON.stringify(memory)};
-      const store = await createMemoryStore({ stateFile: ${JSON.stringify(stateFile)}, now: () => ${START}, report() {} });
+    const script = `import { createMemoryQuotaStore } from ${JSON.stringify(memory)};
+      const store = await createMemoryQuotaStore({ stateFile: ${JSON.stringify(stateFile)}, now: () => ${START}, report() {} });
       store.spend(${JSON.stringify(name("a"))}, ${JSON.stringify(ASK)});
       console.log("spent"); setInterval(() => {}, 1e6);`;
     await using child = startNode(["--input-type=module", "-e", script]);
