@@ -24,10 +24,10 @@ export async function handle(
 ): Promise<void> {
   const received = receive(gateway, serves, exchange);
   if (!received.ok) return sendRefusal(gateway, exchange, received.refusal);
-  const { served, head, target, found, backend } = received.value;
+  const { served, head, target, found, backend, upgrade } = received.value;
   const address = checkAddress(served, exchange);
   if (!address.ok) return sendRefusal(gateway, exchange, address.refusal);
-  if (target.whole === "*") return sendServerOptions(gateway, exchange);
+  if (target.raw === "*") return sendServerOptions(gateway, exchange);
   if (served.cors !== undefined && isPreflight(head)) return sendPreflight(gateway, exchange);
   const open = checkMaintenance(served);
   if (!open.ok) return sendRefusal(gateway, exchange, open.refusal);
@@ -53,9 +53,8 @@ export async function handle(
   const told = { standing: standing.value, caller: caller.value };
   // A route was found, so a service has it.
   const at = backend as Service;
-  const sent = { backend: at, target: upstreamTarget(target.whole, at) };
+  const sent = { backend: at, target: upstreamTarget(target.raw, at) };
   const admitted = { gateway, exchange, served, head, ...sent, ...told };
-  const { upgrade } = exchange.arrival;
   if (upgrade === undefined) return forward(admitted);
   return openTunnel(admitted, upgrade);
 }

@@ -54,7 +54,7 @@ test("a path of 16 KB is judged and matched in a few milliseconds at most", asyn
   for (const [name, path] of Object.entries(LONG)) {
     const runs = Array.from({ length: 20 }, () => {
       const startMs = performance.now();
-      validateTarget({ method: "GET", url: path, host: "a" }, "http");
+      validateTarget({ method: "GET", target: path, host: "a" }, "http");
       findRoute(table, "GET", path);
       return performance.now() - startMs;
     });

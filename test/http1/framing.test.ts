@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { type FramingInfo, parseFraming } from "../../src/http1/parse/framing.ts";
+import {
+  type FramingError,
+  type FramingInfo,
+  isFramingError,
+  parseFraming,
+} from "../../src/http1/parse/framing.ts";
+
+const BOTH = "length_and_coding";
 
 const NONE: FramingInfo = { framing: undefined, closes: false, keepAliveS: undefined };
 
@@ -36,19 +43,20 @@ describe("the fields of a head", () => {
     expect(parseFraming("1.1", fields)).toEqual({ ...NONE, ...said });
   });
 
-  it.each<[what: string, fields: string[], version?: "1.0"]>([
-    ["two lengths", ["Content-Length", "5", "Content-Length", "5"]],
-    ["a length behind chunks", ["Transfer-Encoding", "chunked", "Content-Length", "5"]],
-    ["chunks behind a length", ["Content-Length", "0", "Transfer-Encoding", "chunked"]],
-    ["chunks twice", ["Transfer-Encoding", "chunked", "Transfer-Encoding", "chunked"]],
-    ["chunks for HTTP/1.0", ["Transfer-Encoding", "chunked"], "1.0"],
-    ["another coding", ["Transfer-Encoding", "gzip"]],
-    ["a coding and chunks", ["Transfer-Encoding", "gzip, chunked"]],
-    ["an empty length", ["Content-Length", ""]],
-    ["a length with a sign", ["Content-Length", "+5"]],
-    ["a length with a letter behind it", ["Content-Length", "5x"]],
-    ["a length of sixteen digits", ["Content-Length", "0".repeat(16)]],
-  ])("do not say where the body ends by %s", (_what, fields, version = undefined) => {
-    expect(parseFraming(version ?? "1.1", fields)).toBeUndefined();
+  it.each<[what: string, fields: string[], why: FramingError, version?: "1.0"]>([
+    ["two lengths", ["Content-Length", "5", "Content-Length", "5"], "length"],
+    ["a length behind chunks", ["Transfer-Encoding", "chunked", "Content-Length", "5"], BOTH],
+    ["chunks behind a length", ["Content-Length", "0", "Transfer-Encoding", "chunked"], BOTH],
+    ["chunks twice", ["Transfer-Encoding", "chunked", "Transfer-Encoding", "chunked"], "coding"],
+    ["chunks for HTTP/1.0", ["Transfer-Encoding", "chunked"], "coding_on_1_0", "1.0"],
+    ["another coding", ["Transfer-Encoding", "gzip"], "coding"],
+    ["a coding and chunks", ["Transfer-Encoding", "gzip, chunked"], "coding"],
+    ["an empty length", ["Content-Length", ""], "length"],
+    ["a length with a sign", ["Content-Length", "+5"], "length"],
+    ["a length with a letter behind it", ["Content-Length", "5x"], "length"],
+    ["a length of sixteen digits", ["Content-Length", "0".repeat(16)], "length"],
+  ])("do not say where the body ends by %s", (_what, fields, why, version = undefined) => {
+    const { framing } = parseFraming(version ?? "1.1", fields);
+    expect([framing, isFramingError(framing)]).toEqual([why, true]);
   });
 });

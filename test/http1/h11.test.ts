@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createInterface, type Interface } from "node:readline";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isFramingError } from "../../src/http1/parse/framing.ts";
 import { smugglingVectors } from "../support/wire/vectors.ts";
 import { type Seen, Server } from "./client-bytes.ts";
 import { requestBytes } from "./messages.ts";
@@ -68,5 +69,5 @@ function withPlainCoding(head: readonly string[]): string[] {
 /** Core refuses the others: those with another number of Hosts, or with an unclear framing. */
 function isFit({ head, framing }: Seen): boolean {
   const hosts = head.filter((part, i) => i > 2 && i % 2 === 1 && part.toLowerCase() === "host");
-  return framing !== "unclear" && hosts.length === 1;
+  return !isFramingError(framing) && hosts.length === 1;
 }

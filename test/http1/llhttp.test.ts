@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { isFramingError } from "../../src/http1/parse/framing.ts";
 import { smugglingVectors, upstreamVectors } from "../support/wire/vectors.ts";
 import { readResponse } from "./backend-bytes.ts";
 import { type Seen, Server } from "./client-bytes.ts";
@@ -51,7 +52,7 @@ function mayUpgrade({ head }: Seen): boolean {
 function ourRequests(bytes: Buffer): Seen[] {
   const server = new Server();
   server.line.receive(bytes);
-  const refused = server.seen.findIndex((one) => isLenient(one) || one.framing === "unclear");
+  const refused = server.seen.findIndex((one) => isLenient(one) || isFramingError(one.framing));
   const ours = refused === -1 ? server.seen : server.seen.slice(0, refused);
   const last = ours.findIndex(mayUpgrade);
   return last === -1 ? ours : ours.slice(0, last + 1);

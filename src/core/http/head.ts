@@ -1,12 +1,17 @@
 import { accept, type Result, refuse } from "../refusal.ts";
 import { isMethod } from "./route.ts";
 
+/** Why the parser could not tell where the body ends. */
+type FramingError = "length_and_coding" | "coding_on_1_0" | "coding" | "length";
+
 /** A request head as the parser gave it: names and values in turn, nothing merged, nothing dropped. */
 export type RawRequestHead = {
   readonly method: string;
-  readonly url: string;
+  readonly target: string;
   readonly version: string;
   readonly rawHeaders: readonly string[];
+  /** The length of the body in bytes, or chunks. */
+  readonly framing: number | "chunked" | FramingError;
 };
 
 export type RequestHeadLimits = {
@@ -21,8 +26,7 @@ export type RequestHead = RawRequestHead & {
   readonly host: string;
   readonly authorization: string | undefined;
   readonly upgrade: string | undefined;
-  readonly contentLength: number | undefined;
-  readonly chunked: boolean;
+  readonly framing: number | "chunked";
   readonly expectsContinue: boolean;
 };
 
@@ -66,7 +70,7 @@ export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Re
   if (hostParts === null || Number(hostParts[1] ?? 0) > PORT_MAX) {
     return refuse("bad_request", "malformed Host");
   }
-  const framing = judgeFraming(single, version);
+  const framing = checkFraming(raw);
   if (!framing.ok) return framing;
   const expect = version === "1.0" ? undefined : expected;
   if (expect !== undefined && expect.toLowerCase() !== "100-continue") {
@@ -74,15 +78,14 @@ export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Re
   }
   return accept({
     method,
-    url: raw.url,
+    target: raw.target,
     version,
     rawHeaders: raw.rawHeaders,
     names,
     host,
     authorization,
     upgrade,
-    contentLength: framing.value.contentLength,
-    chunked: framing.value.chunked,
+    framing: framing.value,
     expectsContinue: expect !== undefined,
   });
 }
@@ -91,14 +94,14 @@ export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Re
  * Judges the size of a head: the number of fields, their bytes with ": " and CRLF, and the target.
  */
 export function validateHeadSize(
-  { rawHeaders, url }: RawRequestHead,
+  { rawHeaders, target }: RawRequestHead,
   limits: RequestHeadLimits,
 ): Result<void> {
   if (rawHeaders.length > 2 * limits.headerCount) return refuse("headers_too_large", "too many");
   let bytes = 2 * rawHeaders.length;
   for (const part of rawHeaders) bytes += part.length;
   if (bytes > limits.headerBytes) return refuse("headers_too_large");
-  return url.length > limits.urlBytes ? refuse("uri_too_long") : accept(undefined);
+  return target.length > limits.urlBytes ? refuse("uri_too_long") : accept(undefined);
 }
 
 type Fields = { readonly names: string[]; readonly single: Readonly<SingleFields> };
@@ -124,24 +127,21 @@ function readFields(rawHeaders: readonly string[]): Result<Fields> {
   return accept({ names, single });
 }
 
-type DeclaredFraming = { readonly contentLength: number | undefined; readonly chunked: boolean };
+/** The refusal of each framing that the parser could not read, without a second reading here. */
+const FRAMING_REFUSALS = {
+  length_and_coding: refuse("bad_request", "both length and transfer coding"),
+  coding_on_1_0: refuse("bad_request", "transfer coding on HTTP/1.0"),
+  coding: refuse("not_implemented", "transfer coding"),
+  length: refuse("bad_request", "malformed Content-Length"),
+} as const satisfies Record<FramingError, Result<never>>;
 
-/** RFC 9112 6.1 to 6.3, strictly: one way to say where a body ends, and no other. */
-function judgeFraming(single: Readonly<SingleFields>, version: string): Result<DeclaredFraming> {
-  const { "content-length": length, "transfer-encoding": coding } = single;
-  if (coding !== undefined) {
-    if (length !== undefined) return refuse("bad_request", "both length and transfer coding");
-    if (version === "1.0") return refuse("bad_request", "transfer coding on HTTP/1.0");
-    if (coding.toLowerCase() !== "chunked") return refuse("not_implemented", "transfer coding");
-    return accept({ contentLength: undefined, chunked: true });
-  }
-  if (length === undefined) return accept({ contentLength: undefined, chunked: false });
-  if (!/^\d{1,15}$/.test(length)) return refuse("bad_request", "malformed Content-Length");
-  return accept({ contentLength: Number(length), chunked: false });
+function checkFraming({ framing }: RawRequestHead): Result<number | "chunked"> {
+  if (typeof framing === "number" || framing === "chunked") return accept(framing);
+  return FRAMING_REFUSALS[framing];
 }
 
-export function hasBody({ contentLength, chunked }: DeclaredFraming): boolean {
-  return chunked || (contentLength ?? 0) > 0;
+export function hasBody({ framing }: Pick<RequestHead, "framing">): boolean {
+  return framing !== 0;
 }
 
 const BODILESS = new Set(["GET", "HEAD", "OPTIONS"]);
@@ -159,7 +159,7 @@ export function validateBody(
   if (BODILESS.has(head.method) || (head.method === "DELETE" && !deleteBody)) {
     return refuse("bad_request", `a body on ${head.method}`);
   }
-  if ((head.contentLength ?? 0) > bodyBytes) return refuse("body_too_large");
+  if (head.framing !== "chunked" && head.framing > bodyBytes) return refuse("body_too_large");
   return accept(head);
 }
 

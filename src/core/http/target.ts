@@ -1,9 +1,9 @@
 import { accept, type Result, refuse } from "../refusal.ts";
 
-/** `whole` is forwarded byte for byte; `path` is the part before "?", which routes are matched on. */
-export type Target = { readonly whole: string; readonly path: string };
+/** `raw` is forwarded byte for byte; `path` is the part before "?", which routes are matched on. */
+export type Target = { readonly raw: string; readonly path: string };
 
-type TargetInput = { readonly method: string; readonly url: string; readonly host: string };
+type TargetInput = { readonly method: string; readonly target: string; readonly host: string };
 
 /** The schemes of listeners, and the port that each leaves out. */
 const PORTS = { http: /:(?:80)?$/, https: /:(?:443)?$/ } as const;
@@ -19,17 +19,20 @@ const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:[/;]|$)|%(?:2e|2f|5c|25|00)/i;
  * another parser could read differently: dot segments, double or encoded slashes, backslashes,
  * doubled or broken escapes. `OPTIONS *` asks about the server itself.
  */
-export function validateTarget({ method, url, host }: TargetInput, scheme: Scheme): Result<Target> {
-  if (url === "*" && method === "OPTIONS") return accept({ whole: url, path: url });
-  if (!PRINTABLE.test(url)) return refuse("bad_request", "target is not printable ASCII");
-  const whole = originForm(url, host, scheme);
-  if (whole === undefined) return refuse("bad_request", "not this host's target");
-  const question = whole.indexOf("?");
-  const path = question === -1 ? whole : whole.slice(0, question);
+export function validateTarget(
+  { method, target, host }: TargetInput,
+  scheme: Scheme,
+): Result<Target> {
+  if (target === "*" && method === "OPTIONS") return accept({ raw: target, path: target });
+  if (!PRINTABLE.test(target)) return refuse("bad_request", "target is not printable ASCII");
+  const raw = originForm(target, host, scheme);
+  if (raw === undefined) return refuse("bad_request", "not this host's target");
+  const question = raw.indexOf("?");
+  const path = question === -1 ? raw : raw.slice(0, question);
   if (AMBIGUOUS.test(path) || (path.includes("%") && isBroken(path))) {
     return refuse("bad_request", "ambiguous path");
   }
-  return accept({ whole, path });
+  return accept({ raw, path });
 }
 
 /**
@@ -37,19 +40,19 @@ export function validateTarget({ method, url, host }: TargetInput, scheme: Schem
  * the one that is added; a path of which nothing is left becomes "/".
  */
 export function upstreamTarget(
-  whole: string,
+  raw: string,
   { stripPrefix, addPrefix }: { readonly stripPrefix: string; readonly addPrefix: string },
 ): string {
-  if (stripPrefix === "" && addPrefix === "") return whole;
-  const rest = whole.slice(stripPrefix.length);
+  if (stripPrefix === "" && addPrefix === "") return raw;
+  const rest = raw.slice(stripPrefix.length);
   return `${addPrefix}${rest.startsWith("/") ? "" : "/"}${rest}`;
 }
 
 const ABSOLUTE = /^(https?):\/\/([^/?]+)(.*)/i;
 
-function originForm(url: string, host: string, scheme: Scheme): string | undefined {
-  if (url.startsWith("/")) return url;
-  const match = ABSOLUTE.exec(url);
+function originForm(target: string, host: string, scheme: Scheme): string | undefined {
+  if (target.startsWith("/")) return target;
+  const match = ABSOLUTE.exec(target);
   if (match === null) return undefined;
   const [named, authority, rest] = match.slice(1) as [string, string, string];
   if (named.toLowerCase() !== scheme) return undefined;

@@ -16,7 +16,7 @@ const KEY = /^[A-Za-z0-9+/]{22}==$/;
  * such a request is served as a plain one, without the field (RFC 9110 7.8), as is one on HTTP/1.0
  * or without `Connection: upgrade`.
  */
-export function isWebSocketRequest({ version, rawHeaders }: RawRequestHead): boolean {
+function isWebSocketRequest({ version, rawHeaders }: RawRequestHead): boolean {
   return (
     version === "1.1" &&
     fieldValues(rawHeaders, "upgrade").some((value) => value.toLowerCase() === "websocket") &&
@@ -34,22 +34,19 @@ export function isUpgradeRequest(rawHeaders: readonly string[]): boolean {
 /**
  * Judges whether a request may become a tunnel (docs/reference/edge.md#upgrade): a GET on HTTP/1.1
  * without a body, one `Upgrade: websocket` that Connection names, version 13 and a key of 16 bytes.
- * Reads rawHeaders: it decides before anything else about the request has been judged.
+ * Undefined if it asks for no WebSocket. Reads rawHeaders: nothing else about the request has been
+ * judged by then.
  */
-export function validateHandshake(raw: RawRequestHead): Result<Handshake> {
-  const { method, rawHeaders } = raw;
+export function validateHandshake(raw: RawRequestHead): Result<Handshake> | undefined {
+  if (!isWebSocketRequest(raw)) return undefined;
+  const { method, rawHeaders, framing } = raw;
   const one = (name: string) => {
     const values = fieldValues(rawHeaders, name);
     return values.length === 1 ? values[0] : undefined;
   };
-  if (!isWebSocketRequest(raw) || one("upgrade") === undefined) {
-    return refuse("bad_request", "no upgrade to WebSocket");
-  }
+  if (one("upgrade") === undefined) return refuse("bad_request", "more than one upgrade");
   if (method !== "GET") return refuse("bad_request", "an upgrade with another method than GET");
-  const lengths = fieldValues(rawHeaders, "content-length");
-  if (lengths.some((length) => length !== "0") || fieldValues(rawHeaders, "transfer-encoding")[0]) {
-    return refuse("bad_request", "an upgrade with a body");
-  }
+  if (framing !== 0) return refuse("bad_request", "an upgrade with a body");
   if (one("sec-websocket-version") !== WEBSOCKET_VERSION) {
     return refuse("bad_request", "not WebSocket version 13");
   }

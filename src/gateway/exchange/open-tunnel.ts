@@ -1,4 +1,5 @@
 import type { KeyRecord } from "../../core/keys/records.ts";
+import type { Result } from "../../core/refusal.ts";
 import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
 import type { ResponseWriter } from "../../http1/server/response-writer.ts";
 import type { ServerConnection } from "../../http1/server/server-connection.ts";
@@ -47,8 +48,8 @@ export type RequestContext = {
   readonly environment: string | undefined;
   /** The client's address: the peer's, or as a trusted proxy tells it. */
   readonly client: string;
-  /** Set where the client asks for a WebSocket: then this request is its last. */
-  readonly upgrade: Upgrade | undefined;
+  /** Undefined if the client asks for no WebSocket; a refusal if it asks as it should not. */
+  readonly upgrade: Result<Upgrade> | undefined;
   readonly last: boolean;
   /** Undefined while telemetry is off. */
   readonly trace?: RequestSpan | undefined;

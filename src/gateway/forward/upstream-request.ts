@@ -64,9 +64,8 @@ export function upstreamHostField(
 /** RFC 9110 8.6: these say that they have no body, where others just have none. */
 const TELL_EMPTY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
-function bodyOf({ method, chunked, contentLength }: RequestHead): OutgoingRequest["body"] {
-  if (chunked) return "chunked";
-  if (contentLength !== undefined && contentLength > 0) return contentLength;
+function bodyOf({ method, framing }: RequestHead): OutgoingRequest["body"] {
+  if (framing !== 0) return framing;
   return TELL_EMPTY.has(method) ? 0 : undefined;
 }
 

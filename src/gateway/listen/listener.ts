@@ -3,6 +3,7 @@ import type { AddressInfo, Server, Socket } from "node:net";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { fieldValues } from "../../core/http/head.ts";
 import { isUpgradeRequest, validateHandshake } from "../../core/http/websocket.ts";
+import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
 import type { ResponseWriter } from "../../http1/server/response-writer.ts";
 import { ServerConnection, type ServerHandler } from "../../http1/server/server-connection.ts";
@@ -15,6 +16,7 @@ import {
 import { accessLogEntry } from "../exchange/access-log.ts";
 import { type Environment, type GatewayContext, schemeOf } from "../exchange/environment.ts";
 import { Exchange } from "../exchange/exchange.ts";
+import type { TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
 import { OpenTunnels } from "../tunnel/open-tunnels.ts";
@@ -135,14 +137,13 @@ export class Listener implements ServerHandler {
     const { memory = "enough", elapsed, isTrusted } = this.#gateway;
     const peer = normalizeAddress(connection.socket.remoteAddress);
     const changesProtocol = isUpgradeRequest(request.rawHeaders);
-    const nonce = changesProtocol ? nonceOf(request) : undefined;
     const arrival = {
       id: randomUUID(),
       startedMs: elapsed(),
       environment: this.#serves.length === 1 ? this.#serves[0]?.name : undefined,
       peer,
       client: clientOf(request, peer, isTrusted),
-      upgrade: nonce === undefined ? undefined : { nonce, tunnels: this.#tunnels },
+      upgrade: changesProtocol ? upgradeOf(request, this.#tunnels) : undefined,
       // A client that asks for another protocol may go on in it, whatever is answered.
       last: memory !== "enough" || changesProtocol,
       trace: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders),
@@ -198,15 +199,15 @@ const CUT_MS = 500;
 const FAREWELL_MS = 1_200;
 
 /**
- * The Sec-WebSocket-Key of a handshake that may become a tunnel. Undefined also where an earlier
- * request of its connection was unanswered when it came: its sender cannot know what it would be
- * upgrading (docs/reference/edge.md#upgrade).
+ * Judges a handshake for a WebSocket; undefined if the request is none. One that came while an
+ * earlier request of its connection was unanswered is refused: its sender cannot know what it would
+ * be upgrading (docs/reference/edge.md#upgrade).
  */
-function nonceOf(request: IncomingRequest): string | undefined {
-  const { method, target: url, version, rawHeaders } = request;
-  if (method !== "GET" || request.pipelined) return undefined;
-  const handshake = validateHandshake({ method, url, version, rawHeaders });
-  return handshake.ok ? handshake.value.key : undefined;
+function upgradeOf(request: IncomingRequest, tunnels: TunnelRegistry): Result<Upgrade> | undefined {
+  const handshake = validateHandshake(request);
+  if (!handshake?.ok) return handshake;
+  if (request.pipelined) return refuse("bad_request", "an upgrade behind an unanswered request");
+  return accept({ nonce: handshake.value.key, tunnels });
 }
 
 function clientOf(request: IncomingRequest, peer: string, isTrusted: TrustedProxyMatcher): string {

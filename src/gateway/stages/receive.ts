@@ -8,7 +8,6 @@ import {
 } from "../../core/http/head.ts";
 import { findRoute, NO_ROUTE, type RouteMatch } from "../../core/http/route.ts";
 import { type Target, validateTarget } from "../../core/http/target.ts";
-import { isWebSocketRequest, validateHandshake } from "../../core/http/websocket.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import {
   type Environment,
@@ -19,6 +18,7 @@ import {
   schemeOf,
 } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
+import type { Upgrade } from "../exchange/open-tunnel.ts";
 
 export type RoutedRequest = {
   readonly served: Environment;
@@ -27,6 +27,8 @@ export type RoutedRequest = {
   readonly found: RouteMatch;
   /** The service that has the path, where one has. */
   readonly backend: Service | undefined;
+  /** The client asks for a WebSocket, as it should. */
+  readonly upgrade: Upgrade | undefined;
 };
 
 /**
@@ -51,28 +53,19 @@ function judge(
   // If there is only one environment, even a head that cannot be read is answered for it.
   if (serves.length === 1) exchange.answerFor(undefined, serves[0]?.cors);
   if (gateway.draining === "closed") return refuse("draining");
-  const { request } = exchange;
-  const raw = {
-    method: request.method,
-    url: request.target,
-    version: request.version,
-    rawHeaders: request.rawHeaders,
-  };
-  const judged = validateHead(raw, loosestLimits(serves));
+  const { request, arrival } = exchange;
+  const judged = validateHead(request, loosestLimits(serves));
   if (!judged.ok) return judged;
   const head = judged.value;
   exchange.readHead(head);
-  // Judged above as strictly; whatever the two do not read alike is no request.
-  if (request.framing === "unclear") return refuse("bad_request", "unclear framing");
-
-  const upgrade = judgeUpgrade(head, exchange);
-  if (!upgrade.ok) return upgrade;
+  const { upgrade } = arrival;
+  if (upgrade !== undefined && !upgrade.ok) return upgrade;
   if (isLoop(head)) return refuse("loop_detected");
   const served = servedAt(serves, normalizeHost(head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
   exchange.answerFor(served, served.cors);
   // Which environment's limits hold is known only now that its host is.
-  const sized = serves.length > 1 ? validateHeadSize(raw, served.limits) : judged;
+  const sized = serves.length > 1 ? validateHeadSize(request, served.limits) : judged;
   if (!sized.ok) return sized;
 
   const target = validateTarget(head, schemeOf(served));
@@ -85,21 +78,7 @@ function judge(
   const deleteBody = undescribed || found.operation?.hasRequestBody === true;
   const body = validateBody(head, { bodyBytes, deleteBody });
   if (!body.ok) return body;
-  return accept({ served, head, target: target.value, found, backend });
-}
-
-/**
- * A WebSocket is opened on a connection that was handed over for it, or not at all. A request for
- * one that is malformed, or comes behind an unanswered one, is no plain request either
- * (docs/reference/edge.md#upgrade).
- */
-function judgeUpgrade(head: RequestHead, { arrival: { upgrade } }: Exchange): Result<unknown> {
-  if (upgrade !== undefined || head.upgrade === undefined) return accept(head);
-  if (!isWebSocketRequest(head)) return accept(head);
-  const handshake = validateHandshake(head);
-  return handshake.ok
-    ? refuse("bad_request", "an upgrade behind an unanswered request")
-    : handshake;
+  return accept({ served, head, target: target.value, found, backend, upgrade: upgrade?.value });
 }
 
 /** The service that has the path, and the route in its description. */
@@ -115,12 +94,12 @@ function find(served: Environment, method: string, path: string) {
  * target like any other (docs/reference/http.md#deprecation).
  */
 function findAnyway(serves: readonly Environment[], exchange: Exchange): void {
-  const { method, target: url, rawHeaders } = exchange.request;
+  const { method, target: named, rawHeaders } = exchange.request;
   const hosts = rawHeaders.filter((_, i) => rawHeaders[i - 1]?.toLowerCase() === "host" && i % 2);
   const [host = ""] = hosts;
   const served = hosts.length > 1 ? undefined : servedAt(serves, normalizeHost(host));
   if (served === undefined) return;
-  const target = validateTarget({ method, url, host }, schemeOf(served));
+  const target = validateTarget({ method, target: named, host }, schemeOf(served));
   if (!target.ok) return;
   const { path } = target.value;
   exchange.answerFor(served, served.cors);

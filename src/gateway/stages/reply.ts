@@ -3,7 +3,7 @@ import { preflightFields } from "../../core/http/cors.ts";
 import { gatewayFields } from "../../core/http/gateway-fields.ts";
 import { hasBody } from "../../core/http/head.ts";
 import { METHODS } from "../../core/http/route.ts";
-import { isWebSocketRequest, WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
+import { WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
 import { type RateLimitInfo, retryAfterSeconds } from "../../core/quota/rate-limit-info.ts";
 import {
   closesAfter,
@@ -135,7 +135,7 @@ function fieldValue(
       return (exchange.found?.allow ?? METHODS).join(", ");
     case "Sec-WebSocket-Version": {
       // RFC 6455 4.4: a client that offered another version learns which one there is.
-      const asked = exchange.head !== undefined && isWebSocketRequest(exchange.head);
+      const asked = exchange.head !== undefined && exchange.arrival.upgrade !== undefined;
       return asked ? WEBSOCKET_VERSION : undefined;
     }
     case "Retry-After": {
@@ -165,5 +165,5 @@ function mustClose(gateway: GatewayContext, exchange: Exchange, code: RefusalCod
   if (gateway.draining !== "no" || exchange.broken !== undefined || closesAfter(code)) return true;
   const { head, request } = exchange;
   if (head === undefined || !hasBody(head) || request.complete) return head === undefined;
-  return head.expectsContinue || head.chunked || (head.contentLength as number) > DISCARD_BYTES_MAX;
+  return head.expectsContinue || head.framing === "chunked" || head.framing > DISCARD_BYTES_MAX;
 }

@@ -1,5 +1,5 @@
 import { type BodyError, BodyParser } from "../parse/body-parser.ts";
-import { type BodyFraming, type FramingInfo, parseFraming } from "../parse/framing.ts";
+import { type BodyFraming, isFramingError, parseFraming } from "../parse/framing.ts";
 import type { HeadError } from "../parse/head-parser.ts";
 import { type ParsedResponseHead, ResponseHeadParser } from "../parse/response-head-parser.ts";
 
@@ -114,22 +114,18 @@ export class ResponseParser {
   }
 
   #takeFinal({ status, version, rawHeaders }: ParsedResponseHead): ResponseStep {
-    const fields = parseFraming(version, rawHeaders);
-    if (fields === undefined) return this.#fail("framing");
-    const framing = this.#framing(status, fields);
+    const { framing: told = "close", closes, keepAliveS } = parseFraming(version, rawHeaders);
+    if (isFramingError(told)) return this.#fail("framing");
+    // RFC 9112 6.3: these have no body, whatever their fields say.
+    const isBodiless = this.#toHead || status === 204 || status === 304;
+    const framing = isBodiless ? 0 : told;
     if (framing === "close") this.#body.startUntilClose();
     else if (framing === "chunked") this.#body.startChunked(this.#trailerLimits());
     else this.#body.startLength(framing);
     this.#phase = BODY;
-    const keepsAlive = version === "1.1" && !fields.closes && framing !== "close";
-    this.head = { status, version, rawHeaders, framing, keepsAlive, keepAliveS: fields.keepAliveS };
+    const keepsAlive = version === "1.1" && !closes && framing !== "close";
+    this.head = { status, version, rawHeaders, framing, keepsAlive, keepAliveS };
     return "head";
-  }
-
-  #framing(status: number, { framing }: FramingInfo): BodyFraming {
-    // RFC 9112 6.3: these have no body, whatever their fields say.
-    if (this.#toHead || status === 204 || status === 304) return 0;
-    return framing ?? "close";
   }
 
   #trailerLimits() {

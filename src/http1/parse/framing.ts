@@ -3,10 +3,16 @@ import type { HttpVersion } from "./head-parser.ts";
 /** How the end of a body is found: it has so many bytes, or says so itself, or ends the connection. */
 export type BodyFraming = number | "chunked" | "close";
 
+/**
+ * Why the end of a body cannot be found: a length and a coding, a coding on HTTP/1.0, a coding other
+ * than one `chunked`, or a length that is not one number of up to 15 digits.
+ */
+export type FramingError = "length_and_coding" | "coding_on_1_0" | "coding" | "length";
+
 /** The framing that the fields of a head announce, and what becomes of the connection behind it. */
 export type FramingInfo = {
-  /** Undefined where neither field is there. */
-  readonly framing: number | "chunked" | undefined;
+  /** Undefined if neither field is there. */
+  readonly framing: number | "chunked" | FramingError | undefined;
   /** `Connection: close`, on any of its lines. */
   readonly closes: boolean;
   /** Seconds of the `Keep-Alive: timeout=` that the sender hints at; undefined where it does not. */
@@ -16,17 +22,17 @@ export type FramingInfo = {
 const CLOSE = /(?:^|,)[\t ]*close[\t ]*(?:,|$)/i;
 const TIMEOUT = /(?:^|[,;])[\t ]*timeout=(\d{1,6})/i;
 const LENGTH = /^\d{1,15}$/;
+/** Stands for a field that came twice: no length and no coding. */
+const MALFORMED = "";
 
 /**
  * RFC 9112 6.1 to 6.3, strictly: one Content-Length of digits alone, or one `Transfer-Encoding:
- * chunked` on HTTP/1.1, or neither. Undefined where the fields say anything else: then nobody can
- * tell where the message ends.
+ * chunked` on HTTP/1.1, or neither. Anything else is a FramingError: recipients disagree about where
+ * such a message ends.
  */
-export function parseFraming(
-  version: HttpVersion,
-  rawHeaders: readonly string[],
-): FramingInfo | undefined {
-  let framing: number | "chunked" | undefined;
+export function parseFraming(version: HttpVersion, rawHeaders: readonly string[]): FramingInfo {
+  let length: string | undefined;
+  let coding: string | undefined;
   let closes = false;
   let keepAliveS: number | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -36,14 +42,10 @@ export function parseFraming(
     const value = rawHeaders[i + 1] as string;
     switch (name.toLowerCase()) {
       case "content-length":
-        if (framing !== undefined || !LENGTH.test(value)) return undefined;
-        framing = Number(value);
+        length = length === undefined ? value : MALFORMED;
         break;
       case "transfer-encoding":
-        if (framing !== undefined || version === "1.0" || value.toLowerCase() !== "chunked") {
-          return undefined;
-        }
-        framing = "chunked";
+        coding = coding === undefined ? value : MALFORMED;
         break;
       case "connection":
         closes ||= CLOSE.test(value);
@@ -54,5 +56,24 @@ export function parseFraming(
       }
     }
   }
-  return { framing, closes, keepAliveS };
+  return { framing: framingOf(version, length, coding), closes, keepAliveS };
+}
+
+function framingOf(
+  version: HttpVersion,
+  length: string | undefined,
+  coding: string | undefined,
+): FramingInfo["framing"] {
+  if (coding === undefined) {
+    if (length === undefined) return undefined;
+    return LENGTH.test(length) ? Number(length) : "length";
+  }
+  if (length !== undefined) return "length_and_coding";
+  if (version === "1.0") return "coding_on_1_0";
+  return coding.toLowerCase() === "chunked" ? "chunked" : "coding";
+}
+
+/** Whether the fields do not say where the body ends. */
+export function isFramingError(framing: FramingInfo["framing"] | "close"): framing is FramingError {
+  return typeof framing === "string" && framing !== "chunked" && framing !== "close";
 }

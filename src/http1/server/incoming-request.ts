@@ -1,5 +1,5 @@
 import type { BodyError } from "../parse/body-parser.ts";
-import { type BodyFraming, parseFraming } from "../parse/framing.ts";
+import { type FramingError, isFramingError, parseFraming } from "../parse/framing.ts";
 import type { HeadError, HttpVersion } from "../parse/head-parser.ts";
 import type { ParsedRequestHead } from "../parse/request-head-parser.ts";
 
@@ -13,19 +13,14 @@ export type BodySink = {
   onBodyEnd(): void;
 };
 
-/**
- * Where the body of a request ends. `unclear`: its fields do not say it in the one way that nobody
- * reads otherwise; then nothing behind the head is read as HTTP.
- */
-export type RequestFraming = Exclude<BodyFraming, "close"> | "unclear";
-
 /** A request as it comes in: its head whole, its body as it arrives, once somebody takes it. */
 export class IncomingRequest implements ParsedRequestHead {
   readonly method: string;
   readonly target: string;
   readonly version: HttpVersion;
   readonly rawHeaders: string[];
-  readonly framing: RequestFraming;
+  /** The length of the body in bytes, or chunks. After an error nothing behind the head is parsed. */
+  readonly framing: number | "chunked" | FramingError;
   /** Its sender, or its framing, does not let another request follow on this connection. */
   readonly isLast: boolean;
   /** It was sent before the answer to an earlier request of its connection was out. */
@@ -45,10 +40,10 @@ export class IncomingRequest implements ParsedRequestHead {
     this.version = version;
     this.rawHeaders = rawHeaders;
     this.#goOn = goOn;
-    const fields = parseFraming(version, rawHeaders);
-    this.framing = fields === undefined ? "unclear" : (fields.framing ?? 0);
+    const { framing = 0, closes } = parseFraming(version, rawHeaders);
+    this.framing = framing;
     // RFC 9110 9.3.6: behind a CONNECT comes whatever the client likes.
-    const isOpen = fields !== undefined && !fields.closes && method !== "CONNECT";
+    const isOpen = !closes && !isFramingError(framing) && method !== "CONNECT";
     this.isLast = version === "1.0" || !isOpen;
   }
 

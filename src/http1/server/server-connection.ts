@@ -219,7 +219,7 @@ export class ServerConnection {
     if (framing === "chunked") {
       this.#body.startChunked(trailerLimits(this.#handler.limits, rawHeaders));
     } else {
-      this.#body.startLength(framing === "unclear" ? 0 : framing);
+      this.#body.startLength(typeof framing === "number" ? framing : 0);
     }
     request.complete = this.#body.done;
   }

@@ -9,6 +9,7 @@ import {
   validateHeadSize,
 } from "../../../src/core/http/head.ts";
 import type { Result } from "../../../src/core/refusal.ts";
+import { parseFraming } from "../../../src/http1/parse/framing.ts";
 
 const LIMITS = { headerBytes: 1_000, headerCount: 20, urlBytes: 100 };
 const HOST = ["Host", "api.test"] as const;
@@ -17,7 +18,8 @@ function raw(
   rawHeaders: readonly string[] = HOST,
   more: Partial<RawRequestHead> = {},
 ): RawRequestHead {
-  return { method: "POST", url: "/v1/pets", version: "1.1", rawHeaders, ...more };
+  const { framing = 0 } = parseFraming(more.version === "1.0" ? "1.0" : "1.1", rawHeaders);
+  return { method: "POST", target: "/v1/pets", version: "1.1", rawHeaders, framing, ...more };
 }
 
 /** "ok", or the code and, where there is one, the reason. */
@@ -50,8 +52,7 @@ describe("A head", () => {
       host: "api.test",
       authorization: "Bearer x",
       upgrade: "h2c",
-      contentLength: 5,
-      chunked: false,
+      framing: 5,
       expectsContinue: true,
     });
     assert.deepEqual(accepted([]), {
@@ -60,8 +61,7 @@ describe("A head", () => {
       host: "api.test",
       authorization: undefined,
       upgrade: undefined,
-      contentLength: undefined,
-      chunked: false,
+      framing: 0,
       expectsContinue: false,
     });
   });
@@ -106,19 +106,17 @@ describe("A head", () => {
 });
 
 describe("Framing (RFC 9112 6.1 to 6.3, strictly)", () => {
-  const none = { contentLength: undefined, chunked: false };
-  const good: readonly (readonly [readonly string[], object])[] = [
-    [[], none],
-    [["Content-Length", "0"], { contentLength: 0, chunked: false }],
-    [["Content-Length", "007"], { contentLength: 7, chunked: false }],
-    [["Content-Length", "9".repeat(15)], { contentLength: 999_999_999_999_999, chunked: false }],
-    [["Transfer-Encoding", "chunked"], { contentLength: undefined, chunked: true }],
-    [["Transfer-Encoding", "Chunked"], { contentLength: undefined, chunked: true }],
+  const good: readonly (readonly [readonly string[], RequestHead["framing"]])[] = [
+    [[], 0],
+    [["Content-Length", "0"], 0],
+    [["Content-Length", "007"], 7],
+    [["Content-Length", "9".repeat(15)], 999_999_999_999_999],
+    [["Transfer-Encoding", "chunked"], "chunked"],
+    [["Transfer-Encoding", "Chunked"], "chunked"],
   ];
   for (const [fields, expected] of good) {
     it(`by ${fields.join(": ") || "no field"} is read`, () => {
-      const { contentLength, chunked } = accepted(fields);
-      assert.deepEqual({ contentLength, chunked }, expected);
+      assert.equal(accepted(fields).framing, expected);
     });
   }
 
@@ -171,12 +169,12 @@ describe("The size of a head", () => {
   });
 
   it("is at most so many bytes of target", () => {
-    assert.equal(size({ url: "/234" }, { urlBytes: 4 }), "ok");
-    assert.equal(size({ url: "/234" }, { urlBytes: 3 }), "uri_too_long");
+    assert.equal(size({ target: "/234" }, { urlBytes: 4 }), "ok");
+    assert.equal(size({ target: "/234" }, { urlBytes: 3 }), "uri_too_long");
   });
 
   it("is judged before all else of it", () => {
-    const wrong = raw(["X", "y"], { url: "/".repeat(101), method: "TRACE", version: "2.0" });
+    const wrong = raw(["X", "y"], { target: "/".repeat(101), method: "TRACE", version: "2.0" });
     assert.equal(told(validateHead(wrong, LIMITS)), "uri_too_long");
   });
 });
@@ -188,10 +186,9 @@ describe("A body", () => {
     told(validateBody(accepted(fields, { method }), { bodyBytes: 10, deleteBody }));
 
   it("is there by a length over 0 or by chunks", () => {
-    assert.equal(hasBody({ contentLength: undefined, chunked: false }), false);
-    assert.equal(hasBody({ contentLength: 0, chunked: false }), false);
-    assert.equal(hasBody({ contentLength: 1, chunked: false }), true);
-    assert.equal(hasBody({ contentLength: undefined, chunked: true }), true);
+    assert.equal(hasBody({ framing: 0 }), false);
+    assert.equal(hasBody({ framing: 1 }), true);
+    assert.equal(hasBody({ framing: "chunked" }), true);
   });
 
   it("has no place on GET, HEAD and OPTIONS, declared or not", () => {

@@ -5,7 +5,7 @@ import { normalizeHost, validateHead } from "../../../src/core/http/head.ts";
 const LIMITS = { headerBytes: 1_000, headerCount: 20, urlBytes: 100 };
 
 const judge = (...rawHeaders: string[]) =>
-  validateHead({ method: "GET", url: "/", version: "1.1", rawHeaders }, LIMITS);
+  validateHead({ method: "GET", target: "/", version: "1.1", rawHeaders, framing: 0 }, LIMITS);
 
 function told(judged: ReturnType<typeof judge>): string {
   return judged.ok ? "ok" : `${judged.refusal.code}: ${judged.refusal.why}`;

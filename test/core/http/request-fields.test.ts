@@ -22,15 +22,14 @@ const TRUSTED: ForwardedIdentity = { ...IDENTITY, peerIsTrusted: true };
 function head(rawHeaders: readonly string[], more: Partial<RequestHead> = {}): RequestHead {
   return {
     method: "GET",
-    url: "/v1/pets",
+    target: "/v1/pets",
     version: "1.1",
     rawHeaders,
     names: rawHeaders.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase()),
     host: "api.test",
     authorization: undefined,
     upgrade: undefined,
-    contentLength: undefined,
-    chunked: false,
+    framing: 0,
     expectsContinue: false,
     ...more,
   };

@@ -4,7 +4,7 @@ import { describe, it } from "vitest";
 import { upstreamTarget, validateTarget } from "../../../src/core/http/target.ts";
 
 const judge = (url: string, { method = "GET", host = "api.test" } = {}) => {
-  const judged = validateTarget({ method, url, host }, "http");
+  const judged = validateTarget({ method, target: url, host }, "http");
   return judged.ok ? judged.value : `${judged.refusal.code}: ${judged.refusal.why}`;
 };
 const UNPRINTABLE = "bad_request: target is not printable ASCII";
@@ -16,8 +16,8 @@ describe("A target in origin-form", () => {
   const escaped = ["/%41", "/%c3%a9", "/%C3%A9", "/%20", "/%0a", "/%2d", "/%3f", "/%60", "/a%7E"];
   for (const path of [...good, ...escaped, "/!\"$%26'()*+,;=:@[]^_`{|}~"]) {
     it(`${path} is matched and forwarded as it is`, () => {
-      assert.deepEqual(judge(path), { whole: path, path });
-      assert.deepEqual(judge(`${path}?a=b?c`), { whole: `${path}?a=b?c`, path });
+      assert.deepEqual(judge(path), { raw: path, path });
+      assert.deepEqual(judge(`${path}?a=b?c`), { raw: `${path}?a=b?c`, path });
     });
   }
 
@@ -43,7 +43,7 @@ describe("A target in origin-form", () => {
     it(`${path} is refused, and is nobody's business in the query`, () => {
       assert.equal(judge(path), AMBIGUOUS);
       assert.equal(judge(`${path}?a`), AMBIGUOUS);
-      assert.deepEqual(judge(`/a?b=${path}`), { whole: `/a?b=${path}`, path: "/a" });
+      assert.deepEqual(judge(`/a?b=${path}`), { raw: `/a?b=${path}`, path: "/a" });
     });
   }
 
@@ -52,7 +52,7 @@ describe("A target in origin-form", () => {
       const char = String.fromCharCode(code);
       const printable = code >= 0x21 && code <= 0x7e && char !== "#";
       for (const url of [`/a?${char}`, `/a?${char}b`, `/a?b${char}c`]) {
-        const expected = printable ? { whole: url, path: "/a" } : UNPRINTABLE;
+        const expected = printable ? { raw: url, path: "/a" } : UNPRINTABLE;
         assert.deepEqual(judge(url), expected, JSON.stringify(url));
       }
     }
@@ -67,7 +67,7 @@ describe("A target in origin-form", () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(..."ab/.%2eEcC3?#\\ ~") }), (rest) => {
         const judged = judge(`/${rest}`);
-        if (typeof judged !== "string") assert.equal(judged.whole, `/${rest}`);
+        if (typeof judged !== "string") assert.equal(judged.raw, `/${rest}`);
       }),
     );
   });
@@ -75,15 +75,15 @@ describe("A target in origin-form", () => {
 
 describe("A target in absolute-form", () => {
   const cases: readonly (readonly [url: string, host: string, expected: unknown])[] = [
-    ["http://api.test/a?b", "api.test", { whole: "/a?b", path: "/a" }],
-    ["HTTP://API.test/A", "api.TEST", { whole: "/A", path: "/A" }],
-    ["http://api.test", "api.test", { whole: "/", path: "/" }],
-    ["http://api.test?b", "api.test", { whole: "/?b", path: "/" }],
-    ["http://api.test:80/", "api.test", { whole: "/", path: "/" }],
-    ["http://api.test:/", "api.test", { whole: "/", path: "/" }],
-    ["http://api.test/", "api.test:80", { whole: "/", path: "/" }],
-    ["http://api.test:8080/", "api.test:8080", { whole: "/", path: "/" }],
-    ["http://[::1]:80/", "[::1]", { whole: "/", path: "/" }],
+    ["http://api.test/a?b", "api.test", { raw: "/a?b", path: "/a" }],
+    ["HTTP://API.test/A", "api.TEST", { raw: "/A", path: "/A" }],
+    ["http://api.test", "api.test", { raw: "/", path: "/" }],
+    ["http://api.test?b", "api.test", { raw: "/?b", path: "/" }],
+    ["http://api.test:80/", "api.test", { raw: "/", path: "/" }],
+    ["http://api.test:/", "api.test", { raw: "/", path: "/" }],
+    ["http://api.test/", "api.test:80", { raw: "/", path: "/" }],
+    ["http://api.test:8080/", "api.test:8080", { raw: "/", path: "/" }],
+    ["http://[::1]:80/", "[::1]", { raw: "/", path: "/" }],
     ["http://api.test/a//b", "api.test", AMBIGUOUS],
     ["http://api.test:8080/", "api.test", FOREIGN],
     ["http://api.test:81/", "api.test", FOREIGN],
@@ -109,9 +109,9 @@ describe("A target in absolute-form", () => {
 
 describe("OPTIONS *", () => {
   it("asks about the server itself, and no other method may", () => {
-    assert.deepEqual(judge("*", { method: "OPTIONS" }), { whole: "*", path: "*" });
+    assert.deepEqual(judge("*", { method: "OPTIONS" }), { raw: "*", path: "*" });
     assert.equal(judge("*", { method: "HEAD" }), FOREIGN);
-    assert.deepEqual(judge("/a", { method: "OPTIONS" }), { whole: "/a", path: "/a" });
+    assert.deepEqual(judge("/a", { method: "OPTIONS" }), { raw: "/a", path: "/a" });
     assert.equal(judge("**", { method: "OPTIONS" }), FOREIGN);
   });
 });
@@ -126,9 +126,9 @@ describe("A target for a backend", () => {
     ["/v1/orders", "/v1/orders", "/internal", "/internal/"],
     ["/v1/orders", "", "/internal", "/internal/v1/orders"],
   ] as const;
-  for (const [whole, stripPrefix, addPrefix, wanted] of cases) {
-    it(`${whole} without ${stripPrefix || "nothing"}, behind ${addPrefix || "nothing"}, is ${wanted}`, () => {
-      assert.equal(upstreamTarget(whole, { stripPrefix, addPrefix }), wanted);
+  for (const [raw, stripPrefix, addPrefix, wanted] of cases) {
+    it(`${raw} without ${stripPrefix || "nothing"}, behind ${addPrefix || "nothing"}, is ${wanted}`, () => {
+      assert.equal(upstreamTarget(raw, { stripPrefix, addPrefix }), wanted);
     });
   }
 });
