@@ -3,11 +3,15 @@ export type RefusalField = "Allow" | "Retry-After" | "Sec-WebSocket-Version" | "
 
 /**
  * `closes`: the framing itself is not to be believed, so neither is what follows on the connection.
- * `when` is for people: docs/reference/refusals.md is made from these rows.
+ * `decides`: stands in place of the store's decision (docs/reference/http.md#order), so the log says
+ * `refused`. `upstreamFault`: the upstream failed, and its failures are counted. `when` is for people:
+ * docs/reference/refusals.md is made from these rows.
  */
-type Row = {
+export type RefusalRow = {
   readonly status: number;
   readonly closes: boolean;
+  readonly decides?: true;
+  readonly upstreamFault?: true;
   readonly fields: readonly RefusalField[];
   readonly message: string;
   readonly when: string;
@@ -42,6 +46,7 @@ export const REFUSALS = {
   account_suspended: {
     status: 403,
     closes: false,
+    decides: true,
     fields: [],
     message: "The account of this API key is suspended",
     when: "An operator has suspended the account",
@@ -56,6 +61,7 @@ export const REFUSALS = {
   cost_over_limit: {
     status: 403,
     closes: false,
+    decides: true,
     fields: [],
     message: "This operation costs more than the whole limit of a window",
     when: "The operation's cost is above the limit of one of the windows, so that it would never fit",
@@ -147,6 +153,7 @@ export const REFUSALS = {
   too_concurrent: {
     status: 429,
     closes: false,
+    decides: true,
     fields: ["Retry-After"],
     message: "The account has as many requests under way as it may: retry when one has ended",
     when: "The account has `concurrent` requests under way in this process",
@@ -175,6 +182,7 @@ export const REFUSALS = {
   upstream_unreachable: {
     status: 502,
     closes: false,
+    upstreamFault: true,
     fields: [],
     message: "The upstream service could not be reached",
     when: "No backend could be connected to, or the connection was lost before a response",
@@ -182,6 +190,7 @@ export const REFUSALS = {
   upstream_invalid: {
     status: 502,
     closes: false,
+    upstreamFault: true,
     fields: [],
     message: "The upstream service sent an invalid response",
     when: "The backend's response must not be passed on",
@@ -224,6 +233,7 @@ export const REFUSALS = {
   upstream_timeout: {
     status: 504,
     closes: false,
+    upstreamFault: true,
     fields: [],
     message: "The upstream service took too long to answer",
     when: "No response head came within responseTimeout, or nothing more of a body within idleTimeout",
@@ -242,4 +252,4 @@ export const REFUSALS = {
     message: "This request has been through this gateway too often",
     when: "Via names this gateway more than three times",
   },
-} as const satisfies Record<string, Row>;
+} as const satisfies Record<string, RefusalRow>;

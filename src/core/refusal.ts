@@ -1,4 +1,4 @@
-import { REFUSALS, type RefusalField } from "./refusal-table.ts";
+import { REFUSALS, type RefusalField, type RefusalRow } from "./refusal-table.ts";
 
 /** The code of a row: what an answer and a line of the log say of a refusal. */
 export type RefusalCode = keyof typeof REFUSALS;
@@ -32,18 +32,30 @@ export function refuse(
   return { ok: false, refusal: why === undefined ? { code, ...told } : { code, why, ...told } };
 }
 
+const ROWS: Readonly<Record<RefusalCode, RefusalRow>> = REFUSALS;
+
 export function statusOf(code: RefusalCode): number {
-  return REFUSALS[code].status;
+  return ROWS[code].status;
+}
+
+/** Whether the refusal stands in place of a decision of the store. */
+export function isDecision(code: RefusalCode): boolean {
+  return ROWS[code].decides === true;
+}
+
+/** Whether the upstream failed, and not the client or the gateway. */
+export function isUpstreamFault(code: RefusalCode): boolean {
+  return ROWS[code].upstreamFault === true;
 }
 
 /** Whether nothing that follows on the connection is to be believed after this refusal. */
 export function closesAfter(code: RefusalCode): boolean {
-  return REFUSALS[code].closes;
+  return ROWS[code].closes;
 }
 
 /** The names of the fields that this refusal may add; whether one has a value depends on the request. */
 export function refusalFieldNames(code: RefusalCode): readonly RefusalField[] {
-  return REFUSALS[code].fields;
+  return ROWS[code].fields;
 }
 
 /** The body of a refusal as JSON; `status` repeats the HTTP status (docs/reference/http.md#refusals). */

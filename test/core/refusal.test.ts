@@ -4,6 +4,8 @@ import {
   accept,
   closesAfter,
   errorBody,
+  isDecision,
+  isUpstreamFault,
   type RefusalCode,
   refusalFieldNames,
   refuse,
@@ -70,6 +72,20 @@ describe("A refusal", () => {
       "not_implemented",
       "draining",
       "http_version",
+    ]);
+  });
+
+  it("stands in place of the store's decision in three rows, and blames the upstream in three", () => {
+    const codes = Object.keys(REFUSALS) as RefusalCode[];
+    assert.deepEqual(codes.filter(isDecision), [
+      "account_suspended",
+      "cost_over_limit",
+      "too_concurrent",
+    ]);
+    assert.deepEqual(codes.filter(isUpstreamFault), [
+      "upstream_unreachable",
+      "upstream_invalid",
+      "upstream_timeout",
     ]);
   });
 

@@ -4,7 +4,7 @@ import { fieldValues, type RequestHead } from "../../core/http/head.ts";
 import type { RouteMatch } from "../../core/http/route.ts";
 import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
-import type { Refusal, RefusalCode } from "../../core/refusal.ts";
+import { isDecision, type Refusal, type RefusalCode } from "../../core/refusal.ts";
 import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
 import type { ResponseListener, ResponseWriter } from "../../http1/server/response-writer.ts";
 import type { ServerConnection } from "../../http1/server/server-connection.ts";
@@ -231,7 +231,7 @@ export class Exchange implements ResponseListener {
   /** The gateway says no: the code, and the reason for the log unless there was one before. */
   refuse({ code, why }: Refusal): void {
     this.code = code;
-    if (DECIDED_AT_ONCE.has(code)) this.decision = "refused";
+    if (isDecision(code)) this.decision = "refused";
     this.why ??= why;
   }
 
@@ -355,11 +355,6 @@ export class Exchange implements ResponseListener {
     else this.#deciding.then(tell, tell);
   }
 }
-
-/** Refused in the place of a decision of the store (docs/reference/http.md#order). */
-const DECIDED_AT_ONCE: ReadonlySet<RefusalCode> = new Set([
-  ...(["account_suspended", "too_concurrent", "cost_over_limit"] as const),
-]);
 
 /** Without the query, which clients fill with secrets. */
 function pathOf(url: string): string {

@@ -1,7 +1,7 @@
 import { clientResponseFields } from "../../core/http/forwarded-fields.ts";
 import { gatewayFields, replacedFields } from "../../core/http/gateway-fields.ts";
 import { hasBody } from "../../core/http/head.ts";
-import type { Refusal } from "../../core/refusal.ts";
+import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
 import { recycleBuffer } from "../../http1/client/buffer-pool.ts";
 import type { ClientConnection, ResponseHandler } from "../../http1/client/client-connection.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
@@ -156,7 +156,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     this.#trace?.end(failure.code);
     // A connection that died of old age, or behind a client that reads nothing, says nothing of the
     // backend.
-    const isBackends = failure.code.startsWith("upstream") && again !== "aged";
+    const isBackends = isUpstreamFault(failure.code) && again !== "aged";
     if (isBackends && exchange.waiting !== "reader") backend.upstreams.failed({ upstream });
     this.#releaseConnection();
     if (again === undefined) this.#end(failure);
@@ -196,7 +196,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     if (connection === undefined) this.#stopWaiting();
     else {
       connection.abort();
-      if (failure.code.startsWith("upstream")) this.#admitted.backend.upstreams.failed(connection);
+      if (isUpstreamFault(failure.code)) this.#admitted.backend.upstreams.failed(connection);
       this.#releaseConnection();
     }
     this.#end(failure);

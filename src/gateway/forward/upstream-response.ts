@@ -1,6 +1,6 @@
 import { clientResponseFields } from "../../core/http/forwarded-fields.ts";
 import { replacedFields } from "../../core/http/gateway-fields.ts";
-import type { Refusal } from "../../core/refusal.ts";
+import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { ForwardContext } from "./upstream-request.ts";
@@ -40,7 +40,7 @@ export function failureRefusal({ kind, why }: Pick<RequestFailure, "kind" | "why
  */
 export function endReason({ code, why = code }: Refusal, exchange: Exchange): string {
   const { response, bodyBytes, promisedBytes } = exchange;
-  if (!response.headWritten || !code.startsWith("upstream")) return why;
+  if (!response.headWritten || !isUpstreamFault(code)) return why;
   const what = code === "upstream_timeout" ? why : `upstream_aborted: ${why}`;
   const whole = promisedBytes === -1 ? "" : ` of ${promisedBytes}`;
   return `${what}, after ${bodyBytes}${whole} bytes of the body`;

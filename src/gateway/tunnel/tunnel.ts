@@ -4,7 +4,7 @@ import { createProxyServer } from "http-proxy-3";
 import { endThenDiscard } from "../../base/linger.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
-import type { Refusal } from "../../core/refusal.ts";
+import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Environment } from "../exchange/environment.ts";
@@ -250,7 +250,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     if (this.#settled) return;
     this.#settle();
     this.#trace?.end(failure.code);
-    if (failure.code.startsWith("upstream")) this.#reports("failed");
+    if (isUpstreamFault(failure.code)) this.#reports("failed");
     this.#request?.destroy();
     failExchange(this.#admitted.gateway, this.#admitted.exchange, failure);
   }

@@ -35,6 +35,7 @@ import {
   type TraceFields,
 } from "../../core/http/trace-context.ts";
 import { maskKeys } from "../../core/keys/key.ts";
+import { isUpstreamFault } from "../../core/refusal.ts";
 import type { AccessLogEntry } from "../log/log.ts";
 import { DURATION_BUCKETS } from "../metrics/metric-vec.ts";
 import { isLabelled } from "../metrics/request-metrics.ts";
@@ -176,7 +177,7 @@ function errorOf({ status, code }: AccessLogEntry, failure: AttemptFailure | und
   if (status === GONE) return GONE_ERROR;
   if (status >= 500) return code ?? String(status);
   if (failure === undefined || status >= 400) return undefined;
-  return failure.startsWith("upstream") ? failure : GONE_ERROR;
+  return failure !== "client_gone" && isUpstreamFault(failure) ? failure : GONE_ERROR;
 }
 
 type Within = {
