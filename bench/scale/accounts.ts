@@ -30,11 +30,11 @@ export async function measureAccounts(count: number): Promise<string[]> {
   const usedBytes = async () => Number(/used_memory:(\d+)/.exec(await admin.info("memory"))?.[1]);
   const { address } = redis;
   const store = await createRedisQuotaStore({
-    ...{ address, prefix: "tg", report: () => undefined, patienceMs: 5_000 },
+    ...{ address, prefix: "tg", report: () => undefined, timeoutMs: 5_000 },
   });
   closing.defer(() => store.close());
   const ask = { limits: LIMITS, bans: undefined, units: 1 };
-  const spend = (i: number) => store.spend({ environment: "production", account: `a_${i}` }, ask);
+  const spend = (i: number) => store.charge({ environment: "production", account: `a_${i}` }, ask);
   await spend(-1);
   const [heldBefore, usedBefore, sizeBefore] = [
     await heldBytes(),

@@ -1,4 +1,4 @@
-import type { QuotaStore } from "../stores/quotas/quota-store.ts";
+import type { QuotaAdmin } from "../stores/quotas/quota-store.ts";
 import type { MetricSources } from "../telemetry/metrics/metric-readers.ts";
 import {
   type CounterCell,
@@ -61,7 +61,7 @@ export type PlanStats = {
 export type DashboardSources = {
   readonly watched: MetricSources;
   readonly counting: Pick<MetricsRecorder, "tallies" | "configuration">;
-  readonly quotas: Pick<QuotaStore, "bans">;
+  readonly quotas: Pick<QuotaAdmin, "bans">;
   readonly checks: () => ReadinessChecks;
   readonly now: () => number;
 };

@@ -45,7 +45,7 @@ export async function lastUsedOf(
     return readFile(config.stateFile, keys);
   }
   const quotas = await openQuotaStore(config, { now: Date.now, report: () => {} });
-  return quotas.notes.lastUsed(keys).finally(() => quotas.close());
+  return quotas.activity.lastUsed(keys).finally(() => quotas.close());
 }
 
 /**

@@ -58,7 +58,7 @@ async function toldBy(store: QuotaStore, { recordedMs, keys }: Run) {
   const names = Object.keys(keys);
   const span = { from: today - 40, to: today };
   const days = await store.history(names.map(account), span);
-  const used = await store.notes.lastUsed(Object.values(keys).map(({ id }) => id));
+  const used = await store.activity.lastUsed(Object.values(keys).map(({ id }) => id));
   return {
     history: names.flatMap((name, i) => {
       return (days[i] ?? []).map((one) => ({ account: name, ...one, day: formatDay(one.day) }));

@@ -81,13 +81,13 @@ describe("what a newer version wrote is refused in words", () => {
     await using house = await openFallback(server, { policy: { onStoreFailure: "deny" } });
     await eventually(() => !house.store.health().ok);
     assert.match(house.store.health().why ?? "", /newer form than this gateway reads/);
-    assert.deepEqual(await house.store.spend(account("a"), perDay(5)), { unavailable: true });
+    assert.deepEqual(await house.store.charge(account("a"), perDay(5)), { unavailable: true });
     const { details } = house.told.find(({ message }) => message === "store_away") ?? {};
     assert.equal(details?.code, "NEWER");
     assert.deepEqual(await redis.keys("*"), [FORM]);
     await redis.hset(FORM, "version", 1);
     await eventually(() => house.store.health().ok);
-    assert.ok("verdict" in (await house.store.spend(account("a"), perDay(5))));
+    assert.ok("verdict" in (await house.store.charge(account("a"), perDay(5))));
   });
 });
 

@@ -4,7 +4,7 @@ import type { ReloadResult } from "../../config/reload.ts";
 import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";
 import type { Records } from "../../core/keys/records.ts";
 import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
-import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { ActivityStore, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
 import type { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Log } from "../../telemetry/log/log.ts";
@@ -25,7 +25,7 @@ export type ApiDeps = {
   /** The configuration in force. */
   readonly config: () => Config;
   readonly keys: KeyStore;
-  readonly quotas: QuotaStore;
+  readonly quotas: QuotaAdmin & { readonly activity: ActivityStore };
   readonly reload: () => Promise<ReloadResult>;
   readonly log: Pick<Log, "info" | "warn" | "error">;
   readonly now: () => number;

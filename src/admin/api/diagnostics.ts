@@ -23,7 +23,7 @@ export async function listDeprecations({ deps, query }: ApiRequest): Promise<Adm
   const config = deps.config();
   await deps.recall.tellStore();
   // While the store is away, as far as this gateway remembers.
-  const calls = await deps.quotas.notes
+  const calls = await deps.quotas.activity
     .calls(deprecatedOperations(config))
     .catch(() => deps.recall.deprecated());
   const found = deprecationReport(config, calls, deps.now());

@@ -28,7 +28,7 @@ export async function listKeys({ deps, query }: ApiRequest): Promise<AdminRespon
 /** Keys with the day on which each was used last, where the store can be asked. */
 async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records) {
   await deps.recall.tellStore();
-  const { notes } = deps.quotas;
+  const { activity: notes } = deps.quotas;
   const lastUsed = await notes.lastUsed(keys.map(({ id }) => id)).catch(() => new Map());
   return keyReportsWithLastUse(keys, records, lastUsed);
 }

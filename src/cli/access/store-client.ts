@@ -20,7 +20,7 @@ import {
   spanOf,
 } from "../../stores/queries/read-history.ts";
 import { readUsage, usageOf } from "../../stores/queries/read-usage.ts";
-import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
@@ -50,7 +50,7 @@ type Terms = { readonly config: Config; readonly now: () => number };
 function storedAccounts(
   { config, now }: Terms,
   keys: KeyStore,
-  quotas: QuotaStore,
+  quotas: QuotaAdmin,
 ): AccountOperations {
   return {
     bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
@@ -108,7 +108,7 @@ function storedAccounts(
   };
 }
 
-type Stores = Terms & { readonly keys: KeyStore; readonly quotas: QuotaStore };
+type Stores = Terms & { readonly keys: KeyStore; readonly quotas: QuotaAdmin };
 
 async function tellHistory(
   { config, now, keys, quotas }: Stores,
@@ -183,7 +183,7 @@ export async function readDeprecatedCalls(
 ): Promise<OperationResult<readonly DeprecatedCall[]>> {
   const quotas = await openQuotaStore(config, { now: Date.now, report: () => {} });
   try {
-    return { ok: true, value: await quotas.notes.calls(deprecatedOperations(config)) };
+    return { ok: true, value: await quotas.activity.calls(deprecatedOperations(config)) };
   } catch (error) {
     const where = config.store.kind === "memory" ? "memory" : config.store.shown;
     const why = error instanceof Error ? error.message : String(error);

@@ -5,7 +5,12 @@ import type { ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
 import type { Limit, PlanOptions } from "../../core/quota/windows.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
-import type { AccountRef, ChargeResult, QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type {
+  AccountRef,
+  ChargeResult,
+  QuotaAdmin,
+  QuotaDecider,
+} from "../../stores/quotas/quota-store.ts";
 import type {
   DeprecatedCall,
   DeprecatedOperation,
@@ -76,7 +81,7 @@ export type Environment = {
  */
 export type GatewayContext = {
   readonly keys: KeyStore;
-  readonly quotas: QuotaStore;
+  readonly quotas: QuotaDecider & Pick<QuotaAdmin, "peek">;
   failures: AuthFailureLimiter;
   /** Hears of tokens that were refused; absent where nobody wants to know. */
   readonly strays?: WrongEnvironmentKeys;

@@ -65,7 +65,7 @@ export function chargeQuota(
   };
   const bans = consumer.key === undefined ? undefined : served.bans;
   const ask = { limits, bans, units: 1, cost: exchange.cost };
-  const answer = gateway.quotas.spend(consumer, ask);
+  const answer = gateway.quotas.charge(consumer, ask);
   if (!(answer instanceof Promise)) return settle(answer);
   const deciding = answer.then(settle);
   exchange.awaitDecision(deciding);

@@ -2,7 +2,7 @@ import type { Config } from "../../config/config.ts";
 import { counterLabel } from "../../config/queries/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
-import type { ChargeResult, QuotaStore, ResetEvent } from "../../stores/quotas/quota-store.ts";
+import type { ChargeResult, QuotaAdmin, ResetEvent } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
 /** The account that a request is of. */
@@ -79,7 +79,7 @@ const ELSEWHERE_MS = 26 * 3_600_000;
 
 /** Tells a key that works elsewhere, where no other gateway has told it on that day. */
 export async function logKeyElsewhere(
-  { log, quotas }: { readonly log: Log; readonly quotas: Pick<QuotaStore, "markFirst"> },
+  { log, quotas }: { readonly log: Log; readonly quotas: Pick<QuotaAdmin, "markFirst"> },
   { id: key, account, environment: env }: KeyRecord,
   { usedIn, day }: { readonly usedIn: string; readonly day: number },
 ): Promise<void> {

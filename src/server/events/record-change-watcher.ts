@@ -8,7 +8,7 @@ import {
 import { findById } from "../../core/keys/record-index.ts";
 import type { Records } from "../../core/keys/records.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
-import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
 /** Records compared before requests have their turn: a few milliseconds. */
@@ -29,7 +29,7 @@ const ACCOUNT_MARKER_MS = 15_000;
 
 type RecordChangeSources = {
   readonly keys: Pick<KeyStore, "records" | "ready" | "onChange">;
-  readonly quotas: Pick<QuotaStore, "markFirst">;
+  readonly quotas: Pick<QuotaAdmin, "markFirst">;
   readonly log: Log;
 };
 

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
 type Upstream = {
@@ -13,7 +13,7 @@ export type WatchSources = {
   readonly config: () => Config;
   readonly upstreams: () => Iterable<Upstream>;
   readonly log: Log;
-  readonly quotas: Pick<QuotaStore, "markFirst">;
+  readonly quotas: Pick<QuotaAdmin, "markFirst">;
   /** Unix milliseconds. */
   readonly now: () => number;
 };

@@ -99,7 +99,7 @@ class GatewayProcess implements DataPlane {
     this.#config = config;
     this.#stores = stores;
     this.#notebook = new ActivityRecorder({
-      notes: stores.quotas.notes,
+      notes: stores.quotas.activity,
       keepsDays: () => this.#config.historyMs !== undefined,
       now: options.now,
     });
@@ -121,7 +121,7 @@ class GatewayProcess implements DataPlane {
       eventsDropped: () => 0,
       telemetryDropped: () => 0,
     };
-    stores.keys.onChange(() => stores.quotas.forget());
+    stores.keys.onChange(() => stores.quotas.invalidate());
   }
 
   get urls(): Readonly<Record<string, string>> {
@@ -154,7 +154,7 @@ class GatewayProcess implements DataPlane {
       this.#gateway.failures = createAuthFailureLimiter(to.unauthenticated);
     }
     this.#gateway.isTrusted = trustedProxyMatcher(to.trustedProxies);
-    this.#stores.quotas.reconfigure?.(to);
+    this.#stores.quotas.reconfigure(to);
     this.#config = to;
     return { taken: true, reasons: [] };
   }

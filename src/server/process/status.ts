@@ -1,5 +1,5 @@
 import type { Listeners } from "../../gateway/listen/listeners.ts";
-import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { StoreStatus } from "../../stores/quotas/quota-store.ts";
 import type { WebhookEvent } from "../../telemetry/log/webhook.ts";
 import type { MetricSources } from "../../telemetry/metrics/metric-readers.ts";
 import type { CountsDelta } from "../../telemetry/metrics/metrics-recorder.ts";
@@ -34,7 +34,7 @@ type UpstreamUp = { readonly environment: string; readonly origin: string; reado
 /** The facts about a gateway in this process that are asked for at each scrape. */
 export function metricSources(
   serving: Listeners,
-  quotas: QuotaStore,
+  quotas: StoreStatus,
 ): Omit<MetricSources, "version" | "logDropped" | "eventsDropped" | "telemetryDropped"> {
   return {
     inFlight: () => serving.active,
@@ -42,10 +42,10 @@ export function metricSources(
     tunnels: () => serving.tunnels,
     upstreams: () => serving.upstreams(),
     storeUp: () => quotas.health().ok,
-    storeUnsafePolicy: () => quotas.unsafePolicy?.() ?? false,
-    storeCommands: () => quotas.commands?.() ?? 0,
-    chargesUncertain: () => quotas.charges?.().uncertainUnits ?? 0,
-    chargesLost: () => quotas.charges?.().lostUnits ?? 0,
+    storeUnsafePolicy: () => quotas.unsafePolicy(),
+    storeCommands: () => quotas.commandCount(),
+    chargesUncertain: () => quotas.charges().uncertainUnits,
+    chargesLost: () => quotas.charges().lostUnits,
   };
 }
 

@@ -99,7 +99,7 @@ class Supervisor implements DataPlane {
       upstreams: () => team.gauges.upstreams,
       storeUp: () => team.gauges.storeUp,
       storeUnsafePolicy: () => team.gauges.storeUnsafePolicy,
-      storeCommands: () => team.gauges.storeCommands + (stores.quotas.commands?.() ?? 0),
+      storeCommands: () => team.gauges.storeCommands + stores.quotas.commandCount(),
       chargesUncertain: () => team.gauges.chargesUncertain,
       chargesLost: () => team.gauges.chargesLost,
       logDropped: () => team.gauges.logDropped + logDropped(),

@@ -3,7 +3,7 @@ import { quoteValue } from "../../core/keys/edit-rules.ts";
 import { maskKeys } from "../../core/keys/key.ts";
 import type { Records } from "../../core/keys/records.ts";
 import { findUsageSubject, type UsageSubject } from "../../core/keys/reports.ts";
-import type { QuotaStore } from "../quotas/quota-store.ts";
+import type { QuotaAdmin } from "../quotas/quota-store.ts";
 import { usageOf } from "./read-usage.ts";
 
 /** The name of an account as people give it; `environment` where they name one. */
@@ -20,7 +20,7 @@ export type AccountLookup =
  * several environments: then one of them has to be named. Rejects when the store is away.
  */
 export async function findAccountBySelector(
-  { quotas, config }: { readonly quotas: Pick<QuotaStore, "peek">; readonly config: Config },
+  { quotas, config }: { readonly quotas: Pick<QuotaAdmin, "peek">; readonly config: Config },
   records: Records,
   named: AccountSelector,
 ): Promise<AccountLookup> {

@@ -7,7 +7,7 @@ import {
   formatDay,
   monthRange,
 } from "../../core/quota/days.ts";
-import type { QuotaStore } from "../quotas/quota-store.ts";
+import type { QuotaAdmin } from "../quotas/quota-store.ts";
 
 /** The usage of an account on one day, as it is shown (docs/reference/history.md#days). */
 export type DayReport = {
@@ -66,7 +66,7 @@ export function historyDisabledError({ historyMs }: Pick<Config, "historyMs">): 
  * few thousand are in memory. Rejects when the store is away.
  */
 export async function* readHistory(
-  quotas: Pick<QuotaStore, "history">,
+  quotas: Pick<QuotaAdmin, "history">,
   accounts: readonly AccountRecord[],
   span: DaySpan,
   { environment, plan, account, after }: HistoryFilter,

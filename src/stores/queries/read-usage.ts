@@ -5,7 +5,7 @@ import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts"
 import { type UsageReport, type UsageSubject, usageReport } from "../../core/keys/reports.ts";
 import type { QuotaRequest } from "../../core/quota/decide.ts";
 import { type Limit, mergeLimits } from "../../core/quota/windows.ts";
-import type { QuotaStore } from "../quotas/quota-store.ts";
+import type { QuotaAdmin } from "../quotas/quota-store.ts";
 
 /** Which accounts: undefined for any. `over` is in percent of a limit, `top` a number of accounts. */
 export type UsageFilter = {
@@ -26,7 +26,7 @@ type Terms = Pick<Config, "plans" | "planBounds" | "bans" | "environments">;
  * the store is away.
  */
 export async function usageOf(
-  quotas: Pick<QuotaStore, "peek">,
+  quotas: Pick<QuotaAdmin, "peek">,
   terms: Terms,
   holder: UsageSubject,
 ): Promise<UsageReport | undefined> {
@@ -40,7 +40,7 @@ export async function usageOf(
  * accounts whose plan is not configured are left out. Rejects when the store is away.
  */
 export async function readUsage(
-  quotas: Pick<QuotaStore, "peek">,
+  quotas: Pick<QuotaAdmin, "peek">,
   accounts: readonly AccountRecord[],
   terms: Terms,
   filter: UsageFilter,

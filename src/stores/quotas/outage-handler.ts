@@ -3,22 +3,38 @@ import type { Limit } from "../../core/quota/windows.ts";
 import type { StoreFailure } from "../redis/store-failure.ts";
 import type { AccountRef, ChargeResult, FailurePolicy, StoreUnavailable } from "./quota-store.ts";
 
-/** Units that the store may have charged although nobody knows of it, or twice. */
+/** Units that the store may have charged without an answer that says so, or twice. */
 export type UncertainCharge = { readonly name: AccountRef; readonly units: number };
 
-/**
- * Decides while the store is away (docs/reference/store.md#away), and knows when it is. A queue is
- * the part of the store that can be away by itself: a bucket of a Cluster, else all of it.
- */
-export interface OutageHandler {
-  /** How long a call may take before its requests are decided without it, in milliseconds. */
-  readonly patienceMs: number;
+/** Follows the calls to the store. A queue is the unit that can fail on its own: see OutageHandler. */
+export interface CallObserver {
+  /** Called when a call of a queue ends. `failure` is undefined if the store replied. */
+  onCallEnd(queue: number, failure: StoreFailure | undefined): void;
   /**
-   * Whether requests that got no answer are admitted from a share of their limits: then no other call
-   * of the queue that is under way may admit any beside them.
+   * Called when a call of the queue has taken too long. `answered` settles when its answer has come and
+   * `onLateDecision` was called, or when the answer is known to be lost; it does not reject.
    */
-  readonly shares: boolean;
-  /** True while the store is known to be away: no ask of this queue goes out. */
+  onCallTimeout(queue: number, answered: Promise<void>): void;
+  /**
+   * Called with a late decision on requests that were decided without it. Returns the units that are
+   * charged twice by that.
+   */
+  onLateDecision(name: AccountRef, verdict: QuotaDecision, units: number): number;
+}
+
+/**
+ * Decides requests while the store is unreachable (docs/reference/store.md#away). A queue is the unit
+ * that can fail on its own: one bucket on a Cluster, otherwise the whole store.
+ */
+export interface OutageHandler extends CallObserver {
+  /** How long a call may take before its requests are decided without it, in milliseconds. */
+  readonly timeoutMs: number;
+  /**
+   * Whether requests without an answer are admitted from a share of their limits: then no other call
+   * of the queue that is under way may admit any as well.
+   */
+  readonly admitsShares: boolean;
+  /** Whether the store is known to be unreachable: no request of this queue goes out. */
   isAway(queue: number): boolean;
   /**
    * Work that goes ahead of the next call of the queue: the clock is learnt, and debts are charged, so
@@ -27,29 +43,73 @@ export interface OutageHandler {
    */
   prepare(queue: number): Promise<void> | undefined;
   /**
-   * The limits by which the store is to decide, from those of the ask: less where other gateways may
-   * have admitted requests, in an absence that is over, that they have not charged yet.
+   * The limits by which the store is to decide, from those of the request: less if other gateways may
+   * have admitted requests, in an outage that is over, that they have not charged yet.
    */
   limitsFor(queue: number, name: AccountRef, limits: readonly Limit[]): readonly Limit[];
   /** Decides one request without the store. */
   decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable;
-  /** Told of the end of each call of a queue: `failure` is undefined when it was answered. */
-  called(queue: number, failure: StoreFailure | undefined): void;
-  /**
-   * Nobody waits any more for a call of the queue. `answered` settles when its answer has come and
-   * `ranLate` was told of it, or when it is known to be lost; it does not reject.
-   */
-  gaveUp(queue: number, answered: Promise<void>): void;
-  /**
-   * Told of a verdict for requests that were decided without it, since it came too late. Gives the
-   * units that are charged twice by that.
-   */
-  ranLate(name: AccountRef, verdict: QuotaDecision, units: number): number;
   /** The parts of the configuration that a reload may change. */
   reconfigure(policy: FailurePolicy): void;
   /** Units that were admitted without the store and will never be charged. */
   lostUnits(): number;
-  /** Why the store is away, for /readyz; undefined where this cannot tell. */
+  /** Why the store is unreachable, for /readyz; undefined if this handler cannot tell. */
   health(): { readonly ok: boolean; readonly why?: string } | undefined;
   close(): Promise<void>;
+}
+
+const TIMEOUT_MS = 50;
+
+/** Decides nothing without the store, as under `onStoreFailure: deny`, and asks it every time. */
+export class DenyDuringOutage implements OutageHandler {
+  readonly timeoutMs: number;
+  readonly admitsShares = false;
+  readonly #ensureClock: (queue: number, timeoutMs: number) => Promise<void> | undefined;
+
+  /** `ensureClock` learns the clock of a queue if it is unknown; undefined if it is known. */
+  constructor(
+    ensureClock: (queue: number, timeoutMs: number) => Promise<void> | undefined,
+    timeoutMs = TIMEOUT_MS,
+  ) {
+    this.#ensureClock = ensureClock;
+    this.timeoutMs = timeoutMs;
+  }
+
+  isAway(): boolean {
+    return false;
+  }
+
+  prepare(queue: number): Promise<void> | undefined {
+    return this.#ensureClock(queue, this.timeoutMs);
+  }
+
+  limitsFor(_queue: number, _name: unknown, limits: readonly Limit[]): readonly Limit[] {
+    return limits;
+  }
+
+  decide(): StoreUnavailable {
+    return { unavailable: true };
+  }
+
+  onCallEnd(_queue: number, _failure: StoreFailure | undefined): void {}
+
+  /** Nothing is owed here. */
+  onCallTimeout(): void {}
+
+  /** The requests were refused, and the store has charged them. */
+  onLateDecision(_name: unknown, _verdict: unknown, units: number): number {
+    return units;
+  }
+
+  reconfigure(): void {}
+
+  lostUnits(): number {
+    return 0;
+  }
+
+  health(): undefined {
+    return undefined;
+  }
+
+  async close(): Promise<void> {}
 }

@@ -104,39 +104,47 @@ export type ImposedBan = {
 export type AccountBan = AccountRef & { readonly ban: Ban };
 
 /**
- * Counts requests, and remembers strikes and bans. Every implementation passes
+ * Decides requests: all that the path of a request needs. Every implementation passes
  * test/stores/quotas/quota-store.ts unchanged.
  *
  * - Charges every window or none: a refused request costs nothing.
  * - Windows are aligned to UTC by the store's own clock, and never go back.
  * - Answers at once, without a promise, when the answer is at hand.
- * - Never rejects: a failure of the store is handled behind this door
+ * - Never rejects: a failure of the store is handled inside
  *   (docs/reference/store.md#away).
  */
-export interface QuotaStore {
-  /** Asks for one request of the account. `ask.units` is 1. */
-  spend(
+export interface QuotaDecider {
+  /** Decides and charges one request of the account. `ask.units` is 1. */
+  charge(
     name: AccountRef,
     ask: QuotaRequest,
   ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable>;
 
   /**
-   * Gives the account as earlier answers tell it, in the windows of `limits` or in all that are
-   * known; undefined for nothing. Costs nothing and changes nothing.
+   * The account as earlier answers tell it, in the windows of `limits` or in all that are known;
+   * undefined if there are none. Costs nothing and changes nothing.
    */
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
 
-  /** The account as the store has it now; charges nothing. Rejects when the store is away. */
+  /**
+   * Drops the cached decisions of one account. Without a name, after a change of keys or plans, drops
+   * the cached refusals of all accounts: their counts still bound what is admitted during an outage.
+   */
+  invalidate(name?: AccountRef): void;
+}
+
+/** Reads and changes accounts for people. Everything rejects while the store is unreachable. */
+export interface QuotaAdmin {
+  /** The account as the store has it now; charges nothing. */
   peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision>;
 
-  /** Every ban in force. Rejects when the store is away. */
+  /** Every ban in force. */
   bans(): Promise<AccountBan[]>;
 
   /**
-   * Bans an account from now on for so long, whatever it has done: no offence of its, and a ban in
-   * force is replaced. `window` tells it in the fields of a refusal. `keptMs` is how long the store
-   * remembers it after its end. Strikes are cleared. Every gateway knows it within a second. Rejects
-   * when the store is away.
+   * Bans an account from now on, whatever it has done: no offence, and a ban in force is replaced.
+   * `window` tells it in the fields of a refusal. `keptMs` is how long the store remembers it after
+   * its end. Strikes are cleared. Every gateway knows it within a second.
    */
   ban(name: AccountRef, imposed: ImposedBan): Promise<Ban>;
 
@@ -145,58 +153,55 @@ export interface QuotaStore {
 
   /**
    * Sets the running windows of the account to 0, first refusals too, in one call: all of them, or
-   * those of the counters named (`minute`, `1z141z3.minute`: see `counterOf`). Gives what each had
-   * counted. Bans and strikes stay. Every gateway forgets within a second what it knew of the
-   * account. Rejects when the store is away.
+   * those of the counters named (`minute`, `1z141z3.minute`: see `counterName`). Returns what each had
+   * counted. Bans and strikes stay. Every gateway drops its cached decision within a second.
    */
   reset(name: AccountRef, counters?: readonly string[]): Promise<readonly ResetWindow[]>;
 
   /**
    * The usage of each of the accounts by UTC day, oldest day first, in their order; days without any
-   * are left out (docs/reference/history.md). Rejects when the store is away.
+   * are left out (docs/reference/history.md).
    */
   history(names: readonly AccountRef[], span: DaySpan): Promise<readonly (readonly DayUsage[])[]>;
 
-  /** The things that gateways notice beside what is decided. */
-  readonly notes: ActivityStore;
-
   /**
-   * Makes every gateway forget within a second what it knows of these accounts, as after a raised
-   * limit or a changed plan. Rejects when the store is away.
+   * Makes every gateway drop its cached decisions of these accounts within a second, as after a raised
+   * limit or a changed plan.
    */
-  forgetEverywhere(names: readonly AccountRef[]): Promise<void>;
-
-  /**
-   * Forgets what is known from earlier answers of one account; of all accounts, since keys or plans have
-   * changed, which of them are refused: their counts still bound what is admitted while the store is
-   * away.
-   */
-  forget(name?: AccountRef): void;
+  invalidateEverywhere(names: readonly AccountRef[]): Promise<void>;
 
   /**
    * Whether this gateway is the first of all that share the store to set the marker, which is kept for
-   * `lifeMs`: the first one tells people. One command; true without a store elsewhere. Asked again
-   * after a failure it gives what it would have given. Rejects when the store is away.
+   * `lifeMs`: the first one tells people. One command; true without a shared store. Asked again
+   * after a failure it returns what it would have returned.
    */
   markFirst(marker: string, lifeMs: number): Promise<boolean>;
+}
 
-  /** A reload may change the time of the history, and the policy while the store is away. */
-  reconfigure?(policy: StorePolicy): void;
+/** How the store is, for /readyz and /metrics. Counts are since the start of this process. */
+export interface StoreStatus {
+  /** Whether the store answers, and if not, why. */
+  health(): { readonly ok: boolean; readonly why?: string };
 
-  /** Commands sent to a store elsewhere, so far. */
-  commands?(): number;
+  /** Commands sent to a shared store. */
+  commandCount(): number;
 
   /**
-   * Units that may have been charged twice, and units that were admitted and will never be charged, so
-   * far (docs/reference/store.md#uncertain-charges).
+   * Units that may have been charged twice, and units that were admitted and will never be charged
+   * (docs/reference/store.md#uncertain-charges).
    */
-  charges?(): { readonly uncertainUnits: number; readonly lostUnits: number };
+  charges(): { readonly uncertainUnits: number; readonly lostUnits: number };
 
-  /** Whether a store elsewhere may throw counters away to make room. */
-  unsafePolicy?(): boolean;
+  /** Whether a shared store may evict counters to make room. */
+  unsafePolicy(): boolean;
+}
 
-  /** For /readyz: is the store answering, and if not, why. */
-  health(): { readonly ok: boolean; readonly why?: string };
+/** The counters and bans that one configuration names. */
+export interface QuotaStore extends QuotaDecider, QuotaAdmin, StoreStatus {
+  readonly activity: ActivityStore;
+
+  /** A reload may change how long history is kept, and the policy during an outage. */
+  reconfigure(policy: StorePolicy): void;
 
   close(): Promise<void>;
 }

@@ -24,7 +24,7 @@ async function opened({ isAway = () => false, keepsDays = true }: Setup = {}) {
       return run(...args);
     };
   };
-  const { notes } = store;
+  const { activity: notes } = store;
   const watched: ActivityStore = {
     addRefused: through((refused) => notes.addRefused(refused)),
     addUsed: through((used) => notes.addUsed(used)),
@@ -78,7 +78,7 @@ describe("a notebook", () => {
     line({ key: "k_1", decidedAt: NOW + DAY_MS });
     await notebook.tell();
     assert.equal(calls(), 2);
-    assert.deepEqual([...(await store.notes.lastUsed(["k_1"]))], [["k_1", TODAY + 1]]);
+    assert.deepEqual([...(await store.activity.lastUsed(["k_1"]))], [["k_1", TODAY + 1]]);
     await notebook.close();
     await store.close();
   });
@@ -95,8 +95,8 @@ describe("a notebook", () => {
     isAway = false;
     await notebook.close();
     assert.deepEqual(await refused(), [[0, 2]]);
-    assert.deepEqual([...(await store.notes.lastUsed(["k_1"])).keys()], ["k_1"]);
-    const [call] = await store.notes.calls([OLD]);
+    assert.deepEqual([...(await store.activity.lastUsed(["k_1"])).keys()], ["k_1"]);
+    const [call] = await store.activity.calls([OLD]);
     assert.equal(call?.requests, 2);
     await notebook.tell();
     assert.deepEqual(await refused(), [[0, 2]]);
@@ -105,7 +105,7 @@ describe("a notebook", () => {
 
   it("knows of an account that calls here what it called elsewhere", async () => {
     const { notebook, store } = await opened();
-    await store.notes.addCalls([{ ...OLD, account: "a", requests: 5, last: 9e9 }]);
+    await store.activity.addCalls([{ ...OLD, account: "a", requests: 5, last: 9e9 }]);
     notebook.called(OLD, "a");
     assert.deepEqual(
       notebook.callsOf("production", "a").map(({ requests }) => requests),

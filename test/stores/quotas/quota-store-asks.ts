@@ -31,7 +31,7 @@ async function ask(
   name: AccountRef,
   given: Partial<QuotaRequest>,
 ): Promise<ChargeResult> {
-  const answer = await store.spend(name, { limits: plan, bans: BANS, units: 1, ...given });
+  const answer = await store.charge(name, { limits: plan, bans: BANS, units: 1, ...given });
   assert.ok("verdict" in answer, "the store gave no answer");
   return answer;
 }
@@ -234,7 +234,7 @@ export function describeAsks(engine: string, bench: Bench): void {
     it("what is known elsewhere, where it is told to forget", async () => {
       const { store, name } = await bench.start();
       await spendTimes(store, name, DAY_1, 2);
-      await store.forgetEverywhere([name, { ...name, account: "other" }]);
+      await store.invalidateEverywhere([name, { ...name, account: "other" }]);
       assert.equal(store.lastKnown(name), undefined);
     });
   });

@@ -51,7 +51,7 @@ export function describeHistory(engine: string, open: OpenQuotaStore): void {
       const { store, name } = await bench.start();
       bench.nowMs = OCTOBER_30;
       const ask = { limits: MONTH_1000, bans: undefined, units: 1 };
-      for (const cost of [4, 0, 4, 4, 1]) await store.spend(name, { ...ask, cost });
+      for (const cost of [4, 0, 4, 4, 1]) await store.charge(name, { ...ask, cost });
       assert.deepEqual(await rows(store, name), ["2026-10-30 4 9"]);
     });
 

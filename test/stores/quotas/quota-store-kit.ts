@@ -64,7 +64,7 @@ export async function spend(
   bans: BanPolicy | "off" = BANS,
 ): Promise<ChargeResult> {
   const ask: QuotaRequest = { limits, bans: bans === "off" ? undefined : bans, units: 1 };
-  const answer = await store.spend(name, ask);
+  const answer = await store.charge(name, ask);
   assert.ok("verdict" in answer, "the store gave no answer");
   return answer;
 }

@@ -157,7 +157,7 @@ function asked({ kind, cost }: Kind, bans: BanPolicy | undefined): QuotaRequest 
 function askAll(store: QuotaStore, name: AccountRef, asks: readonly QuotaRequest[]) {
   return Promise.all(
     asks.map(async (ask) => {
-      const answer = await store.spend(name, ask);
+      const answer = await store.charge(name, ask);
       assert.ok("verdict" in answer, "the store gave no answer");
       return answer;
     }),

@@ -20,9 +20,13 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
     it("of refused requests, beside what was admitted that day", async () => {
       const { store, name } = await bench.start();
       const other = { ...name, account: `${name.account}x` };
-      await store.spend(name, { limits: [{ window: "day", limit: 9 }], bans: undefined, units: 1 });
+      await store.charge(name, {
+        limits: [{ window: "day", limit: 9 }],
+        bans: undefined,
+        units: 1,
+      });
       for (const requests of [2, 5]) {
-        const left = await store.notes.addRefused([
+        const left = await store.activity.addRefused([
           { name, day: TODAY, requests },
           { name: other, day: TODAY, requests: 1 },
         ]);
@@ -35,7 +39,7 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
 
     it("of the last day of each key, which never goes back", async () => {
       const { store } = await bench.start();
-      const { notes } = store;
+      const { activity: notes } = store;
       await notes.addUsed([
         { key: "k_one", day: TODAY },
         { key: "k_two", day: TODAY - 1 },
@@ -56,7 +60,7 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
 
     it("of calls by account and operation, added up, with the last instant", async () => {
       const { store } = await bench.start();
-      const { notes } = store;
+      const { activity: notes } = store;
       assert.deepEqual(await notes.addCalls([call("a", 2, 100), call("b", 1, 90, OLDER)]), [
         call("a", 2, 100),
         call("b", 1, 90, OLDER),
@@ -74,8 +78,8 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
     it("of at most 10,000 accounts an operation", async () => {
       const { store } = await bench.start();
       const many = Array.from({ length: 10_001 }, (_, i) => call(`a${i}`, 1, i));
-      await store.notes.addCalls(many);
-      assert.equal((await store.notes.calls([OLD])).length, 10_000);
+      await store.activity.addCalls(many);
+      assert.equal((await store.activity.calls([OLD])).length, 10_000);
     });
   });
 }

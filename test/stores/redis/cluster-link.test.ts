@@ -96,7 +96,7 @@ describe("Redis Cluster", () => {
     const load = Array.from({ length: 48 }, async (_, i) => {
       for (let round = i; running; round++) {
         const name = names[round % names.length] as string;
-        const answer = await store.spend(account(name), perDay(1e9));
+        const answer = await store.charge(account(name), perDay(1e9));
         if ("admitted" in answer && answer.admitted)
           admitted.set(name, (admitted.get(name) ?? 0) + 1);
         if (round % 8 === 0) await sleep(1);

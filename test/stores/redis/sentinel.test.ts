@@ -15,7 +15,7 @@ describe("Redis behind Sentinel", () => {
     t.onTestFinished(() => store.close());
     assert.ok(performance.now() - startedMs < 3_000);
     assert.equal(store.health().ok, false);
-    assert.deepEqual(await store.spend(account("a"), perDay(1)), { unavailable: true });
+    assert.deepEqual(await store.charge(account("a"), perDay(1)), { unavailable: true });
   });
 
   it("goes on at the promoted replica after a failover under load, and charges none twice", async (t) => {
@@ -30,7 +30,7 @@ describe("Redis behind Sentinel", () => {
     });
     const load = Array.from({ length: 16 }, async () => {
       while (running) {
-        const answer = await store.spend(account("fail"), perDay(1e9));
+        const answer = await store.charge(account("fail"), perDay(1e9));
         if ("admitted" in answer && answer.admitted) {
           admitted++;
           lastAtMs = performance.now();

@@ -54,7 +54,7 @@ describe("a store with a password", () => {
     assert.equal((await spend(right.store, account("a"), perDay(1))).admitted, true);
 
     const wrong = await opened(t, `redis://:not-${QUOTED}@127.0.0.1:${redis.port}`);
-    assert.deepEqual(await wrong.store.spend(account("a"), perDay(1)), { unavailable: true });
+    assert.deepEqual(await wrong.store.charge(account("a"), perDay(1)), { unavailable: true });
     const said = await eventually(() => {
       const { ok, why } = wrong.store.health();
       assert.equal(ok, false);
@@ -97,7 +97,7 @@ describe("a store with a password", () => {
     const less = LEAST.filter((rule) => rule !== "+hset");
     await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...less);
     const { store, failures } = await opened(t, `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`);
-    assert.deepEqual(await store.spend(account("acl"), perDay(1)), { unavailable: true });
+    assert.deepEqual(await store.charge(account("acl"), perDay(1)), { unavailable: true });
     assert.match(failures[0]?.message ?? "", /permission/);
     assert.deepEqual(await admin.keys("tg:*production*"), []);
   });
@@ -111,7 +111,7 @@ describe("a store behind TLS", () => {
     const { store } = await opened(t, redis.url, { tls: { ca: authority.ca } });
     assert.equal((await spend(store, account("tls"), perDay(1))).admitted, true);
     const stranger = await opened(t, redis.url);
-    assert.deepEqual(await stranger.store.spend(account("tls"), perDay(1)), { unavailable: true });
+    assert.deepEqual(await stranger.store.charge(account("tls"), perDay(1)), { unavailable: true });
     assert.equal(stranger.store.health().ok, false);
   });
 });
@@ -138,7 +138,7 @@ describe("a store that is away", () => {
     const { store } = await opened(t, `redis://127.0.0.1:${port}`);
     assert.ok(performance.now() - startedMs < 1_500);
     assert.equal(store.health().ok, false);
-    assert.deepEqual(await store.spend(account("late"), perDay(1)), { unavailable: true });
+    assert.deepEqual(await store.charge(account("late"), perDay(1)), { unavailable: true });
     const redis = await startRedis({ port });
     t.onTestFinished(() => redis.close());
     await eventually(() => store.health().ok);
@@ -147,11 +147,11 @@ describe("a store that is away", () => {
 
   it("and takes what it is sent without a word is late after 50 ms, not before", async (t) => {
     const redis = await server(t);
-    const { store, failures } = await opened(t, redis.url, { patienceMs: 50 });
-    await store.spend(account("warm"), perDay(9));
+    const { store, failures } = await opened(t, redis.url, { timeoutMs: 50 });
+    await store.charge(account("warm"), perDay(9));
     redis.stop();
     const startedMs = performance.now();
-    assert.deepEqual(await store.spend(account("slow"), perDay(9)), { unavailable: true });
+    assert.deepEqual(await store.charge(account("slow"), perDay(9)), { unavailable: true });
     const tookMs = performance.now() - startedMs;
     redis.cont();
     // Timers of Node count in whole milliseconds of a clock that is read once in a turn.
@@ -164,7 +164,7 @@ describe("a store that is away", () => {
 
   it("is not taken to be away when only the event loop of the gateway stalls", async (t) => {
     const redis = await server(t);
-    const { store, failures } = await opened(t, redis.url, { patienceMs: 50 });
+    const { store, failures } = await opened(t, redis.url, { timeoutMs: 50 });
     await spend(store, account("warm"), perDay(999));
     for (let i = 0; i < 10; i++) {
       const answer = spend(store, account("stall"), perDay(999));
@@ -184,7 +184,7 @@ describe("a store that is away", () => {
     const { store, failures } = await opened(t, `redis://127.0.0.1:${proxy.port}`);
     await spend(store, account("once"), perDay(99));
     proxy.behave({ cutAfterBytes: 0 });
-    assert.deepEqual(await store.spend(account("once"), perDay(99)), { unavailable: true });
+    assert.deepEqual(await store.charge(account("once"), perDay(99)), { unavailable: true });
     proxy.behave({});
     assert.equal(failures[0]?.executed, "unknown");
     await eventually(() => store.health().ok);

@@ -38,7 +38,7 @@ describe("an address with rediss+ passes check and opens", () => {
 
     const stranger = await open(checked(cluster.address.url));
     t.onTestFinished(() => stranger.store.close());
-    assert.deepEqual(await stranger.store.spend(account("b"), perDay(1)), { unavailable: true });
+    assert.deepEqual(await stranger.store.charge(account("b"), perDay(1)), { unavailable: true });
   });
 
   it("rediss+sentinel: Sentinel and master are reached over TLS, with a password", async (t) => {
@@ -56,6 +56,6 @@ describe("an address with rediss+ passes check and opens", () => {
 
     const stranger = await open(checked(group.address.url));
     t.onTestFinished(() => stranger.store.close());
-    assert.deepEqual(await stranger.store.spend(account("b"), perDay(1)), { unavailable: true });
+    assert.deepEqual(await stranger.store.charge(account("b"), perDay(1)), { unavailable: true });
   });
 });

@@ -79,7 +79,7 @@ export class Batcher {
     this.#options = options;
   }
 
-  spend(
+  charge(
     name: AccountRef,
     ask: QuotaRequest,
   ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable> {
@@ -115,10 +115,10 @@ export class Batcher {
     const { answers, outage } = this.#options;
     const queue = this.#queue(name);
     const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
-    if (known.whole?.striking || full || outage.isAway(queue.number))
+    if (known.refusal?.isStrikePending || full || outage.isAway(queue.number))
       return answers.refused(known, ask);
-    if (known.whole !== undefined) known.whole.striking = true;
-    const onItsWayMs = this.#strikes.longestMs + outage.patienceMs;
+    if (known.refusal !== undefined) known.refusal.isStrikePending = true;
+    const onItsWayMs = this.#strikes.longestMs + outage.timeoutMs;
     const waits = answers.mayEarnBan(known, ask, onItsWayMs);
     const asked = waits ? ask : { ...ask, strikesOnly: true };
     const merged: MergedRequest = { id, name, ask: asked, known, waiting: [] };
@@ -189,17 +189,17 @@ export class Batcher {
       return { name, ask: { limits, bans, units, cost, strikesOnly } };
     });
     const call: StoreCall = { asks: merged, isOver: false, answered: Promise.resolve() };
-    const forgotten = answers.begin();
+    const forgotten = answers.beginCall();
     const sentMs = performance.now();
-    const { patienceMs } = outage;
+    const { timeoutMs } = outage;
     queue.calls.push(call);
-    const timer = setTimeoutAfterPoll(patienceMs, () => {
-      const message = `Redis: no answer in ${patienceMs} ms`;
+    const timer = setTimeoutAfterPoll(timeoutMs, () => {
+      const message = `Redis: no answer in ${timeoutMs} ms`;
       this.#giveUp(queue, call, new StoreFailure("late", message, "unknown"));
     });
-    call.answered = this.#options.call(asks, sentMs + patienceMs).then((outcomes) => {
+    call.answered = this.#options.call(asks, sentMs + timeoutMs).then((outcomes) => {
       clearTimeout(timer);
-      answers.end(forgotten);
+      answers.endCall(forgotten);
       if (call.isOver) this.#ranLate(call, outcomes);
       else this.#answered(queue, call, outcomes, { sentMs, forgotten });
     });
@@ -232,7 +232,7 @@ export class Batcher {
   /** Nobody waits any longer for this call. */
   #giveUp(queue: CallQueue, call: StoreCall, failure: StoreFailure): void {
     if (call.isOver) return;
-    this.#options.outage.gaveUp(queue.number, call.answered);
+    this.#options.outage.onCallTimeout(queue.number, call.answered);
     this.#end(queue, call, failure);
     for (const merged of call.asks) this.#fail(merged);
     if (queue.asks.length > 0) this.#schedule(queue);
@@ -246,13 +246,13 @@ export class Batcher {
     call.isOver = true;
     queue.calls.splice(queue.calls.indexOf(call), 1);
     this.#called(queue, failure);
-    if (failure === undefined || !this.#options.outage.shares) return;
+    if (failure === undefined || !this.#options.outage.admitsShares) return;
     for (const other of [...queue.calls]) this.#giveUp(queue, other, failure);
   }
 
   #called(queue: CallQueue, failure: StoreFailure | undefined): void {
     this.#options.onCalled(failure);
-    this.#options.outage.called(queue.number, failure);
+    this.#options.outage.onCallEnd(queue.number, failure);
   }
 
   #settle(
@@ -265,8 +265,8 @@ export class Batcher {
     const { answers, onVerdict } = this.#options;
     const before = answers.get(id);
     onVerdict(name, verdict, findLostCount(before, ask, verdict));
-    answers.keep(id, cacheDecision(ask, verdict, trip, before), forgotten);
-    if (waiting.length === 0) answers.keepUntold(id, verdict.earned);
+    answers.put(id, cacheDecision(ask, verdict, trip, before), forgotten);
+    if (waiting.length === 0) answers.putUnreportedBan(id, verdict.earned);
     const { granted } = verdict;
     const { cost = 1 } = ask;
     for (let i = 0; i < waiting.length; i++) {
@@ -281,7 +281,7 @@ export class Batcher {
 
   #fail({ name, ask, known, waiting }: MergedRequest): void {
     const { answers, outage } = this.#options;
-    if (known?.whole) known.whole.striking = false;
+    if (known?.refusal) known.refusal.isStrikePending = false;
     for (const answer of waiting) {
       if (known !== undefined && answers.refuses(known, ask) !== "no")
         answer(answers.refused(known, ask));
@@ -298,7 +298,7 @@ export class Batcher {
       const verdict = outcome as QuotaDecision;
       const charged = verdict.granted * cost;
       if (charged === 0) return;
-      const units = this.#options.outage.ranLate(name, verdict, charged);
+      const units = this.#options.outage.onLateDecision(name, verdict, charged);
       if (units > 0) twice.push({ name, units });
     });
     if (twice.length > 0) this.#options.onUncertain(twice);

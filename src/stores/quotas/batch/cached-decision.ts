@@ -36,8 +36,8 @@ export type CachedDecision = {
   readonly bans: BanPolicy | undefined;
   readonly trip: RoundTrip;
   readonly used: readonly number[];
-  readonly whole: RefusalDetails | undefined;
-  /** See Answers.forget. */
+  readonly refusal: RefusalDetails | undefined;
+  /** See DecisionCache.invalidate. */
   era: number;
 };
 type Ordinary = CachedDecision & { trip: RoundTrip; readonly used: number[] };
@@ -47,9 +47,9 @@ export type RefusalDetails = {
   readonly ban: Ban | undefined;
   readonly strikes: number;
   /** A strike of this account is under way: its further refusals are answered from here. */
-  striking: boolean;
+  isStrikePending: boolean;
   /** A ban of which no request was told yet that earned it. */
-  untold: NewBan | undefined;
+  unreportedBan: NewBan | undefined;
 };
 
 /** `strikeDueMs` is the earliest instant of a strike by refusals of this window, as far as known. */
@@ -69,13 +69,20 @@ export function cacheDecision(
   const sameWindows =
     before !== undefined && (before.limits === limits || sameLimits(before.limits, limits));
   const others = before === undefined || sameWindows ? NONE : windowsOf(before);
-  const kept = before?.whole?.windows ?? others;
+  const kept = before?.refusal?.windows ?? others;
   const { nowMs, windows } = verdict;
   if (!isOrdinary(verdict, cost) || kept.some((one) => matters(one, nowMs, windows))) {
-    return { limits, bans, trip, used: [], whole: wholeOf(verdict, cost, bans, kept), era: 0 };
+    return { limits, bans, trip, used: [], refusal: wholeOf(verdict, cost, bans, kept), era: 0 };
   }
-  if (!sameWindows || before.whole !== undefined || before.bans !== bans) {
-    return { limits, bans, trip, used: windows.map(({ used }) => used), whole: undefined, era: 0 };
+  if (!sameWindows || before.refusal !== undefined || before.bans !== bans) {
+    return {
+      limits,
+      bans,
+      trip,
+      used: windows.map(({ used }) => used),
+      refusal: undefined,
+      era: 0,
+    };
   }
   const known = before as Ordinary;
   known.trip = trip;
@@ -108,7 +115,13 @@ function wholeOf(
   const others = kept.filter(({ counter, resetMs }) => {
     return resetMs > nowMs && !windows.some((one) => one.counter === counter);
   });
-  return { windows: [...windows, ...others], ban, strikes, striking: false, untold: undefined };
+  return {
+    windows: [...windows, ...others],
+    ban,
+    strikes,
+    isStrikePending: false,
+    unreportedBan: undefined,
+  };
 }
 
 /** The window that ends last of those without room for the cost. */
@@ -126,7 +139,7 @@ function lastRefusing<T extends WindowUsage>(
 }
 
 /** All windows that are known of an account, as they were when the answer came. */
-function windowsOf({ limits, trip, used, whole }: CachedDecision): readonly KnownWindow[] {
+function windowsOf({ limits, trip, used, refusal: whole }: CachedDecision): readonly KnownWindow[] {
   if (whole !== undefined) return whole.windows;
   return limits.map((limit, i) => {
     const resetMs = windowEnd(limit.window, windowStart(limit.window, trip.nowMs));
@@ -153,7 +166,7 @@ export function findLostCount(
   if (before === undefined || repaired) return undefined;
   // Answers of two calls that were under way together may change places.
   if (nowMs <= before.trip.nowMs) return undefined;
-  const indexed = before.whole === undefined && before.limits === limits;
+  const indexed = before.refusal === undefined && before.limits === limits;
   const known = indexed ? NONE : windowsOf(before);
   for (let i = 0; i < windows.length; i++) {
     const standing = windows[i] as WindowUsage;
@@ -207,13 +220,13 @@ export function decisionAfter(
       resetMs: running ? one.resetMs : nextMs,
     };
   });
-  const ban = known.whole?.ban;
+  const ban = known.refusal?.ban;
   return {
     nowMs,
     granted: 0,
     windows,
     ban: ban !== undefined && ban.untilMs > nowMs ? ban : undefined,
-    strikes: known.whole?.strikes ?? 0,
+    strikes: known.refusal?.strikes ?? 0,
     strikeDueMs: nowMs,
     repaired: false,
   };
@@ -226,7 +239,7 @@ export function decisionAfter(
  * differ in cost and operation.
  */
 export function refusalKind(
-  { whole, bans: policy }: CachedDecision,
+  { refusal: whole, bans: policy }: CachedDecision,
   { limits, bans, cost = 1 }: QuotaRequest,
   nowMs: number,
 ): "no" | "surely" | "strike" {
@@ -256,7 +269,7 @@ export function refusalKind(
  * the last answer strikes of other gateways may have come, one in each grace.
  */
 export function couldCauseBan(
-  { whole, trip }: CachedDecision,
+  { refusal: whole, trip }: CachedDecision,
   bans: BanPolicy | undefined,
   latestMs: number,
 ): boolean {

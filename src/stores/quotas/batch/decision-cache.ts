@@ -39,18 +39,18 @@ export class DecisionCache {
   }
 
   /** A call leaves: the accounts that are forgotten until `end` are gathered for it. */
-  begin(): InvalidatedAccounts {
+  beginCall(): InvalidatedAccounts {
     const forgotten = new Set<string>();
     this.#underWay.add(forgotten);
     return forgotten;
   }
 
-  end(forgotten: InvalidatedAccounts): void {
+  endCall(forgotten: InvalidatedAccounts): void {
     this.#underWay.delete(forgotten as Set<string>);
   }
 
   /** Keeps an answer of the call that `forgotten` was gathered for, unless it is old. */
-  keep(id: string, answer: CachedDecision, forgotten: InvalidatedAccounts): void {
+  put(id: string, answer: CachedDecision, forgotten: InvalidatedAccounts): void {
     if (forgotten.has(id)) this.#last.delete(id);
     else {
       answer.era = forgotten.has(ALL) ? STALE : this.#era;
@@ -59,9 +59,9 @@ export class DecisionCache {
   }
 
   /** Keeps a ban that was earned while no request waited: the next refusal tells it. */
-  keepUntold(id: string, earned: NewBan | undefined): void {
-    const whole = this.get(id)?.whole;
-    if (earned !== undefined && whole !== undefined) whole.untold = earned;
+  putUnreportedBan(id: string, earned: NewBan | undefined): void {
+    const whole = this.get(id)?.refusal;
+    if (earned !== undefined && whole !== undefined) whole.unreportedBan = earned;
   }
 
   /**
@@ -69,7 +69,7 @@ export class DecisionCache {
    * plans or policies have changed, or a message about one of them was missed. Their counts hold on:
    * in an absence of the store the shares are made from them.
    */
-  forget(name?: AccountRef): void {
+  invalidate(name?: AccountRef): void {
     for (const since of this.#underWay) since.add(name === undefined ? ALL : accountId(name));
     if (name === undefined) this.#era += 1;
     else this.#last.delete(accountId(name));
@@ -89,7 +89,7 @@ export class DecisionCache {
 
   /** Counted from when the call was sent: early costs a command, late would break a promise. */
   refuses(known: CachedDecision, ask: QuotaRequest): ReturnType<typeof refusalKind> {
-    if (known.whole === undefined) return "no";
+    if (known.refusal === undefined) return "no";
     return refusalKind(known, ask, this.#latestNow(known));
   }
 
@@ -101,9 +101,9 @@ export class DecisionCache {
   refused(known: CachedDecision, ask: QuotaRequest): ChargeResult {
     const verdict = decisionAfter(known, this.#sinceReceived(known), ask.limits);
     const answer = { verdict, unspent: 0, admitted: false, by: "memory" } as const;
-    const earned = known.whole?.untold;
-    if (known.whole === undefined || earned === undefined) return answer;
-    known.whole.untold = undefined;
+    const earned = known.refusal?.unreportedBan;
+    if (known.refusal === undefined || earned === undefined) return answer;
+    known.refusal.unreportedBan = undefined;
     return { ...answer, earned };
   }
 

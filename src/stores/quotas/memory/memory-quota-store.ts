@@ -81,6 +81,9 @@ export async function createMemoryQuotaStore(
   }
 }
 
+/** Every charge is made in this process, so none is uncertain. */
+const NO_CHARGES = { uncertainUnits: 0, lostUnits: 0 };
+
 type Kept = {
   readonly days: DayCounts;
   readonly notes: MemoryActivity;
@@ -94,7 +97,7 @@ class MemoryStore implements QuotaStore {
   readonly #release: () => void;
   readonly #accounts: AccountTable;
   readonly #days: DayCounts;
-  readonly notes: MemoryActivity;
+  readonly activity: MemoryActivity;
   #historyMs: number | undefined;
   readonly #timer: NodeJS.Timeout;
   /** Entries of an older era hold limits that may no longer be those of the plan. */
@@ -113,7 +116,7 @@ class MemoryStore implements QuotaStore {
     this.#now = now;
     this.#release = release;
     this.#days = days;
-    this.notes = notes;
+    this.activity = notes;
     this.#historyMs = options.historyMs;
     notes.keepsDays = options.historyMs !== undefined;
     let overflowed = false;
@@ -132,7 +135,7 @@ class MemoryStore implements QuotaStore {
     this.#timer = setInterval(() => this.#tick(), everyMs).unref();
   }
 
-  spend(name: AccountRef, ask: QuotaRequest): ChargeResult {
+  charge(name: AccountRef, ask: QuotaRequest): ChargeResult {
     const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newAccountEntry());
     const nowMs = this.#now();
     const verdict = chargeInPlace(entry, ask, nowMs) ?? this.#decide(name, entry, ask, nowMs);
@@ -228,15 +231,15 @@ class MemoryStore implements QuotaStore {
 
   reconfigure({ historyMs }: StorePolicy): void {
     this.#historyMs = historyMs;
-    this.notes.keepsDays = historyMs !== undefined;
+    this.activity.keepsDays = historyMs !== undefined;
   }
 
   /** There is no other gateway on this store. */
-  async forgetEverywhere(names: readonly AccountRef[]): Promise<void> {
-    for (const name of names) this.forget(name);
+  async invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
+    for (const name of names) this.invalidate(name);
   }
 
-  forget(name?: AccountRef): void {
+  invalidate(name?: AccountRef): void {
     if (name === undefined) this.#era += 1;
     const entry = name && this.#accounts.find(name);
     if (entry !== undefined) entry.era = -1;
@@ -246,6 +249,18 @@ class MemoryStore implements QuotaStore {
   health(): { readonly ok: boolean; readonly why?: string } {
     const { trouble } = this.#saver;
     return trouble === undefined ? { ok: true } : { ok: true, why: trouble };
+  }
+
+  commandCount(): number {
+    return 0;
+  }
+
+  charges(): { readonly uncertainUnits: number; readonly lostUnits: number } {
+    return NO_CHARGES;
+  }
+
+  unsafePolicy(): boolean {
+    return false;
   }
 
   async close(): Promise<void> {

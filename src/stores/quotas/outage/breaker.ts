@@ -100,7 +100,7 @@ export class CircuitBreaker {
     }
   }
 
-  /** See Outage.prepare. */
+  /** See OutageHandler.prepare. */
   prepare(): Promise<void> | undefined {
     const { shared } = this.#context;
     const isReady =
@@ -116,7 +116,7 @@ export class CircuitBreaker {
    * Told of the end of a call: `failure` is undefined when it was answered. Gives true when it
    * failed once too often.
    */
-  called(failure: StoreFailure | undefined): boolean {
+  onCallEnd(failure: StoreFailure | undefined): boolean {
     if (failure === undefined) {
       this.#failuresInRow = 0;
       this.#isAbsent = false;
@@ -140,7 +140,7 @@ export class CircuitBreaker {
   }
 
   /** It is still away, for this reason. */
-  remains(failure: StoreFailure): void {
+  updateReason(failure: StoreFailure): void {
     this.#why = failure.message;
   }
 
@@ -160,13 +160,13 @@ export class CircuitBreaker {
   }
 
   /** Charges what is owed; returns of how many accounts. Rejects where there was no answer. */
-  settle(patienceMs = CHARGE_LATE_MS): Promise<number> {
-    return this.#settlement.settle(patienceMs);
+  settle(timeoutMs = CHARGE_LATE_MS): Promise<number> {
+    return this.#settlement.settle(timeoutMs);
   }
 
-  /** See Outage.gaveUp. */
-  gaveUp(answered: Promise<void>): void {
-    this.#settlement.gaveUp(answered);
+  /** See CallObserver.onCallTimeout. */
+  onCallTimeout(answered: Promise<void>): void {
+    this.#settlement.onCallTimeout(answered);
   }
 
   /** Forgets the debts for good; gives their units. */
@@ -180,7 +180,7 @@ export class CircuitBreaker {
   }
 
   /** Whether other gateways may have admitted what they have not charged. */
-  get awaitsOthers(): boolean {
+  get awaitsPeers(): boolean {
     return this.#others !== undefined;
   }
 
@@ -188,13 +188,13 @@ export class CircuitBreaker {
    * When the store was seen to be back, while other gateways may have admitted what they have not
    * charged; undefined where there is nothing to wait for, or the store is not back.
    */
-  get othersSinceMs(): number | undefined {
+  get peersSinceMs(): number | undefined {
     const sinceMs = this.#others?.sinceMs;
     return sinceMs === NOT_BACK_MS ? undefined : sinceMs;
   }
 
   /** So many gateways, this one too, owe nothing that is older than `sinceMs`. */
-  othersSettled(settled: number, sinceMs: number): void {
+  onPeersSettled(settled: number, sinceMs: number): void {
     if (this.isSettled) this.#isAbsent = false;
     if (this.#others === undefined) return;
     this.#awaitOthers();
@@ -206,10 +206,10 @@ export class CircuitBreaker {
     if (!this.#isAbsent && !this.isTripped) this.#accounts.forget();
   }
 
-  /** See Outage.limitsFor. */
+  /** See OutageHandler.limitsFor. */
   limitsFor(name: AccountRef, limits: readonly Limit[]): readonly Limit[] {
     if (this.#others === undefined) return limits;
-    return this.#accounts.besideShares(name, limits, this.#others.pending, this.#terms(name));
+    return this.#accounts.limitsBesidePeers(name, limits, this.#others.pending, this.#terms(name));
   }
 
   /** The store is back: the others have from now on so long to come back too. */
@@ -219,28 +219,18 @@ export class CircuitBreaker {
     this.#others.untilMs = performance.now() + OTHERS_MS_MAX;
   }
 
-  /** See Outage.ranLate. */
-  ranLate(name: AccountRef, verdict: QuotaDecision, units: number): number {
+  /** See CallObserver.onLateDecision. */
+  onLateDecision(name: AccountRef, verdict: QuotaDecision, units: number): number {
     const admitted = { requests: verdict.granted, units };
-    return this.#accounts.ranLate(name, verdict.windows, admitted);
+    return this.#accounts.onLateDecision(name, verdict.windows, admitted);
   }
 
   async #prepare(): Promise<void> {
     const { shared, policy } = this.#context;
     const { storeTimeoutMs } = policy;
-    if (!shared.isTimed(this.#bucket)) await this.#learnClock(storeTimeoutMs);
+    await shared.ensureClock(this.#bucket, storeTimeoutMs)?.catch(rejectAsFailure);
     if (this.#accounts.debts.any || this.#settlement.isUnderWay) {
-      await this.settle(storeTimeoutMs).catch((error: unknown) =>
-        Promise.reject(toStoreFailure(error)),
-      );
-    }
-  }
-
-  async #learnClock(patienceMs: number): Promise<void> {
-    try {
-      await this.#context.shared.learnClock(this.#bucket, patienceMs);
-    } catch (error) {
-      throw toStoreFailure(error);
+      await this.settle(storeTimeoutMs).catch(rejectAsFailure);
     }
   }
 
@@ -273,4 +263,8 @@ export class CircuitBreaker {
       pending: this.#pendingBefore,
     };
   }
+}
+
+function rejectAsFailure(error: unknown): never {
+  throw toStoreFailure(error);
 }

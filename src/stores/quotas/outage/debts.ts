@@ -44,7 +44,7 @@ export class Debts {
   }
 
   /** One request was admitted, in each of these windows. */
-  owe(name: AccountRef, windows: readonly WindowUsage[], cost: number): void {
+  add(name: AccountRef, windows: readonly WindowUsage[], cost: number): void {
     if (cost === 0) return;
     const owed = this.#of(name);
     owed.admitted = plus(owed.admitted, { requests: 1, units: cost }, 1);

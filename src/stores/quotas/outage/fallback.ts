@@ -53,7 +53,7 @@ class StoreFallback implements Fallback {
   /** By bucket; without a Cluster there is the one of bucket 0. */
   readonly #breakers: readonly CircuitBreaker[];
   /** The buckets that tripped just now, while it is found out which others are away with them. */
-  #going: Set<number> | undefined;
+  #tripping: Set<number> | undefined;
   #beatsMissed = 0;
   #timer: NodeJS.Timeout | undefined;
   #hastened = false;
@@ -73,11 +73,11 @@ class StoreFallback implements Fallback {
     void shared.link.tried.then(() => this.#start());
   }
 
-  get patienceMs(): number {
+  get timeoutMs(): number {
     return this.#context.policy.storeTimeoutMs;
   }
 
-  get shares(): boolean {
+  get admitsShares(): boolean {
     return this.#context.policy.onStoreFailure === "local";
   }
 
@@ -101,21 +101,22 @@ class StoreFallback implements Fallback {
     return this.#breakerOf(name).decide(name, ask);
   }
 
-  gaveUp(bucket: number, answered: Promise<void>): void {
-    this.#breaker(bucket).gaveUp(answered);
+  onCallTimeout(bucket: number, answered: Promise<void>): void {
+    this.#breaker(bucket).onCallTimeout(answered);
   }
 
-  ranLate(name: AccountRef, verdict: QuotaDecision, units: number): number {
-    return this.#breakerOf(name).ranLate(name, verdict, units);
+  onLateDecision(name: AccountRef, verdict: QuotaDecision, units: number): number {
+    return this.#breakerOf(name).onLateDecision(name, verdict, units);
   }
 
   lostUnits(): number {
     return this.#breakers.reduce((sum, { lostUnits }) => sum + lostUnits, 0);
   }
 
-  called(bucket: number, failure: StoreFailure | undefined): void {
-    if (failure !== undefined) this.#hasten();
-    if (this.#breaker(bucket).called(failure) && failure !== undefined) this.#trip(bucket, failure);
+  onCallEnd(bucket: number, failure: StoreFailure | undefined): void {
+    if (failure !== undefined) this.#settleSoon();
+    if (this.#breaker(bucket).onCallEnd(failure) && failure !== undefined)
+      this.#trip(bucket, failure);
   }
 
   health(): { readonly ok: boolean; readonly why?: string } {
@@ -138,10 +139,10 @@ class StoreFallback implements Fallback {
   }
 
   /** Others wait for the heartbeat that says that all of this failure is charged. */
-  #hasten(): void {
-    if (this.#hastened || this.#heart.gateways() === 1 || !this.shares) return;
+  #settleSoon(): void {
+    if (this.#hastened || this.#heart.gateways() === 1 || !this.admitsShares) return;
     this.#hastened = true;
-    this.#tendIn(SETTLE_MS);
+    this.#scheduleHeartbeat(SETTLE_MS);
   }
 
   #breakerOf(name: AccountRef): CircuitBreaker {
@@ -150,7 +151,7 @@ class StoreFallback implements Fallback {
 
   /** A heartbeat is patient, as long as no request waits. */
   get #beatLateMs(): number {
-    return Math.max(BEAT_LATE_MS, this.patienceMs);
+    return Math.max(BEAT_LATE_MS, this.timeoutMs);
   }
 
   #breaker(bucket: number): CircuitBreaker {
@@ -165,16 +166,16 @@ class StoreFallback implements Fallback {
     if (this.#closed) return;
     const { clustered, health } = this.#shared.link;
     const way = health();
-    if (way.ok || this.isAway(0)) void this.#tend();
-    else if (clustered) void this.#lookAround().then(() => this.#tend());
+    if (way.ok || this.isAway(0)) void this.#runHeartbeat();
+    else if (clustered) void this.#probeAllBuckets().then(() => this.#runHeartbeat());
     else this.#trip(0, new StoreFailure("unreachable", way.why, "no"));
   }
 
   #trip(bucket: number, failure: StoreFailure): void {
     const began = this.#breaker(bucket).trip(failure);
-    this.#tendIn(PROBE_MS);
-    if (this.#going !== undefined) {
-      this.#going.add(bucket);
+    this.#scheduleHeartbeat(PROBE_MS);
+    if (this.#tripping !== undefined) {
+      this.#tripping.add(bucket);
       return;
     }
     const going = new Set([bucket]);
@@ -182,9 +183,9 @@ class StoreFallback implements Fallback {
       this.#tellAway(began, going);
       return;
     }
-    this.#going = going;
-    void this.#lookAround().finally(() => {
-      this.#going = undefined;
+    this.#tripping = going;
+    void this.#probeAllBuckets().finally(() => {
+      this.#tripping = undefined;
       this.#tellAway(began, going);
     });
   }
@@ -193,7 +194,7 @@ class StoreFallback implements Fallback {
    * Asks the other buckets of a Cluster as well: a node holds several, and a failure of one may
    * meet the others with their next request. Patient, since one failure is enough here.
    */
-  async #lookAround(): Promise<void> {
+  async #probeAllBuckets(): Promise<void> {
     const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
     const look = (bucket: number) => {
       return this.#heart.beat(this.#beatLateMs, bucket).catch((error: unknown) => {
@@ -214,13 +215,13 @@ class StoreFallback implements Fallback {
     return clustered ? { buckets: buckets.toSorted((a, b) => a - b).join() } : {};
   }
 
-  #tendIn(ms: number): void {
+  #scheduleHeartbeat(ms: number): void {
     clearTimeout(this.#timer);
-    if (!this.#closed) this.#timer = setTimeout(() => void this.#tend(), ms).unref();
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#runHeartbeat(), ms).unref();
   }
 
   /** Beats, and opens what answers again. */
-  async #tend(): Promise<void> {
+  async #runHeartbeat(): Promise<void> {
     const away = this.#away();
     const beating = away.includes(0) ? undefined : this.#beat();
     const charged = await Promise.all(away.map((bucket) => this.#probe(bucket)));
@@ -231,11 +232,15 @@ class StoreFallback implements Fallback {
     }
     await beating;
     this.#hastened = false;
-    this.#tendIn(this.#awaitsOthers() ? SETTLE_MS : this.#away().length > 0 ? PROBE_MS : BEAT_MS);
+    this.#scheduleHeartbeat(
+      this.#awaitsOthers() ? SETTLE_MS : this.#away().length > 0 ? PROBE_MS : BEAT_MS,
+    );
   }
 
   #awaitsOthers(): boolean {
-    return this.#breakers.some(({ isTripped, awaitsOthers }) => !isTripped && awaitsOthers);
+    return this.#breakers.some(
+      ({ isTripped, awaitsPeers: awaitsOthers }) => !isTripped && awaitsOthers,
+    );
   }
 
   async #beat(): Promise<void> {
@@ -243,12 +248,12 @@ class StoreFallback implements Fallback {
       // Debts of the last failures wait for no request.
       const open = this.#breakers.filter(({ isTripped }) => !isTripped);
       await Promise.allSettled(open.map((breaker) => breaker.prepare()));
-      const since = this.#breakers.map(({ othersSinceMs = 0 }) => othersSinceMs);
+      const since = this.#breakers.map(({ peersSinceMs: othersSinceMs = 0 }) => othersSinceMs);
       const sinceMs = Math.max(...since);
       const debts = { settledMs: this.#settledMs(), sinceMs };
       const settled = await this.#heart.beat(this.#beatLateMs, 0, debts);
       this.#beatsMissed = 0;
-      for (const breaker of open) breaker.othersSettled(settled, sinceMs);
+      for (const breaker of open) breaker.onPeersSettled(settled, sinceMs);
     } catch (error) {
       this.#beatsMissed += 1;
       const failure = toStoreFailure(error);
@@ -268,11 +273,11 @@ class StoreFallback implements Fallback {
   async #probe(bucket: number): Promise<number | undefined> {
     const breaker = this.#breaker(bucket);
     try {
-      await this.#heart.beat(this.patienceMs, bucket);
+      await this.#heart.beat(this.timeoutMs, bucket);
       this.#beatsMissed = 0;
       return await breaker.recover();
     } catch (error) {
-      breaker.remains(toStoreFailure(error));
+      breaker.updateReason(toStoreFailure(error));
       return undefined;
     }
   }

@@ -90,7 +90,7 @@ export class LocalQuotas {
     if (cost > 1 && limits.some(({ limit }) => cost > limit)) return undefined;
     const decision = decide(local.account, { ...ask, limits, units: 1 }, terms.nowMs);
     local.account = decision.account;
-    if (decision.verdict.granted > 0) this.debts.owe(name, decision.verdict.windows, cost);
+    if (decision.verdict.granted > 0) this.debts.add(name, decision.verdict.windows, cost);
     return decision.verdict;
   }
 
@@ -101,7 +101,7 @@ export class LocalQuotas {
     const counted = { ...ask, limits: ask.limits.map(unlimited), bans: undefined, units: 1 };
     const { account, verdict } = decide(local.account, counted, terms.nowMs);
     local.account = account;
-    this.debts.owe(name, verdict.windows, ask.cost ?? 1);
+    this.debts.add(name, verdict.windows, ask.cost ?? 1);
     const windows = ask.limits.map((limit, i) => {
       const { used, resetMs } = verdict.windows[i] as WindowUsage;
       const startMs = windowStart(limit.window, terms.nowMs);
@@ -115,7 +115,12 @@ export class LocalQuotas {
    * The limits of a request that the store decides while `pending` other gateways may have admitted
    * their shares and not charged them yet: without those shares.
    */
-  besideShares(name: AccountRef, limits: readonly Limit[], pending: number, terms: OutageContext) {
+  limitsBesidePeers(
+    name: AccountRef,
+    limits: readonly Limit[],
+    pending: number,
+    terms: OutageContext,
+  ) {
     const id = accountId(name);
     const local = this.#local(id);
     return limits.map((limit) => {
@@ -126,7 +131,7 @@ export class LocalQuotas {
   }
 
   /** Told that what an account owed is charged, and of the use of its windows, where they run on. */
-  charged({ name, units }: AccountDebt, counts: readonly (number | undefined)[]): void {
+  onCharged({ name, units }: AccountDebt, counts: readonly (number | undefined)[]): void {
     const charged: ChargedWindow[] = [];
     units.forEach(({ counter, startMs }, i) => {
       const used = counts[i];
@@ -139,7 +144,11 @@ export class LocalQuotas {
    * The store charged requests that were decided here. Gives the units that are charged twice by
    * that: nothing was owed for them.
    */
-  ranLate(name: AccountRef, windows: readonly WindowUsage[], admitted: AdmittedTotals): number {
+  onLateDecision(
+    name: AccountRef,
+    windows: readonly WindowUsage[],
+    admitted: AdmittedTotals,
+  ): number {
     const charged = windows.map((standing) => windowDebt(standing, admitted.units));
     const used = windows.map(({ used: now }, i) => {
       const { counter, startMs } = charged[i] as WindowDebt;

@@ -38,14 +38,14 @@ export class DebtSettlement {
    * Nobody waits any more for a call. `answered` settles once it has been seen to that what ran is
    * not owed, or when the answer is known to be lost; it does not reject.
    */
-  gaveUp(answered: Promise<void>): void {
+  onCallTimeout(answered: Promise<void>): void {
     this.#unanswered.add(answered);
     void answered.then(() => this.#unanswered.delete(answered));
   }
 
   /** Charges what is owed; returns of how many accounts. Rejects where there was no answer. */
-  settle(patienceMs: number): Promise<number> {
-    this.#settling ??= this.#chargeAll(performance.now() + patienceMs).finally(() => {
+  settle(timeoutMs: number): Promise<number> {
+    this.#settling ??= this.#chargeAll(performance.now() + timeoutMs).finally(() => {
       this.#settling = undefined;
     });
     return this.#settling;
@@ -74,7 +74,7 @@ export class DebtSettlement {
     try {
       const counts = await inTime(reply, giveUpMs);
       for (const [i, owed] of batch.entries()) {
-        accounts.charged(owed, counts[i] as (number | undefined)[]);
+        accounts.onCharged(owed, counts[i] as (number | undefined)[]);
       }
     } catch (error) {
       accounts.debts.restore(batch);
@@ -86,7 +86,7 @@ export class DebtSettlement {
         if (executed === "unknown") this.#tellUncertain(batch.map(chargeOf));
       };
       if (failure.code !== "late") tell(failure);
-      else this.gaveUp(reply.then((counts) => this.#chargedLate(batch, counts), tell));
+      else this.onCallTimeout(reply.then((counts) => this.#chargedLate(batch, counts), tell));
       throw error;
     }
   }
@@ -98,7 +98,7 @@ export class DebtSettlement {
   ): void {
     const { accounts } = this.#options;
     const twice = batch.map((owed, i) => {
-      accounts.charged(owed, counts[i] as (number | undefined)[]);
+      accounts.onCharged(owed, counts[i] as (number | undefined)[]);
       return { name: owed.name, units: accounts.debts.release(owed) };
     });
     this.#tellUncertain(twice);

@@ -39,8 +39,11 @@ export type QuotaClient = {
   keyOf(name: AccountRef): string;
   /** The clock of the node that has the bucket; without a Cluster there is one. */
   clockOf(bucket: number): StoreClock;
-  /** Asks for the time, where the clock of the bucket is not known. Rejects with StoreFailure. */
-  learnClock(bucket: number, patienceMs: number): Promise<void>;
+  /**
+   * Asks for the time if the clock of the bucket is unknown; undefined if it is known. Rejects with
+   * StoreFailure.
+   */
+  ensureClock(bucket: number, timeoutMs: number): Promise<void> | undefined;
   /** Whether deadlines can be told to the bucket. */
   isTimed(bucket: number): boolean;
   /** For how long the usage of each account is kept by day; undefined: not at all. */
@@ -61,6 +64,9 @@ export function createQuotaClient(
   options: QuotaClientOptions = {},
 ): QuotaClient {
   const decider = new RedisQuotaClient(link, prefix, options);
+  const isTimed = (bucket: number) => {
+    return options.clock !== undefined || decider.clockOf(bucket).isKnown;
+  };
   return {
     decide: (asks, giveUpMs) => decider.decide(asks, giveUpMs).catch(failed(asks.length)),
     runOn: (...call) => decider.runOn(...call),
@@ -68,8 +74,10 @@ export function createQuotaClient(
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
     keyOf: (name) => accountKey(prefix, name),
     clockOf: (bucket) => decider.clockOf(bucket),
-    isTimed: (bucket) => options.clock !== undefined || decider.clockOf(bucket).isKnown,
-    learnClock: (bucket, patienceMs) => decider.learnClock(bucket, patienceMs),
+    isTimed,
+    ensureClock: (bucket, timeoutMs) => {
+      return isTimed(bucket) ? undefined : decider.learnClock(bucket, timeoutMs);
+    },
     get historyMs() {
       return decider.historyMs;
     },
@@ -104,10 +112,10 @@ class RedisQuotaClient {
     return this.#clocks[this.#link.clustered ? bucket : 0] as StoreClock;
   }
 
-  async learnClock(bucket: number, patienceMs: number): Promise<void> {
+  async learnClock(bucket: number, timeoutMs: number): Promise<void> {
     const sentMs = performance.now();
     const key = `${this.#prefix}:{${bucket}}:time`;
-    const time = await withTimeout(this.#link.send(key, "time", []), patienceMs);
+    const time = await withTimeout(this.#link.send(key, "time", []), timeoutMs);
     const [seconds, micros] = time as string[];
     const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
     this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);

@@ -11,7 +11,7 @@ import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { Batcher } from "../batch/batcher.ts";
 import type { LostCount } from "../batch/cached-decision.ts";
 import { DecisionCache } from "../batch/decision-cache.ts";
-import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
+import { DenyDuringOutage, type OutageHandler, type UncertainCharge } from "../outage-handler.ts";
 import {
   type AccountBan,
   type AccountRef,
@@ -28,7 +28,6 @@ import { BAN_SCRIPT, LIFT_BAN_SCRIPT, MARK_SCRIPT, RESET_SCRIPT } from "./accoun
 import { readDayHistory } from "./day-history.ts";
 import { createInvalidations, type Invalidations } from "./invalidations.ts";
 import { listBans } from "./list-bans.ts";
-import { DenyDuringOutage } from "./no-outage.ts";
 import { PendingResets } from "./pending-resets.ts";
 import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
 import { RedisActivity } from "./redis-activity.ts";
@@ -57,7 +56,7 @@ export type RedisQuotaStoreOptions = {
   /** For how long the usage of each account is kept by day; by default it is not. */
   readonly historyMs?: number | undefined;
   /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
-  readonly patienceMs?: number | undefined;
+  readonly timeoutMs?: number | undefined;
   /**
    * Told of the resets that commands made in the store: of each by one gateway. Without it this store
    * is that of a command, and leaves its own resets to the gateways.
@@ -95,25 +94,25 @@ class RedisQuotaStore implements QuotaStore {
   readonly #tellLoss: ReturnType<typeof lostCountReporter>;
   readonly #answers: DecisionCache;
   readonly #outage: OutageHandler;
-  readonly notes: RedisActivity;
+  readonly activity: RedisActivity;
   #failure: StoreFailure | undefined;
   #uncertainUnits = 0;
   /** Names this gateway in its markers. */
   readonly #origin = randomUUID();
 
   constructor(link: CountedLink, options: RedisQuotaStoreOptions) {
-    const { address, prefix, report, now, patienceMs, historyMs } = options;
+    const { address, prefix, report, now, timeoutMs, historyMs } = options;
     this.#link = link;
     this.#options = options;
     const shared = createQuotaClient(link, prefix, { clock: now, historyMs });
     const answers = new DecisionCache(now);
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#shared = shared;
-    this.notes = new RedisActivity(shared, prefix);
+    this.activity = new RedisActivity(shared, prefix);
     this.#answers = answers;
     this.#outage =
       options.outage?.({ shared, answers, onUncertain }) ??
-      new DenyDuringOutage(shared, patienceMs);
+      new DenyDuringOutage(shared.ensureClock, timeoutMs);
     this.#batch = new Batcher({
       call: shared.decide,
       queueOf: (name) => (link.clustered ? bucketOf(name) : 0),
@@ -129,7 +128,7 @@ class RedisQuotaStore implements QuotaStore {
     this.#events = createInvalidations({
       shared,
       prefix,
-      forget: (id) => answers.forget(id === undefined ? undefined : parseAccountId(id)),
+      forget: (id) => answers.invalidate(id === undefined ? undefined : parseAccountId(id)),
       resets: () => this.#tellResets(),
       probed: (why) => {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
@@ -139,16 +138,16 @@ class RedisQuotaStore implements QuotaStore {
     this.#eviction = watchEviction(link, address.shown, report);
   }
 
-  spend(name: AccountRef, ask: QuotaRequest): ReturnType<QuotaStore["spend"]> {
-    return this.#batch.spend(name, ask);
+  charge(name: AccountRef, ask: QuotaRequest): ReturnType<QuotaStore["charge"]> {
+    return this.#batch.charge(name, ask);
   }
 
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     return this.#answers.lastKnown(name, limits);
   }
 
-  forget(name?: AccountRef): void {
-    this.#answers.forget(name);
+  invalidate(name?: AccountRef): void {
+    this.#answers.invalidate(name);
   }
 
   async peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision> {
@@ -168,7 +167,7 @@ class RedisQuotaStore implements QuotaStore {
     const argv = [clockMs, Math.round(lengthMs), counterField(window), Math.round(keptMs)];
     const run = this.#shared.run(BAN_SCRIPT, this.#shared.keyOf(name), argv);
     const [untilMs, offences] = (await withTimeout(run, ADMIN_LATE_MS)) as [string, string];
-    await this.forgetEverywhere([name]);
+    await this.invalidateEverywhere([name]);
     return { untilMs: Number(untilMs), lengthMs, window, offences: Number(offences) };
   }
 
@@ -176,7 +175,7 @@ class RedisQuotaStore implements QuotaStore {
     const clockMs = this.#options.now?.() ?? -1;
     const run = this.#shared.run(LIFT_BAN_SCRIPT, this.#shared.keyOf(name), [clockMs]);
     const lifted = await withTimeout(run, ADMIN_LATE_MS);
-    this.#answers.forget(name);
+    this.#answers.invalidate(name);
     await this.#events.publish(accountId(name));
     return lifted === 1;
   }
@@ -192,7 +191,7 @@ class RedisQuotaStore implements QuotaStore {
       const counter = fieldCounter(reply[i] as string);
       windows.push({ counter, units: Number(reply[i + 1]) });
     }
-    this.#answers.forget(name);
+    this.#answers.invalidate(name);
     if (this.#options.onReset !== undefined || windows.length === 0) {
       await this.#events.publish(accountId(name));
     } else {
@@ -214,8 +213,8 @@ class RedisQuotaStore implements QuotaStore {
     return readDayHistory(this.#shared, names, span);
   }
 
-  async forgetEverywhere(names: readonly AccountRef[]): Promise<void> {
-    for (const name of names) this.#answers.forget(name);
+  async invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
+    for (const name of names) this.#answers.invalidate(name);
     await this.#events.publishAll(names.map(accountId));
   }
 
@@ -235,7 +234,7 @@ class RedisQuotaStore implements QuotaStore {
     return { uncertainUnits: this.#uncertainUnits, lostUnits: this.#outage.lostUnits() };
   }
 
-  commands(): number {
+  commandCount(): number {
     return this.#link.sent;
   }
 

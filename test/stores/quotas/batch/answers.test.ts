@@ -28,9 +28,9 @@ describe("an answer of a call that left before its account was forgotten", () =>
   ] as const) {
     it(`is old, where ${which} was forgotten`, () => {
       const answers = new DecisionCache(() => NOON);
-      const forgotten = answers.begin();
-      answers.forget(name);
-      answers.keep(id, last, forgotten);
+      const forgotten = answers.beginCall();
+      answers.invalidate(name);
+      answers.put(id, last, forgotten);
       assert.equal(answers.get(id), undefined);
     });
   }
@@ -42,11 +42,11 @@ describe("an answer of a call that left before its account was forgotten", () =>
       [account("a"), undefined],
     ] as const) {
       const answers = new DecisionCache(() => NOON);
-      const forgotten = answers.begin();
-      answers.forget(name);
-      answers.keep(id, cacheDecision(ask, full, TRIP), forgotten);
+      const forgotten = answers.beginCall();
+      answers.invalidate(name);
+      answers.put(id, cacheDecision(ask, full, TRIP), forgotten);
       assert.equal(answers.lastCounted(account("a"))?.windows[0]?.used, used);
-      answers.forget(name);
+      answers.invalidate(name);
       assert.equal(answers.lastCounted(account("a"))?.windows[0]?.used, used);
       const isKnown = answers.lastKnown(account("a")) !== undefined;
       assert.equal(isKnown, name?.account === "b");
@@ -55,17 +55,17 @@ describe("an answer of a call that left before its account was forgotten", () =>
 
   it("is kept where another account was forgotten", () => {
     const answers = new DecisionCache(() => NOON);
-    const forgotten = answers.begin();
-    answers.forget(account("b"));
-    answers.keep(id, last, forgotten);
+    const forgotten = answers.beginCall();
+    answers.invalidate(account("b"));
+    answers.put(id, last, forgotten);
     assert.equal(answers.get(id), last);
   });
 
   it("is told of nothing that is forgotten once its call has ended", () => {
     const answers = new DecisionCache(() => NOON);
-    const forgotten = answers.begin();
-    answers.end(forgotten);
-    answers.forget();
+    const forgotten = answers.beginCall();
+    answers.endCall(forgotten);
+    answers.invalidate();
     assert.equal(forgotten.size, 0, "a call that is over gathers nothing more");
   });
 });
@@ -74,21 +74,21 @@ describe("a ban that was earned while no request waited", () => {
   const ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "minute", offences: 1 } as const;
   const known = () => {
     const answers = new DecisionCache(() => NOON);
-    answers.keep(id, cacheDecision(ask, full, TRIP), answers.begin());
-    return { answers, told: () => answers.get(id)?.whole?.untold };
+    answers.put(id, cacheDecision(ask, full, TRIP), answers.beginCall());
+    return { answers, told: () => answers.get(id)?.refusal?.unreportedBan };
   };
 
   it("stays to be told where a later answer earned none", () => {
     const { answers, told } = known();
-    answers.keepUntold(id, { ...ban, strikesMs: [NOON] });
-    answers.keepUntold(id, undefined);
+    answers.putUnreportedBan(id, { ...ban, strikesMs: [NOON] });
+    answers.putUnreportedBan(id, undefined);
     assert.equal(told()?.offences, 1);
   });
 
   it("is told nobody where nothing is known of the account any more", () => {
     const { answers, told } = known();
-    answers.forget();
-    answers.keepUntold(id, { ...ban, strikesMs: [NOON] });
+    answers.invalidate();
+    answers.putUnreportedBan(id, { ...ban, strikesMs: [NOON] });
     assert.equal(told(), undefined);
   });
 });

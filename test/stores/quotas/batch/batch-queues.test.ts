@@ -50,16 +50,16 @@ function openBatch() {
   const gate = {
     isShut: false,
     shares: false,
-    patienceMs: 10_000,
+    timeoutMs: 10_000,
     decided: [] as string[],
     released: [] as number[],
   };
   const uncertain: number[] = [];
   const outage: OutageHandler = {
-    get patienceMs() {
-      return gate.patienceMs;
+    get timeoutMs() {
+      return gate.timeoutMs;
     },
-    get shares() {
+    get admitsShares() {
       return gate.shares;
     },
     isAway: () => gate.isShut,
@@ -69,9 +69,9 @@ function openBatch() {
       gate.decided.push(name.account);
       return { unavailable: true };
     },
-    called: () => undefined,
-    gaveUp: () => undefined,
-    ranLate: (_name, _verdict, units) => {
+    onCallEnd: () => undefined,
+    onCallTimeout: () => undefined,
+    onLateDecision: (_name, _verdict, units) => {
       gate.released.push(units);
       return 0;
     },
@@ -105,7 +105,7 @@ const called = (house: House, count: number) =>
 /** Lets the batch know that the account's day is spent. */
 async function exhaust(house: House, name: string, asked = ask): Promise<void> {
   const before = house.calls.length;
-  const first = house.batch.spend(account(name), asked);
+  const first = house.batch.charge(account(name), asked);
   await called(house, before + 1);
   house.calls.at(-1)?.answer();
   await first;
@@ -116,7 +116,7 @@ describe("strikes of several lanes", () => {
     using house = openBatch();
     for (const name of ["a1", "a2", "a3"]) await exhaust(house, name);
     house.calls.length = 0;
-    const asked = ["a1", "a2", "a3"].map((name) => house.batch.spend(account(name), ask));
+    const asked = ["a1", "a2", "a3"].map((name) => house.batch.charge(account(name), ask));
     await called(house, 3);
     assert.deepEqual(
       house.calls.map(({ names }) => names),
@@ -131,11 +131,11 @@ describe("strikes of several lanes", () => {
     using house = openBatch();
     await exhaust(house, "a1");
     house.calls.length = 0;
-    const busy = [house.batch.spend({ environment: "x", account: "b1" }, ask)];
+    const busy = [house.batch.charge({ environment: "x", account: "b1" }, ask)];
     await called(house, 1);
-    busy.push(house.batch.spend({ environment: "x", account: "c1" }, ask));
+    busy.push(house.batch.charge({ environment: "x", account: "c1" }, ask));
     await called(house, 2);
-    const strike = house.batch.spend(account("a1"), ask);
+    const strike = house.batch.charge(account("a1"), ask);
     await new Promise((resolve) => setTimeout(resolve, 200));
     assert.equal(house.calls.length, 2, "the lane is full");
     house.calls[0]?.answer();
@@ -150,15 +150,15 @@ describe("strikes of several lanes", () => {
     const ask = banAtOnce;
     await exhaust(house, "a1", ask);
     house.calls.length = 0;
-    const strike = house.batch.spend(account("a1"), ask);
+    const strike = house.batch.charge(account("a1"), ask);
     await called(house, 1);
-    const meanwhile = await house.batch.spend(account("a1"), ask);
+    const meanwhile = await house.batch.charge(account("a1"), ask);
     assert.ok("admitted" in meanwhile && !meanwhile.admitted, "answered from memory");
     house.calls[0]?.answer({ failure: AWAY });
     const answer = await strike;
     assert.ok("admitted" in answer && !answer.admitted && answer.by === "memory");
     assert.deepEqual(house.gate.decided, [], "what is known needs no deciding");
-    const next = house.batch.spend(account("a1"), ask);
+    const next = house.batch.charge(account("a1"), ask);
     await called(house, 2);
     house.calls[1]?.answer();
     await next;
@@ -168,7 +168,7 @@ describe("strikes of several lanes", () => {
 it("a ban is told to one of the requests that a call refuses, the first of them", async () => {
   using house = openBatch();
   const two: QuotaRequest = { ...ask, limits: [{ window: "day", limit: 2 }] };
-  const answers = Array.from({ length: 5 }, () => house.batch.spend(account("a1"), two));
+  const answers = Array.from({ length: 5 }, () => house.batch.charge(account("a1"), two));
   await called(house, 1);
   house.calls[0]?.answer({ ...spent(), granted: 2, ban: BAN, earned: EARNED });
   const told = await Promise.all(answers);
@@ -182,7 +182,7 @@ describe("a strike that cannot be the one that bans", () => {
   it("is refused at once, and goes to the store as a strike that charges nothing", async () => {
     using house = openBatch();
     await exhaust(house, "a1");
-    const answer = house.batch.spend(account("a1"), ask);
+    const answer = house.batch.charge(account("a1"), ask);
     assert.ok("admitted" in answer && !answer.admitted && answer.by === "memory");
     await called(house, 2);
     const [sent] = house.calls[1]?.asks ?? [];
@@ -193,7 +193,7 @@ describe("a strike that cannot be the one that bans", () => {
   it("waits from the one on that could be, and is told of the ban", async () => {
     using house = openBatch();
     await exhaust(house, "a1", banAtOnce);
-    const answer = house.batch.spend(account("a1"), banAtOnce);
+    const answer = house.batch.charge(account("a1"), banAtOnce);
     assert.ok(answer instanceof Promise);
     await called(house, 2);
     const [sent] = house.calls[1]?.asks ?? [];
@@ -206,11 +206,11 @@ describe("a strike that cannot be the one that bans", () => {
   it("leaves a ban that it earned all the same to be told to the next refused, once", async () => {
     using house = openBatch();
     await exhaust(house, "a1");
-    void house.batch.spend(account("a1"), ask);
+    void house.batch.charge(account("a1"), ask);
     await called(house, 2);
     house.calls[1]?.answer({ ...spent(), ban: BAN, earned: EARNED });
     await new Promise(setImmediate);
-    const [next, last] = [1, 2].map(() => house.batch.spend(account("a1"), ask));
+    const [next, last] = [1, 2].map(() => house.batch.charge(account("a1"), ask));
     assert.ok(next && "earned" in next && next.earned === EARNED);
     assert.ok(last && !("earned" in last));
   });
@@ -218,12 +218,12 @@ describe("a strike that cannot be the one that bans", () => {
   it("that is lost admits nobody later, and the next one strikes again", async () => {
     using house = openBatch();
     await exhaust(house, "a1");
-    void house.batch.spend(account("a1"), ask);
+    void house.batch.charge(account("a1"), ask);
     await called(house, 2);
     house.calls[1]?.answer({ failure: new StoreFailure("unreachable", "cut", "unknown") });
     await new Promise(setImmediate);
     assert.deepEqual([house.gate.decided, house.uncertain], [[], []]);
-    void house.batch.spend(account("a1"), ask);
+    void house.batch.charge(account("a1"), ask);
     await called(house, 3);
     house.calls[2]?.answer();
   });
@@ -232,12 +232,12 @@ describe("a strike that cannot be the one that bans", () => {
 describe("more accounts than a call carries", () => {
   it("are all decided without the store, once that is known to be away", async () => {
     using house = openBatch();
-    const first = ["b1", "c1"].map((name) => house.batch.spend(account(name), ask));
+    const first = ["b1", "c1"].map((name) => house.batch.charge(account(name), ask));
     await called(house, 1);
-    const second = house.batch.spend(account("d1"), ask);
+    const second = house.batch.charge(account("d1"), ask);
     await called(house, 2);
     const waiting = Array.from({ length: 300 }, (_, i) => {
-      return house.batch.spend({ environment: `e${i}`, account: "a1" }, ask);
+      return house.batch.charge({ environment: `e${i}`, account: "a1" }, ask);
     });
     house.gate.isShut = true;
     for (const call of house.calls) call.answer({ failure: AWAY });
@@ -250,8 +250,8 @@ describe("more accounts than a call carries", () => {
     using house = openBatch();
     const longer = { ...ask, bans: { ...DEFAULT_BANS, durationMs: DEFAULT_BANS.durationMs + 1 } };
     const asked = [
-      house.batch.spend({ environment: "x", account: "a1" }, ask),
-      house.batch.spend({ environment: "y", account: "a1" }, longer),
+      house.batch.charge({ environment: "x", account: "a1" }, ask),
+      house.batch.charge({ environment: "y", account: "a1" }, longer),
     ];
     await called(house, 2);
     assert.deepEqual(
@@ -268,11 +268,11 @@ describe("more strikes than a call carries", () => {
     using house = openBatch();
     const names = Array.from({ length: 257 }, (_, i) => ({ environment: `e${i}`, account: "a1" }));
     const ask = banAtOnce;
-    const first = names.map((name) => house.batch.spend(name, ask));
+    const first = names.map((name) => house.batch.charge(name, ask));
     await called(house, 2);
     for (const call of house.calls) call.answer();
     await Promise.all(first);
-    const answers = names.map((name) => house.batch.spend(name, ask));
+    const answers = names.map((name) => house.batch.charge(name, ask));
     const waiting = answers.filter((answer) => answer instanceof Promise);
     assert.equal(waiting.length, 256);
     await called(house, 3);
@@ -292,8 +292,8 @@ describe("a call that nobody waits for any more", () => {
 
   it("leaves its requests to be decided without it, and what it charged is taken off", async () => {
     using house = openBatch();
-    house.gate.patienceMs = 20;
-    const asked = [house.batch.spend(account("a1"), ask), house.batch.spend(account("a1"), ask)];
+    house.gate.timeoutMs = 20;
+    const asked = [house.batch.charge(account("a1"), ask), house.batch.charge(account("a1"), ask)];
     await called(house, 1);
     const answers = await Promise.all(asked);
     assert.ok(answers.every((answer) => "unavailable" in answer));
@@ -305,8 +305,8 @@ describe("a call that nobody waits for any more", () => {
 
   it("and was lost with its connection is told as uncertain, once", async () => {
     using house = openBatch();
-    house.gate.patienceMs = 20;
-    const asked = house.batch.spend(account("a1"), { ...ask, cost: 7 });
+    house.gate.timeoutMs = 20;
+    const asked = house.batch.charge(account("a1"), { ...ask, cost: 7 });
     await called(house, 1);
     await asked;
     house.calls[0]?.answer({ failure: LOST });
@@ -318,9 +318,9 @@ describe("a call that nobody waits for any more", () => {
     it(`${shares ? "takes" : "leaves"} the other call of its queue ${shares ? "along" : "alone"} where requests are ${shares ? "" : "not "}admitted from shares`, async () => {
       using house = openBatch();
       house.gate.shares = shares;
-      const first = house.batch.spend(account("a1"), ask);
+      const first = house.batch.charge(account("a1"), ask);
       await called(house, 1);
-      const second = house.batch.spend({ environment: "x", account: "b1" }, ask);
+      const second = house.batch.charge({ environment: "x", account: "b1" }, ask);
       await called(house, 2);
       house.calls[0]?.answer({ failure: AWAY });
       assert.ok("unavailable" in (await first));

@@ -39,10 +39,10 @@ it("more banned accounts than are listed at once are all listed, and none once b
   const once = { ...BANS, strikes: 1, graceMs: 0 };
   for (const atMs of [noonMs, noonMs + 1, noonMs + 2]) {
     clock.ms = atMs;
-    for (let i = 0; i < ACCOUNTS; i++) await store.spend(account(`a${i}`), second(once));
+    for (let i = 0; i < ACCOUNTS; i++) await store.charge(account(`a${i}`), second(once));
   }
   assert.equal((await store.bans()).length, ACCOUNTS);
-  await store.spend(account("a0"), second(undefined));
+  await store.charge(account("a0"), second(undefined));
   assert.deepEqual(await store.bans(), []);
 });
 
@@ -53,10 +53,10 @@ it("an account is kept for its strikes while they count, and let go of when they
   const struck = account("struck");
   // A strike comes more than the grace after the first refusal of its window.
   const minute: QuotaRequest = { limits: [{ window: "minute", limit: 1 }], bans: BANS, units: 1 };
-  await store.spend(struck, minute);
-  await store.spend(struck, minute);
+  await store.charge(struck, minute);
+  await store.charge(struck, minute);
   clock.ms = noonMs + 30_000;
-  assert.ok("verdict" in (await store.spend(struck, minute)));
+  assert.ok("verdict" in (await store.charge(struck, minute)));
   assert.equal(store.lastKnown(struck)?.strikes, 1);
   // The minute is over, the strike counts for another half.
   clock.ms = noonMs + 60_001;
@@ -74,10 +74,10 @@ it("a ban ends an account's time in memory where bans were turned off since", as
   const banned = account("banned");
   for (const atMs of [0, 1, 2]) {
     clock.ms = noonMs + atMs;
-    await store.spend(banned, second(once));
+    await store.charge(banned, second(once));
   }
   assert.equal((await store.bans()).length, 1);
-  await store.spend(account("other"), second(undefined));
+  await store.charge(account("other"), second(undefined));
   clock.ms = noonMs + 59_000;
   await passes(store, clock);
   assert.ok(store.lastKnown(banned));
@@ -93,7 +93,7 @@ async function passes(store: Store, clock: { ms: number }): Promise<void> {
   clock.ms = nowMs - 2_000;
   const marker = account("marker");
   const bans = store.lastKnown(account("other")) === undefined ? BANS : undefined;
-  await store.spend(marker, second(bans));
+  await store.charge(marker, second(bans));
   clock.ms = nowMs;
   await eventually(() => assert.equal(store.lastKnown(marker), undefined));
 }

@@ -39,10 +39,10 @@ const files = () => readdir(join(folder, "state.history")).then((names) => names
 describe("days of the memory store", () => {
   it("are there after a restart, the running one going on, each in a file of its own", async () => {
     const store = await open();
-    await store.spend(name, ask);
+    await store.charge(name, ask);
     nowMs += DAY_MS;
-    await store.spend(name, ask);
-    await store.spend({ ...name, account: "b" }, { ...ask, cost: 7 });
+    await store.charge(name, ask);
+    await store.charge({ ...name, account: "b" }, { ...ask, cost: 7 });
     await store.close();
     assert.deepEqual(await files(), ["2026-10-30.jsonl", "2026-10-31.jsonl"]);
     assert.equal(
@@ -52,7 +52,7 @@ describe("days of the memory store", () => {
 `,
     );
     const again = await open();
-    await again.spend(name, ask);
+    await again.charge(name, ask);
     assert.deepEqual(await rows(again), [
       ["2026-10-30", 1],
       ["2026-10-31", 2],
@@ -69,9 +69,9 @@ describe("days of the memory store", () => {
   it("go on on the day that was reached when the clock goes back over midnight", async () => {
     const store = await open();
     nowMs = OCTOBER_30 + DAY_MS;
-    await store.spend(name, ask);
+    await store.charge(name, ask);
     nowMs -= 1;
-    await store.spend(name, ask);
+    await store.charge(name, ask);
     assert.deepEqual(await rows(store), [["2026-10-31", 2]]);
     await store.close();
   });
@@ -80,20 +80,20 @@ describe("days of the memory store", () => {
     for (const daysLater of [0, 1, 2, 3]) {
       nowMs = OCTOBER_30 + daysLater * DAY_MS;
       const store = await open(2 * DAY_MS);
-      await store.spend(name, ask);
+      await store.charge(name, ask);
       await store.close();
     }
     assert.deepEqual(await files(), ["2026-10-31.jsonl", "2026-11-01.jsonl", "2026-11-02.jsonl"]);
     nowMs += 100 * DAY_MS;
     const off = await open("off");
-    await off.spend(name, ask);
+    await off.charge(name, ask);
     await off.close();
     assert.equal((await files()).length, 3, "off removes nothing, and writes nothing");
   });
 
   it("stay whole and stop the start where their file is damaged, naming the line", async () => {
     const store = await open();
-    await store.spend(name, ask);
+    await store.charge(name, ask);
     await store.close();
     const file = join(folder, "state.history", "2026-10-30.jsonl");
     const damage = `${await readFile(file, "utf8")}{"environment":"production"}\n`;

@@ -62,7 +62,7 @@ function name(account: string) {
 
 /** This store answers at once. */
 function spend(store: QuotaStore, account: string, ask: QuotaRequest): QuotaDecision {
-  const answer = store.spend(name(account), ask);
+  const answer = store.charge(name(account), ask);
   assert.ok("verdict" in answer);
   return answer.verdict;
 }
@@ -81,7 +81,7 @@ describe("The memory store over a restart", () => {
     for (let i = 0; i < 4; i++) spend(store, "banned", ASK);
     nowMs += 1_001;
     spend(store, "banned", ASK);
-    void store.spend({ environment: "staging", account: "banned" }, ASK);
+    void store.charge({ environment: "staging", account: "banned" }, ASK);
     const listed = await store.bans();
     assert.equal(listed.length, 1);
     await close(store);
@@ -104,7 +104,7 @@ describe("The memory store over a restart", () => {
     ).pathname;
     const script = `import { createMemoryQuotaStore } from ${JSON.stringify(memory)};
       const store = await createMemoryQuotaStore({ stateFile: ${JSON.stringify(stateFile)}, now: () => ${START}, report() {} });
-      store.spend(${JSON.stringify(name("a"))}, ${JSON.stringify(ASK)});
+      store.charge(${JSON.stringify(name("a"))}, ${JSON.stringify(ASK)});
       console.log("spent"); setInterval(() => {}, 1e6);`;
     await using child = startNode(["--input-type=module", "-e", script]);
     await child.says("spent");

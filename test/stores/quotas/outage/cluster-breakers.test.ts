@@ -61,7 +61,7 @@ describe("a Cluster of which a master is away", () => {
     let counts = 1;
     for (; counts <= 40; counts++) {
       for (const name of ofGone()) {
-        const answer = store.spend(name, ask);
+        const answer = store.charge(name, ask);
         assert.ok(!(answer instanceof Promise), "nobody waits for a part that is away");
         assert.ok("by" in answer && answer.by === "local" && answer.admitted);
       }

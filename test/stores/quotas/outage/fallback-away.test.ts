@@ -26,7 +26,7 @@ describe("the store that stays away", () => {
     const load = Array.from({ length: 8 }, async (_, i) => {
       for (let n = 0; running; n++) {
         const fromMs = performance.now();
-        await house.store.spend(account(`w${i}-${n}`), BOTH);
+        await house.store.charge(account(`w${i}-${n}`), BOTH);
         waits.push({ fromMs, ms: performance.now() - fromMs });
         await sleep(3);
       }
@@ -46,13 +46,13 @@ describe("the store that stays away", () => {
     await using house = await openFallback(proxy, { policy: { storeTimeoutMs: 5_000 } });
     const few = perDay(30, undefined);
     const known = account("known");
-    for (let i = 0; i < 20; i++) await house.store.spend(known, few);
-    house.store.forget();
+    for (let i = 0; i < 20; i++) await house.store.charge(known, few);
+    house.store.invalidate();
     house.gate.reconfigure(policyOf());
     proxy.behave({ blackHole: true });
     let admitted = 0;
     for (let i = 0; i < 40; i++) {
-      const answer = await house.store.spend(known, few);
+      const answer = await house.store.charge(known, few);
       if ("admitted" in answer && answer.admitted) admitted += 1;
     }
     proxy.behave({});
@@ -119,7 +119,7 @@ describe("what a gateway does meanwhile", () => {
     const modes = ["local", "allow", "deny"] as const;
     const shares = modes.map((onStoreFailure) => {
       house.gate.reconfigure(policyOf({ onStoreFailure }));
-      return house.gate.shares;
+      return house.gate.admitsShares;
     });
     assert.deepEqual(shares, [true, false, false]);
   });
@@ -131,7 +131,7 @@ describe("what a gateway does meanwhile", () => {
     await admit(house.store, 1, DAY);
     await leave(proxy, house.store);
     for (let i = 0; i < 10; i++) {
-      assert.deepEqual(await house.store.spend(name, DAY), { unavailable: true });
+      assert.deepEqual(await house.store.charge(name, DAY), { unavailable: true });
     }
     await proxy.listen();
     await eventually(() => house.gate.health().ok);

@@ -109,7 +109,7 @@ export async function admit(
 ) {
   let admitted = 0;
   for (let i = 0; i < requests; i++) {
-    const answer = await store.spend(account(id), ask);
+    const answer = await store.charge(account(id), ask);
     if (!("unavailable" in answer) && answer.admitted) admitted += 1;
   }
   return admitted;

@@ -65,12 +65,12 @@ describe("what was admitted here", () => {
     assert.equal(await admit(house.store, 2, DAY), 2, "decided here, though Redis charged them");
     proxy.behave({});
     proxy.reset();
-    await eventually(() => assert.ok(Number(house.store.charges?.().uncertainUnits) > 0));
+    await eventually(() => assert.ok(Number(house.store.charges().uncertainUnits) > 0));
     await eventually(async () => {
       const { d = 0 } = await counted(redis);
-      assert.equal(d, 3 + Number(house.store.charges?.().uncertainUnits), "each is told");
+      assert.equal(d, 3 + Number(house.store.charges().uncertainUnits), "each is told");
     });
-    assert.ok((house.store.charges?.().uncertainUnits ?? 0) <= 3);
+    assert.ok((house.store.charges().uncertainUnits ?? 0) <= 3);
     const [line] = house.told.filter(({ message }) => message === "charges_uncertain");
     assert.deepEqual([line?.details?.units, line?.details?.accounts], [1, "production:a 1"]);
   });
@@ -100,7 +100,7 @@ describe("what was admitted here", () => {
     await eventually(() => house.gate.health().ok);
     await admit(house.store, 1, DAY);
     assert.deepEqual(await counted(redis), { d: 6 });
-    assert.equal(house.store.charges?.().uncertainUnits, 1, "one call, then charges alone");
+    assert.equal(house.store.charges().uncertainUnits, 1, "one call, then charges alone");
   });
 
   it("is charged again when the charge itself got no answer, and told as uncertain", async () => {
@@ -122,7 +122,7 @@ describe("what was admitted here", () => {
     assert.equal(lost, 2);
     await admit(house.store, 1, DAY);
     await eventually(async () => assert.deepEqual(await counted(redis), { d: 20 }));
-    assert.equal(house.store.charges?.().uncertainUnits, 9);
+    assert.equal(house.store.charges().uncertainUnits, 9);
   });
 
   it("is exactly what was left, when one gateway that knew the count goes through an outage under load", async () => {
@@ -169,7 +169,7 @@ describe("a debt", () => {
     await redis.config("SET", "maxmemory", "0");
     await house.store.close();
     assert.deepEqual(await counted(redis), { d: 2 });
-    assert.equal(house.store.charges?.().lostUnits, 0);
+    assert.equal(house.store.charges().lostUnits, 0);
   });
 
   it("is lost, and told, at the end of a gateway whose store is away", async () => {
@@ -179,7 +179,7 @@ describe("a debt", () => {
     await leave(proxy, house.store);
     assert.equal(await admit(house.store, 4, DAY), 4);
     await house.store.close();
-    assert.equal(house.store.charges?.().lostUnits, 4);
+    assert.equal(house.store.charges().lostUnits, 4);
     const lines = house.told.filter(({ message }) => message === "charges_lost");
     assert.deepEqual(
       lines.map(({ details }) => details?.units),

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "vitest";
+import type { QuotaDecider } from "../../../../src/stores/quotas/quota-store.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { openTcpProxy } from "../../../support/wire/tcp-proxy.ts";
@@ -11,12 +12,12 @@ const { server, redis } = await useRedis();
 const ask = perDay(1_000_000, undefined);
 
 /** Ten clients, one request after the other, until they are told to stop; gives the units admitted. */
-function load(store: { spend: Awaited<ReturnType<typeof openFallback>>["store"]["spend"] }) {
+function load(store: QuotaDecider) {
   let isOver = false;
   const client = async () => {
     let admitted = 0;
     while (!isOver) {
-      const answer = await store.spend(account("a"), ask);
+      const answer = await store.charge(account("a"), ask);
       if ("admitted" in answer && answer.admitted) admitted += 1;
       await sleep(1);
     }
@@ -33,7 +34,7 @@ function load(store: { spend: Awaited<ReturnType<typeof openFallback>>["store"][
 it("answers that come later than anybody waits for them charge no unit twice", async () => {
   await using proxy = await openTcpProxy(server);
   await using house = await openFallback(proxy);
-  await house.store.spend(account("a"), ask);
+  await house.store.charge(account("a"), ask);
   const { stop } = load(house.store);
   for (let i = 0; i < 8; i++) {
     proxy.behave({ answerLatencyMs: 70 });

@@ -22,7 +22,7 @@ async function charge(
   const link = connectRedis({ address: server.address });
   await link.tried;
   const shared = createQuotaClient(link, "tg", { historyMs, clock });
-  await shared.learnClock(0, 2_000);
+  await shared.ensureClock(0, 2_000);
   try {
     const admitted = { requests: Math.ceil(units / 2), units };
     const owed = { name, units: [{ counter: "hour", startMs: startMs(), units }], admitted };

@@ -113,7 +113,7 @@ describe("what is owed still when another absence begins", () => {
     assert.equal(admitted(accounts, ask, given, 30), 30);
     const { windows } = toldBy(ask, 35, NOON);
     assert.equal(
-      accounts.ranLate(name, windows, { requests: 25, units: 25 }),
+      accounts.onLateDecision(name, windows, { requests: 25, units: 25 }),
       0,
       "of 30 owed, 25 are charged",
     );
@@ -123,7 +123,7 @@ describe("what is owed still when another absence begins", () => {
     accounts.forget();
     assert.equal(admitted(accounts, ask, given), 25);
     assert.equal(
-      accounts.ranLate(name, windows, { requests: 40, units: 40 }),
+      accounts.onLateDecision(name, windows, { requests: 40, units: 40 }),
       15,
       "nothing was owed for these",
     );
@@ -178,7 +178,7 @@ describe("what is owed", () => {
       owed.units.map(({ units }) => units),
       [5, 5],
     );
-    accounts.charged(owed, [8, 8]);
+    accounts.onCharged(owed, [8, 8]);
     accounts.forget();
     assert.equal(admitted(accounts, ask, terms()), 1);
     const next = terms({ nowMs: NOON + MINUTE, wentMs: NOON + MINUTE });

@@ -34,7 +34,7 @@ async function burst(
   by: QuotaRequest = ask,
 ): Promise<number> {
   const answers = await Promise.all(
-    Array.from({ length: requests }, async () => store.spend(name, by)),
+    Array.from({ length: requests }, async () => store.charge(name, by)),
   );
   return answers.filter((answer) => "admitted" in answer && answer.admitted).length;
 }
@@ -45,7 +45,7 @@ async function known(houses: readonly FallbackHouse[]): Promise<void> {
     for (const house of houses) {
       await eventually(() => house.gate.health().ok, { withinMs: 60_000 });
       await eventually(async () => {
-        const answer = await house.store.spend(name, { ...ask, cost: 0 });
+        const answer = await house.store.charge(name, { ...ask, cost: 0 });
         return "by" in answer && answer.by === "store";
       });
     }
@@ -117,7 +117,7 @@ describe("a store that stands still for 300 ms, three times over, with 300 reque
       await known([house]);
     }
     const verdict = await house.store.peek(name, ask);
-    const uncertain = house.store.charges?.().uncertainUnits ?? 0;
+    const uncertain = house.store.charges().uncertainUnits ?? 0;
     const used = verdict.windows[0]?.used ?? 0;
     assert.ok(admitted <= LIMIT);
     assert.ok(used >= admitted && used <= admitted + uncertain, `${used} of ${admitted}`);
@@ -139,7 +139,7 @@ describe("a store that stands still for 300 ms, three times over, with 300 reque
         assert.equal((await house.store.peek(name, ask)).windows[0]?.used, admitted);
       });
       assert.equal(admitted, mode === "deny" ? 1 : 21);
-      assert.deepEqual(house.store.charges?.(), { uncertainUnits: 0, lostUnits: 0 });
+      assert.deepEqual(house.store.charges(), { uncertainUnits: 0, lostUnits: 0 });
     });
   }
 
@@ -161,7 +161,7 @@ describe("a store that stands still for 300 ms, three times over, with 300 reque
     }
     await eventually(async () => {
       const used = (await house.store.peek(name, wide)).windows[0]?.used ?? 0;
-      const uncertain = house.store.charges?.().uncertainUnits ?? 0;
+      const uncertain = house.store.charges().uncertainUnits ?? 0;
       assert.ok(used >= admitted && used <= admitted + uncertain, `${used} of ${admitted}`);
     });
     assert.equal(admitted, 901);
@@ -216,7 +216,7 @@ describe("a connection that is cut with calls under way, again and again", () =>
       }
       for (let i = 0; i < 4; i++) admitted += await burst(house, LIMIT);
       assert.ok(admitted <= LIMIT, `${admitted} admitted`);
-      const uncertain = house.store.charges?.().uncertainUnits ?? 0;
+      const uncertain = house.store.charges().uncertainUnits ?? 0;
       assert.ok(admitted + uncertain >= LIMIT, `${admitted}, and ${uncertain} told as uncertain`);
       const used = (await house.store.peek(name, ask)).windows[0]?.used ?? 0;
       assert.ok(used >= admitted && used <= admitted + uncertain, `${used} of ${admitted}`);

@@ -98,10 +98,10 @@ it.concurrent("the heartbeat comes at once after a failure, since another gatewa
     while ((pausesIn(sentMs).at(-1) ?? 0) < 990);
     await sleep(200);
     const failedMs = performance.now();
-    house.gate.called(0, new StoreFailure("late", "too late", "unknown"));
+    house.gate.onCallEnd(0, new StoreFailure("late", "too late", "unknown"));
     await nextBeat();
     pauses.push((sentMs.at(-1) ?? 0) - failedMs);
-    house.gate.called(0, undefined);
+    house.gate.onCallEnd(0, undefined);
   }
   // Not with the next beat of each second, 800 ms later.
   assert.ok(Math.min(...pauses) < 500, `${pauses} ms`);

@@ -30,7 +30,7 @@ describe("an account that is reset on a Cluster", () => {
 
   async function burst({ store }: FallbackHouse, name: AccountRef, requests: number) {
     const answers = await Promise.all(
-      Array.from({ length: requests }, async () => store.spend(name, ask)),
+      Array.from({ length: requests }, async () => store.charge(name, ask)),
     );
     return answers.filter((answer) => "admitted" in answer && answer.admitted).length;
   }
@@ -100,7 +100,7 @@ describe("an account that is reset on a Cluster", () => {
     }
     isOver = true;
     const admitted = await flowing;
-    const uncertain = () => house.store.charges?.().uncertainUnits ?? 0;
+    const uncertain = () => house.store.charges().uncertainUnits ?? 0;
     await eventually(async () => {
       const charged = taken + (await counted(name));
       assert.ok(

@@ -80,12 +80,12 @@ describe("a store that is closed while it waits for an answer", () => {
     const url = `redis://127.0.0.1:${proxy.port}`;
     const store = await knowing({ kind: "redis", url, shown: url });
     proxy.behave({ blackHole: true });
-    const before = store.commands?.() ?? 0;
-    await eventually(() => (store.commands?.() ?? 0) > before, { withinMs: 60_000 });
+    const before = store.commandCount?.() ?? 0;
+    await eventually(() => (store.commandCount?.() ?? 0) > before, { withinMs: 60_000 });
     await store.close();
-    const last = store.commands?.();
+    const last = store.commandCount?.();
     await new Promise((resolve) => setTimeout(resolve, 1_300));
-    assert.equal(store.commands?.(), last);
+    assert.equal(store.commandCount?.(), last);
   });
 });
 

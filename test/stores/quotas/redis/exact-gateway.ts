@@ -35,7 +35,7 @@ async function serve(address: RedisAddress): Promise<void> {
     address,
     prefix: "tg",
     report: () => undefined,
-    patienceMs: 5_000,
+    timeoutMs: 5_000,
     historyMs: HISTORY_MS,
   });
   process.on("message", async ({ round, requests, accounts, limit }: Round) => {
@@ -46,7 +46,7 @@ async function serve(address: RedisAddress): Promise<void> {
       const account = i % accounts;
       const sentMs = clockMs();
       const name = { environment: "production", account: accountOf(round, account) };
-      const answer = await store.spend(name, ask);
+      const answer = await store.charge(name, ask);
       if (!("verdict" in answer)) unanswered += 1;
       else if (answer.admitted) {
         const used = answer.verdict.windows[0]?.used ?? 0;

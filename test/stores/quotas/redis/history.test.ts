@@ -44,10 +44,10 @@ describe("usage by day in Redis", () => {
     const refused = [{ name, day: TODAY, requests: 3 }];
     await redis.script("FLUSH");
     await redis.call("ACL", "SETUSER", "default", "-eval");
-    const left = await store.notes.addRefused(refused);
+    const left = await store.activity.addRefused(refused);
     await redis.call("ACL", "SETUSER", "default", "allcommands");
     assert.deepEqual(left, refused);
-    assert.deepEqual(await store.notes.addRefused(left), []);
+    assert.deepEqual(await store.activity.addRefused(left), []);
     assert.deepEqual(await store.history([name], { from: TODAY, to: TODAY }), [
       [{ day: TODAY, admitted: 0, units: 0, refused: 3 }],
     ]);

@@ -67,14 +67,14 @@ describe("a store without anything that stands in for it", () => {
       prefix: "tg",
       report: () => undefined,
     });
-    assert.deepEqual(await away.spend(account("a"), perDay(1)), { unavailable: true });
+    assert.deepEqual(await away.charge(account("a"), perDay(1)), { unavailable: true });
     assert.match(`${away.health().why}`, /cannot be reached/);
     await away.close();
     const there = await createRedisQuotaStore({
       address: server.address,
       prefix: "tg",
       report: () => undefined,
-      patienceMs: 5_000,
+      timeoutMs: 5_000,
     });
     assert.equal((await spend(there, account("a"), perDay(1))).admitted, true);
     assert.deepEqual(there.health(), { ok: true });

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import type { BanPolicy, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { DenyDuringOutage } from "../../../../src/stores/quotas/outage-handler.ts";
 import type {
   AccountRef,
   ChargeResult,
   QuotaStore,
   StoreUnavailable,
 } from "../../../../src/stores/quotas/quota-store.ts";
-import { DenyDuringOutage } from "../../../../src/stores/quotas/redis/no-outage.ts";
 import {
   createRedisQuotaStore,
   type RedisQuotaStoreOptions,
@@ -35,13 +35,13 @@ export type Opened = {
 class Watched extends DenyDuringOutage {
   readonly failures: StoreFailure[] = [];
 
-  override called(_queue: number, failure: StoreFailure | undefined): void {
+  override onCallEnd(_queue: number, failure: StoreFailure | undefined): void {
     if (failure !== undefined) this.failures.push(failure);
   }
 }
 
 /** A busy machine stalls for longer than 50 ms: what that means is tested under test/faults. */
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 
 export async function open(
   address: RedisAddress,
@@ -54,7 +54,7 @@ export async function open(
     prefix: "tg",
     report: (level, message, details) => told.push({ level, message, details }),
     outage: ({ shared }) => {
-      watched = new Watched(shared, more.patienceMs ?? PATIENCE_MS);
+      watched = new Watched(shared.ensureClock, more.timeoutMs ?? TIMEOUT_MS);
       return watched;
     },
     ...more,
@@ -67,7 +67,7 @@ export async function spend(
   name: AccountRef,
   ask: QuotaRequest,
 ): Promise<ChargeResult> {
-  const answer: ChargeResult | StoreUnavailable = await store.spend(name, ask);
+  const answer: ChargeResult | StoreUnavailable = await store.charge(name, ask);
   assert.ok("verdict" in answer, "the store gave no answer");
   return answer;
 }
