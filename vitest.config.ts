@@ -67,7 +67,9 @@ export default defineConfig({
         },
       },
     ],
-    globalSetup: join(import.meta.dirname, "scripts/needs.ts"),
+    globalSetup: ["scripts/needs.ts", "test/support/node-versions.ts"].map((file) => {
+      return join(import.meta.dirname, file);
+    }),
     reporters: ["default", new ClosingLine()],
     silent: "passed-only",
     coverage: {

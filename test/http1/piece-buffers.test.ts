@@ -47,6 +47,28 @@ it("pieces that are small, too large, or of others are not taken back", () => {
   );
 });
 
+it("buffers that only look like those of a piece are not taken back", () => {
+  const whole = Buffer.allocUnsafeSlow(KIB_64);
+  assert.equal(recycleBuffer(whole), false, "its size is that of ours");
+  assert.equal(recycleBuffer(whole.subarray(0, 40_000)), false, "the first part of such a one");
+  const piece = copyToPool(filled(KIB_64, "a"), 0, KIB_64);
+  assert.equal(recycleBuffer(Buffer.from(piece.buffer)), false, "another view of ours");
+  assert.equal(recycleBuffer(piece.subarray(0)), false, "all of ours, by another name");
+  assert.ok(recycleBuffer(piece), "and the piece itself still is");
+});
+
+it("a piece is taken back once, also when its buffer is out again", () => {
+  const piece = copyToPool(filled(KIB_64, "a"), 0, KIB_64);
+  assert.ok(recycleBuffer(piece));
+  assert.equal(recycleBuffer(piece), false, "while it is free");
+  const next = copyToPool(filled(KIB_64, "b"), 0, KIB_64);
+  assert.equal(next.buffer, piece.buffer);
+  assert.equal(recycleBuffer(piece), false, "while another answer has it");
+  const other = copyToPool(filled(KIB_64, "c"), 0, KIB_64);
+  assert.notEqual(other.buffer, next.buffer);
+  assert.ok(recycleBuffer(next) && recycleBuffer(other));
+});
+
 it("keeps at most 32 free ones: two megabytes", () => {
   const pieces = Array.from({ length: 40 }, () => copyToPool(filled(KIB_64, "a"), 0, KIB_64));
   for (const piece of pieces) assert.ok(recycleBuffer(piece));

@@ -95,13 +95,15 @@ function folderName(file: string): string {
 async function writeNew(file: string, text: string): Promise<string | undefined> {
   try {
     await makeFolder(dirname(file));
-    await using created = await open(file, "wx");
+    const created = await open(file, "wx");
     try {
       await created.writeFile(text);
     } catch (error) {
       // Half a file, or an empty one on a full disk, would stand in the way of the next try.
       await rm(file, { force: true });
       throw error;
+    } finally {
+      await created.close();
     }
     return undefined;
   } catch (error) {

@@ -22,16 +22,20 @@ export async function readTextFile(path: string, bytesMax: number): Promise<Text
 }
 
 async function readAtMost(path: string, bytesMax: number): Promise<Buffer> {
-  await using handle = await open(path);
-  const chunks: Buffer[] = [];
-  let left = bytesMax;
-  while (left > 0) {
-    const { bytesRead, buffer } = await handle.read(Buffer.alloc(Math.min(left, 65_536)));
-    if (bytesRead === 0) break;
-    chunks.push(buffer.subarray(0, bytesRead));
-    left -= bytesRead;
+  const handle = await open(path);
+  try {
+    const chunks: Buffer[] = [];
+    let left = bytesMax;
+    while (left > 0) {
+      const { bytesRead, buffer } = await handle.read(Buffer.alloc(Math.min(left, 65_536)));
+      if (bytesRead === 0) break;
+      chunks.push(buffer.subarray(0, bytesRead));
+      left -= bytesRead;
+    }
+    return Buffer.concat(chunks);
+  } finally {
+    await handle.close();
   }
-  return Buffer.concat(chunks);
 }
 
 /** Why a file cannot be read, in words; an error of another kind is thrown on. */

@@ -5,6 +5,11 @@ const POOLED_BYTES_MIN = 32_768;
 const FREE_MAX = 32;
 
 const free: Buffer[] = [];
+/**
+ * The pieces that are out, each with the buffer that it lies in. A piece is known by itself alone:
+ * Node's own pool has buffers of this size too, by version, and every part of one has another owner.
+ */
+const lent = new WeakMap<Buffer, Buffer>();
 
 /**
  * A copy of bytes that a reader has only for a moment. A new buffer for each large piece would cost
@@ -12,20 +17,26 @@ const free: Buffer[] = [];
  */
 export function copyToPool(bytes: Buffer, from: number, to: number): Buffer {
   const size = to - from;
-  const isPooled = size >= POOLED_BYTES_MIN && size <= BUFFER_BYTES;
-  const buffer = isPooled
-    ? (free.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES))
-    : Buffer.allocUnsafe(size);
+  if (size < POOLED_BYTES_MIN || size > BUFFER_BYTES) {
+    const copy = Buffer.allocUnsafe(size);
+    bytes.copy(copy, 0, from, to);
+    return copy;
+  }
+  const buffer = free.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES);
   bytes.copy(buffer, 0, from, to);
-  return isPooled ? buffer.subarray(0, size) : buffer;
+  const piece = buffer.subarray(0, size);
+  lent.set(piece, buffer);
+  return piece;
 }
 
 /**
- * Takes a piece back for the next one: true where it came from here. Only for the one that had it
- * last, once nothing will read it any more: its bytes become those of somebody else.
+ * Takes a piece back for the next one: true where it is one that `copyToPool` gave, and was not taken
+ * back before. Only once nothing will read it any more: its bytes become those of another answer.
  */
-export function recycleBuffer({ buffer, byteOffset }: Buffer): boolean {
-  if (buffer.byteLength !== BUFFER_BYTES || byteOffset !== 0) return false;
-  if (free.length < FREE_MAX) free.push(Buffer.from(buffer));
+export function recycleBuffer(piece: Buffer): boolean {
+  const buffer = lent.get(piece);
+  if (buffer === undefined) return false;
+  lent.delete(piece);
+  if (free.length < FREE_MAX) free.push(buffer);
   return true;
 }

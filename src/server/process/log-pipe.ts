@@ -30,6 +30,8 @@ export type LogPipe = {
 };
 
 type Writer = { readonly write: Write; readonly blocks: boolean };
+/** What is to be written of a chunk; behind it the chunk is free. */
+type FilledChunk = { readonly chunk: Buffer; readonly from: number; readonly to: number };
 type Write = (chunk: Buffer, done: (error: Error | null, written: number) => void) => void;
 
 /** Opens the log on a file descriptor: 1 is stdout. */
@@ -62,10 +64,10 @@ class Pipe implements LogPipe {
    */
   #chunk: Buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   #used = 0;
-  /** Was written, and may be filled anew. */
+  /** Was written, and may be filled again. */
   #spare: Buffer | undefined;
   /** Chunks that are full, and wait for the write under way. */
-  #full: Buffer[] = [];
+  #full: FilledChunk[] = [];
   #waitingBytes = 0;
   #writing = false;
   #closed = false;
@@ -124,7 +126,7 @@ class Pipe implements LogPipe {
     }
     if (this.#full.length === 0) this.#begin();
     this.#writing = true;
-    this.#push(this.#full.shift() as Buffer);
+    this.#push(this.#full.shift() as FilledChunk);
   }
 
   #append(text: string): void {
@@ -137,33 +139,36 @@ class Pipe implements LogPipe {
 
   /** The present chunk is full; the next one has room for so many bytes. */
   #begin(bytesMax = 0): void {
-    if (this.#used > 0) this.#full.push(this.#chunk.subarray(0, this.#used));
+    if (this.#used > 0) this.#full.push({ chunk: this.#chunk, from: 0, to: this.#used });
     this.#used = 0;
     const spare = bytesMax <= CHUNK_BYTES ? this.#spare : undefined;
     this.#chunk = spare ?? Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, bytesMax));
     this.#spare = undefined;
   }
 
-  #push(chunk: Buffer): void {
-    this.#write(chunk, (error, written) => {
-      if (error !== null) return this.#failed(error, chunk);
+  #push(filled: FilledChunk): void {
+    const { chunk, from, to } = filled;
+    this.#write(chunk.subarray(from, to), (error, written) => {
+      if (error !== null) return this.#failed(error, filled);
       this.#waitingBytes -= written;
-      if (written < chunk.length) return this.#push(chunk.subarray(written));
-      if (chunk.buffer.byteLength === CHUNK_BYTES) this.#spare = Buffer.from(chunk.buffer);
+      if (from + written < to) return this.#push({ chunk, from: from + written, to });
+      if (chunk.length === CHUNK_BYTES) this.#spare = chunk;
       this.#writing = false;
       this.#send();
     });
   }
 
   /** A full disk may have room again, a slow terminal too; a closed pipe never has a reader again. */
-  #failed(error: Error, chunk: Buffer): void {
+  #failed(error: Error, filled: FilledChunk): void {
     const code = "code" in error ? error.code : undefined;
     if (code === "EAGAIN" || code === "ENOSPC" || code === "EDQUOT" || code === "EINTR") {
-      setTimeout(() => this.#push(chunk), RETRY_MS).unref();
+      setTimeout(() => this.#push(filled), RETRY_MS).unref();
       return;
     }
     this.#begin();
-    for (const one of [chunk, ...this.#full]) this.#dropped += linesIn(one);
+    for (const { chunk, from, to } of [filled, ...this.#full]) {
+      this.#dropped += linesIn(chunk.subarray(from, to));
+    }
     this.#closed = true;
     this.#full = [];
     this.#waitingBytes = 0;

@@ -28,6 +28,8 @@ export type SpawnOptions = {
    * arguments.
    */
   readonly under?: readonly string[];
+  /** The program of another Node than the one that runs the tests. */
+  readonly node?: string;
   /** A folder that is there already, in place of one that is removed afterwards. */
   readonly directory?: string;
   readonly run?: RunOptions;
@@ -76,7 +78,8 @@ export async function spawnGateway(options: SpawnOptions): Promise<SpawnedGatewa
   const config = withLongStoreTimeout(configOfServed(options));
   await writeFile(file, stringify(config));
   await writeFile(join(directory, "keys.json"), keysOfServed());
-  const command = [process.execPath, `${ROOT}src/main.ts`, "start", "--config", file];
+  const node = options.node ?? process.execPath;
+  const command = [node, `${ROOT}src/main.ts`, "start", "--config", file];
   const [program = "", ...args] = [...(options.under ?? []), ...command];
   const running = startProgram(program, args, options.run);
   const lines: AccessLogEntry[] = [];
