@@ -30,7 +30,7 @@ export type LogPipe = {
 };
 
 type Writer = { readonly write: Write; readonly blocks: boolean };
-/** What is to be written of a chunk; behind it the chunk is free. */
+/** The part of a chunk that is to be written. */
 type FilledChunk = { readonly chunk: Buffer; readonly from: number; readonly to: number };
 type Write = (chunk: Buffer, done: (error: Error | null, written: number) => void) => void;
 

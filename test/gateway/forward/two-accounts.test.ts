@@ -8,7 +8,7 @@ import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { type SpawnedGateway, spawnGateway } from "../../support/gateway/served.ts";
 import { engineNodes, programOf } from "../../support/node-versions.ts";
 
-/** What the system keeps of an answer by itself is less than this: the gateway has to hold some. */
+/** More than the system keeps of an answer by itself: the gateway has to hold some of it. */
 const SLOW_BYTES = 8 * 1024 ** 2;
 const SLOW_READERS = 3;
 const STEP_BYTES = 512 * 1024;
@@ -105,7 +105,8 @@ async function keyOf(gateway: SpawnedGateway, account: Account): Promise<string>
 
 const nodes = await engineNodes();
 
-describe("two accounts, some of whose clients read slowly", () => {
+// Never tried again: bytes of another account in one run of many are as bad as in each.
+describe("two accounts, some of whose clients read slowly", { retry: 0 }, () => {
   it.each(nodes)("get the bytes of their own alone, on Node $version", async (node) => {
     await using backend = await startTestUpstream(async ({ target }, response, _request, whole) => {
       const account = target.endsWith("A") ? "A" : "B";
