@@ -143,7 +143,7 @@ export const RESPONSE_SCHEMAS = {
   DayUsage: objectOf({
     account: STRING,
     environment: STRING,
-    plan: { ...STRING, description: "The plan of the account now" },
+    plan: { ...STRING, description: "The plan of its last request of that day" },
     day: { ...STRING, description: "2026-10-21, of UTC" },
     admitted: COUNT,
     units: COUNT,

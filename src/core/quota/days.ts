@@ -1,9 +1,13 @@
 /** A day of UTC has a number: days since 1970-01-01. */
 const DAY_MS = 86_400_000;
 
-/** The usage of one account on one day; `refused` are requests, and no part of the law. */
+/**
+ * The usage of one account on one day; `refused` are requests, and no part of the law. `plan` is that
+ * of the last request that was admitted by the end of the day; absent if no request named one.
+ */
 export type DayUsage = {
   readonly day: number;
+  readonly plan?: string;
   readonly admitted: number;
   readonly units: number;
   readonly refused: number;

@@ -70,6 +70,8 @@ export type QuotaRequest = {
   readonly bans: BanPolicy | undefined;
   readonly units: number;
   readonly cost?: number;
+  /** The name of the account's plan, which the usage by day keeps; it decides nothing. */
+  readonly plan?: string;
   /** The requests were refused already, from an earlier answer: they may be strikes, and none is granted. */
   readonly strikesOnly?: boolean;
 };

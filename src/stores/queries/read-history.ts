@@ -13,7 +13,7 @@ import type { QuotaAdmin } from "../quotas/quota-store.ts";
 export type DayReport = {
   readonly account: string;
   readonly environment: string;
-  /** The plan of the account now, whatever it was on that day. */
+  /** The plan of its last request of that day; of the account now where the day knows none. */
   readonly plan: string;
   /** `2026-10-21`, of UTC. */
   readonly day: string;
@@ -72,10 +72,7 @@ export async function* readHistory(
   { environment, plan, account, after }: HistoryFilter,
 ): AsyncGenerator<readonly DayReport[]> {
   const chosen = accounts.filter(
-    (one) =>
-      (environment ?? one.environment) === one.environment &&
-      (plan ?? one.plan) === one.plan &&
-      (account ?? one.id) === one.id,
+    (one) => (environment ?? one.environment) === one.environment && (account ?? one.id) === one.id,
   );
   // An account that is there no more begins anew, so that a list is never cut short in silence.
   const first = Math.max(0, after ? chosen.findIndex(({ id }) => id === after.account) : 0);
@@ -86,8 +83,10 @@ export async function* readHistory(
     const rows = some.flatMap((one, i) => {
       return (days[i] ?? []).map((counted) => reportOf(one, counted));
     });
-    const isAfter = ({ account: id, day }: DayReport) => id !== after?.account || day > after.day;
-    yield rows.filter(isAfter);
+    yield rows.filter((row) => {
+      const isAfter = row.account !== after?.account || row.day > after.day;
+      return isAfter && (plan ?? row.plan) === row.plan;
+    });
   }
 }
 
@@ -99,8 +98,8 @@ export function spanOf(period: Period, nowMs: number): DaySpan {
 }
 
 function reportOf(
-  { id, environment, plan }: AccountRecord,
-  { day, admitted, units, refused }: DayUsage,
+  { id, environment, plan: planNow }: AccountRecord,
+  { day, plan = planNow, admitted, units, refused }: DayUsage,
 ): DayReport {
   return { account: id, environment, plan, day: formatDay(day), admitted, units, refused };
 }

@@ -94,6 +94,8 @@ async function tellsDays(named: Named, day: string): Promise<void> {
     `seldom,production,pro,${day},2,2,0`,
     "",
   ]);
+  assert.equal((await named("accounts", "set", "often", "--plan", "pro")).status, 0);
+  assert.deepEqual(await rows("often", "--days", "1"), [often], "an upgrade rewrites no day");
   const table = await named("usage", "seldom", "--days", "1");
   assert.match(table.out, /^ACCOUNT .*\nseldom +production +pro +\d{4}-\d\d-\d\d +2 +2 +0\n$/);
   const unknown = await named("usage", "nobody", "--days", "1");

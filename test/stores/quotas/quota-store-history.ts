@@ -64,6 +64,58 @@ export function describeHistory(engine: string, open: OpenQuotaStore): void {
       assert.deepEqual(await rows(store, name), ["2026-10-30 2 2"]);
     });
 
+    it("with the plan of each day, whatever plan the account has later", async () => {
+      const { store, name } = await bench.start();
+      const ask = { limits: MONTH_1000, bans: undefined, units: 1 };
+      for (const [days, plans] of [
+        [0, ["free"]],
+        [1, ["free", "pro"]],
+        [2, ["pro"]],
+        [4, ["pro", "free", "max"]],
+        [5, ["free"]],
+      ] as const) {
+        bench.nowMs = OCTOBER_30 + days * DAY;
+        for (const plan of plans) await store.charge(name, { ...ask, plan });
+      }
+      const span = { from: dayOf(OCTOBER_30), to: dayOf(OCTOBER_30) + 9 };
+      const [days = []] = await store.history([name], span);
+      assert.deepEqual(
+        days.map(({ day, plan, units }) => `${formatDay(day)} ${plan} ${units}`),
+        [
+          "2026-10-30 free 1",
+          "2026-10-31 pro 2",
+          "2026-11-01 pro 1",
+          "2026-11-03 max 3",
+          "2026-11-04 free 1",
+        ],
+      );
+    });
+
+    it("with the later plan of two requests that wait together", async () => {
+      const { store, name } = await bench.start();
+      bench.nowMs = OCTOBER_30;
+      const ask = { limits: MONTH_1000, bans: undefined, units: 1 };
+      await Promise.all(["free", "pro"].map((plan) => store.charge(name, { ...ask, plan })));
+      const span = { from: dayOf(OCTOBER_30), to: dayOf(OCTOBER_30) };
+      const [days = []] = await store.history([name], span);
+      assert.deepEqual(
+        days.map(({ plan, units }) => [plan, units]),
+        [["pro", 2]],
+      );
+    });
+
+    it("with no plan where no request named one", async () => {
+      const { store, name } = await bench.start();
+      bench.nowMs = OCTOBER_30;
+      await spend(store, name, MONTH_1000);
+      const span = { from: dayOf(OCTOBER_30), to: dayOf(OCTOBER_30) };
+      const [days = []] = await store.history([name], span);
+      assert.deepEqual(
+        days.map((row) => "plan" in row),
+        [false],
+      );
+    });
+
     it("of each account by itself, and of no address", async () => {
       const { store, name } = await bench.start();
       bench.nowMs = OCTOBER_30;

@@ -183,10 +183,11 @@ export class Batcher {
   #send(queue: CallQueue, merged: readonly MergedRequest[]): void {
     const { answers, outage } = this.#options;
     const asks = merged.map(({ name, ask, waiting }) => {
-      const { bans, cost = 1, strikesOnly = false } = ask;
+      const { bans, cost = 1, plan, strikesOnly = false } = ask;
       const limits = outage.limitsFor(queue.number, name, ask.limits);
       const units = strikesOnly ? 1 : waiting.length;
-      return { name, ask: { limits, bans, units, cost, strikesOnly } };
+      const named = plan === undefined ? {} : { plan };
+      return { name, ask: { limits, bans, units, cost, strikesOnly, ...named } };
     });
     const call: StoreCall = { asks: merged, isOver: false, answered: Promise.resolve() };
     const forgotten = answers.beginCall();

@@ -1,10 +1,13 @@
 import type { BanPolicy, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 
-/** Whether two asks can be merged: of one cost, under the same limits and policy. */
+/** Whether two asks can be merged: of one cost and plan, under the same limits and policy. */
 export function canMerge(a: QuotaRequest, b: QuotaRequest): boolean {
   return (
-    (a.cost ?? 1) === (b.cost ?? 1) && sameLimits(a.limits, b.limits) && samePolicy(a.bans, b.bans)
+    (a.cost ?? 1) === (b.cost ?? 1) &&
+    a.plan === b.plan &&
+    sameLimits(a.limits, b.limits) &&
+    samePolicy(a.bans, b.bans)
   );
 }
 

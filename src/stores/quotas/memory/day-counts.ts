@@ -22,8 +22,8 @@ export class DayCounts {
     this.#latest = dayOf(nowMs);
     const counts = this.#day(this.#latest);
     for await (const line of this.#files?.read(this.#latest) ?? []) {
-      const { admitted, units, refused } = line;
-      counts.set(accountId(line), { admitted, units, refused });
+      const { environment: _, account: __, ...counted } = line;
+      counts.set(accountId(line), counted);
     }
   }
 
@@ -31,12 +31,13 @@ export class DayCounts {
     return this.#changed.size > 0;
   }
 
-  /** Requests of the account were admitted, for so many units in all. */
-  admit(name: AccountRef, nowMs: number, requests: number, units: number): void {
+  /** Requests of the account were admitted, for so many units in all, on that plan if it is known. */
+  admit(name: AccountRef, nowMs: number, requests: number, units: number, plan?: string): void {
     this.#latest = Math.max(this.#latest, dayOf(nowMs));
     const counted = this.#counted(name, this.#latest);
     counted.admitted += requests;
     counted.units += units;
+    if (plan !== undefined) counted.plan = plan;
   }
 
   /** A day that is no longer in memory gives its refusals to the running one. */

@@ -2,12 +2,13 @@ import { createReadStream } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { createInterface } from "node:readline";
+import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { dayOf, formatDay } from "../../../core/quota/days.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
 import type { AccountRef } from "../quota-store.ts";
 
-/** The counts of one account on one day. */
-export type DayCount = { admitted: number; units: number; refused: number };
+/** The counts of one account on one day, and the plan of its last request of that day. */
+export type DayCount = { admitted: number; units: number; refused: number; plan?: string };
 export type AccountDayCount = AccountRef & DayCount;
 
 /** Accounts per piece of a file: about a millisecond of work. */
@@ -67,8 +68,8 @@ export class DayFiles {
 function* dayFileText(accounts: Iterable<AccountDayCount>): Generator<string> {
   let piece = "";
   let count = 0;
-  for (const { environment, account, admitted, units, refused } of accounts) {
-    piece += `${JSON.stringify({ environment, account, admitted, units, refused })}\n`;
+  for (const { environment, account, admitted, units, refused, plan } of accounts) {
+    piece += `${JSON.stringify({ environment, account, admitted, units, refused, plan })}\n`;
     count += 1;
     if (count % PIECE_ACCOUNTS !== 0) continue;
     yield piece;
@@ -84,10 +85,15 @@ function readLine(line: string, place: string): AccountDayCount {
   } catch {
     // Told below, with the place.
   }
-  const { environment, account, admitted, units, refused, ...others } = value ?? {};
+  const { environment, account, admitted, units, refused, plan, ...others } = value ?? {};
   const counts = [admitted, units, refused];
   const isNamed = typeof environment === "string" && typeof account === "string";
-  if (!isNamed || !counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0)) {
+  const hasPlan = plan === undefined || (typeof plan === "string" && ID_PATTERN.test(plan));
+  if (
+    !isNamed ||
+    !hasPlan ||
+    !counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0)
+  ) {
     throw new Error(`Cannot read the history: ${place} is damaged. Repair the line, or remove it`);
   }
   const [unknown] = Object.keys(others);
@@ -96,5 +102,6 @@ function readLine(line: string, place: string): AccountDayCount {
       `Cannot read the history: ${place} has ${JSON.stringify(unknown.slice(0, 40))}, which this version does not know. Run the version that wrote it, or a later one`,
     );
   }
-  return { environment, account, admitted, units, refused } as AccountDayCount;
+  const read = { environment, account, admitted, units, refused } as AccountDayCount;
+  return plan === undefined ? read : { ...read, plan };
 }

@@ -145,7 +145,9 @@ class MemoryStore implements QuotaStore {
     this.#policy = ask.bans;
     this.#saver.changed = true;
     if (this.#historyMs !== undefined && verdict.granted > 0 && !isAddressAccount(name)) {
-      this.#days.admit(name, nowMs, verdict.granted, verdict.granted * (ask.cost ?? 1));
+      const { granted: requests } = verdict;
+      const { cost = 1, plan } = ask;
+      this.#days.admit(name, nowMs, requests, requests * cost, plan);
     }
     const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" } as const;
     return verdict.earned === undefined ? answer : { ...answer, earned: verdict.earned };

@@ -1,3 +1,4 @@
+import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { type DaySpan, type DayUsage, monthsOf } from "../../../core/quota/days.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../quota-store.ts";
@@ -7,7 +8,7 @@ import type { QuotaClient } from "./quota-client.ts";
 const TOGETHER = 200;
 const LATE_MS = 2_000;
 
-type Counted = { admitted: number; beyond: number; refused: number };
+type Counted = { admitted: number; beyond: number; refused: number; plan?: string };
 
 /** The hash of a month whose first day is `month`: see lua/history.lua. */
 function historyKey(accountKey: string, month: number): string {
@@ -53,21 +54,39 @@ async function readOne(
   return [...days]
     .filter(([day]) => day >= from && day <= to)
     .sort(([a], [b]) => a - b)
-    .map(([day, { admitted, beyond, refused }]) => {
-      return { day, admitted, units: admitted + beyond, refused };
+    .map(([day, { admitted, beyond, refused, plan }]) => {
+      const counted = { day, admitted, units: admitted + beyond, refused };
+      return plan === undefined ? counted : { ...counted, plan };
     });
 }
 
 const COLUMNS = ["admitted", "beyond", "refused"] as const;
 
 function addHash(days: Map<number, Counted>, month: number, hash: Record<string, string>): void {
+  const planOf = readPlans(hash);
   for (const [name, text] of Object.entries(hash)) {
     const [field, count] = [Number(name), Number(text)];
     // A field that is no number of ours is damage; it counts for nothing.
     if (!Number.isSafeInteger(field) || !Number.isSafeInteger(count) || field < 0) continue;
-    const counted = dayIn(days, month + Math.floor(field / 3));
-    counted[COLUMNS[field % 3] as keyof Counted] += count;
+    const dayOfMonth = Math.floor(field / 3);
+    const counted = dayIn(days, month + dayOfMonth);
+    const plan = planOf(dayOfMonth);
+    if (plan !== undefined) counted.plan = plan;
+    counted[COLUMNS[field % 3] as (typeof COLUMNS)[number]] += count;
   }
+}
+
+/** The plan of each day of the month, from 0 on; undefined where the hash has none. */
+function readPlans(hash: Record<string, string>): (dayOfMonth: number) => string | undefined {
+  const changes = Object.keys(hash)
+    .filter((name) => /^p([12]?\d|30)$/.test(name))
+    .map((name) => Number(name.slice(1)))
+    .sort((a, b) => a - b);
+  return (dayOfMonth) => {
+    const change = changes.find((day) => day > dayOfMonth);
+    const plan = hash[change === undefined ? "p" : `p${change}`];
+    return plan !== undefined && ID_PATTERN.test(plan) ? plan : undefined;
+  };
 }
 
 function addWaiting(days: Map<number, Counted>, text: string | null): void {

@@ -29,14 +29,17 @@ export type KeyedRequest = {
 
 const plans = new WeakMap<readonly Limit[], Map<number | string, string>>();
 
-/** Cost, time of the history and limits as decide.lua reads them; equal ones give equal text. */
-function planText(limits: readonly Limit[], cost: number, historyMs: number | undefined): string {
+/** Cost, history and limits as decide.lua reads them; equal ones give equal text. */
+function planText(
+  { limits, cost = 1, plan = "" }: QuotaRequest,
+  historyMs: number | undefined,
+): string {
   let texts = plans.get(limits);
   if (texts === undefined) {
     texts = new Map();
     plans.set(limits, texts);
   }
-  const terms = historyMs === undefined ? cost : `${cost}h${historyMs}`;
+  const terms = historyMs === undefined ? cost : `${cost}h${historyMs}p${plan}`;
   let text = texts.get(terms);
   if (text === undefined) {
     text = `${terms} ${limits.map((each) => `${windowField(each)} ${each.limit}`).join(" ")}`;
@@ -80,7 +83,7 @@ export function encodeDecide(asks: readonly KeyedRequest[], clockMs: number): (s
   const keys: (string | number)[] = [asks.length];
   const units: number[] = [];
   for (const { key, ask, historyMs } of asks) {
-    const plan = planText(ask.limits, ask.cost ?? 1, historyMs);
+    const plan = planText(ask, historyMs);
     let index = indexes.get(plan);
     if (index === undefined) {
       index = indexes.size;

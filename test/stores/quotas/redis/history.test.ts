@@ -9,6 +9,7 @@ const DAY_MS = 86_400_000;
 const OCTOBER_30 = Date.UTC(2026, 9, 30);
 const TODAY = OCTOBER_30 / DAY_MS;
 const name = account("kept");
+const LONGEST_PLAN = "p".repeat(64);
 const october = `${accountKey("tg", name).replace(":{", ":h{")}:${Date.UTC(2026, 9) / DAY_MS}`;
 
 async function openAt(nowMs: () => number, historyMs: number | "off" = 400 * DAY_MS) {
@@ -54,6 +55,33 @@ describe("usage by day in Redis", () => {
     await store.close();
   });
 
+  it("keeps the plan once a month, and where it changes the one before", async () => {
+    let nowMs = OCTOBER_30;
+    const store = await openAt(() => nowMs);
+    for (const plan of ["free", "free", "pro", "free", "pro"]) {
+      await spend(store, name, { ...perDay(1_000), plan });
+    }
+    assert.deepEqual(await redis.hgetall(october), { 87: "5", p: "pro", p29: "free" });
+    nowMs += DAY_MS;
+    await spend(store, name, { ...perDay(1_000), plan: "pro" });
+    await spend(store, name, { ...perDay(1_000), plan: "1.max" });
+    const kept = { 87: "5", 90: "2", p: "1.max", p29: "free", p30: "pro" };
+    assert.deepEqual(await redis.hgetall(october), kept);
+    await store.close();
+  });
+
+  it("charges and counts the day of an account whose plan is damaged", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    await spend(store, name, { ...perDay(1_000), plan: "free" });
+    await redis.hset(october, "p", "\u0007 {}", "p99", "x", "pz", "y", "px3", "z");
+    const days = await store.history([name], { from: TODAY, to: TODAY });
+    assert.deepEqual(days, [[{ day: TODAY, admitted: 1, units: 1, refused: 0 }]]);
+    const answer = await spend(store, name, { ...perDay(1_000), plan: "free" });
+    assert.equal(answer.verdict.windows[0]?.used, 2);
+    assert.equal(await redis.hget(october, "p"), "free");
+    await store.close();
+  });
+
   it("leaves with the time of the history after the end of its month", async () => {
     const store = await openAt(() => OCTOBER_30);
     await spend(store, name, perDay(10));
@@ -71,11 +99,12 @@ describe("usage by day in Redis", () => {
   it("takes at most 24 bytes a day, and nothing of the 300 of the account", async () => {
     let nowMs = Date.UTC(2026, 9, 1);
     const store = await openAt(() => nowMs);
-    await spend(store, name, perDay(1_000_000));
+    await spend(store, name, { ...perDay(1_000_000), plan: LONGEST_PLAN });
     const first = Number(await redis.memory("USAGE", october));
     for (let day = 1; day < 31; day++) {
       nowMs += DAY_MS;
-      for (let i = 0; i < 3; i++) await spend(store, name, { ...perDay(1_000_000), cost: 9_000 });
+      for (let i = 0; i < 3; i++)
+        await spend(store, name, { ...perDay(1_000_000), plan: LONGEST_PLAN, cost: 9_000 });
       const field = 3 * day;
       await redis.hincrby(october, `${field}`, 29_000);
       await redis.hincrby(october, `${field + 2}`, 30_000);

@@ -28,7 +28,7 @@ local function charge(key, requests, plan)
   end
   if call('HLEN', key) ~= count or call('PTTL', key) < 0 then return false end
   call('HSET', key, unpack(set, 1, 2 * count))
-  if kept then remember(key, requests, units, kept, now) end
+  if kept then remember(key, requests, units, kept, now, plan[6]) end
 
   for i = 1, count do out[n + 1 + i] = counts[i] end
   n = n + count + 2

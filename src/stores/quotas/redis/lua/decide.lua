@@ -5,8 +5,9 @@
 -- ARGV 1  the clock, see account.lua
 --      2  the ban policy, "strikes within grace forgetAfter observe", or "" when bans are off
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
---      4  how many plans follow; each "cost field limit field limit ...", or "costhKEPT field ..." where
---         the usage of each day is kept for KEPT ms: see history.lua, which precedes this too
+--      4  how many plans follow; each "cost field limit field limit ...", or "costhKEPTpNAME field ..."
+--         where the usage of each day is kept for KEPT ms, with the plan of the account, NAME: see
+--         history.lua, which precedes this too
 --         then one number per key: units * 256 + plan, plans counted from 0; negative where the
 --         units were refused already, and may only be strikes
 -- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
@@ -23,7 +24,7 @@ local starts, ends, starts_text = {}, {}, {}
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
   local fields, limits, count = {}, {}, 0
-  local cost, kept, text = match(ARGV[4 + i], '^(%d+)h?(%d*) (.*)$')
+  local cost, kept, name, text = match(ARGV[4 + i], '^(%d+)h?(%d*)p?(%S*) (.*)$')
   for field, limit in string.gmatch(text, '(%w+) (%d+)') do
     count = count + 1
     fields[count], limits[count] = field, tonumber(limit)
@@ -33,7 +34,7 @@ for i = 1, tonumber(ARGV[4]) do
       starts_text[field] = format('%.0f ', start)
     end
   end
-  plans[i] = { fields, limits, count, tonumber(cost), tonumber(kept) }
+  plans[i] = { fields, limits, count, tonumber(cost), tonumber(kept), name }
 end
 local first_ask = 4 + #plans
 local out, n = { now }, 1
@@ -274,7 +275,7 @@ local function decider()
 
     -- The day is no part of the account: what is charged by now is added to it.
     if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
-    if kept and granted > 0 then remember(key, granted, granted * cost, kept, now) end
+    if kept and granted > 0 then remember(key, granted, granted * cost, kept, now, plan[6]) end
 
     -- verdictOf().
     tell(granted)

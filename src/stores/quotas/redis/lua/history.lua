@@ -2,7 +2,9 @@
 -- of the account, "prefix:h{bucket}:environment:account:D", where D is the month's first day in days
 -- since 1970. Its fields are numbers, 3 for each day of the month from 0 on: the requests admitted,
 -- the units charged beyond one for each of these, the requests refused. Redis keeps such a hash as a
--- list of small numbers, at most 24 bytes a day. Follows account.lua.
+-- list of small numbers, at most 24 bytes a day. Field p is the plan of the last request that was
+-- admitted, and pD, where the plan changes on day D of the month, from 0 on, the plan before that day.
+-- Follows account.lua.
 
 local find = string.find
 local ADMITTED, BEYOND, REFUSED = 0, 1, 2
@@ -55,11 +57,22 @@ local function place(key, day, kept, now)
   return string.gsub(key, ':{', ':h{', 1) .. known_text, known_field, known_end + kept - now
 end
 
--- False: nothing was added.
-local function add_to_day(key, day, admitted, beyond, kept, now)
+-- Keeps the plan of a day whose first field is `field`. The first change of a day tells what held before
+-- it; nothing here fails the call.
+local function keep_plan(hash, field, plan)
+  local last = pcall('HGET', hash, 'p')
+  if last == plan or type(last) == 'table' then return end
+  local before = 'p' .. field / 3
+  if last and not pcall('HGET', hash, before) then pcall('HSET', hash, before, last) end
+  pcall('HSET', hash, 'p', plan)
+end
+
+-- False: nothing was added. `plan` may be empty: it is not known.
+local function add_to_day(key, day, admitted, beyond, kept, now, plan)
   local hash, field, life = place(key, day, kept, now)
   if not increase_day(hash, field + ADMITTED, admitted, life) then return false end
   if beyond ~= 0 then increase(hash, field + BEYOND, beyond) end
+  if plan ~= '' then keep_plan(hash, field, plan) end
   return true
 end
 
@@ -79,9 +92,9 @@ end
 
 -- The number of requests that were admitted now, and the units that were charged for them, which has
 -- happened: nothing here fails the call. `kept` is for how long a day is remembered, in ms.
-local function remember(key, admitted, units, kept, now)
+local function remember(key, admitted, units, kept, now, plan)
   local day = floor(now / DAY)
-  if not add_to_day(key, day, admitted, units - admitted, kept, now) then
+  if not add_to_day(key, day, admitted, units - admitted, kept, now, plan) then
     keep_waiting(key, day, admitted, units - admitted, kept)
   end
 end
@@ -90,7 +103,7 @@ end
 local function remember_waiting(key, waiting, kept, now)
   local left = ''
   for day, admitted, beyond in string.gmatch(waiting, '(%d+) (%d+) (-?%d+)') do
-    if not add_to_day(key, tonumber(day), tonumber(admitted), tonumber(beyond), kept, now) then
+    if not add_to_day(key, tonumber(day), tonumber(admitted), tonumber(beyond), kept, now, '') then
       left = left .. format('%s%s %s %s', left == '' and '' or ' ', day, admitted, beyond)
     end
   end

@@ -49,7 +49,7 @@ for i, key in ipairs(KEYS) do
     if life == -2 then call('PEXPIRE', key, format('%.0f', left)) end
   end
   if kept > 0 and tonumber(requests) > 0 then
-    remember(key, tonumber(requests), tonumber(charged), kept, now)
+    remember(key, tonumber(requests), tonumber(charged), kept, now, '')
   end
 end
 return counts
