@@ -62,7 +62,7 @@ async function askLine(question: string): Promise<string> {
 
 /**
  * Resolves when the text has left: a pipe takes it in pieces, and an exit before the last would
- * lose it. A reader that went away (`tollgate keys list | head -1`) is no failure of ours.
+ * lose it. A reader that went away (`tollgate keys list | head -1`) is no failure of Tollgate.
  */
 function writeOut(text: string): Promise<void> {
   if (process.stdout.listenerCount("error") === 0) process.stdout.on("error", () => {});
@@ -99,8 +99,8 @@ function door(): ProcessControl {
 }
 
 /**
- * Under npm the parent is a shell, which dies of the signal that npm hands on to it and tells
- * nobody: the process that it started would go on for ever.
+ * Under npm the parent is a shell, which dies of the signal that npm passes to it and passes it
+ * to no child: the process that it started would go on for ever.
  */
 function onParentGone(listener: () => void): void {
   const parent = process.ppid;
@@ -112,7 +112,7 @@ function onParentGone(listener: () => void): void {
 }
 
 /**
- * npm dies of a SIGHUP and passes none on, so its end is taken for one: whoever knows npm's process
+ * npm dies of a SIGHUP and passes none on, so its end is taken for one: an operator who knows npm's process
  * id only can have the configuration read again. The shell between npm and us lives on. Linux tells.
  */
 function onNpmGone(listener: () => void): void {

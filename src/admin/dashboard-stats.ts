@@ -8,7 +8,7 @@ import {
 import type { MetricsRecorder } from "../telemetry/metrics/metrics-recorder.ts";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
 
-/** Counting goes on in the store: it is asked for bans once in so many readings. */
+/** Bans are read from the store once in this many readings. */
 const READINGS_PER_LOOK = 5;
 
 type Numbers = Readonly<Record<string, number>>;

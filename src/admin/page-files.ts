@@ -38,7 +38,7 @@ export async function findPageFile(path: string): Promise<AdminResponse | undefi
   return (await files).get(path);
 }
 
-/** Read at the first request, once: a gateway whose page nobody opens keeps none of it. */
+/** Read at the first request, once: a gateway whose page is never opened keeps none of it. */
 async function readFiles(): Promise<ReadonlyMap<string, AdminResponse>> {
   const names = await readdir(FOLDER);
   const own = names.map((name) => [name, new URL(name, FOLDER)] as const);

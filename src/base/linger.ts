@@ -33,7 +33,7 @@ export function lingerOnClose(socket: Socket, request: IncomingMessage, bytesMax
   };
 }
 
-/** The same where the parser gave up: the bytes that follow are nobody's, so they are read raw. */
+/** The same after the parser gave up: the bytes that follow are not HTTP, so they are read raw. */
 export function endThenDiscard(socket: Socket, answer: string, bytesMax: number): void {
   let bytes = 0;
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);

@@ -120,7 +120,7 @@ function serverOver(store: PetStore, onError: (error: unknown) => void): Fastify
   app.addHook("onClose", async () => store.close());
   app.setErrorHandler((error: { code?: string }, _request, reply) => {
     if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return sendProblem(reply, NOT_JSON);
-    // A client that left in the middle of its body is no failure of ours.
+    // A client that left in the middle of its body is no failure of the server.
     if (error.code !== "ECONNRESET") onError(error);
     return sendProblem(reply, { code: "internal_error", message: "Something went wrong here" });
   });

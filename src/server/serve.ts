@@ -166,7 +166,7 @@ class Service {
     if (this.#started !== undefined && !this.#ending) this.#end(EXIT_OK, this.#drainMs());
   }
 
-  /** Nothing that a client or a backend sends may come here: it is a mistake of ours. */
+  /** Nothing that a client or a backend sends may come here: it is a fault of Tollgate. */
   #onCrash(error: unknown): void {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
     this.#log.error("unexpected_failure", { name, why: message, stack });

@@ -72,7 +72,7 @@ export async function applyEdit<T>(
 
 const CODES = { usage: "bad_request", refused: "conflict" } as const;
 
-/** An unknown ID is not repeated: somebody may have sent a key. */
+/** An unknown ID is not repeated: the caller may have sent a key. */
 export function refusalResponse({ because, message }: EditRefusal): AdminResponse {
   return because === "unknown" ? unknownIdResponse() : problemResponse(CODES[because], message);
 }

@@ -43,7 +43,7 @@ export async function showKeys({ deps, id }: ApiRequest): Promise<AdminResponse>
   return jsonResponse(200, key === undefined ? told : told[0]);
 }
 
-/** The record of a key that somebody has. */
+/** The record of a key that the asker holds. */
 export async function findKey({ deps, members }: ApiRequest): Promise<AdminResponse> {
   const token = parseFind(members);
   if (!token.ok) return token.answer;

@@ -15,7 +15,7 @@ const LENGTH_MAX = 10_000;
 /**
  * A page of a list (docs/reference/admin.md#pages): `limit` records behind the one with the id
  * `after`, the way to the next page in a Link field (RFC 8288), and the number of all in X-Total-Count. An id that is there no more
- * begins anew, so that a list is never cut short in silence.
+ * starts over, so that a list is never cut short in silence.
  */
 export function pageResponse<T extends { readonly id: string }>(
   all: readonly T[],

@@ -139,7 +139,7 @@ export function parseEmptyBody(members: Members): BodyResult<undefined> {
   return mistaken === undefined ? { ok: true, value: undefined } : { ok: false, answer: mistaken };
 }
 
-/** All mistakes at once. Values are not repeated: somebody may send a key where it does not belong. */
+/** All mistakes at once. Values are not repeated: a caller may send a key in the wrong place. */
 function mistakes(members: Members, shape: BodyShape) {
   const known = Object.keys(shape);
   const found = Object.keys(members)

@@ -67,7 +67,7 @@ const KEYS: readonly ApiRoute[] = [
     refuses: ["conflict", "store_unavailable"],
   }),
   row("POST /api/keys/find", findKey, {
-    summary: "The record of a key that somebody has",
+    summary: "The record of a key that the caller holds",
     body: FIND_BODY,
     answers: "Key",
     refuses: ["unknown_id"],

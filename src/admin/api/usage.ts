@@ -145,7 +145,7 @@ async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountRef | un
   return (await deps.quotas.bans()).find(({ account }) => account === id);
 }
 
-/** A store that is away is an answer, not a failure of ours. */
+/** An unreachable store is an answer, not a fault of the gateway. */
 export async function storeOr503(
   deps: ApiDeps,
   asked: () => Promise<AdminResponse>,

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { type AdminResponse, problemResponse } from "./response.ts";
 
-/** A reader that takes nothing for so many events is cut. */
+/** A reader that takes nothing for this many events is disconnected. */
 const MISSED_MAX = 15;
 
 /** One server-sent event. `data` is one line. */
@@ -13,14 +13,14 @@ export type EventStreamOptions = {
   readonly watchersMax: number;
   /** The admin token in force: streams that were opened under another one end. */
   readonly token: () => string;
-  /** Called when somebody watches again, ahead of the first reading. */
+  /** Called when a reader connects after a time without any, ahead of the first reading. */
   readonly begin: () => void;
   readonly read: () => Promise<readonly StreamedEvent[]>;
 };
 
 /**
  * One stream of server-sent events for all who watch (docs/reference/admin.md#events): each event is
- * read and written out once for all of them. While nobody watches it has no timer and reads nothing.
+ * read and written out once for all of them. Without a reader it has no timer and reads nothing.
  */
 export class EventStream {
   readonly #source: EventStreamOptions;

@@ -9,7 +9,7 @@ const QUERY = {
   after: ["Begin behind the entry with this id: use the address in Link", { type: "string" }],
   env: ["Of this environment alone", { type: "string" }],
   plan: ["Of this plan alone", { type: "string" }],
-  over: ["Those that used so many percent of a limit", { type: "number", minimum: 0 }],
+  over: ["Accounts that used at least this percentage of a limit", { type: "number", minimum: 0 }],
   account: ["Of this account alone", { type: "string" }],
   q: ["With all of these words in ids, names of keys, plan, state or metadata", { type: "string" }],
   order: ["The newest first", { enum: ["newest"] }],

@@ -17,7 +17,7 @@ import { pagedList } from "./lists.js";
 import { drawUsage, drawWhy } from "./standing.js";
 
 const USAGE_EVERY_MS = 2_000;
-/** Somebody else may change the account meanwhile. */
+/** Another operator may change the account while this page is open. */
 const ACCOUNT_EVERY_MS = 10_000;
 
 /** One account: where it stands, its keys, and all that may be done to it. */
@@ -61,14 +61,14 @@ function absent(id, error, again) {
   return [heading(id), el("p", { class: "empty" }, "There is no such account.")];
 }
 
-/** The title, the state and what may be done; drawn anew only when something differs. */
+/** The title, the state and what may be done; drawn again only when something differs. */
 function drawHead({ api, account, head, reload }) {
   const acts = ACTS.filter(({ route, when }) => when(account) && api.has(route));
   const text = JSON.stringify([account, acts.length]);
   if (head.dataset.shown === text) return;
   head.dataset.shown = text;
   const { account: id, environment, plan, meta } = account;
-  const more = button("One more key", async () => {
+  const more = button("Add key", async () => {
     if (await createKey(api, { account: id, environment, plan })) await reload();
   });
   const buttons = acts.map((act) => {

@@ -117,7 +117,7 @@ export async function createKey(api, { account, environment, plan } = {}) {
     },
   ].filter(Boolean);
   const issued = await ask({
-    title: joins ? `One more key for ${account}` : "Create a key",
+    title: joins ? `Add a key for ${account}` : "Create a key",
     fields,
     verb: "Create",
     run: (values) =>

@@ -23,7 +23,10 @@ export function deprecationsView({ api, live }) {
     element: el(
       "div",
       {},
-      heading("Going away", "Deprecated operations. From its sunset on, one answers 410."),
+      heading(
+        "Deprecations",
+        "Deprecated operations. From its sunset on, an operation answers 410.",
+      ),
       content,
     ),
     close: () => ends.forEach((end) => void end()),
@@ -69,7 +72,7 @@ function drawOperations(content, { operations, callers }, figures) {
       count(row.requests),
       row.successor ?? "–",
     ]),
-    empty: "Nothing goes away: no operation is deprecated.",
+    empty: "No operation is deprecated.",
   });
   fill(
     content,

@@ -18,7 +18,7 @@ export function fill(element, ...children) {
   element.replaceChildren(...present(children));
 }
 
-/** As `fill`; whoever stood on an element with a `data-focus` stands on its successor again. */
+/** As `fill`; focus moves from an element with `data-focus` to the element that replaces it. */
 export function fillKept(element, ...children) {
   const { activeElement: active } = document;
   const name = element.contains(active) ? active.dataset.focus : undefined;

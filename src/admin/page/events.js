@@ -16,7 +16,7 @@ const PLACED = [
   "strikes",
 ];
 /** Members that are instants, and the word ahead of each. */
-const INSTANTS = { until: "ends", reset: "anew", sunset: "gone" };
+const INSTANTS = { until: "ends", reset: "resets", sunset: "gone" };
 const KNOWN = new Set([...PLACED, ...Object.keys(INSTANTS)]);
 
 /** The last events of this gateway, as they happen. */

@@ -4,7 +4,7 @@ import { count } from "./format.js";
 /**
  * A list that the gateway pages: at most `rows` of it are in the document, however long it is.
  * `draw(items)` makes the element of one page; `onTotal(total)` hears how many there are. `show(path)`
- * begins anew, `reload` reads the same page again.
+ * starts over, `reload` reads the same page again.
  */
 export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
   const element = el("div", {}, el("p", { class: "empty" }, "Loading…"));

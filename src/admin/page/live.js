@@ -5,7 +5,7 @@ const SAMPLES_MAX = 300;
 const EVENTS_MAX = 200;
 const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 10_000;
-/** A page that nobody sees lets go of the stream. */
+/** A hidden page closes the stream. */
 const HIDDEN_MS = 60_000;
 
 /**
@@ -130,7 +130,7 @@ async function* pieces(stream) {
   }
 }
 
-/** The rates between two readings; undefined where the gateway started anew in between. */
+/** The rates between two readings; undefined if the gateway restarted in between. */
 export function sampleOf(before, now) {
   const seconds = (now.atMs - before.atMs) / 1_000;
   const total = (numbers) => Object.values(numbers).reduce((sum, value) => sum + value, 0);

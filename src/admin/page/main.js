@@ -21,7 +21,7 @@ const SECTIONS = [
   { path: "bans", name: "Bans", view: bansView },
   { path: "plans", name: "Plans", view: plansView },
   { path: "backends", name: "Backends", view: backendsView },
-  { path: "deprecations", name: "Going away", view: deprecationsView },
+  { path: "deprecations", name: "Deprecations", view: deprecationsView },
   { path: "events", name: "Events", view: eventsView },
   { path: "explain", name: "Explain", view: explainView, needs: "GET /api/explain/:request" },
   { path: "configuration", name: "Configuration", view: configurationView },
@@ -38,7 +38,7 @@ function place() {
   return { path, id: id === undefined ? undefined : decoded(id) };
 }
 
-/** Somebody may have typed the address: a text that is no encoding stands for itself. */
+/** The address may have been typed: a text that is no valid encoding stands for itself. */
 function decoded(text) {
   try {
     return decodeURIComponent(text);
@@ -61,7 +61,7 @@ function show() {
 
 let shownSections = "";
 
-/** Drawn anew only when it differs, so that the keyboard does not lose its place. */
+/** Drawn again only when it differs, so that the keyboard focus stays. */
 function showSections() {
   const { path } = place();
   const offered = SECTIONS.filter(({ needs }) => needs === undefined || api.has(needs));

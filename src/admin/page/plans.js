@@ -1,7 +1,7 @@
 import { button, el, failure, fill, heading, section, table } from "./elements.js";
 import { count, limits } from "./format.js";
 
-/** Up to so many accounts are looked at without being asked to: each is a question to the store. */
+/** The most accounts that are read without a click: each is a question to the store. */
 const LOOK_MAX = 2_000;
 
 /** Plans by environment: their limits, who is on them, and what they let through. */
@@ -108,6 +108,6 @@ function nearestTable(reports) {
       { name: "Share", class: "number wide" },
     ],
     rows,
-    empty: "Nobody has used anything in a window that runs.",
+    empty: "No account has used anything in a running window.",
   });
 }

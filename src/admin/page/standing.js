@@ -52,7 +52,7 @@ function meterOf({ window, limit, used, remaining, reset }) {
       "aria-label": label,
       class: share >= 1 ? "full" : share >= 0.8 ? "near" : "",
     }),
-    el("p", { class: "hint" }, `${count(remaining)} left, anew `, time(reset)),
+    el("p", { class: "hint" }, `${count(remaining)} left, resets `, time(reset)),
   );
 }
 
@@ -73,7 +73,7 @@ function watchedOf({ window, limit, used, reset }) {
       value: Math.min(used, limit),
       "aria-label": `${count(used)} of an observed limit of ${count(limit)} a ${window}`,
     }),
-    el("p", { class: "hint" }, "refuses nothing, anew ", time(reset)),
+    el("p", { class: "hint" }, "refuses nothing, resets ", time(reset)),
   );
 }
 
@@ -91,7 +91,7 @@ export async function drawWhy({ api, id, why }) {
     ]);
   const columns = [{ name: "Imposed" }, { name: "Ends" }, { name: "Limit" }];
   columns.push({ name: "Refusals that earned it", class: "details" });
-  fill(why, section("Bans of late", table({ label: "Bans of late", columns, rows, empty: "" })));
+  fill(why, section("Recent bans", table({ label: "Recent bans", columns, rows, empty: "" })));
 }
 
 function strikeOf({ id, at }) {

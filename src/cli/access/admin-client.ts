@@ -150,7 +150,7 @@ export const LIST = "list" as const;
 const ONLY = "with store: memory the running gateway knows";
 
 /**
- * `also` are statuses beside 200 whose body is an answer; `only` says why nobody else can tell.
+ * `also` are statuses beside 200 whose body is an answer; `only` says why no other source can tell.
  * `members` are those that the answer has at least: something else may listen where the gateway
  * should.
  */

@@ -14,7 +14,7 @@ export type Terminal = ProcessContext & {
   out(text: string): void;
   /** All of stdin: secrets are given there, where no list of processes and no history shows them. */
   readIn(): Promise<string>;
-  /** Asks whoever sits there for one line; undefined where stdin or stdout is no terminal. */
+  /** Asks for one line at the terminal; undefined if stdin or stdout is no terminal. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;
 };
 

@@ -25,7 +25,7 @@ export type CheckReport = {
   readonly requests: number;
   readonly admitted: number;
   readonly refused: number;
-  /** Sent, and never answered: a gateway was killed meanwhile. */
+  /** Sent, and never answered, because a gateway was killed. */
   readonly unanswered: number;
   readonly windows: number;
   /** Units admitted over the limits. */

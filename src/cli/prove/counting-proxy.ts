@@ -9,7 +9,7 @@ export type CountingProxy = {
   close(): Promise<void>;
 };
 
-/** Every so many requests one is passed on twice, where that fault is planted. */
+/** One of this many requests is passed on twice, if that fault is planted. */
 const DOUBLED_EVERY = 10;
 
 export async function startCountingProxy(

@@ -55,7 +55,7 @@ const PLANS = {
 } as const satisfies Readonly<Record<string, PromisedLimit>>;
 const DAY_LIMIT = 1_000_000_000;
 const ACCOUNTS_EACH = 3;
-/** The store comes back, and what was admitted meanwhile is charged, within this. */
+/** The time within which the store comes back and what was admitted without it is charged. */
 const SETTLE_MS_MAX = 10_000;
 const AWAY_MS_MAX = 2_500;
 

@@ -85,7 +85,7 @@ type All = {
   readonly terminal: Terminal;
 };
 
-/** Judges all of them first, then goes by batches: whoever runs it again goes on. */
+/** Checks all of them first, then changes them in batches: run again, it goes on. */
 async function setAllOn(
   keys: KeyStore,
   config: Config,
@@ -99,7 +99,7 @@ async function setAllOn(
   for (let from = 0; from < ids.length; from += BATCH) {
     const batch = new Set(ids.slice(from, from + BATCH));
     const edited = await applyKeyEdit(keys, (records) => {
-      // Somebody may have moved one of them meanwhile.
+      // Another command may have moved one of them since.
       const still = records.accounts.filter(({ id, plan }) => plan === on && batch.has(id));
       return updateAccounts(
         records,

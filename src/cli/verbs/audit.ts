@@ -64,7 +64,7 @@ export const audit: Verb = {
     let found = balanced(first.ledger, []);
     let last = first;
     if (found.some(({ drift }) => drift !== 0)) {
-      // Requests that ended meanwhile have their lines by now; those decided later do not count.
+      // Requests that ended since have their lines by now; those decided later do not count.
       await sleep(LINES_LATE_MS);
       last = await read(files, terminal, atMs);
       found = balanced(last.ledger, open);

@@ -21,7 +21,9 @@ const list: Verb = {
           return [account, environment, formatInstant(until), offences];
         });
         const names = ["ACCOUNT", "ENVIRONMENT", "UNTIL", "OFFENCES"];
-        terminal.out(rows.length === 0 ? "Nobody is banned\n" : formatTable(terminal, names, rows));
+        terminal.out(
+          rows.length === 0 ? "No account is banned\n" : formatTable(terminal, names, rows),
+        );
         return EXIT_OK;
       },
     }),

@@ -91,7 +91,7 @@ function wantedKeys({ environments, plans }: Config) {
   );
 }
 
-/** Nobody has seen these keys: a start that failed leaves none behind. */
+/** These keys were not shown: a start that failed leaves none behind. */
 async function takeBack(
   config: Config,
   terminal: Terminal,

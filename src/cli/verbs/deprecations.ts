@@ -73,7 +73,7 @@ function deprecationsText(found: readonly Deprecation[], terminal: Terminal): st
       const left =
         sunset === null ? "no sunset" : `${daysLeft} days left, until ${formatInstant(sunset)}`;
       const head = `${environment}: ${method} ${route}, ${left}\n`;
-      if (accounts.length === 0) return `${head}  Nobody has called it\n`;
+      if (accounts.length === 0) return `${head}  No account has called it\n`;
       const rows = accounts.map(({ account, requests, last }) => {
         return [account, requests, formatInstant(last)];
       });

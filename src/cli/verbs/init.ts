@@ -43,7 +43,7 @@ export const init: Verb = {
       return fail(terminal, EXIT_USAGE, mistake);
     }
     if (call.flag("json")) return printJson(terminal, { file, upstream, keyPrefix });
-    // npm says so of a program that it runs for npx, which is on nobody's PATH.
+    // npm sets this for a program that npx runs, which is on no PATH.
     const program = terminal.env.npm_command === "exec" ? "npx tollgate" : "tollgate";
     terminal.out(nextSteps(program, file, upstream));
     return EXIT_OK;
@@ -52,7 +52,7 @@ export const init: Verb = {
 
 type Answers = { readonly upstream: string; readonly keyPrefix: string };
 
-/** `--upstream`, or the answer at a terminal; undefined if it is not given and nobody can be asked. */
+/** `--upstream`, or the answer at a terminal; undefined if it is not given and stdin is no terminal. */
 async function upstreamOf(call: Invocation, terminal: Terminal): Promise<string | undefined> {
   const named = call.text("upstream");
   if (named !== undefined) return named;
@@ -69,7 +69,7 @@ async function keyPrefixOf(call: Invocation, terminal: Terminal, folder: string)
   return (await answerTo(question, folder, call, terminal)) ?? folder;
 }
 
-/** The answer, or `usual` for an empty one; undefined if nobody can be asked. */
+/** The answer, or `usual` for an empty one; undefined if stdin is no terminal. */
 async function answerTo(
   question: string,
   usual: string,

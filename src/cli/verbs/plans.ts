@@ -136,7 +136,7 @@ function say({ call, terminal, tried, lacking, traffic, span }: Outcome): number
   );
   terminal.out(
     tried.length === 0
-      ? "Each would be decided as it was: nobody is newly limited or banned\n"
+      ? "Each would be decided as it was: no account is newly limited or banned\n"
       : formatTable(terminal, names, rows),
   );
   for (const one of lacking) terminal.out(`Missing: ${one}\n`);

@@ -6,7 +6,7 @@ import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation, Option } from "../framework/verb.ts";
 
 export const PERIODS: readonly Option[] = [
-  { name: "days", value: "30", summary: "by day of UTC, for so many days (needs history)" },
+  { name: "days", value: "30", summary: "by UTC day, for this many days (needs history)" },
   { name: "month", value: "2026-10", summary: "by day of UTC, in this month (needs history)" },
 ];
 

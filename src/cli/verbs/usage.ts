@@ -13,7 +13,7 @@ const FILTERS: readonly Option[] = [
   { name: "env", value: "ENV", summary: "accounts, or the address ID, of this environment" },
   { name: "plan", value: "PLAN", summary: "accounts on this plan" },
   { name: "over", value: "80%", summary: "accounts that have used this much of a limit" },
-  { name: "top", value: "20", summary: "so many, those nearest to a limit" },
+  { name: "top", value: "20", summary: "only this many: the accounts nearest to a limit" },
 ];
 
 export const usage: Verb = {

@@ -10,7 +10,7 @@ export type MissingScope = {
 };
 
 /**
- * The scopes that operations ask for and no working key of their environment has: nobody can call
+ * The scopes that operations ask for and no working key of their environment has: no client can call
  * what needs them (docs/reference/plans.md#scopes). `nowMs` is Unix milliseconds.
  */
 export function missingScopes(

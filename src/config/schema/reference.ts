@@ -46,7 +46,7 @@ These are mistakes too:
   outside of its backend's path; no \`upstreams\` where no backend has \`basePath\` itself.
 - A \`public\` plan that is not there, is \`custom\`, or has a window longer than an hour; \`costs\` or
   \`publicRoutes\` where every path is described; a \`standing\` path that a description has too.
-- A prefix of \`foreignKeys\` with which one of ours, or of another prefix, could start.
+- A prefix of \`foreignKeys\` with which a key of \`keyPrefix\`, or of another prefix, could start.
 - The same \`keyTag\` twice; the same host or upstream twice in one list; one file for \`keys\` and
   \`stateFile\`.
 

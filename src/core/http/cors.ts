@@ -68,7 +68,7 @@ export function preflightFields(policy: CorsPolicy, origin: string | undefined):
   ];
 }
 
-/** Compared byte for byte, as the Fetch standard wants it; "null" is nobody's name. */
+/** Origins are compared byte for byte (Fetch standard). "null" matches no origin. */
 function allowedOrigin({ origins }: CorsPolicy, origin: string | undefined): string | undefined {
   if (origin === undefined) return undefined;
   if (origins.includes("*")) return "*";

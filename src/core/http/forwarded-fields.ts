@@ -21,7 +21,7 @@ const HOP_BY_HOP = new Set([
   "http2-settings",
 ]);
 
-/** Written anew for the backend, or not for it at all (docs/reference/edge.md#request-fields). */
+/** Replaced for the backend, or not sent to it at all (docs/reference/edge.md#request-fields). */
 const NOT_FORWARDED = new Set([
   "authorization",
   "content-length",
@@ -172,7 +172,7 @@ function capitalized(name: string): string {
   return name.replace(/(?:^|-)[a-z]/g, (start) => start.toUpperCase());
 }
 
-/** A client's own id goes on when it is a plain token: nobody's log should carry surprises. */
+/** A client's own id goes on when it is a plain token, so that no log carries control characters. */
 function isPlain(value: string): boolean {
   return value.length <= 128 && /^[\x21-\x7e]+$/.test(value);
 }

@@ -17,7 +17,7 @@ export type ResponseFacts = {
 };
 
 /**
- * One response field of ours. `value`: undefined where the response has none. `replaces`: whether
+ * One response field that the gateway sets. `value`: undefined where the response has none. `replaces`: whether
  * the backend's field of that name is dropped, always, or where the gateway speaks of that subject
  * itself. `exposed`: pages of other origins may read it, where `cors` is configured.
  */

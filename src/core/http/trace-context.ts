@@ -62,7 +62,7 @@ const SAMPLED = 0x01;
 const RANDOM = 0x02;
 
 /**
- * The fields of a request that a span of ours sends on, in the client's trace or in one begun here
+ * The fields of a request that a span of the gateway sends on, in the client's trace or in one begun here
  * (Trace Context 3.4): the span is the new parent. The client's list of states goes on as it is.
  */
 export function childTraceFields(

@@ -158,7 +158,7 @@ export function rotateKey(
 /**
  * Revokes from `nowMs` on: a key, or every working key of an account. A key that is revoked already
  * keeps its first instant. Refuses a key that no longer works while others of its account do, and
- * names those: whoever revokes it means to end something (docs/reference/keys.md#revocation).
+ * names those: an operator who revokes it means to end something (docs/reference/keys.md#revocation).
  */
 export function revokeKeys(
   records: Records,

@@ -63,7 +63,7 @@ export function matchesForeignFormat(token: string, shapes: readonly ForeignKeyF
 }
 
 /**
- * Judges a token, without looking anything up: one of ours by shape, tag and checksum, any other by
+ * Checks a token without looking anything up: a Tollgate key by shape, tag and checksum, any other by
  * the shapes of foreign keys.
  */
 export function checkKeyText(

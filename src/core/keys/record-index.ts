@@ -2,7 +2,7 @@ type HasId = { readonly id: string };
 
 /**
  * Lists that a store keeps come with their records by id: 100,000 of them lie all over the memory, and
- * looking at each takes ten milliseconds. A list that nobody has indexed is searched.
+ * looking at each takes ten milliseconds. A list that is not indexed is searched.
  */
 const indexes = new WeakMap<readonly HasId[], Index<HasId>>();
 

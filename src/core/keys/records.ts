@@ -118,7 +118,7 @@ export function accountConcurrency({ limits }: AccountRecord): number | undefine
 
 /**
  * Two records of one key, as one: of two ends the earlier holds, so that nothing which was learnt
- * late gives a key back that somebody took away (docs/reference/keys.md#copies). `key` itself where
+ * late gives a key back that was revoked (docs/reference/keys.md#copies). `key` itself where
  * `other` takes nothing away.
  */
 export function earliestEnd(key: KeyRecord, other: KeyRecord): KeyRecord {

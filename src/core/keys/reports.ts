@@ -147,7 +147,7 @@ export function keyReport(record: KeyRecord, account: AccountRecord): KeyReport 
   };
 }
 
-/** With the key itself: told once, to whoever asked for it, and never again. */
+/** With the key itself: shown once, in the answer that issues it, and never again. */
 export function issuedReport({
   key,
   record,

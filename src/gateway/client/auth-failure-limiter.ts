@@ -27,7 +27,7 @@ export type AuthFailureLimiter = {
 };
 
 /**
- * The allowance for failed authentications (docs/reference/http.md#failure-allowance): so many for
+ * The allowance for failed authentications (docs/reference/http.md#failure-allowance): `limit` for
  * each client address (IPv6: /64) and window, in each process. A valid key is never judged by it.
  * Its window is aligned to UTC like all others; each window has counters of its own, which go when
  * it ends.
@@ -38,7 +38,7 @@ export function createAuthFailureLimiter(
 ): AuthFailureLimiter {
   const limiter = new RateLimiterMemory({ points: limit, duration: SECONDS_MAX });
 
-  /** The counter of an address in the window of now, and where it stands with so many failures. */
+  /** The counter of an address in the running window, and its state after `failures`. */
   function counterOf(address: string, nowMs: number) {
     const startMs = windowStart(window, nowMs);
     const resetMs = windowEnd(window, startMs);

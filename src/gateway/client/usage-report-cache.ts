@@ -15,7 +15,7 @@ const SECOND_MS = 1_000;
 const KEPT = 5_000;
 
 /**
- * Asks the store where an account stands, at most twice a second for each account: whoever asks
+ * Asks the store where an account stands, at most twice a second for each account: a client that asks
  * more often gets the last answer and its age (docs/reference/plans.md#standing).
  */
 export class UsageReportCache {

@@ -31,8 +31,8 @@ type WrongEnvironmentOptions = {
 };
 
 /**
- * Finds, among tokens that an environment has refused, the keys that work in another one: somebody
- * has mixed them up. It looks after the answer, at a few tokens in a second, whoever sends more.
+ * Finds, among tokens that an environment has refused, the keys that work in another one: a client
+ * has mixed them up. It looks after the answer, and at a few tokens a second however many come.
  */
 export class WrongEnvironmentKeys {
   readonly #finds: WrongEnvironmentOptions;

@@ -83,7 +83,7 @@ export type GatewayContext = {
   readonly keys: KeyStore;
   readonly quotas: QuotaDecider & Pick<QuotaAdmin, "peek">;
   failures: AuthFailureLimiter;
-  /** Hears of tokens that were refused; absent where nobody wants to know. */
+  /** Called with tokens that were refused; absent if nothing listens. */
   readonly strays?: WrongEnvironmentKeys;
   readonly concurrency: ConcurrencyLimiter;
   isTrusted: TrustedProxyMatcher;

@@ -77,7 +77,7 @@ function publicTermsOf({ plans }: Config, { name, publicPlan }: EnvironmentConfi
   return { environment: name, plan: publicPlan, limits };
 }
 
-/** Each request line tells so many digits of the configuration's hash. */
+/** The digits of the configuration's hash in each request line. */
 const HASH_DIGITS = 8;
 
 /** The services under paths of their own, and last the one that has what none of them has. */

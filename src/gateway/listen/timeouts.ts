@@ -82,7 +82,7 @@ export class Timeouts {
   #onTick(): void {
     const nowMs = this.#gateway.elapsed();
     this.#also(nowMs);
-    // From the end: an exchange that leaves meanwhile is replaced by one that was looked at.
+    // From the end: an exchange that leaves during the loop is replaced by one that was looked at.
     for (const exchange of this.#exchanges.toReversed()) {
       const limits = (exchange.backend ?? exchange.served)?.limits;
       if (limits === undefined) continue;

@@ -29,7 +29,7 @@ export class ClientStream extends Duplex {
     socket.resume();
   }
 
-  /** True while a frame of ours may follow what the backend has sent. */
+  /** True while a frame of the gateway may follow what the backend has sent. */
   get mayClose(): boolean {
     return this.#open && this.#frames.mayClose;
   }

@@ -73,7 +73,7 @@ function destinationOf(origin: string, { ca, serverName }: UpstreamPoolOptions):
 
 /**
  * One connection to a backend, for one request at a time. Knowing the connection makes a safe retry
- * possible: only a reused one can have died of old age. One whose socket died connects anew with its
+ * possible: only a reused one can have died of old age. One whose socket died connects again with its
  * next request.
  */
 export class UpstreamConnection extends ClientConnection {

@@ -244,7 +244,7 @@ export class ClientConnection implements SocketEvents {
     this.#handler?.onSending();
   }
 
-  /** `bytesLeft`: so many came behind the end of the response. */
+  /** `bytesLeft`: the bytes that came after the end of the response. */
   #finish(bytesLeft: number): void {
     const handler = this.#handler as ResponseHandler;
     const { keepsAlive, keepAliveS } = this.#reader.head as ResponseHead;

@@ -11,7 +11,7 @@ export type OutgoingRequest = {
 };
 
 /**
- * How a request was lost. `unreached`: there was no connection, so nobody saw it; `unanswered`: the
+ * How a request was lost. `unreached`: there was no connection, so no upstream saw it; `unanswered`: the
  * connection ended before any byte of a response; `cut`: in the middle of one; `invalid`: what came
  * is no response; `misframed`: the caller wrote a body of another length than it had said.
  */

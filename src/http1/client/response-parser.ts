@@ -4,8 +4,8 @@ import type { HeadError } from "../parse/head-parser.ts";
 import { type ParsedResponseHead, ResponseHeadParser } from "../parse/response-head-parser.ts";
 
 /**
- * Why bytes are no response: as heads and bodies are wrong; `framing`: nobody can tell where its
- * body ends; `unasked`: a 100 or a 101, which no request of ours asks for; `interim_overflow`: more
+ * Why bytes are no response: as heads and bodies are wrong; `framing`: nothing says where its
+ * body ends; `unasked`: a 100 or a 101, which the gateway never asks for; `interim_overflow`: more
  * interim responses than the limits allow.
  */
 export type ResponseError = HeadError | BodyError | "framing" | "unasked" | "interim_overflow";

@@ -13,7 +13,7 @@ export type TrailerLimits = {
   readonly trailerCountMax: number;
 };
 
-/** Extensions of all chunks of one body together may have so many bytes, as llhttp has it. */
+/** The most bytes of chunk extensions in one body, all chunks together (llhttp has the same). */
 const EXTENSION_BYTES_MAX = 16_384;
 /** Leading zeros included: the size stays a safe integer. */
 const SIZE_DIGITS_MAX = 13;

@@ -24,7 +24,7 @@ export type ServerHandler = {
 const READING = 0;
 /** Our last answer is out, or on its way: what comes is thrown away. */
 const LINGERING = 1;
-/** The socket is somebody else's. */
+/** The socket belongs to another protocol. */
 const TAKEN = 2;
 const CLOSED = 3;
 
@@ -83,7 +83,7 @@ export class ServerConnection {
     return this.#ahead.length;
   }
 
-  /** Ends the connection where it is idle: nobody waits for an answer. */
+  /** Ends the connection if it is idle, so that no response is lost. */
   closeIdle(): void {
     if (this.idle) this.socket.destroy();
   }

@@ -5,7 +5,7 @@ export type ServerLimits = HeadSizeLimits & {
   /** Fields of a head and trailers behind it together: each counts its name, value, `: ` and CRLF. */
   readonly fieldBytesMax: number;
   readonly fieldCountMax: number;
-  /** Bytes that may wait behind a request, or of a body that nobody takes, before we stop reading. */
+  /** Bytes that may wait behind a request, or of a body that is not read, before reading from the socket pauses. */
   readonly aheadBytesMax: number;
   /** From the first byte of a head, or of a connection, to the end of that head. */
   readonly headersTimeoutMs: number;

@@ -83,7 +83,7 @@ export async function logKeyElsewhere(
   { id: key, account, environment: env }: KeyRecord,
   { usedIn, day }: { readonly usedIn: string; readonly day: number },
 ): Promise<void> {
-  // Without a store nobody can know who else tells it: better twice than never.
+  // Without a store no gateway knows what another one told: twice is better than never.
   const isFirst = await quotas.markFirst(`elsewhere ${key} ${day}`, ELSEWHERE_MS).catch(() => true);
   if (isFirst) log.warn("key_elsewhere", { key, account, env, usedIn });
 }

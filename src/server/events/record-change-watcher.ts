@@ -34,7 +34,7 @@ type RecordChangeSources = {
 };
 
 /**
- * Tells the keys and accounts that somebody has changed, whoever it was: the records themselves say
+ * Tells which keys and accounts have changed, by any writer: the records themselves say
  * so. Each change is told by the gateway that sets its marker first, so once over all of them
  * (docs/reference/events.md#kinds). The changes from before its start are none of its business.
  */
@@ -90,7 +90,7 @@ export class RecordChangeWatcher {
           if (first[i]) this.#seen.log.info(kind, details);
         }
       } catch {
-        // The store is away: whoever sets the marker when it is back tells them.
+        // The store is unreachable: the gateway that sets the marker afterwards tells them.
         await pause(AGAIN_MS, undefined, { ref: false });
       }
     }
@@ -126,7 +126,7 @@ async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordEv
 
 /**
  * The records that are new or another object than before, each with the one that it replaces, in
- * pieces: where somebody else has written a file, all of its records are other objects.
+ * pieces: if another process has written a file, all of its records are other objects.
  */
 export async function findChangedRecords<T extends { readonly id: string }>(
   before: readonly T[],

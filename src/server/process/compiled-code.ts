@@ -28,7 +28,7 @@ export type CompileCache = {
 };
 
 /**
- * A folder of our own, that nobody else can write to, since its content is executed. It saves more
+ * A folder that only this user can write to, because its content is executed. It saves more
  * than half of a start: 200 instead of 480 ms of processor (docs/decisions/workers.md).
  */
 export async function openCompileCache(): Promise<CompileCache> {

@@ -4,7 +4,7 @@ import type { Log } from "../../telemetry/log/log.ts";
 
 export type StartOptions = {
   readonly log: Log;
-  /** Reads the configuration anew, for a reload. */
+  /** Reads the configuration again, for a reload. */
   readonly load: () => Promise<LoadResult>;
   /** Unix milliseconds; tests pass their own. */
   readonly now?: () => number;

@@ -5,7 +5,7 @@ import { Socket } from "node:net";
 const FLUSH_MS = 50;
 /** A write costs a system call and a thread: the timer is what flushes, short of a flood. */
 const CHUNK_BYTES = 256 * 1024;
-/** UTF-8 takes at most so many for each character of a text. */
+/** The most bytes that UTF-8 takes for one UTF-16 unit. */
 const BYTES_PER_CHARACTER_MAX = 3;
 const RETRY_MS = 100;
 /**
@@ -41,7 +41,7 @@ export function openLogPipe(fd: number): LogPipe {
 
 /**
  * A pipe or socket is written without blocking, by the event loop. A blocking write to a pipe that
- * nobody reads would hold a thread for ever, and with it the exit of the process (measured).
+ * is never read would hold a thread for ever, and with it the exit of the process (measured).
  */
 function writerTo(fd: number): Writer {
   const kind = fstatSync(fd);
@@ -137,7 +137,7 @@ class Pipe implements LogPipe {
     this.#waitingBytes += bytes;
   }
 
-  /** The present chunk is full; the next one has room for so many bytes. */
+  /** The present chunk is full; `bytes` is the room of the next one. */
   #begin(bytesMax = 0): void {
     if (this.#used > 0) this.#full.push({ chunk: this.#chunk, from: 0, to: this.#used });
     this.#used = 0;

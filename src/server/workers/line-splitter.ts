@@ -1,4 +1,4 @@
-/** A line that is longer than any of ours: it is given up. */
+/** A line that is longer than any that a worker writes: it is dropped. */
 const LINE_BYTES_MAX = 1024 ** 2;
 const NEWLINE = 10;
 

@@ -32,7 +32,7 @@ export type WorkerMessage =
   /** The store went or came back, as this process sees it. */
   | { readonly store: StoreAvailabilityEvent }
   | { readonly recalled: DiagnosticsReply; readonly id: number }
-  /** `id` is that of the question; undefined in a message that nobody asked for. */
+  /** `id` is that of the question; undefined in an unsolicited message. */
   | { readonly status: ProcessStatus; readonly id?: number };
 
 /** A question to a process: a refusal by its id, the bans of an account, its open charges, or its callers of what goes away. */
@@ -53,7 +53,7 @@ export type DiagnosticsReply = {
 
 /** The way to the process that watches over this one. */
 export type SupervisorChannel = {
-  /** Resolves when the message has left, or cannot: nobody listens any more. */
+  /** Resolves when the message has left, or when the other process no longer listens. */
   tell(message: WorkerMessage): Promise<void>;
   onMessage(listener: (message: WorkerCommand) => void): void;
   /** The process that watches is gone, however that happened. */

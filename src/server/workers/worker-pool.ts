@@ -62,7 +62,7 @@ export class WorkerPool {
     this.#options = options;
     this.#store = new StoreAvailability(options.log);
     // Each takes connections from the shared socket itself: none waits in the hands of a process
-    // that dies, and this one, which watches, is in nobody's way (docs/decisions/workers.md).
+    // that dies, and this one, which watches, delays no request (docs/decisions/workers.md).
     cluster.schedulingPolicy = cluster.SCHED_NONE;
   }
 

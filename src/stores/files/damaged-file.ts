@@ -13,7 +13,7 @@ export type JsonMistake = { readonly path: JsonPath; readonly why: string };
 export const MISTAKES_MAX = 20;
 
 /**
- * A file of ours that cannot be what we wrote. It is left as it was: the people who run the gateway
+ * A file whose content cannot be what Tollgate wrote. It is left as it was: the people who run the gateway
  * decide. The message has a line `FILE:LINE:COL: what` for each mistake.
  */
 export class DamagedFileError extends Error {

@@ -8,7 +8,7 @@ import { fileErrorMessage, ownerOf, realPathOf } from "./replace-file.ts";
 export type FileLock = { release(): void };
 
 const RETRY_MS = 10;
-/** A lock file that is being made is nobody's to open until it has its owner. */
+/** No process may open a lock file before it has its owner. */
 const REFUSED_MS = 500;
 /** SQLITE_BUSY */
 const BUSY = 5;

@@ -4,7 +4,7 @@ export type JsonPosition = { readonly line: number; readonly column: number };
 /** The way to a member: names of objects and indexes of arrays, from the outside in. */
 export type JsonPath = readonly (string | number)[];
 
-/** Deeper nesting than this is no file of ours. */
+/** Tollgate writes no file that nests deeper than this. */
 const DEPTH_MAX = 64;
 
 /**

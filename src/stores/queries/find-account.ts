@@ -9,7 +9,7 @@ import { usageOf } from "./read-usage.ts";
 /** The name of an account as people give it; `environment` where they name one. */
 export type AccountSelector = { readonly id: string; readonly environment?: string | undefined };
 
-/** `unknown`: there is no such account; `ambiguous`: there are several, and nobody said which. */
+/** `unknown`: there is no such account; `ambiguous`: there are several, and the selector does not say which. */
 export type AccountLookup =
   | { readonly ok: true; readonly holder: UsageSubject }
   | { readonly ok: false; readonly because: "unknown" | "ambiguous"; readonly message: string };

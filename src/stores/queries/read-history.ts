@@ -74,7 +74,7 @@ export async function* readHistory(
   const chosen = accounts.filter(
     (one) => (environment ?? one.environment) === one.environment && (account ?? one.id) === one.id,
   );
-  // An account that is there no more begins anew, so that a list is never cut short in silence.
+  // If the account no longer exists the list starts from the beginning, so that it is never cut short in silence.
   const first = Math.max(0, after ? chosen.findIndex(({ id }) => id === after.account) : 0);
   for (let from = first; from < chosen.length; from += ACCOUNTS_TOGETHER) {
     const some = chosen.slice(from, from + ACCOUNTS_TOGETHER);

@@ -17,7 +17,7 @@ export function crc16(text: string): number {
   return crc;
 }
 
-/** The group of a key of ours, `prefix:{bucket}:...`. */
+/** The hash slot group of a Tollgate key, `prefix:{bucket}:...`. */
 export function keyBucket(key: string): number {
   return Number(/\{(\d+)\}/.exec(key)?.[1]);
 }

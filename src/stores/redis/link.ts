@@ -42,7 +42,7 @@ export type Link = {
   send(key: string, name: string, args: readonly RedisArgument[]): Promise<unknown>;
   /** Every node that takes writes. Rejects when one cannot be reached. */
   masters(): Promise<readonly RedisNode[]>;
-  /** Listens on a connection of its own; returns how to begin anew on a fresh one. */
+  /** Subscribes on a connection of its own; returns a function that subscribes again on a new one. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void };
   health(): LinkHealth;
   /** Settles once connected, or when the first attempt failed. */

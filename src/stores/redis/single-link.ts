@@ -139,7 +139,7 @@ const ASKED = 1_000;
 /**
  * Makes the methods of strings quick again. ioredis has a class that extends String, and V8 turns
  * whatever is extended into a dictionary, in which each `text.length` and `text.slice` of the process
- * is looked up anew. It turns that back when an object asks for what stands there; strings, which are
+ * is looked up again. It turns that back when an object asks for what stands there; strings, which are
  * no objects, never make it do so (docs/decisions/hot-path.md).
  */
 export function restoreStringMethods(): void {

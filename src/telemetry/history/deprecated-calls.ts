@@ -35,7 +35,7 @@ export class DeprecatedCalls {
   /** The sum of an account is known from elsewhere. */
   set(call: DeprecatedCall): void {
     const accounts = this.#of(call);
-    // Set anew, so that the first of the map is the one that called longest ago.
+    // Deleted and set again, so that the first of the map is the one that called longest ago.
     accounts.delete(call.account);
     accounts.set(call.account, call);
     if (accounts.size > CALLERS_MAX) accounts.delete(accounts.keys().next().value as string);

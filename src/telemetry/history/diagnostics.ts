@@ -16,7 +16,7 @@ export type BanRecord = {
   readonly at: number;
   readonly until: number;
   readonly offences: number;
-  /** The ban was only told: `bans.observe` was on, and nobody was banned. */
+  /** The ban was only announced: `bans.observe` was on. */
   readonly observed?: true;
   /** Refusals of this gateway that counted toward it, as far as they are still remembered. */
   readonly strikes: readonly Strike[];

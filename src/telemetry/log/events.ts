@@ -63,7 +63,7 @@ export const EVENTS = {
   store_back: {
     level: "info",
     members: ["accountsCharged", "buckets"],
-    meaning: "The store decides again, and has what was admitted meanwhile",
+    meaning: "The store decides again, and what was admitted without it is charged",
   },
   config_reloaded: {
     level: "info",
@@ -78,7 +78,7 @@ export const EVENTS = {
   sunset: {
     level: "warn",
     members: ["env", "method", "route", "days", "sunset"],
-    meaning: "An operation goes away in so many `days`, 30 or 7; `sunset` in Unix seconds",
+    meaning: "An operation is removed in `days` days, 30 or 7; `sunset` in Unix seconds",
   },
 } as const satisfies Record<string, LogEventRow>;
 

@@ -191,7 +191,7 @@ export const LOG_EVENTS = {
   keys_imported: {
     level: "info",
     members: ["keys", "accounts"],
-    meaning: "The admin API imported so many new records",
+    meaning: "The admin API imported records; `keys` and `accounts` count them",
   },
   account_suspended: {
     level: "info",

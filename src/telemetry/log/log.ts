@@ -120,7 +120,7 @@ type LogLine<E extends LogEvent> = {
 
 /**
  * Writes one line by its row in log-events.ts, with the members that the row names; for a row of
- * events.ts it is the line of an event, and whoever listens hears of it.
+ * events.ts it is the line of an event, and every listener is called.
  */
 type LogFn = <E extends LogEvent>(event: E, details?: LogLine<E>) => void;
 
@@ -172,7 +172,7 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
 /**
  * The line of a request, written out: it is the one line of the hot path, and naming its members
  * costs a fifth of what a logger for any object takes (0.4 µs instead of 2). Ids, codes and the
- * words of ours need no escaping; the rest is JSON's business.
+ * fixed words need no escaping; the rest is JSON's business.
  */
 function requestText(line: AccessLogEntry): string {
   const { id, env, account, key, plan, method, route, path, code, why } = line;

@@ -13,7 +13,7 @@ import {
   newMetricTables,
 } from "./request-metrics.ts";
 
-/** Counts. Labels hold names from the configuration and words of ours: no tokens, no raw paths. */
+/** Counts. Labels hold names from the configuration and fixed words: no tokens, no raw paths. */
 export type MetricsRecorder = {
   /** Once for each request line. Costs about a tenth of a microsecond. */
   request(line: AccessLogEntry): void;

@@ -10,7 +10,7 @@ export type MetricRow = {
 
 /**
  * Every metric, one row each: docs/reference/metrics.md is made from them. Labels hold names from
- * the configuration and words of ours, never a token or a raw path.
+ * the configuration and fixed words, never a token or a raw path.
  */
 export const METRICS = {
   http_requests_total: {

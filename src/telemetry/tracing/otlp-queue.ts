@@ -16,7 +16,7 @@ export type ExportCallback = (why: string | undefined) => void;
 
 /**
  * Holds spans until the collector has taken them, in bounded memory, and counts those that are
- * thrown away: the library's own queue bounds what waits, and tells nobody what it drops.
+ * thrown away: the library's own queue bounds what waits, and does not report what it drops.
  */
 export class SpanQueue implements SpanProcessor {
   readonly #batches: BatchSpanProcessor;
@@ -68,7 +68,7 @@ export class SpanQueue implements SpanProcessor {
       export: (spans, done) => {
         exporter.export(spans, (result) => {
           const failed = result.code !== 0;
-          // Spans that were abandoned meanwhile are counted already.
+          // Spans that were abandoned before are counted already.
           const mine = Math.min(this.#held, spans.length);
           this.#held -= mine;
           if (failed) this.#dropped += mine;

@@ -50,7 +50,7 @@ import type {
 
 /** The client left, or took no more: no status describes that. */
 const GONE = 499;
-/** Nobody failed here. */
+/** No failure on either side. */
 const GONE_ERROR = "client_gone";
 
 type Instruments = {

@@ -28,7 +28,7 @@ export type UpstreamSpan = {
   end(failure?: AttemptFailure): void;
 };
 
-/** The code of a failure; `client_gone` where nobody waits for the response any more. */
+/** The code of a failure; `client_gone` if the client left before the response. */
 export type AttemptFailure = RefusalCode | "client_gone";
 
 /** A request as it goes to a backend; the keys in its target must not be told. */

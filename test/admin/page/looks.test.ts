@@ -126,7 +126,7 @@ describe("two thousand accounts", () => {
     await house.issue();
     await page.getByRole("link", { name: "Plans" }).click();
     await page.getByRole("button", { name: "Look at all 2,001 accounts" }).click();
-    await page.getByText("Nobody has used anything in a window that runs.").waitFor();
+    await page.getByText("No account has used anything in a running window.").waitFor();
     assert.deepEqual(complaints, []);
   });
 });

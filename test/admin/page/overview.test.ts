@@ -140,7 +140,7 @@ describe("the numbers of the page", () => {
     await eventually(async () => {
       assert.deepEqual(await cells(page, "Backends"), [[house.backend.origin, "production", "up"]]);
     });
-    await page.getByRole("link", { name: "Going away" }).click();
+    await page.getByRole("link", { name: "Deprecations" }).click();
     await eventually(async () => {
       const [row] = await cells(page, "Deprecated operations");
       assert.equal(row?.[0], "GET /v1/pets/{petId}");
@@ -157,7 +157,7 @@ describe("the numbers of the page", () => {
     const { key, account } = await house.issue();
     for (let i = 0; i < 70; i++) await (await house.ask(key)).text();
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
-    const strike = page.getByRole("region", { name: "Bans of late" }).getByRole("link");
+    const strike = page.getByRole("region", { name: "Recent bans" }).getByRole("link");
     await strike.first().click();
     const id = new URL(page.url()).hash.split("/").at(-1) ?? "";
     const told = (await (await house.admin(`/api/explain/${id}`)).json()) as {

@@ -12,7 +12,7 @@ export type DiskCopy = {
   readonly found: Records | undefined;
   /** Writes in its own time; of several, the newest. Never fails: trouble is reported once. */
   write(records: Records): void;
-  /** Keeps what Redis has no more in a file of its own beside the copy, for whoever wants it back. */
+  /** Keeps records that Redis has lost in a file next to the copy, so that an operator can restore them. */
   setAside(records: Records): void;
   close(): Promise<void>;
 };

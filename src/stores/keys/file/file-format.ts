@@ -71,7 +71,7 @@ export type ReadOptions = {
 
 /**
  * The records of such a file, and what is damaged among them. Rejects with DamagedFileError, naming
- * the places, when the file as a whole is none of ours.
+ * the places, when the file as a whole was not written by Tollgate.
  */
 export async function decodeKeyFile(
   file: string,

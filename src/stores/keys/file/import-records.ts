@@ -68,7 +68,7 @@ export function importNow(
 
 /**
  * The same in pieces of a few milliseconds, for a process that serves. Gives the edit for the records
- * that it was prepared with, which takes others anew.
+ * that it was prepared with, which prepares others again.
  */
 export async function prepareImport(
   records: Records,

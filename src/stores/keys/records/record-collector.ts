@@ -12,7 +12,7 @@ import { type LegacyAccountFields, RecordReader } from "./record-format.ts";
 /** Records looked at before the event loop has its turn: a millisecond or two. */
 const LOOK_AT_ONCE = 2_000;
 
-/** A record that cannot be used. Its value stays as it was found, for whoever repairs it. */
+/** A record that cannot be used. Its value stays as it was found, so that an operator can repair it. */
 export type DamagedRecord = {
   readonly kind: "key" | "account";
   /** Where it says who it is; undefined where not even that can be read. */
@@ -27,7 +27,7 @@ export type DamagedRecord = {
 export type ReadRecords = {
   readonly records: Records;
   readonly damaged: readonly DamagedRecord[];
-  /** Some are of an older version: the next change writes all of them anew. */
+  /** Some are of an older version: the next change rewrites all of them. */
   readonly older: boolean;
 };
 

@@ -8,7 +8,7 @@ import {
 import { LayeredIndex } from "./layered-index.ts";
 import { compareRecords, type RecordChanges } from "./record-changes.ts";
 
-/** With more changes than these since the whole was indexed, it is indexed anew. */
+/** After more changes than these the whole set is indexed again. */
 const CHANGES_MAX = 4_000;
 
 /** All records that a process knows, found by digest and by id; every key store serves from one. */

@@ -13,7 +13,7 @@ type Change = readonly [from: string, to: string, names: readonly string[]];
 /** Longer than this the oldest changes go: a thousand new keys with their accounts are 36,000. */
 const LENGTH_MAX = 40_960;
 
-/** The log with one change more; `names` undefined: everything changed, so the log begins anew. */
+/** The log with one change more; `names` undefined: everything changed, so the log starts again. */
 export function appendChange(
   changes: ChangeLog,
   { from, to, names }: { from: string; to: string; names: readonly string[] | undefined },
@@ -43,7 +43,7 @@ export function lastVersion(changes: ChangeLog): string {
   return read(changes).at(-1)?.[1] ?? "";
 }
 
-/** Nothing where it cannot be read: it saves work, and nobody depends on it. */
+/** Empty if it cannot be read: the log is an optimization and nothing depends on it. */
 function read(text: ChangeLog): readonly Change[] {
   try {
     const found: unknown = JSON.parse(text);

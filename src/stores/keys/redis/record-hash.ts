@@ -4,7 +4,7 @@ import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 const LATE_MS = 2_000;
 /** The whole set may be tens of megabytes. */
 const ALL_LATE_MS = 10_000;
-/** So often the pieces are read anew where somebody changed the records meanwhile. */
+/** The most times the pieces are read again because the records changed during the read. */
 const TRIES_MAX = 3;
 
 /** No id looks like these: ID_PATTERN has no colon and no @. */
@@ -12,7 +12,7 @@ export const VERSION_FIELD = ":version";
 export const CHANGES_FIELD = ":changes";
 export const ACCOUNT_START = "@";
 
-/** Enough to see that something changed: a record that somebody deletes by hand changes no version. */
+/** Enough to see that something changed: a record that is deleted by hand changes no version. */
 export type HashMark = { readonly version: string; readonly fields: number };
 
 /** The texts of all fields, those of the version and the changes too. */
@@ -44,7 +44,7 @@ export class RecordHash {
       const length = () => this.#ask("hlen", []);
       const asked = Promise.all([this.version(), length(), this.version()]);
       const [version, fields, after] = await asked;
-      // A change between the two would look like a record that somebody deleted by hand.
+      // A change between the two would look like a record that was deleted by hand.
       if (version === after || tried === TRIES_MAX) return { version, fields: Number(fields) };
     }
   }
@@ -66,7 +66,7 @@ export class RecordHash {
     return new Map(Object.entries(reply as Record<string, string>));
   }
 
-  /** Undefined where somebody else changes the records all the time. */
+  /** Undefined if other writers keep changing the records. */
   async #unchanged(piece: number): Promise<HashFields | undefined> {
     let before = await this.mark();
     for (let tried = 1; tried <= TRIES_MAX; tried++) {

@@ -37,10 +37,10 @@ export type RedisKeyStoreOptions = {
 
 /** The version is read this often, for those who missed the message. */
 const POLL_MS = 900;
-/** Writers that come second begin anew, so often at most; the pause grows with each. */
+/** Maximum retries after losing a write race. The pause grows with each retry. */
 const TRIES_MAX = 100;
 const PAUSE_MAX_MS = 100;
-/** How Redis is away: the check of the store tells that, and the copy here holds meanwhile. */
+/** While Redis is unreachable the store's check says so, and the copy here stays in use. */
 const AWAY: ReadonlySet<string> = new Set([
   ...["unreachable", "late", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK"],
   ...["BUSY", "READONLY"],
@@ -65,7 +65,7 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
   return store;
 }
 
-/** Redis has no records, and the copy on disk has some: nobody can know which of them is right. */
+/** Redis has no records and the copy on disk has some: nothing says which of them is right. */
 class LostRecordsError extends Error {}
 
 class RedisKeyStore extends CachedKeyStore implements KeyStore {
@@ -194,9 +194,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   /**
-   * The ends of keys that are known here are written beside what Redis has, which has forgotten
-   * them. Keys that Redis does not have any more are not written. Undefined where somebody wrote
-   * meanwhile.
+   * Writes the revocations and expiries that are known here to records in Redis that have lost
+   * them. Keys that Redis no longer has are not written. Undefined if another writer was quicker.
    */
   async #withEnds(found: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
     const { keys, changed } = await keepRevocations(found.records.keys, this.held, isOlder);
@@ -216,7 +215,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     }
   }
 
-  /** Deleted records and a restored backup are somebody's wish, or a loss: either way people know. */
+  /** Deleted records and a restored backup are wanted, or a loss: either way operators are told. */
   #tellLoss({ records: before }: Snapshot, { records }: Snapshot): void {
     const left = new Set(records.keys.map(({ id }) => id));
     const gone = before.keys.filter(({ id }) => !left.has(id)).map(({ id }) => id);

@@ -24,7 +24,7 @@ const RECONNECT_TRIES = 15;
 const RECONNECT_PAUSE_MS = 200;
 /** More changed records than this are read with all the others. */
 const READ_SINGLY_MAX = 2_000;
-/** So often they are read anew where somebody changes more of them meanwhile. */
+/** The most times they are read again because another writer changed them during the read. */
 const TRIES_MAX = 5;
 /**
  * Writes records when the version is still the one they were edited from, or not at all. ARGV: that
@@ -55,7 +55,7 @@ export type RecordsWrite = {
  */
 export type RedisRecords = {
   readonly key: string;
-  /** Each change is announced here, by its version alone: whoever hears it reads the records. */
+  /** Each change is announced here, by its version alone: each subscriber reads the records. */
   readonly channel: string;
   mark(): Promise<HashMark>;
   /** In place of a damaged record stands what `known` has. */
@@ -140,7 +140,7 @@ async function readSince(
     const [current, changes] = [version ?? "", log ?? ""];
     // A writer of an older version kept no log.
     if (lastVersion(changes) !== current) return undefined;
-    // Where somebody was quicker, these may be of a later version than their names.
+    // If another writer was quicker, these may be of a later version than their names.
     if (seen === current) {
       const found = names.map((name, i) => [name, values[i] ?? null] as const);
       const records = await applyPatch(before.records, found, now());

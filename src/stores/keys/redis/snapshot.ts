@@ -15,7 +15,7 @@ const LOOK_AT_ONCE = 5_000;
 export type Snapshot = ReadRecords & {
   readonly version: string;
   readonly changes: ChangeLog;
-  /** How many fields the hash has: a record that somebody deletes by hand changes no version. */
+  /** How many fields the hash has: a record that is deleted by hand changes no version. */
   readonly fields: number;
 };
 

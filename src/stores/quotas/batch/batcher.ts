@@ -66,7 +66,7 @@ export type BatcherOptions = {
  * gather, and the next call carries all of them. Refusals that the last answer foretells cost no
  * call; those that could be strikes travel along, or in calls of their own that are paced.
  *
- * Nobody waits for a call beyond the patience of the outage: its requests are decided without the
+ * No request waits for a call longer than the outage handler allows: its requests are decided without the
  * store then, and the call itself charges nothing from then on
  * (docs/reference/store.md#deadlines).
  */
@@ -230,7 +230,7 @@ export class Batcher {
     if (queue.asks.length > 0) this.#schedule(queue);
   }
 
-  /** Nobody waits any longer for this call. */
+  /** Abandons this call: no request waits for it. */
   #giveUp(queue: CallQueue, call: StoreCall, failure: StoreFailure): void {
     if (call.isOver) return;
     this.#options.outage.onCallTimeout(queue.number, call.answered);

@@ -183,7 +183,7 @@ export function findLostCount(
   return undefined;
 }
 
-/** Nobody is refused, and nothing is remembered but counts in the windows of now. */
+/** Refuses nothing, and remembers only the counts of the running windows. */
 function isOrdinary({ nowMs, windows, ban, strikes }: QuotaDecision, cost: number): boolean {
   if (ban !== undefined || strikes > 0) return false;
   for (const { window, limit, used, resetMs } of windows) {

@@ -87,7 +87,7 @@ export class AccountTable {
   #forgetIdle(): void {
     this.#onOverflow();
     for (let looked = 0; ; looked++) {
-      // There are accounts, so a round that begins anew has a first one.
+      // There are accounts, so a new round has a first one.
       const [name, entry] = this.#next() ?? (this.#next() as [AccountRef, AccountEntry]);
       if (looked >= IDLE_SEARCH || (!entry.recent && entry.ban === undefined)) {
         this.#remove(name);

@@ -37,7 +37,7 @@ export type MemoryQuotaStoreOptions = {
   readonly report: Reporter;
   /** For how long the usage of each account is kept by day; by default it is not. */
   readonly historyMs?: number | undefined;
-  /** Beyond so many accounts the ones that were idle longest are forgotten. */
+  /** The most accounts that are kept; above it the ones idle longest are forgotten. */
   readonly accountsMax?: number;
   /** Between two writes of the state file, and two sweeps. */
   readonly everyMs?: number;

@@ -36,7 +36,7 @@ const ACCOUNTS_MAX = 100_000;
 
 /**
  * Decides while the store is away (docs/reference/store.md#away). A breaker trips after five
- * failures in a row: from then on nobody waits for the store, and a probe each 500 ms, which writes
+ * failures in a row: from then on no request waits for the store, and a probe each 500 ms, which writes
  * and is as impatient as a request, finds out when it is back. Before it opens, the units that were
  * admitted here are charged, once, each to its own window. On a Cluster each bucket has a breaker
  * of its own: a breaker that is tripped is decided here, the others by the store.

@@ -52,7 +52,7 @@ export type DebtState = { readonly settledMs: number; readonly sinceMs: number }
 const UNSETTLED: DebtState = { settledMs: 0, sinceMs: 0 };
 
 export type Heartbeat = {
-  /** Gateways with a heartbeat in the 5 s before the last one of ours; at least 1. */
+  /** Gateways with a heartbeat in the 5 s before this gateway's last one; at least 1. */
   gateways(): number;
   /**
    * Beats once: a write, so it says whether the store works. In another bucket of a Cluster than 0,

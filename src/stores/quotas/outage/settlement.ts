@@ -17,7 +17,7 @@ export type SettlementOptions = {
 
 /**
  * Charges the store what was admitted without it, once (docs/reference/store.md#late-charges). The
- * answer of a call that nobody waits for any more may still come, and say that the call ran: nothing
+ * reply to an abandoned call may still arrive and say that the call ran: nothing
  * is charged before that is known. So a slow answer charges no unit twice; one that was lost with
  * its connection may (docs/reference/store.md#uncertain-charges).
  */

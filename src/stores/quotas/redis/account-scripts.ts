@@ -54,7 +54,7 @@ redis.call('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
 return version`);
 
 /**
- * Sets a marker unless somebody else has. KEYS: the marker. ARGV: this gateway, and the life in ms.
+ * Sets a marker unless another gateway has set it. KEYS: the marker. ARGV: this gateway, and the life in ms.
  * Returns 1 where the marker is this gateway's.
  */
 export const MARK_SCRIPT = defineScript(`

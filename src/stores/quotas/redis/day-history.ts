@@ -66,7 +66,7 @@ function addHash(days: Map<number, Counted>, month: number, hash: Record<string,
   const planOf = readPlans(hash);
   for (const [name, text] of Object.entries(hash)) {
     const [field, count] = [Number(name), Number(text)];
-    // A field that is no number of ours is damage; it counts for nothing.
+    // A field that is no number is damage; it counts for nothing.
     if (!Number.isSafeInteger(field) || !Number.isSafeInteger(count) || field < 0) continue;
     const dayOfMonth = Math.floor(field / 3);
     const counted = dayIn(days, month + dayOfMonth);

@@ -33,17 +33,17 @@ const POLL_MS = 1_000;
 const ADMIN_LATE_MS = 2_000;
 /** Between two messages about bans: a flood that earns thousands costs two commands a second. */
 const TELL_PAUSE_MS = 500;
-/** One message names so many accounts; where there are more it says "all". */
+/** The most accounts that one message names; if there are more it says "all". */
 const TOLD_MAX = 500;
 /** Stands among the accounts of a message; no account has such a name. */
 const RESETS = "!resets";
-/** Where so many accounts changed together, all that is known is forgotten. */
+/** If this many accounts change together, every cached decision is dropped. */
 const ALL_FROM = 10_000;
 
 /**
  * Changes that gateways must hear of: a ban earned or lifted, a changed key. Each has a number,
  * counted in the store, and is published with it. Once a second the number is read: a gateway that
- * missed one (no subscription, or one that hangs) forgets all that it knows, and subscribes anew.
+ * missed one (no subscription, or one that hangs) drops every cached decision and subscribes again.
  */
 export function createInvalidations(options: InvalidationsOptions): Invalidations {
   const place = {

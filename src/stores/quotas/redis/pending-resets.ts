@@ -42,7 +42,7 @@ export class PendingResets {
     await withTimeout(run, LATE_MS);
   }
 
-  /** Rejects when the store is away. A record that nobody can read is left out. */
+  /** Rejects when the store is away. A record that cannot be read is left out. */
   async take(): Promise<readonly ResetEvent[]> {
     const reply = (await withTimeout(this.#shared.run(TAKE, this.#key, []), LATE_MS)) as string[];
     return reply.filter((_, i) => i % 2 === 1).flatMap(readReset);

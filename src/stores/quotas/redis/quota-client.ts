@@ -18,7 +18,7 @@ const MOTION_MS = 200;
 export type QuotaClient = {
   /**
    * Decides accounts in one call, all of one bucket on a Cluster; not at all where the store comes to
-   * it after `giveUpMs` on performance.now(), when nobody waits for it any more. Never rejects.
+   * it after `giveUpMs` on performance.now(), when no request waits for it. Never rejects.
    */
   decide(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]>;
   /**
@@ -195,8 +195,8 @@ class RedisQuotaClient {
   }
 
   /**
-   * A call that the store came to too late has not run, and its answer tells the time. Where somebody
-   * still waits for it one of the clocks was set, and it goes once more.
+   * A call that reached the store after its deadline has not run, and its reply tells the time. If a
+   * request still waits for it, one of the clocks was set, and the call is sent once more.
    */
   async #timed<T>(
     bucket: number,

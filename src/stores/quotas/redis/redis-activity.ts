@@ -14,7 +14,7 @@ import type { QuotaClient } from "./quota-client.ts";
 const LATE_MS = 2_000;
 /** Keys or accounts in one command. */
 const PAGE = 1_000;
-/** A key or an operation that nobody used for so long is forgotten with all that are like it. */
+/** Keys and operations that were unused for this long are forgotten. */
 const KEPT_MS = 400 * 86_400_000;
 
 const REFUSED = accountScript("history", "refused");

@@ -43,7 +43,7 @@ export type FallbackInputs = {
 
 export type RedisQuotaStoreOptions = {
   readonly address: RedisAddress;
-  /** `storePrefix`: every key of ours begins with it. */
+  /** `storePrefix`: every key that Tollgate writes begins with it. */
   readonly prefix: string;
   readonly report: Reporter;
   /**

@@ -17,7 +17,7 @@ const LATE_MS = 2_000;
 
 /**
  * Warns, at the start and once a minute where it changed, when Redis may throw counters away to make
- * room: an evicted account begins anew, with all of its quota. Asks with INFO, which connecting needs
+ * room: an evicted account starts again with its whole quota. Asks with INFO, which connecting needs
  * anyway: CONFIG is a right that a gateway should not have.
  */
 export function watchEviction(

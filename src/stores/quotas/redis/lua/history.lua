@@ -9,7 +9,7 @@
 local find = string.find
 local ADMITTED, BEYOND, REFUSED = 0, 1, 2
 
--- Adds to a number; one that is no number is damage, and begins anew. Nil where nothing can be added: a
+-- Adds to a number; one that is no number is damage, and restarts at 0. Nil where nothing can be added: a
 -- slot is on its way to another node and this key of it is not on this one, or the right is missing.
 local function increase(hash, field, by)
   local sum = pcall('HINCRBY', hash, field, by)
