@@ -81,7 +81,7 @@ describe("the package", () => {
     const paths = packed.files.map(({ path }) => path);
     for (const path of [
       ...["dist/main.js", "dist/server/embed.js", "dist/server/embed.d.ts"],
-      ...["dist/stores/redis/lua/decide.lua", "dist/admin/page/index.html", "README.md"],
+      ...["dist/stores/quotas/redis/lua/decide.lua", "dist/admin/page/index.html", "README.md"],
       ...["dist/admin/page/main.js", "LICENSE", "examples/README.md", "docs/moving.md"],
     ]) {
       assert.ok(paths.includes(path), path);

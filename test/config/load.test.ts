@@ -267,7 +267,7 @@ describe("loadConfig refuses a file", () => {
   });
 });
 
-describe("shownConfig", () => {
+describe("maskedConfig", () => {
   const secrets = `store: redis://tollgate:hunter2@127.0.0.1:6379
 admin: { token: hunter2hunter2 }
 plans: { free: { minute: 60, day: 1000 }, enterprise: custom }

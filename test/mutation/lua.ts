@@ -25,7 +25,7 @@ const COPIED = ["config", "docs", "examples", "package.json", "scripts", "src", 
  * The tests that reach each script, those first that notice most for their time; `FILE#NAME` takes the
  * tests of that name.
  */
-const LUA = "src/stores/redis/lua";
+const LUA = "src/stores/quotas/redis/lua";
 const STORE = "test/stores/quotas/redis/redis-store.test.ts#an account in Redis";
 const DECIDED = [
   "test/stores/quotas/redis/decide.test.ts",

@@ -14,7 +14,7 @@ export type TestRedis = {
   readonly port: number;
   readonly url: string;
   readonly dir: string;
-  /** The address for createRedisStore: `kind`, `url`, `shown`. */
+  /** The address for createRedisQuotaStore: `kind`, `url`, `shown`. */
   readonly address: { readonly kind: "redis"; readonly url: string; readonly shown: string };
   /** A connected client for looking and for doing damage; closed with the server. */
   client(options?: RedisOptions): Promise<Redis>;
