@@ -24,7 +24,7 @@ export class IncomingRequest implements ParsedRequestHead {
   /** Its sender, or its framing, does not let another request follow on this connection. */
   readonly isLast: boolean;
   /** It was sent before the answer to an earlier request of its connection was out. */
-  pipelined = false;
+  readonly pipelined: boolean;
   /** The last byte of it was read. */
   complete = false;
   /** Why its body cannot be believed any more: nothing further of it comes. */
@@ -34,11 +34,16 @@ export class IncomingRequest implements ParsedRequestHead {
   #flows = false;
 
   /** `goOn` is called when the body is wanted, at first or again. */
-  constructor({ method, target, version, rawHeaders }: ParsedRequestHead, goOn: () => void) {
+  constructor(
+    { method, target, version, rawHeaders }: ParsedRequestHead,
+    pipelined: boolean,
+    goOn: () => void,
+  ) {
     this.method = method;
     this.target = target;
     this.version = version;
     this.rawHeaders = rawHeaders;
+    this.pipelined = pipelined;
     this.#goOn = goOn;
     const { framing = 0, closes } = parseFraming(version, rawHeaders);
     this.framing = framing;

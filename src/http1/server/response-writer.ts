@@ -12,6 +12,12 @@ export type ResponseListener = {
 };
 
 /**
+ * The writing side of an exchange, in this order: no head yet, a head and perhaps some of the body, the
+ * last byte written, all of it handed to the system. `lost`: the connection went before that.
+ */
+type Writing = "head" | "body" | "ended" | "finished" | "lost";
+
+/**
  * The one answer to a request. Its framing is written here: the Content-Length among its fields, or
  * chunks, or the end of the connection for a client that knows no chunks. A body that does not keep
  * its Content-Length ends the connection, since the next answer would be read as part of it.
@@ -22,11 +28,9 @@ export class ResponseWriter {
   listener: ResponseListener = NOBODY;
   /** 0 until there is a head. */
   status = 0;
-  /** The last byte was written; `finished` once all of them were handed to the system. */
-  ended = false;
-  finished = false;
+  readonly request: IncomingRequest;
+  #writing: Writing = "head";
   readonly #socket: Socket;
-  readonly #request: IncomingRequest;
   readonly #onFinish: () => void;
   /** The head, until it goes out: with the first bytes of the body, or at `flush`. */
   #heldHead = "";
@@ -34,17 +38,26 @@ export class ResponseWriter {
   #chunked = false;
   /** Bytes of the body that are still to come; Infinity where its head does not say. */
   #bodyLeft = Number.POSITIVE_INFINITY;
-  #closed = false;
 
   constructor(socket: Socket, request: IncomingRequest, onFinish: () => void) {
+    this.request = request;
     this.#socket = socket;
-    this.#request = request;
     this.#onFinish = onFinish;
     this.isLast = request.isLast;
   }
 
   get headWritten(): boolean {
     return this.status !== 0;
+  }
+
+  /** The last byte was written, or the connection is gone: nothing more can be. */
+  get ended(): boolean {
+    return this.#writing !== "head" && this.#writing !== "body";
+  }
+
+  /** All bytes were handed to the system. */
+  get finished(): boolean {
+    return this.#writing === "finished";
   }
 
   /** Lets a client send the body that it announced (RFC 9110 10.1.1). */
@@ -65,10 +78,10 @@ export class ResponseWriter {
     let head = statusLine(status) + encodeFields(fields);
     const { length, dated } = ownFields(fields);
     if (!dated) head += dateLine();
-    this.#hasBody = this.#request.method !== "HEAD" && status !== 204 && status !== 304;
+    this.#hasBody = this.request.method !== "HEAD" && status !== 204 && status !== 304;
     if (this.#hasBody) {
       if (length !== undefined) this.#bodyLeft = length;
-      else if (this.#request.version === "1.0") this.isLast = true;
+      else if (this.request.version === "1.0") this.isLast = true;
       else {
         this.#chunked = true;
         head += "Transfer-Encoding: chunked\r\n";
@@ -76,6 +89,7 @@ export class ResponseWriter {
     }
     if (this.isLast) head += "Connection: close\r\n";
     this.status = status;
+    this.#writing = "body";
     this.#heldHead = `${head}\r\n`;
   }
 
@@ -84,6 +98,7 @@ export class ResponseWriter {
     if (this.#heldHead === "") return false;
     this.#heldHead = "";
     this.status = 0;
+    this.#writing = "head";
     this.#hasBody = true;
     this.#chunked = false;
     this.#bodyLeft = Number.POSITIVE_INFINITY;
@@ -118,7 +133,7 @@ export class ResponseWriter {
   /** Ends the answer, with the last piece of its body as latin1 text: one write for all of it. */
   end(last = ""): void {
     if (this.ended) return;
-    this.ended = true;
+    this.#writing = "ended";
     let text = this.#heldHead;
     this.#heldHead = "";
     if (this.#hasBody) {
@@ -155,9 +170,9 @@ export class ResponseWriter {
   }
 
   closed(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.listener.onClose(this.finished);
+    if (this.#writing === "finished" || this.#writing === "lost") return;
+    this.#writing = "lost";
+    this.listener.onClose(false);
   }
 
   /** False where the body is longer than its Content-Length. */
@@ -170,8 +185,8 @@ export class ResponseWriter {
 
   #finish(): void {
     if (this.#socket.destroyed) return;
-    this.finished = true;
-    this.closed();
+    this.#writing = "finished";
+    this.listener.onClose(true);
     this.#onFinish();
   }
 }

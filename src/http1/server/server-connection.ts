@@ -21,12 +21,31 @@ export type ServerHandler = {
   onClose(connection: ServerConnection): void;
 };
 
-const READING = 0;
-/** Our last answer is out, or on its way: what comes is thrown away. */
-const LINGERING = 1;
-/** The socket belongs to another protocol. */
-const TAKEN = 2;
-const CLOSED = 3;
+/**
+ * A state of the reading side: whether bytes are parsed as HTTP, and how long the connection may be in
+ * it before it is refused with a 408, its request broken, or all of it destroyed.
+ */
+type Reading = {
+  readonly parses: boolean;
+  readonly limit?: "headersTimeoutMs" | "idleTimeoutMs" | "requestTimeoutMs" | "lingerMs";
+  readonly onLate?: "refuse" | "break" | "destroy";
+};
+
+const READING = {
+  /** No byte has come. The first head has one limit, from the connection to its end. */
+  connected: { parses: true, limit: "headersTimeoutMs", onLate: "refuse" },
+  /** Between a response and the first byte of the next head. */
+  idle: { parses: true, limit: "idleTimeoutMs", onLate: "destroy" },
+  head: { parses: true, limit: "headersTimeoutMs", onLate: "refuse" },
+  body: { parses: true, limit: "requestTimeoutMs", onLate: "break" },
+  /** The request is whole, or broken: what the client sends ahead waits for the response. */
+  ahead: { parses: true },
+  /** The last response is out, or on its way: what comes is discarded. */
+  lingering: { parses: false, limit: "lingerMs", onLate: "destroy" },
+  /** The socket belongs to another protocol. */
+  detached: { parses: false },
+  closed: { parses: false },
+} as const satisfies Record<string, Reading>;
 
 /**
  * A client's connection. Reads one request at a time: what the client sends ahead waits as it is,
@@ -40,18 +59,14 @@ export class ServerConnection {
   readonly #heads: RequestHeadParser;
   readonly #body = new BodyParser();
   readonly #ahead = new ReadBuffer();
-  #mode = READING;
-  #request: IncomingRequest | undefined;
-  #answer: ResponseWriter | undefined;
-  #pumping = false;
-  /** The bytes that are being read came before the answer to an earlier request was out. */
-  #readsAhead = false;
-  /** No answer was written yet. */
-  #fresh = true;
-  /** When the first tick saw the present wait; -1 before. */
+  #reading: Reading = READING.connected;
+  /** The writing side: the response under way, with its request. It keeps its own state. */
+  #writing: ResponseWriter | undefined;
+  /** Bytes are being parsed: whatever its callbacks ask for waits until it returns. */
+  #isParsing = false;
+  /** When the first tick saw the present state; -1 before. */
   #sinceMs = -1;
   #bytesDiscarded = 0;
-  #headBegun = false;
 
   constructor(socket: Socket, handler: ServerHandler) {
     this.socket = socket;
@@ -62,20 +77,20 @@ export class ServerConnection {
     socket.on("drain", this.#onDrain);
     socket.on("error", ignore);
     socket.once("close", () => {
-      this.#mode = CLOSED;
-      this.#answer?.closed();
+      this.#enter(READING.closed);
+      this.#writing?.closed();
       handler.onClose(this);
     });
   }
 
   /** No request is under way, and no byte of one has come. */
   get idle(): boolean {
-    return this.#mode === READING && this.#request === undefined && !this.#heads.begun;
+    return this.#reading === READING.connected || this.#reading === READING.idle;
   }
 
   /** False from the moment at which the connection was destroyed: what came with it is not read. */
   get #reads(): boolean {
-    return this.#mode === READING && !this.socket.destroyed;
+    return this.#reading.parses && !this.socket.destroyed;
   }
 
   /** Bytes that came and were not read yet: then it is not the client that is waited for. */
@@ -94,73 +109,61 @@ export class ServerConnection {
    */
   takeOver(): Socket {
     const { socket } = this;
-    this.#mode = TAKEN;
+    this.#enter(READING.detached);
     socket.off("data", this.#onData);
     socket.off("end", this.#onEnd);
     socket.off("drain", this.#onDrain);
     socket.pause();
     // Called from within `onRequest`, what is left is given back when the reading returns.
-    if (!this.#pumping) this.#giveBack(this.#ahead.bytes, this.#ahead.from, this.#ahead.to);
+    if (!this.#isParsing) this.#giveBack(this.#ahead.bytes, this.#ahead.from, this.#ahead.to);
     return socket;
   }
 
   /** Time has passed. To be called a few times a second, with a clock that never goes back. */
   tick(nowMs: number): void {
-    if (this.#mode !== LINGERING && !this.#reads) return;
-    this.#noticeHead();
+    const { limit, onLate } = this.#reading;
+    if (limit === undefined || this.socket.destroyed) return;
     if (this.#sinceMs === -1) this.#sinceMs = nowMs;
-    const waitedMs = nowMs - this.#sinceMs;
-    const { limits } = this.#handler;
-    if (this.#mode === LINGERING) {
-      if (waitedMs >= limits.lingerMs) this.socket.destroy();
-    } else if (this.#request !== undefined) {
-      const isReading = !this.#request.complete && this.#request.wrong === undefined;
-      if (isReading && waitedMs >= limits.requestTimeoutMs) this.#break("timeout");
-    } else if (this.#fresh || this.#headBegun) {
-      if (waitedMs >= limits.headersTimeoutMs) this.#refuse("timeout");
-    } else if (waitedMs >= limits.idleTimeoutMs) {
-      this.socket.destroy();
-    }
+    if (nowMs - this.#sinceMs < this.#handler.limits[limit]) return;
+    if (onLate === "refuse") this.#refuse("timeout");
+    else if (onLate === "break") this.#break("timeout");
+    else this.socket.destroy();
   }
 
-  /** The wait for a head is over, and that for its end begins. */
-  #noticeHead(): void {
-    if (this.#headBegun || !this.#heads.begun) return;
-    this.#headBegun = true;
-    if (!this.#fresh) this.#sinceMs = -1;
+  #enter(reading: Reading): void {
+    this.#reading = reading;
+    this.#sinceMs = -1;
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    if (this.#mode === LINGERING) {
+    if (this.#reading === READING.lingering) {
       this.#bytesDiscarded += chunk.length;
       if (this.#bytesDiscarded > this.#handler.limits.lingerBytesMax) this.socket.destroy();
-    } else if (this.#ahead.length > 0 || this.#pumping) {
+    } else if (this.#ahead.length > 0 || this.#isParsing) {
       this.#ahead.append(chunk, 0, chunk.length);
       this.#holdBack();
     } else {
-      this.#pump(chunk, 0, chunk.length);
+      this.#parse(chunk, 0, chunk.length, false);
     }
   };
 
   /** A client that has said all while it waits for its answer is gone, as with Node's own server. */
   readonly #onEnd = (): void => {
-    if (this.#request !== undefined && this.#answer?.ended === false) this.socket.destroy();
+    if (this.#writing?.ended === false) this.socket.destroy();
     else this.socket.end();
   };
 
   readonly #onDrain = (): void => {
-    this.#answer?.drained();
+    this.#writing?.drained();
   };
 
   /** Reads what waits, as far as it may be read now. */
   readonly #goOn = (): void => {
-    if (this.#pumping || !this.#reads) return;
+    if (this.#isParsing || !this.#reads) return;
     const { bytes, from, to } = this.#ahead;
     if (from < to) {
       this.#ahead.clear();
-      this.#readsAhead = true;
-      this.#pump(bytes, from, to);
-      this.#readsAhead = false;
+      this.#parse(bytes, from, to, true);
     }
     if (this.#reads) this.#holdBack();
   };
@@ -173,28 +176,25 @@ export class ServerConnection {
     }
   }
 
-  #pump(bytes: Buffer, from: number, to: number): void {
+  /** `areAhead`: the bytes came before the response to an earlier request was out. */
+  #parse(bytes: Buffer, from: number, to: number, areAhead: boolean): void {
     let at = from;
-    this.#pumping = true;
+    this.#isParsing = true;
     while (at < to && this.#reads) {
-      const request = this.#request;
-      if (request === undefined) {
-        at = this.#readHead(bytes, at, to);
-      } else if (request.complete || !request.flows || request.wrong !== undefined) {
-        break;
-      } else {
-        at = this.#readBody(request, bytes, at, to);
-      }
+      const request = this.#writing?.request;
+      if (request === undefined) at = this.#readHead(bytes, at, to, areAhead);
+      else if (this.#reading !== READING.body || !request.flows) break;
+      else at = this.#readBody(request, bytes, at, to);
     }
-    this.#pumping = false;
-    if (this.#mode === TAKEN) this.#giveBack(bytes, at, to);
-    else if (this.#reads && this.#request?.wrong === undefined && at < to) {
+    this.#isParsing = false;
+    if (this.#reading === READING.detached) this.#giveBack(bytes, at, to);
+    else if (this.#reads && this.#writing?.request.wrong === undefined && at < to) {
       this.#ahead.hold(bytes, at, to);
       this.#holdBack();
     }
   }
 
-  #readHead(bytes: Buffer, at: number, to: number): number {
+  #readHead(bytes: Buffer, at: number, to: number, isAhead: boolean): number {
     const heads = this.#heads;
     const end = heads.read(bytes, at, to);
     const { head } = heads;
@@ -202,14 +202,14 @@ export class ServerConnection {
       this.#refuse(heads.wrong);
     } else if (head !== undefined) {
       heads.next();
-      const request = new IncomingRequest(head, this.#goOn);
-      request.pipelined = this.#readsAhead;
-      this.#request = request;
-      this.#answer = new ResponseWriter(this.socket, request, this.#answered);
-      this.#fresh = false;
-      this.#sinceMs = -1;
+      const request = new IncomingRequest(head, isAhead, this.#goOn);
+      const response = new ResponseWriter(this.socket, request, this.#answered);
+      this.#writing = response;
       this.#startBody(request);
-      this.#handler.onRequest(request, this.#answer, this);
+      this.#handler.onRequest(request, response, this);
+    } else if (heads.begun) {
+      if (this.#reading === READING.idle) this.#enter(READING.head);
+      else this.#reading = READING.head;
     }
     return end;
   }
@@ -222,6 +222,7 @@ export class ServerConnection {
       this.#body.startLength(typeof framing === "number" ? framing : 0);
     }
     request.complete = this.#body.done;
+    this.#enter(request.complete ? READING.ahead : READING.body);
   }
 
   #readBody(request: IncomingRequest, bytes: Buffer, at: number, to: number): number {
@@ -232,35 +233,35 @@ export class ServerConnection {
     if (body.wrong !== undefined) {
       this.#break(body.wrong);
     } else if (body.done) {
+      this.#enter(READING.ahead);
       request.finish();
-      if (this.#request === request && this.#answer?.finished) this.#next();
+      if (this.#reading === READING.ahead && this.#writing?.finished) this.#next();
     }
     return end;
   }
 
   #break(wrong: RequestError): void {
-    const request = this.#request as IncomingRequest;
-    request.wrong = wrong;
+    const response = this.#writing as ResponseWriter;
+    response.request.wrong = wrong;
+    this.#enter(READING.ahead);
     this.#ahead.clear();
     if (this.socket.isPaused()) this.socket.resume();
-    if (this.#answer?.finished) this.#hangUp("");
-    else this.#handler.onBroken(request, this.#answer as ResponseWriter);
+    if (response.finished) this.#hangUp("");
+    else this.#handler.onBroken(response.request, response);
   }
 
   /** The answer is out. */
   readonly #answered = (): void => {
-    const request = this.#request as IncomingRequest;
-    if (this.#mode !== READING) return;
-    if (this.#answer?.isLast || request.wrong !== undefined) this.#hangUp("");
+    if (!this.#reading.parses) return;
+    const { request, isLast } = this.#writing as ResponseWriter;
+    if (isLast || request.wrong !== undefined) this.#hangUp("");
     else if (!request.complete) request.discard();
     else this.#next();
   };
 
   #next(): void {
-    this.#request = undefined;
-    this.#answer = undefined;
-    this.#sinceMs = -1;
-    this.#headBegun = false;
+    this.#writing = undefined;
+    this.#enter(READING.idle);
     this.#goOn();
   }
 
@@ -273,8 +274,7 @@ export class ServerConnection {
    * the system answer them with a reset, which takes the answer with it (RFC 9112 9.6).
    */
   #hangUp(answer: string): void {
-    this.#mode = LINGERING;
-    this.#sinceMs = -1;
+    this.#enter(READING.lingering);
     this.#ahead.clear();
     if (this.socket.isPaused()) this.socket.resume();
     if (answer === "") this.socket.end();
