@@ -21,6 +21,8 @@ export type SpawnOptions = {
   readonly upstreams: readonly string[];
   readonly config?: Readonly<Record<string, unknown>>;
   readonly limits?: Readonly<Record<string, unknown>>;
+  /** Further keys of the environment `production`. */
+  readonly environment?: Readonly<Record<string, unknown>>;
   /** In place of the pets description; `null` serves without one. */
   readonly api?: string | null;
   /**
@@ -57,7 +59,13 @@ const PLANS = { vectors: { minute: 10 ** 9, month: 10 ** 9 }, free: { minute: 60
 
 function configOfServed(options: SpawnOptions): Record<string, unknown> {
   const { upstreams, api = PETS, limits = {} } = options;
-  const production = { listen: "127.0.0.1:0", basePath: "/v1", keyTag: "live", upstreams };
+  const production = {
+    listen: "127.0.0.1:0",
+    basePath: "/v1",
+    keyTag: "live",
+    upstreams,
+    ...options.environment,
+  };
   return {
     keys: "./keys.json",
     stateFile: "./state.json",
