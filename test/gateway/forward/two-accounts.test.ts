@@ -58,7 +58,7 @@ function firstForeign(account: Account, bytes: Buffer): string | undefined {
 type Link = AsyncDisposable & {
   readonly origin: string;
   readonly seen: () => number;
-  /** What the environment of the gateway says of it. */
+  /** Keys of the environment of the gateway. */
   readonly environment: Readonly<Record<string, unknown>>;
   open(port: number): Socket;
   post(port: number, path: string, key: string, body: Buffer): Promise<IncomingMessage>;
