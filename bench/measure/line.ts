@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { openSync } from "node:fs";
 import { join } from "node:path";
+import type { KeyRecord } from "../../src/core/keys/records.ts";
 import { accessLogEntry } from "../../src/gateway/exchange/access-log.ts";
 import { Exchange } from "../../src/gateway/exchange/exchange.ts";
 import { ActivityRecorder } from "../../src/server/events/activity-recorder.ts";
@@ -85,22 +86,22 @@ function exchangeOf(i: number): Exchange {
   const parts = { request, response: { headWritten: true, status: 200 }, connection: {} };
   const startedMs = performance.now();
   const peer = "127.0.0.1";
-  const arrival = { id: randomUUID(), startedMs, peer, client: peer, environment: "production" };
+  const arrival = { id: randomUUID(), startedMs, peer, client: peer, onlyEnvironment: undefined };
   const exchange = new Exchange(
     parts as unknown as ConstructorParameters<typeof Exchange>[0],
     { ...arrival, upgrade: undefined, last: false },
     () => {},
   );
   const served = { name: "production", foreignKeys: [], logMeta: [], config: "0a1b2c3d" };
-  const found = { template: "/v1/pets", cost: 1 };
+  const match = { template: "/v1/pets", cost: 1 };
   const key = { id: `key-${i}` };
-  Object.assign(exchange, { served, found, key });
-  exchange.identify({ key: exchange.key, owner: undefined, account: id, plan: "big" });
+  Object.assign(exchange, { served, route: { path: "/v1/pets", match, backend: undefined } });
+  exchange.identify({ key: key as KeyRecord, owner: undefined, account: id, plan: "big" });
   const standing = { limit: LIMITS.minute, remaining: LIMITS.minute - i, resetMs: Date.now() };
   const charged = { charged: 1, standing, decidedMs: Date.now(), strikes: 0 };
-  exchange.decide({ decision: "admitted", ...charged });
+  exchange.decide({ outcome: "admitted", ...charged });
   exchange.tryAt("http://127.0.0.1:9000");
   exchange.countForward();
-  exchange.answer(0, startedMs);
+  exchange.startResponse(0, startedMs);
   return exchange;
 }

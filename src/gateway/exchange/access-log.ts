@@ -7,36 +7,36 @@ const PATH_LOGGED_MAX = 2_048;
 
 /** The log line of an exchange that ended at `endedMs`, on the clock of its arrival. */
 export function accessLogEntry(exchange: Exchange, endedMs: number): AccessLogEntry {
-  const { served, key, arrival, refusal } = exchange;
+  const { served, route, caller, decision, arrival } = exchange;
   return {
     id: exchange.id,
-    env: served?.name ?? arrival.environment,
-    account: exchange.account,
-    key: key?.id,
-    plan: exchange.plan,
+    env: (served ?? arrival.onlyEnvironment)?.name,
+    account: caller?.account,
+    key: caller?.key?.id,
+    plan: caller?.plan,
     meta: metaOf(exchange),
     method: exchange.request.method,
-    route: exchange.found?.template,
+    route: route?.match.template,
     path: maskKeys(exchange.path, served?.foreignKeys).slice(0, PATH_LOGGED_MAX),
     status: exchange.status,
     code: exchange.code,
     source: exchange.source,
-    decision: exchange.decision,
-    charged: exchange.charged,
+    decision: exchange.outcome,
+    charged: decision?.charged ?? 0,
     forwards: exchange.forwards,
     durationMs: Math.round((endedMs - arrival.startedMs) * 1000) / 1000,
     client: arrival.client,
     upstream: exchange.upstream,
-    backend: exchange.backend?.path,
+    backend: route?.backend?.path,
     traceId: traceOf(exchange),
-    decidedAt: exchange.decidedMs,
-    cost: exchange.decision === "none" ? undefined : exchange.cost,
-    strikes: exchange.strikes,
+    decidedAt: decision?.decidedMs,
+    cost: exchange.outcome === "none" ? undefined : exchange.cost,
+    strikes: decision?.strikes,
     config: served?.config,
-    observed: exchange.observed,
-    windows: refusal?.windows,
-    by: refusal?.by,
-    ban: refusal?.ban,
+    observed: decision?.observed,
+    windows: decision?.refusal?.windows,
+    by: decision?.refusal?.by,
+    ban: decision?.refusal?.ban,
     why: exchange.why,
   };
 }
@@ -47,7 +47,8 @@ function traceOf({ arrival, head }: Exchange): string | undefined {
 }
 
 /** The metadata that the configuration wants told; undefined where there is none of it. */
-function metaOf({ served, meta }: Exchange): Readonly<Record<string, string>> | undefined {
+function metaOf({ served, caller }: Exchange): Readonly<Record<string, string>> | undefined {
+  const meta = caller?.owner?.meta;
   if (meta === undefined || served === undefined || served.logMeta.length === 0) return undefined;
   const told: Record<string, string> = {};
   for (const name of served.logMeta) {

@@ -1,17 +1,9 @@
 import type { Socket } from "node:net";
-import type { CorsPolicy } from "../../core/http/cors.ts";
-import { fieldValues, type RequestHead } from "../../core/http/head.ts";
-import type { RouteMatch } from "../../core/http/route.ts";
-import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
-import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
-import { isDecision, type Refusal, type RefusalCode } from "../../core/refusal.ts";
-import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
+import type { Refusal } from "../../core/refusal.ts";
 import type { ResponseListener, ResponseWriter } from "../../http1/server/response-writer.ts";
 import type { ServerConnection } from "../../http1/server/server-connection.ts";
-import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { ConcurrencyLimiter } from "../client/concurrency-limiter.ts";
-import type { Environment, Service } from "./environment.ts";
-import type { CallerIdentity, DecisionFacts, RefusalFacts } from "./exchange-record.ts";
+import { ExchangeRecord } from "./exchange-record.ts";
 import type { ExchangeParts, RequestContext } from "./open-tunnel.ts";
 
 /**
@@ -33,89 +25,46 @@ export type ExchangeState =
   | "over";
 
 /**
- * One request and its response, from the head to the last byte: all that is known of it, the
- * decision, and the present wait. The log line is written from it. Only the methods below change it
+ * One request and its response, from the head to the last byte: its record, its state and the present
+ * wait. The log line is written from it. Only the methods below and those of the record change it
  * (test/tidy.test.ts sees to that).
  */
-export class Exchange implements ResponseListener {
-  readonly request: IncomingRequest;
+export class Exchange extends ExchangeRecord implements ResponseListener {
   readonly response: ResponseWriter;
   readonly connection: ServerConnection;
   readonly socket: Socket;
   readonly #onEnd: (exchange: Exchange) => void;
-  readonly arrival: RequestContext;
-  readonly id: string;
 
   stage: ExchangeState = "judging";
-  // Learned while the request is judged, piece by piece: a refusal tells what is known by then.
-  head: RequestHead | undefined;
-  path: string;
-  served: Environment | undefined;
-  found: RouteMatch | undefined;
-  backend: Service | undefined;
-  cors: CorsPolicy | undefined;
-  key: KeyRecord | undefined;
-  account: string | undefined;
-  plan: string | undefined;
-  meta: AccountRecord["meta"] | undefined;
-  standing: RateLimitInfo | undefined;
-  policy: string | undefined;
-  /** Units that the request costs. */
-  cost = 1;
-
-  decision: "admitted" | "refused" | "none" = "none";
-  charged = 0;
-  decidedMs: number | undefined;
-  strikes: number | undefined;
-  observed: AccessLogEntry["observed"];
-  /** The state that a refusal was decided by. */
-  refusal: RefusalFacts | undefined;
-  code: RefusalCode | undefined;
-  why: string | undefined;
-  source: "gateway" | "backend" = "gateway";
-  /** The origin that it was last sent to, or tried at. */
-  upstream: string | undefined;
-  forwards: 0 | 1 | 2 = 0;
-  /** The response says `Connection: close`. */
-  last: boolean;
-  /** The fault of the client's later bytes, where nothing was there to be told of it. */
-  broken: Refusal | undefined;
-
   waiting: WaitKind = "nothing";
   /** On the clock of the arrival: when the present wait began, or last made progress. */
   progressMs: number;
-  /**
-   * The backend's body: bytes so far, and the length that its head promised, or -1 where it
-   * promised none.
-   */
-  bodyBytes = 0;
-  promisedBytes = -1;
-  /** The forwarding under way, which ends waits that take too long and requests that break. */
+  /** The forward in progress, which ends waits that take too long and requests that break. */
   forwarding: ForwardHandler | undefined;
+  /** The origin that it was last sent to, or tried at. */
+  upstream: string | undefined;
+  forwards: 0 | 1 | 2 = 0;
+  /** Bytes of the upstream's body so far. */
+  bodyBytes = 0;
   /** Its place in the list of the listener's timeouts; -1 while it is not in it. */
   timeoutsPlace = -1;
   #occupied: { readonly concurrency: ConcurrencyLimiter; readonly account: string } | undefined;
   #deciding: Promise<unknown> | undefined;
   /** Bytes of an ended response that the client had not taken at the last look. */
   #unread = -1;
-  #switched = false;
   #stalled = false;
 
-  /** `onEnd` is called when the response has ended, or nobody is there to get one any more. */
+  /** `onEnd` is called when the response has ended, or its client is gone. */
   constructor(
     { request, response, connection }: ExchangeParts,
     arrival: RequestContext,
     onEnd: (exchange: Exchange) => void,
   ) {
-    this.request = request;
+    super(request, arrival);
     this.response = response;
     this.connection = connection;
     this.socket = connection.socket;
-    this.arrival = arrival;
-    this.id = arrival.id;
-    this.last = arrival.last;
     this.progressMs = arrival.startedMs;
-    this.path = pathOf(request.target);
     this.#onEnd = onEnd;
     if (arrival.last) response.isLast = true;
     response.listener = this;
@@ -129,61 +78,18 @@ export class Exchange implements ResponseListener {
     this.#onEnd(this);
   }
 
-  /** The page that asks, by its Origin field; undefined where there is none, or more than one. */
-  get origin(): string | undefined {
-    const values = fieldValues(this.request.rawHeaders, "origin");
-    return values.length === 1 ? values[0] : undefined;
-  }
-
   get over(): boolean {
     return this.stage === "over";
   }
 
   /** The status for the line. 499, as others log it: there was nobody to take an answer, or all of it. */
   get status(): number {
-    if (this.#switched) return 101;
+    if (this.answer?.isTunnel) return 101;
     if (this.#stalled || !this.response.headWritten) return 499;
     return this.response.status;
   }
 
-  // Judged and decided.
-
-  /** The head is well-formed. */
-  readHead(head: RequestHead): void {
-    this.head = head;
-  }
-
-  /** The answer comes from this environment; `served` may be unknown while its pages may read it. */
-  answerFor(served: Environment | undefined, cors: CorsPolicy | undefined): void {
-    this.served = served;
-    this.cors = cors;
-  }
-
-  /** The route is found, and judged later. */
-  find(path: string, found: RouteMatch, backend: Service | undefined): void {
-    this.path = path;
-    this.found = found;
-    this.backend = backend;
-    this.cost = found.cost;
-  }
-
-  /** The key is accepted, or the address where none is needed. */
-  identify({ key, owner, account, plan }: CallerIdentity): void {
-    this.key = key;
-    this.meta = owner?.meta;
-    this.account = account;
-    this.plan = plan;
-  }
-
-  /** The state of the account, or of the address's failure allowance, where nothing is decided. */
-  stand(standing: RateLimitInfo): void {
-    this.standing = standing;
-  }
-
-  /** The RateLimit-Policy field, where the configuration asks for it. */
-  announce(policy: string): void {
-    this.policy = policy;
-  }
+  // Decided.
 
   /**
    * If the client disconnects while we wait for the store, its log line is written after the
@@ -200,24 +106,6 @@ export class Exchange implements ResponseListener {
     if (this.stage === "deciding") this.stage = "judging";
   }
 
-  decide({
-    decision,
-    charged,
-    standing,
-    decidedMs,
-    strikes,
-    observed,
-    refusal,
-  }: DecisionFacts): void {
-    this.decision = decision;
-    this.charged = charged;
-    this.standing = standing;
-    this.decidedMs = decidedMs;
-    this.strikes = strikes;
-    this.observed = observed;
-    this.refusal = refusal;
-  }
-
   /**
    * Counts the request among those of its account that are under way, until it ends; false where
    * there are `max` already.
@@ -228,21 +116,8 @@ export class Exchange implements ResponseListener {
     return true;
   }
 
-  /** The gateway says no: the code, and the reason for the log unless there was one before. */
-  refuse({ code, why }: Refusal): void {
-    this.code = code;
-    if (isDecision(code)) this.decision = "refused";
-    this.why ??= why;
-  }
-
-  /** The reason for the log; the first one stays. */
-  explain(why: string | undefined): void {
-    this.why ??= why;
-  }
-
   /** Nothing more is served on this connection. */
   closeAfter(): void {
-    this.last = true;
     this.response.isLast = true;
   }
 
@@ -265,10 +140,9 @@ export class Exchange implements ResponseListener {
   }
 
   /** The backend's head is good and goes out. */
-  answer(promisedBytes: number, nowMs: number): void {
+  startResponse(promisedBytes: number, nowMs: number): void {
     this.stage = "answering";
-    this.source = "backend";
-    this.promisedBytes = promisedBytes;
+    this.answer = { isTunnel: false, promisedBytes };
     this.wait("download", nowMs);
   }
 
@@ -276,15 +150,13 @@ export class Exchange implements ResponseListener {
   takeBackAnswer(): void {
     if (this.socket.destroyed || !this.response.takeBackHead()) return;
     this.stage = "forwarding";
-    this.source = "gateway";
-    this.promisedBytes = -1;
+    this.answer = undefined;
   }
 
   /** The backend has agreed to a WebSocket. */
-  switch(nowMs: number): void {
+  startTunnel(nowMs: number): void {
     this.stage = "tunnelling";
-    this.source = "backend";
-    this.#switched = true;
+    this.answer = { isTunnel: true, promisedBytes: -1 };
     this.wait("tunnel", nowMs);
   }
 
@@ -354,12 +226,6 @@ export class Exchange implements ResponseListener {
     if (this.#deciding === undefined) tell();
     else this.#deciding.then(tell, tell);
   }
-}
-
-/** Without the query, which clients fill with secrets. */
-function pathOf(url: string): string {
-  const question = url.indexOf("?");
-  return question === -1 ? url : url.slice(0, question);
 }
 
 /**

@@ -45,7 +45,7 @@ export type RequestContext = {
   readonly startedMs: number;
   readonly peer: string;
   /** The one environment of the listener, where it has one: that of every request to it. */
-  readonly environment: string | undefined;
+  readonly onlyEnvironment: Environment | undefined;
   /** The client's address: the peer's, or as a trusted proxy tells it. */
   readonly client: string;
   /** Undefined if the client asks for no WebSocket; a refusal if it asks as it should not. */

@@ -240,7 +240,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     if (gateway.draining !== "no" || !request.complete) exchange.closeAfter();
     const theirs = clientResponseFields(rawHeaders, { replaced: replacedFields(exchange), status });
     const promisedBytes = typeof framing === "number" ? framing : -1;
-    exchange.answer(promisedBytes, gateway.elapsed());
+    exchange.startResponse(promisedBytes, gateway.elapsed());
     if (isSmall(promisedBytes)) this.#wholeBytes = promisedBytes;
     response.writeHead(status, [...theirs, ...gatewayFields(exchange)]);
   }

@@ -39,11 +39,12 @@ export function failureRefusal({ kind, why }: Pick<RequestFailure, "kind" | "why
  * reason says how much of the body had come: the client can only tell that it broke off.
  */
 export function endReason({ code, why = code }: Refusal, exchange: Exchange): string {
-  const { response, bodyBytes, promisedBytes } = exchange;
+  const { response, bodyBytes, answer } = exchange;
   if (!response.headWritten || !isUpstreamFault(code)) return why;
   const what = code === "upstream_timeout" ? why : `upstream_aborted: ${why}`;
-  const whole = promisedBytes === -1 ? "" : ` of ${promisedBytes}`;
-  return `${what}, after ${bodyBytes}${whole} bytes of the body`;
+  const promisedBytes = answer?.promisedBytes ?? -1;
+  const promised = promisedBytes === -1 ? "" : ` of ${promisedBytes}`;
+  return `${what}, after ${bodyBytes}${promised} bytes of the body`;
 }
 
 const SMALL_BYTES_MAX = 16_384;

@@ -140,7 +140,7 @@ export class Listener implements ServerHandler {
     const arrival = {
       id: randomUUID(),
       startedMs: elapsed(),
-      environment: this.#serves.length === 1 ? this.#serves[0]?.name : undefined,
+      onlyEnvironment: this.#serves.length === 1 ? this.#serves[0] : undefined,
       peer,
       client: clientOf(request, peer, isTrusted),
       upgrade: changesProtocol ? upgradeOf(request, this.#tunnels) : undefined,
@@ -178,16 +178,16 @@ export class Listener implements ServerHandler {
     const { elapsed, onRequest } = this.#gateway;
     const line = accessLogEntry(exchange, elapsed());
     onRequest(line);
-    const { served, found, account, arrival, head } = exchange;
+    const { served, found, caller, arrival, head } = exchange;
     arrival.trace?.end(line, {
       scheme: schemeOf(served ?? (this.#serves[0] as Environment)),
       host: head?.host,
       version: head?.version,
     });
     const operation = found?.operation;
-    if (operation?.lifecycle.deprecated && served !== undefined && account !== undefined) {
+    if (operation?.lifecycle.deprecated && served !== undefined && caller !== undefined) {
       const { method, template: route } = operation;
-      this.#gateway.onDeprecated?.({ environment: served.name, method, route }, account);
+      this.#gateway.onDeprecated?.({ environment: served.name, method, route }, caller.account);
     }
   }
 }

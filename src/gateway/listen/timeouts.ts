@@ -32,9 +32,10 @@ export class Timeouts {
 
   /** The requests under way that were charged: their lines come when they end. */
   charges(): OpenCharge[] {
-    return this.#exchanges.flatMap(({ served, account, charged, decidedMs }) => {
-      if (charged === 0 || served === undefined || account === undefined) return [];
-      return [{ account, environment: served.name, units: charged, decidedAt: decidedMs ?? 0 }];
+    return this.#exchanges.flatMap(({ served, caller, decision }) => {
+      if (served === undefined || caller === undefined || !decision?.charged) return [];
+      const { charged: units, decidedMs: decidedAt } = decision;
+      return [{ account: caller.account, environment: served.name, units, decidedAt }];
     });
   }
 
@@ -84,7 +85,7 @@ export class Timeouts {
     this.#also(nowMs);
     // From the end: an exchange that leaves during the loop is replaced by one that was looked at.
     for (const exchange of this.#exchanges.toReversed()) {
-      const limits = (exchange.backend ?? exchange.served)?.limits;
+      const limits = (exchange.route?.backend ?? exchange.served)?.limits;
       if (limits === undefined) continue;
       exchange.forwarding?.onTick?.(nowMs);
       if (exchange.response.ended) exchange.cutSlowReader(limits.idleTimeoutMs, nowMs);

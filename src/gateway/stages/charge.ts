@@ -123,7 +123,7 @@ function judgeAnswer(
     const standing = admittedRateLimit(verdict, unspent);
     const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, unspent);
     exchange.decide({
-      ...{ decision: "admitted", charged: cost, standing, decidedMs, strikes },
+      ...{ outcome: "admitted", charged: cost, standing, decidedMs, strikes },
       ...(crossed.length > 0 ? { observed: crossed } : {}),
     });
     return accept(standing);
@@ -136,7 +136,7 @@ function judgeAnswer(
       return [windowLabel(window), used, limit, Math.ceil(resetMs / 1_000)] as const;
     });
   exchange.decide({
-    ...{ decision: "refused", charged: 0, standing, decidedMs, strikes },
+    ...{ outcome: "refused", charged: 0, standing, decidedMs, strikes },
     refusal: { windows, by, ban: verdict.ban && Math.ceil(verdict.ban.untilMs / 1_000) },
   });
   if (refusal.code === "key_banned") return refuse(refusal.code);

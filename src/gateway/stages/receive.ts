@@ -18,6 +18,7 @@ import {
   schemeOf,
 } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
+import type { RouteFacts } from "../exchange/exchange-record.ts";
 import type { Upgrade } from "../exchange/open-tunnel.ts";
 
 export type RoutedRequest = {
@@ -50,8 +51,6 @@ function judge(
   serves: readonly Environment[],
   exchange: Exchange,
 ): Result<RoutedRequest> {
-  // If there is only one environment, even a head that cannot be read is answered for it.
-  if (serves.length === 1) exchange.answerFor(undefined, serves[0]?.cors);
   if (gateway.draining === "closed") return refuse("draining");
   const { request, arrival } = exchange;
   const judged = validateHead(request, loosestLimits(serves));
@@ -63,15 +62,16 @@ function judge(
   if (isLoop(head)) return refuse("loop_detected");
   const served = servedAt(serves, normalizeHost(head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
-  exchange.answerFor(served, served.cors);
+  exchange.serve(served);
   // Which environment's limits hold is known only now that its host is.
   const sized = serves.length > 1 ? validateHeadSize(request, served.limits) : judged;
   if (!sized.ok) return sized;
 
   const target = validateTarget(head, schemeOf(served));
   if (!target.ok) return target;
-  const { backend, found } = find(served, head.method, target.value.path);
-  exchange.find(target.value.path, found, backend);
+  const route = routeOf(served, head.method, target.value.path);
+  const { match: found, backend } = route;
+  exchange.find(route);
 
   const undescribed = backend?.routes.operations === undefined;
   const { bodyBytes } = (backend ?? served).limits;
@@ -82,10 +82,10 @@ function judge(
 }
 
 /** The service that has the path, and the route in its description. */
-function find(served: Environment, method: string, path: string) {
+function routeOf(served: Environment, method: string, path: string): RouteFacts {
   const backend = findService(served, path);
-  const found = backend === undefined ? NO_ROUTE : findRoute(backend.routes, method, path);
-  return { backend, found };
+  const match = backend === undefined ? NO_ROUTE : findRoute(backend.routes, method, path);
+  return { path, match, backend };
 }
 
 /**
@@ -101,10 +101,8 @@ function findAnyway(serves: readonly Environment[], exchange: Exchange): void {
   if (served === undefined) return;
   const target = validateTarget({ method, target: named, host }, schemeOf(served));
   if (!target.ok) return;
-  const { path } = target.value;
-  exchange.answerFor(served, served.cors);
-  const { backend, found } = find(served, method, path);
-  exchange.find(path, found, backend);
+  exchange.serve(served);
+  exchange.find(routeOf(served, method, target.value.path));
 }
 
 /**

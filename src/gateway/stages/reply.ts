@@ -144,7 +144,7 @@ function fieldValue(
       if (!over && refusal.code !== "rate_limited" && refusal.code !== "key_banned") {
         return RETRY_SHORTLY;
       }
-      const nowMs = over ? gateway.now() : (exchange.decidedMs as number);
+      const nowMs = over ? gateway.now() : (exchange.decision?.decidedMs as number);
       return String(retryAfterSeconds((exchange.standing as RateLimitInfo).resetMs, nowMs));
     }
   }

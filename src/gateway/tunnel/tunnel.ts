@@ -151,7 +151,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     }
     this.#reports("succeeded");
     this.#traced(101);
-    exchange.switch(gateway.elapsed());
+    exchange.startTunnel(gateway.elapsed());
     this.#client?.open(exchange.connection.takeOver());
     answer.headers = switchingFields(this.#admitted, rawHeaders, this.#nonce);
   }
@@ -173,7 +173,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#traced(status);
     this.#tunnels.leave(this);
     const promisedBytes = Number(answer.headers["content-length"] ?? -1);
-    exchange.answer(promisedBytes, gateway.elapsed());
+    exchange.startResponse(promisedBytes, gateway.elapsed());
     const { response } = exchange;
     response.writeHead(status, declinedFields(this.#admitted, rawHeaders, status));
     response.flush();

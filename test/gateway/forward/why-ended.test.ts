@@ -7,7 +7,11 @@ import { endReason } from "../../../src/gateway/forward/upstream-response.ts";
 function why(code: RefusalCode, exchange: { begun: boolean; promised?: number }): string {
   const { begun, promised = -1 } = exchange;
   const response = { headWritten: begun };
-  const ended = { response, bodyBytes: 7, promisedBytes: promised } as unknown as Exchange;
+  const ended = {
+    response,
+    bodyBytes: 7,
+    answer: { promisedBytes: promised },
+  } as unknown as Exchange;
   return endReason({ code, why: "the reason" }, ended);
 }
 
