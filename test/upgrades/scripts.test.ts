@@ -33,7 +33,9 @@ const bans = {
 const LENGTHS = "30000 120000 480000 1920000 3600000";
 
 function oldArguments(key: string, { limits, units }: QuotaRequest, nowMs: number) {
-  const plan = limits.map(({ window, limit }) => `${LETTER[window]} ${limit}`).join(" ");
+  const plan = limits
+    .map(({ window, limit }) => `${LETTER[window as keyof typeof LETTER]} ${limit}`)
+    .join(" ");
   return [1, key, nowMs, "2 60000 1000 120000", LENGTHS, 1, plan, units * 256];
 }
 

@@ -79,13 +79,13 @@ export function keepTimes() {
   }, 1_000);
 }
 
-/** "60 a minute, 1,000 a day". */
+/** "60 a minute, 1,000 a day": the windows in the order of the answer. */
 export function limits(plan) {
   if (typeof plan !== "object" || plan === null) return "agreed per account";
-  const windows = ["second", "minute", "hour", "day", "month"].filter((name) => name in plan);
-  const parts = windows.map((name) => `${count(plan[name])} a ${name}`);
-  if (plan.custom) parts.push("agreed per account");
-  if (plan.concurrent !== undefined) parts.push(`${count(plan.concurrent)} at once`);
-  if (plan.observe !== undefined) parts.push(`observed: ${limits(plan.observe)}`);
+  const { custom, concurrent, observe, ...windows } = plan;
+  const parts = Object.keys(windows).map((name) => `${count(windows[name])} a ${name}`);
+  if (custom) parts.push("agreed per account");
+  if (concurrent !== undefined) parts.push(`${count(concurrent)} at once`);
+  if (observe !== undefined) parts.push(`observed: ${limits(observe)}`);
   return parts.join(", ");
 }

@@ -1,3 +1,5 @@
+import { type WindowName, windowRow } from "../../core/quota/windows.ts";
+
 /** One request of the load, and its answer as the client saw it. Instants are Unix milliseconds. */
 export type SentRequest = {
   readonly account: string;
@@ -17,7 +19,7 @@ export type ObservedResponse = {
 };
 
 /** The limit that an account was promised: of one short window. */
-export type PromisedLimit = { readonly window: "second" | "minute"; readonly limit: number };
+export type PromisedLimit = { readonly window: WindowName; readonly limit: number };
 
 export type TimeSpan = { readonly fromMs: number; readonly toMs: number };
 
@@ -39,7 +41,6 @@ export type CheckReport = {
   readonly examples: readonly string[];
 };
 
-const LENGTH_MS = { second: 1_000, minute: 60_000 } as const;
 /**
  * After it decided without the store a gateway leaves room for what the others may have admitted,
  * until they have charged it: for this long at most it tells a smaller limit.
@@ -99,7 +100,7 @@ export class PromiseChecker {
     this.#longestMs = Math.max(this.#longestMs, endedMs - sentMs);
     if (answer === undefined) {
       add(this.#unansweredBy, account);
-      const lengthMs = LENGTH_MS[promised.window];
+      const lengthMs = windowRow(promised.window).lengthMs;
       const first = Math.floor((sentMs - SLACK_MS) / lengthMs);
       for (let i = first; i * lengthMs <= endedMs + SLACK_MS; i++) {
         this.#windowOf(account, (i + 1) * lengthMs).unanswered += 1;
@@ -145,7 +146,7 @@ export class PromiseChecker {
     let [overLimit, falseRefusals, admitted, refused, unanswered] = [0, 0, 0, 0, 0];
     for (const window of this.#windows.values()) {
       const { window: name, limit } = this.#promised.get(window.account) as PromisedLimit;
-      const startMs = window.endMs - LENGTH_MS[name];
+      const startMs = window.endMs - windowRow(name).lengthMs;
       const settleMs = window.otherLimits > 0 ? SHARES_MS_MAX : 0;
       const isAway = away.some(
         ({ fromMs, toMs }) => startMs <= toMs + settleMs && window.endMs >= fromMs,
@@ -197,7 +198,7 @@ export class PromiseChecker {
   ): void {
     const { status, remaining, resetSeconds, retryAfterSeconds } = answer;
     const endMs = resetSeconds * 1_000;
-    const lengthMs = LENGTH_MS[window];
+    const lengthMs = windowRow(window).lengthMs;
     if (answer.window !== window) this.#lie(shot, `names the window ${answer.window}`);
     if (endMs % lengthMs !== 0) this.#lie(shot, `resets at ${resetSeconds}, inside a ${window}`);
     if (!(remaining >= 0 && remaining < (status === 200 ? limit : 1))) {

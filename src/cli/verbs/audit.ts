@@ -2,7 +2,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
 import type { UsageReport } from "../../core/keys/reports.ts";
 import { dayOf } from "../../core/quota/days.ts";
-import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { DAYS_MAX } from "../../stores/queries/read-history.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
@@ -96,7 +95,7 @@ async function read(files: readonly string[], terminal: Terminal, untilMs?: numb
     tally.damaged === 0
       ? []
       : [`${tally.damaged} lines are damaged and left out, the first at ${tally.firstDamage}`];
-  return { ledger, missing: [...damaged, ...missing.told(WINDOW_NAMES.at(-2))] };
+  return { ledger, missing: [...damaged, ...missing.told("day")] };
 }
 
 type Asked = {

@@ -1,5 +1,5 @@
 import { isUnder } from "../../core/http/route.ts";
-import type { WindowName } from "../../core/quota/windows.ts";
+import { WINDOW_ROWS, type WindowRow } from "../../core/quota/windows.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
@@ -67,9 +67,9 @@ function checkBackends(environment: EnvironmentDraft, start: ConfigPath, finding
   });
 }
 
-const PUBLIC_WINDOWS: readonly string[] = ["second", "minute", "hour"] satisfies WindowName[];
-
 /** Addresses come and go: what is counted for them has to be over soon. */
+const PUBLIC_WINDOW_MS_MAX = 3_600_000;
+
 function checkPublicPlan(
   plans: Draft["plans"],
   name: string | undefined,
@@ -90,11 +90,13 @@ function checkPublicPlan(
     );
     return;
   }
-  const long = Object.keys(plan).find((key) => key === "day" || key === "month");
+  const fits = (row: WindowRow) => row.lengthMs <= PUBLIC_WINDOW_MS_MAX;
+  const long = WINDOW_ROWS.find((row) => plan[row.name] !== undefined && !fits(row));
   if (long === undefined) return;
+  const short = WINDOW_ROWS.filter(fits).map((row) => row.name);
   findings.mistake(
     path,
-    `Cannot use the plan ${name} for public operations: it has a ${long} window, and theirs are an hour at most (${PUBLIC_WINDOWS.join(", ")}); name another plan`,
+    `Cannot use the plan ${name} for public operations: it has a ${long.name} window, and theirs are an hour at most (${short.join(", ")}); name another plan`,
   );
 }
 

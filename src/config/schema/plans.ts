@@ -1,5 +1,10 @@
 import { z } from "zod";
-import { type Limit, WINDOW_NAMES, type WindowName } from "../../core/quota/windows.ts";
+import {
+  type Limit,
+  WINDOW_NAMES,
+  WINDOW_ROWS,
+  type WindowName,
+} from "../../core/quota/windows.ts";
 import * as kind from "./value-types.ts";
 import { optional } from "./value-types.ts";
 
@@ -7,16 +12,11 @@ const NAMES = WINDOW_NAMES.join(", ");
 
 /** Windows are aligned to UTC (docs/reference/http.md#windows). */
 function eachWindow(counted: string) {
-  const each = (window: string) => {
-    return kind.requestLimit.optional().meta({ description: `${counted} in each ${window}.` });
-  };
-  return {
-    second: each("second"),
-    minute: each("minute, from second 0"),
-    hour: each("hour, from minute 0"),
-    day: each("day, from 00:00 UTC"),
-    month: each("calendar month, from its first day, UTC"),
-  };
+  const keys = WINDOW_ROWS.map(({ name, begins }) => {
+    const description = `${counted} in each ${name}${begins}.`;
+    return [name, kind.requestLimit.optional().meta({ description })];
+  });
+  return Object.fromEntries(keys) as Record<WindowName, z.ZodOptional<typeof kind.requestLimit>>;
 }
 
 /** `counted` names for people the things that the window counts. */

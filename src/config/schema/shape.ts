@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import { environmentShape } from "./environment.ts";
 import { foreignKeys, keyHeaders } from "./keys.ts";
 import { limits } from "./limits.ts";
@@ -122,7 +123,7 @@ export const shape = z.strictObject(
     ),
     plans: required(
       z.record(kind.name, plan, "a map of plans by name").meta({ minProperties: 1 }),
-      "Units per window, by plan: any of second, minute, hour, day and month. `custom` is agreed per account.",
+      `Units per window, by plan: any of ${WINDOW_NAMES.join(", ")}. \`custom\` is agreed per account.`,
     ),
     bans: optional(
       z.union([kind.off, bans], "off, or a map"),

@@ -1,5 +1,5 @@
 import type { AccountRecord, KeyRecord } from "../keys/records.ts";
-import type { Limit } from "../quota/windows.ts";
+import { type Limit, windowRow } from "../quota/windows.ts";
 import type { RequestHead } from "./head.ts";
 import { parseTraceContext, type TraceFields } from "./trace-context.ts";
 
@@ -200,15 +200,14 @@ export function clientResponseFields(
   return fields;
 }
 
-const POLICY_SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400 } as const;
-
 /**
- * RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-10, section 3. A month has no fixed
- * length, so it is told without `w`, which is optional there.
+ * RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-10, section 3. A window of
+ * the calendar has no fixed length, so it is told without `w`, which is optional there.
  */
 export function rateLimitPolicyField(limits: readonly Limit[]): string {
   const items = limits.map(({ window, limit }) => {
-    const length = window === "month" ? "" : `;w=${POLICY_SECONDS[window]}`;
+    const { months, lengthMs } = windowRow(window);
+    const length = months === undefined ? `;w=${lengthMs / 1_000}` : "";
     return `"${window}";q=${limit}${length}`;
   });
   return items.join(", ");

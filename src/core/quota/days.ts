@@ -1,5 +1,5 @@
 /** A day of UTC has a number: days since 1970-01-01. */
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 
 /**
  * The usage of one account on one day; `refused` are requests, and no part of the law. `plan` is that

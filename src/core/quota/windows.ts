@@ -1,27 +1,45 @@
+import { DAY_MS } from "./days.ts";
+
 /**
- * Windows are aligned to UTC (docs/reference/http.md#windows): a minute starts at second 0, a day
- * at 00:00:00, a month on its first day. Which window an instant lies in is a pure function of the
- * instant, so a reset never wobbles and never depends on who answers.
+ * Windows are aligned to UTC (docs/reference/http.md#windows): a minute starts at second 0, a week on
+ * Monday (ISO 8601), a month on its first day. Which window an instant lies in is a pure function of
+ * the instant, so a reset never wobbles and never depends on who answers.
  *
  * One row a window, from the shortest to the longest: its name; its letter, which names it in the
- * store; its length, where that is always the same; and, for people, where it begins.
+ * store (b, k and y have another meaning there); and its length. A window of always the same length
+ * has one start at `alignMs`; one of the calendar has `months` and, as `lengthMs`, the longest that it
+ * can be. `begins` says for people where it begins.
  */
 const ROWS = [
-  { name: "second", letter: "s", lengthMs: 1_000, begins: "" },
-  { name: "minute", letter: "m", lengthMs: 60_000, begins: ", from second 0" },
-  { name: "hour", letter: "h", lengthMs: 3_600_000, begins: ", from minute 0" },
-  { name: "day", letter: "d", lengthMs: 86_400_000, begins: ", from 00:00 UTC" },
-  { name: "month", letter: "M", lengthMs: undefined, begins: ", by the calendar, UTC" },
+  { name: "second", letter: "s", lengthMs: 1_000, alignMs: 0, begins: "" },
+  { name: "minute", letter: "m", lengthMs: 60_000, alignMs: 0, begins: ", from second 0" },
+  { name: "hour", letter: "h", lengthMs: 3_600_000, alignMs: 0, begins: ", from minute 0" },
+  { name: "day", letter: "d", lengthMs: DAY_MS, alignMs: 0, begins: ", from 00:00 UTC" },
+  { name: "week", letter: "w", lengthMs: 7 * DAY_MS, alignMs: 4 * DAY_MS, begins: ", from Monday" },
+  { name: "month", letter: "M", lengthMs: 31 * DAY_MS, months: 1, begins: ", from its first day" },
+  { name: "year", letter: "Y", lengthMs: 366 * DAY_MS, months: 12, begins: ", from 1 January" },
 ] as const;
 export type WindowName = (typeof ROWS)[number]["name"];
 export type WindowRow = {
   readonly name: WindowName;
   readonly letter: string;
-  readonly lengthMs: number | undefined;
+  readonly lengthMs: number;
   readonly begins: string;
-};
+} & (
+  | { readonly alignMs: number; readonly months?: undefined }
+  | { readonly months: number; readonly alignMs?: undefined }
+);
 export const WINDOW_ROWS: readonly WindowRow[] = ROWS;
 export const WINDOW_NAMES: readonly WindowName[] = ROWS.map(({ name }) => name);
+
+const ROW_OF = Object.fromEntries(ROWS.map((row) => [row.name, row])) as Readonly<
+  Record<WindowName, WindowRow>
+>;
+
+/** The row of a window that is known. */
+export function windowRow(window: WindowName): WindowRow {
+  return ROW_OF[window];
+}
 
 /** An operation with windows of its own: its short number, which names it in the store. */
 export type OperationRef = { readonly id: string; readonly name: string };
@@ -49,28 +67,26 @@ export function counterWindow(counter: string): WindowName {
   return counter.slice(counter.indexOf(".") + 1) as WindowName;
 }
 
-const LENGTH_MS = Object.fromEntries(ROWS.map((row) => [row.name, row.lengthMs])) as Readonly<
-  Record<WindowName, number>
->;
-const MONTH_MS_MAX = 31 * 86_400_000;
-
 /** The first millisecond of the window that holds `nowMs`. */
 export function windowStart(window: WindowName, nowMs: number): number {
-  if (window !== "month") {
-    const sinceMs = nowMs % LENGTH_MS[window];
-    return nowMs - (sinceMs < 0 ? sinceMs + LENGTH_MS[window] : sinceMs);
+  const row = ROW_OF[window];
+  if (row.months === undefined) {
+    const sinceMs = (nowMs - row.alignMs) % row.lengthMs;
+    return nowMs - (sinceMs < 0 ? sinceMs + row.lengthMs : sinceMs);
   }
   const date = new Date(nowMs);
-  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth());
+  const month = date.getUTCMonth();
+  return Date.UTC(date.getUTCFullYear(), month - (month % row.months));
 }
 
 /** The first millisecond after the window that starts at `startMs`. */
 export function windowEnd(window: WindowName, startMs: number): number {
-  if (window !== "month") return startMs + LENGTH_MS[window];
+  const { months, lengthMs } = ROW_OF[window];
+  if (months === undefined) return startMs + lengthMs;
   const date = new Date(startMs);
-  const endMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
+  const endMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + months);
   // A damaged start may lie behind the last instant of a Date, 8.64e15.
-  return Number.isNaN(endMs) ? startMs + MONTH_MS_MAX : endMs;
+  return Number.isNaN(endMs) ? startMs + lengthMs : endMs;
 }
 
 /** The windows beside those of the account, by which one request is decided. */

@@ -118,8 +118,8 @@ describe("Issuing keys", () => {
     ],
     [
       "an unknown window",
-      { limits: [{ window: "week" as "day", limit: 1 }] },
-      /"week" as it is unknown: expected second, minute, hour, day, month, concurrent$/,
+      { limits: [{ window: "fortnight" as "day", limit: 1 }] },
+      /"fortnight" as it is unknown: expected second, minute, hour, day, week, month, year, concurrent$/,
     ],
     ["a window twice", { limits: [...LIMITS, ...LIMITS] }, /two limits for one window/],
     ["an account with a space", { account: "a b" }, /the account "a b"/],

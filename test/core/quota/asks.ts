@@ -12,7 +12,7 @@ const OPERATIONS: readonly OperationRef[] = [
   { id: "7", name: "listPets" },
 ];
 
-/** One to five windows with limits from 1 to `max`, or now and then the largest that there is. */
+/** One to all windows with limits from 1 to `max`, or now and then the largest that there is. */
 function planUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
   return fc
     .uniqueArray(
@@ -20,7 +20,7 @@ function planUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
         window: fc.constantFrom(...WINDOW_NAMES),
         limit: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1, max }) }, fc.constant(1e12)),
       }),
-      { minLength: 1, maxLength: 5, selector: ({ window }) => window },
+      { minLength: 1, maxLength: WINDOW_NAMES.length, selector: ({ window }) => window },
     )
     .map((limits) => limits.toSorted((a, b) => index(a) - index(b)));
 }

@@ -1,12 +1,14 @@
 import { randomUUID } from "node:crypto";
+import { DAY_MS } from "../../../core/quota/days.ts";
+import { WINDOW_ROWS } from "../../../core/quota/windows.ts";
 import { defineScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
 import { accountId, parseAccountId, type ResetEvent, type ResetWindow } from "../quota-store.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 const LATE_MS = 2_000;
-/** Longer than the longest window: an audit of it finds the reset, whenever a gateway comes by. */
-const KEPT_MS = 32 * 86_400_000;
+/** Longer than any window: an audit of it finds the reset, whenever a gateway comes by. */
+const KEPT_MS = DAY_MS + Math.max(...WINDOW_ROWS.map(({ lengthMs }) => lengthMs));
 const RECORDS_MAX = 10_000;
 
 /** KEYS: the records. ARGV: a name for this one, its text, how long all are kept, how many at most. */

@@ -4,6 +4,7 @@ import {
   type Limit,
   WINDOW_ROWS,
   type WindowName,
+  type WindowRow,
 } from "../../../core/quota/windows.ts";
 
 const LETTER = Object.fromEntries(
@@ -37,11 +38,13 @@ export function fieldCounter(field: string): string {
   return counterName({ window, ...limited });
 }
 
-const lengths = WINDOW_ROWS.flatMap(({ letter, lengthMs }) => {
-  return lengthMs === undefined ? [] : [`${letter} = ${lengthMs}`];
-});
-
-/** The rows of all windows, as the scripts read them. */
-export const WINDOWS_IN_LUA = `local LENGTH = { ${lengths.join(", ")} }
+/** The rows of all windows, as the scripts read them: by letter, one of the calendar with `months`. */
+export const WINDOWS_IN_LUA = `local WINDOW = { ${WINDOW_ROWS.map(luaRow).join(", ")} }
 local WINDOW_FIELD = '^%w*[${WINDOW_ROWS.map(({ letter }) => letter).join("")}]$'
 `;
+
+function luaRow({ letter, lengthMs, alignMs, months }: WindowRow): string {
+  const span =
+    months === undefined ? `length = ${lengthMs}, align = ${alignMs}` : `months = ${months}`;
+  return `${letter} = { ${span} }`;
+}

@@ -54,7 +54,7 @@ describe("A damaged state file", () => {
       inFile(good.replace(",1,0]", ",1]")),
       /accounts\[0\]\.minute: it must be \[startMs, count, refusedMs\]/,
     ],
-    [inFile(good.replace("minute", "week")), /accounts\[0\]\.week: it is unknown/],
+    [inFile(good.replace("minute", "fortnight")), /accounts\[0\]\.fortnight: it is unknown/],
     [inFile(good.replace('"a"', '"a b"')), /accounts\[0\]\.account: it must be 1 to 64/],
     [
       inFile(good.replace("}", `,"ban":{"untilMs":1,"lengthMs":1,"window":"x","offences":1}}`)),

@@ -15,10 +15,9 @@ import {
   encodeDecide,
   type KeyedRequest,
 } from "../../../../src/stores/quotas/redis/decide-codec.ts";
+import { windowField } from "../../../../src/stores/quotas/redis/window-fields.ts";
 import type { Script } from "../../../../src/stores/redis/script.ts";
 import { ACCOUNTS, DAY, type Damage, type Sequence } from "./decide-sequences.ts";
-
-const LETTER = { second: "s", minute: "m", hour: "h", day: "d", month: "M" } as const;
 
 /** The first millisecond after the window that holds `nowMs`, from the calendar of the machine. */
 function nextEdge(window: WindowName, nowMs: number): number {
@@ -29,7 +28,9 @@ function nextEdge(window: WindowName, nowMs: number): number {
   if (window === "minute") return Date.UTC(year, month, day, hour, minute + 1);
   if (window === "hour") return Date.UTC(year, month, day, hour + 1);
   if (window === "day") return Date.UTC(year, month, day + 1);
-  return Date.UTC(year, month + 1);
+  if (window === "week") return Date.UTC(year, month, day + 7 - ((at.getUTCDay() + 6) % 7));
+  if (window === "month") return Date.UTC(year, month + 1);
+  return Date.UTC(year + 1, 0);
 }
 
 /** The account as the script should find it: what was damaged is lost, and worth telling once. */
@@ -73,7 +74,7 @@ function harm(
     return;
   }
   if (held.damaged.has("key")) return;
-  const name = field === "strikes" ? "k" : field === "ban" ? "b" : LETTER[field];
+  const name = field === "strikes" ? "k" : field === "ban" ? "b" : windowField({ window: field });
   // "1 2" is no window and no ban, but it is two strikes.
   pipeline.hset(key, name, field === "strikes" && text === "1 2" ? "1-2" : text);
   held.damaged.add(field);
@@ -128,7 +129,8 @@ export async function play(
   const days = new Days();
   let { startMs: nowMs, bans } = run;
   for (const each of run.steps) {
-    if (each.kind === "clock") nowMs = Math.max(DAY, nowMs + each.byMs);
+    // Not before the first Monday since 1970: where a window starts is kept as a number without a sign.
+    if (each.kind === "clock") nowMs = Math.max(5 * DAY, nowMs + each.byMs);
     if (each.kind === "edge") nowMs = nextEdge(each.window, nowMs) + each.offMs;
     if (each.kind === "policy") bans = each.bans;
     if (each.kind === "terms") plans[each.account] = each.limits;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { BanPolicy } from "../../../../src/core/quota/decide.ts";
-import type { Limit, WindowName } from "../../../../src/core/quota/windows.ts";
+import { type Limit, WINDOW_NAMES, type WindowName } from "../../../../src/core/quota/windows.ts";
 import { costs, limitsUpTo } from "../../../core/quota/asks.ts";
 
 export const DAY = 86_400_000;
@@ -55,16 +55,7 @@ const strikesOnly = fc.oneof(
   { weight: 1, arbitrary: fc.constant(true) },
 );
 const damage: fc.Arbitrary<Damage> = fc.record({
-  field: fc.constantFrom<Damage["field"]>(
-    "second",
-    "minute",
-    "hour",
-    "day",
-    "month",
-    "strikes",
-    "ban",
-    "key",
-  ),
+  field: fc.constantFrom<Damage["field"]>(...WINDOW_NAMES, "strikes", "ban", "key"),
   text: fc.constantFrom(
     "",
     "x",
@@ -111,6 +102,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
           60_000,
           3_600_000,
           DAY,
+          7 * DAY,
           31 * DAY,
         ),
         fc.constantFrom(
@@ -121,6 +113,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
           -90_000,
           -3_600_000,
           -DAY,
+          -7 * DAY,
           -31 * DAY,
           YEAR,
           -YEAR,
@@ -132,7 +125,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 12,
     arbitrary: fc.record({
       kind: fc.constant("edge" as const),
-      window: fc.constantFrom<WindowName>("second", "minute", "hour", "day", "month"),
+      window: fc.constantFrom(...WINDOW_NAMES),
       offMs: fc.integer({ min: -1, max: 1 }),
     }),
   },
@@ -148,6 +141,7 @@ const startMs = fc.constantFrom(
   Date.UTC(2100, 1, 28, 23, 59, 58),
   Date.UTC(2000, 2, 1),
   Date.UTC(2026, 6, 15, 12, 30, 30, 500),
+  Date.UTC(2026, 10, 22, 23, 59, 59, 999),
   Date.UTC(1970, 0, 1) + 40 * DAY,
 );
 /** A start, a policy, a plan for each account, and up to a hundred steps. */

@@ -3,8 +3,8 @@
 -- where that is an operation. k: the strikes, "instant instant ...". b: the ban, "until length window
 -- offences". Instants in ms. Text that cannot be read is damage: the readers return nil.
 --
--- Follows the rows of all windows, LETTERS and LENGTH, which redis/script.ts writes ahead of it, and
--- precedes each script that reads accounts.
+-- Follows the rows of all windows, WINDOW and WINDOW_FIELD, which window-fields.ts writes, and precedes
+-- each script that reads accounts.
 
 local EXACT = 9007199254740992
 local DAY = 86400000
@@ -29,33 +29,39 @@ local function clock(argument)
   return now
 end
 
--- The month `ahead` of the one that holds `ms`: its first ms. Civil dates by era of 400 years, the
+-- The month that holds `ms`, counted from January of the year 0. Civil dates by era of 400 years, the
 -- year starting in March so that a leap day comes last.
-local function month_start(ms, ahead)
+local function month_of(ms)
   local days = floor(ms / DAY) + 719468
   local era = floor(days / 146097)
   local of_era = days - era * 146097
   local year = floor((of_era - floor(of_era / 1460) + floor(of_era / 36524) - floor(of_era / 146096)) / 365)
   local of_year = of_era - (365 * year + floor(year / 4) - floor(year / 100))
-  local march = floor((5 * of_year + 2) / 153) + ahead
-  year = year + era * 400 + floor(march / 12)
-  march = march % 12
-  era = floor(year / 400)
+  return 12 * (year + era * 400) + floor((5 * of_year + 2) / 153) + 2
+end
+
+-- The first ms of a month that is counted so.
+local function month_start(month)
+  local march = (month - 2) % 12
+  local year = (month - 2 - march) / 12
+  local era = floor(year / 400)
   local in_era = year - era * 400
   local first = in_era * 365 + floor(in_era / 4) - floor(in_era / 100) + floor((153 * march + 2) / 5)
   return (era * 146097 + first - 719468) * DAY
 end
 
--- `field` names a window, with or without the number of an operation before its letter. A window
--- without a length of its own is the month.
+-- `field` names a window, with or without the number of an operation before its letter.
 local function window_start(field, now)
-  local length = LENGTH[sub(field, -1)]
-  return length and now - now % length or month_start(now, 0)
+  local row = WINDOW[sub(field, -1)]
+  if row.length then return now - (now - row.align) % row.length end
+  local month = month_of(now)
+  return month_start(month - month % row.months)
 end
 
 local function window_end(field, start)
-  local length = LENGTH[sub(field, -1)]
-  return length and start + length or month_start(start, 1)
+  local row = WINDOW[sub(field, -1)]
+  if row.length then return start + row.length end
+  return month_start(month_of(start) + row.months)
 end
 
 local function is_window(field)

@@ -50,9 +50,10 @@ end
 local known_day, known_text, known_field, known_end
 local function place(key, day, kept, now)
   if day ~= known_day then
-    local month = month_start(day * DAY, 0)
-    known_day, known_end = day, month_start(month, 1)
-    known_text, known_field = format(':%.0f', month / DAY), 3 * (day - month / DAY)
+    local month = month_of(day * DAY)
+    local first = month_start(month) / DAY
+    known_day, known_end = day, month_start(month + 1)
+    known_text, known_field = format(':%.0f', first), 3 * (day - first)
   end
   return string.gsub(key, ':{', ':h{', 1) .. known_text, known_field, known_end + kept - now
 end
