@@ -75,6 +75,7 @@ function door(): ProcessControl {
   const underNpm = process.env.npm_lifecycle_event !== undefined;
   return {
     self: [process.execPath, fileURLToPath(import.meta.url)],
+    v8: process.versions.v8,
     underNpm,
     onEnd: (listener) => {
       for (const signal of ["SIGTERM", "SIGINT"] as const) {

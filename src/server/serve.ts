@@ -50,7 +50,7 @@ export type ServeOptions = {
  * (docs/reference/edge.md#drain).
  */
 export async function serve(serving: ServeOptions, surroundings: ProcessContext): Promise<number> {
-  keepCompiledCode();
+  keepCompiledCode(surroundings.process.v8);
   const loaded = await loadConfig(serving.file, serving.env);
   if (!loaded.ok) {
     return fail(surroundings, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));

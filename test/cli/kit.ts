@@ -59,6 +59,7 @@ export async function runVerb(
 
 const NO_PROCESS: ProcessControl = {
   self: [process.execPath],
+  v8: process.versions.v8,
   underNpm: false,
   onEnd: () => {},
   onHangUp: () => {},

@@ -1,4 +1,5 @@
 import { errorMessage } from "../../base/error-message.ts";
+import { loadSqlite } from "../../base/sqlite.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { Terminal } from "../framework/terminal.ts";
@@ -38,6 +39,8 @@ type Wanted = HostPort & { readonly dataFile?: string; readonly seed: boolean };
 
 /** Until a signal, or until the demo that started it is gone, however that ended. */
 async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
+  // The pets know nothing of the gateway's rooms: for them it is loaded already, and without a word.
+  loadSqlite();
   const { startPets } = await import("../../pets/server.ts");
   const { parent } = terminal.process;
   const ended = new Promise<void>((resolve) => {

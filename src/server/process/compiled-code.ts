@@ -5,16 +5,21 @@ import { setFlagsFromString } from "node:v8";
 
 /** V8's own is 8 s. */
 const PAUSE_MS = 600_000;
+/** V8 14, of Node 26, made a setting of its own of it; the older name means another pause there. */
+const RENAMED_IN_V8 = 14;
 
 /**
  * Keeps compiled code over pauses of up to ten minutes. V8 gives memory back once a process has been
  * idle for 8 s, and collects the hidden classes of requests, connections and answers if there is none
  * just then; with them goes the code of some 190 functions, and the first half-second of traffic after
  * it takes twice the CPU (docs/decisions/hot-path.md). Until then the heap keeps the size that traffic
- * gave it. For processes of our own: it holds for the whole process.
+ * gave it. For processes of our own: it holds for the whole process. `v8` is the version of V8: of a
+ * setting that it does not know it complains on stderr.
  */
-export function keepCompiledCode(): void {
-  setFlagsFromString(`--memory-reducer-delay-ms=${PAUSE_MS}`);
+export function keepCompiledCode(v8: string): void {
+  const isOld = Number.parseInt(v8, 10) < RENAMED_IN_V8;
+  const name = isOld ? "gc-memory-reducer-start-delay-ms" : "memory-reducer-delay-ms";
+  setFlagsFromString(`--${name}=${PAUSE_MS}`);
 }
 
 const PREFIX = "tollgate-compiled-";

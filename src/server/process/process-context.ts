@@ -9,6 +9,8 @@ export type ProcessContext = {
 export type ProcessControl = {
   /** The command that runs this program again: node and main.ts. */
   readonly self: readonly [string, ...string[]];
+  /** The version of V8, such as "14.6.202". */
+  readonly v8: string;
   /** Whether npm runs this process: it passes signals on, and its shell may die of them first. */
   readonly underNpm: boolean;
   /** Hears of SIGTERM and SIGINT, and under npm of a parent that is gone; every time. */

@@ -32,7 +32,7 @@ const LAST_LINES_MS = 500;
 
 /** One process of several: everything but the admin listener, as the one that started it says. */
 export async function runWorker(surroundings: ProcessContext): Promise<number> {
-  keepCompiledCode();
+  keepCompiledCode(surroundings.process.v8);
   const channel = openChannel();
   if (channel === undefined) {
     return fail(surroundings, EXIT_USAGE, "The verb worker is for the gateway itself: use start");

@@ -1,8 +1,9 @@
 import { chmod, chown, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import { makeFolder } from "../../base/make-folder.ts";
+import { loadSqlite } from "../../base/sqlite.ts";
 import { fileErrorMessage, ownerOf, realPathOf } from "./replace-file.ts";
 
 export type FileLock = { release(): void };
@@ -88,7 +89,7 @@ async function mendLockFile(
 function tryLock(file: string): FileLock | "busy" | "refused" {
   let database: DatabaseSync | undefined;
   try {
-    database = new DatabaseSync(file, { timeout: 0 });
+    database = new (loadSqlite().DatabaseSync)(file, { timeout: 0 });
     database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE; PRAGMA user_version = 1");
     const held = database;
     return { release: () => held.close() };
