@@ -102,6 +102,7 @@ describe("the rows", () => {
       upstreams: () => [],
       storeUp: () => true,
       storeUnsafePolicy: () => false,
+      storeSplit: () => false,
       storeCommands: () => 0,
       chargesUncertain: () => 0,
       chargesLost: () => 0,

@@ -156,6 +156,7 @@ export const UNWATCHED: Omit<MetricSources, "storeUp"> = {
   tunnels: () => 0,
   upstreams: () => [],
   storeUnsafePolicy: () => false,
+  storeSplit: () => false,
   storeCommands: () => 0,
   chargesUncertain: () => 0,
   chargesLost: () => 0,

@@ -19,6 +19,7 @@ const WATCHED: MetricSources = {
   ],
   storeUp: () => true,
   storeUnsafePolicy: () => false,
+  storeSplit: () => false,
   storeCommands: () => 42,
   chargesUncertain: () => 0,
   chargesLost: () => 0,

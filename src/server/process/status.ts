@@ -21,6 +21,7 @@ export type Gauges = {
   readonly upstreams: readonly UpstreamUp[];
   readonly storeUp: boolean;
   readonly storeUnsafePolicy: boolean;
+  readonly storeSplit: boolean;
   /** These only grow, as long as the process lives. */
   readonly storeCommands: number;
   readonly chargesUncertain: number;
@@ -43,6 +44,7 @@ export function metricSources(
     upstreams: () => serving.upstreams(),
     storeUp: () => quotas.health().ok,
     storeUnsafePolicy: () => quotas.unsafePolicy(),
+    storeSplit: () => quotas.isSplit(),
     storeCommands: () => quotas.commandCount(),
     chargesUncertain: () => quotas.charges().uncertainUnits,
     chargesLost: () => quotas.charges().lostUnits,
@@ -57,6 +59,7 @@ export function readGauges(watched: Omit<MetricSources, "version">): Gauges {
     upstreams: [...watched.upstreams()],
     storeUp: watched.storeUp(),
     storeUnsafePolicy: watched.storeUnsafePolicy(),
+    storeSplit: watched.storeSplit(),
     storeCommands: watched.storeCommands(),
     chargesUncertain: watched.chargesUncertain(),
     chargesLost: watched.chargesLost(),
@@ -84,6 +87,7 @@ export function sumGauges(all: readonly Gauges[]): Gauges {
     upstreams: [...upstreams.values()],
     storeUp: all.every(({ storeUp }) => storeUp),
     storeUnsafePolicy: all.some(({ storeUnsafePolicy }) => storeUnsafePolicy),
+    storeSplit: all.some(({ storeSplit }) => storeSplit),
     storeCommands: sum(({ storeCommands }) => storeCommands),
     chargesUncertain: sum(({ chargesUncertain }) => chargesUncertain),
     chargesLost: sum(({ chargesLost }) => chargesLost),

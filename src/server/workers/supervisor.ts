@@ -99,6 +99,7 @@ class Supervisor implements DataPlane {
       upstreams: () => team.gauges.upstreams,
       storeUp: () => team.gauges.storeUp,
       storeUnsafePolicy: () => team.gauges.storeUnsafePolicy,
+      storeSplit: () => team.gauges.storeSplit,
       storeCommands: () => team.gauges.storeCommands + stores.quotas.commandCount(),
       chargesUncertain: () => team.gauges.chargesUncertain,
       chargesLost: () => team.gauges.chargesLost,

@@ -194,6 +194,9 @@ export interface StoreStatus {
 
   /** Whether a shared store may evict counters to make room. */
   unsafePolicy(): boolean;
+
+  /** Whether a shared store may have more than one master, or none, by what its Sentinels say. */
+  isSplit(): boolean;
 }
 
 /** The counters and bans that one configuration names. */

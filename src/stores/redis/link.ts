@@ -42,6 +42,14 @@ export type Link = {
   send(key: string, name: string, args: readonly RedisArgument[]): Promise<unknown>;
   /** Every node that takes writes. Rejects when one cannot be reached. */
   masters(): Promise<readonly RedisNode[]>;
+  /**
+   * Names the master that writes go to now; waits for the end of a failover. Where it is the same
+   * before and after a write, that write went to the master. Always the same without Sentinels.
+   * Rejects with StoreFailure while it cannot be known.
+   */
+  master(): Promise<string>;
+  /** Why there may be more than one master, or none, in the words of the Sentinels; undefined if not. */
+  split(): string | undefined;
   /** Subscribes on a connection of its own; returns a function that subscribes again on a new one. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void };
   health(): LinkHealth;
@@ -92,6 +100,8 @@ export class CountedLink implements Link {
     return this.#link.send(key, name, args);
   };
   masters: Link["masters"] = () => this.#link.masters();
+  master: Link["master"] = () => this.#link.master();
+  split: Link["split"] = () => this.#link.split();
   subscribe: Link["subscribe"] = (channel, subscriber) => this.#link.subscribe(channel, subscriber);
   health: Link["health"] = () => this.#link.health();
   close: Link["close"] = () => this.#link.close();

@@ -12,6 +12,7 @@ import {
   sendOn,
   subscribeOn,
 } from "./link.ts";
+import { SentinelRoute } from "./sentinel-route.ts";
 import { type StoreFailure, toStoreFailure } from "./store-failure.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
@@ -34,29 +35,12 @@ export function connectRedis({ address, tls }: ConnectOptions): Link {
     case "cluster":
       return createClusterLink(url.hosts, options);
     case "sentinel":
-      return createSingleLink({ ...options, ...sentinelOptions(url, options) });
+      return createSingleLink(options, new SentinelRoute(url, options));
     case "redis": {
       const [host] = url.hosts;
       return createSingleLink({ ...atHost(options, host as HostPort), db: url.database });
     }
   }
-}
-
-/**
- * The Sentinels, and the master that they name, are all reached with TLS or all without. A
- * certificate has to hold the address by which a server was reached: of the master, the one that
- * the Sentinels tell.
- */
-function sentinelOptions({ hosts, master, password }: RedisUrl, { tls }: LinkOptions) {
-  return {
-    sentinels: [...hosts],
-    name: master,
-    // A Sentinel without a password lets its default user in with any.
-    ...(password === undefined ? {} : { sentinelUsername: "default", sentinelPassword: password }),
-    ...(tls === undefined ? {} : { sentinelTLS: tls, enableTLSForSentinelMode: true }),
-    sentinelRetryStrategy: retryDelay,
-    sentinelCommandTimeout: 1_000,
-  };
 }
 
 /**
@@ -93,8 +77,14 @@ function retryDelay(times: number): number {
   return delayMs + Math.floor(Math.random() * delayMs * 0.5);
 }
 
-function createSingleLink(options: LinkOptions): Link {
-  const redis = new Redis(options);
+/**
+ * With Sentinels (`route`) they and the master that they name are all reached with TLS or all without.
+ * A certificate has to hold the address by which a server was reached: of the master, the one that the
+ * Sentinels tell.
+ */
+function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
+  const open = () => route?.open() ?? new Redis(options);
+  const redis = open();
   const others: Redis[] = [];
   let why: StoreFailure | undefined;
   redis.on("error", (error) => {
@@ -110,24 +100,32 @@ function createSingleLink(options: LinkOptions): Link {
       why = toStoreFailure(error);
     },
   );
-  const send = (name: string, args: readonly RedisArgument[]) =>
-    sendOn(redis, name, args).catch((error) => Promise.reject(toStoreFailure(error)));
+  const send = (name: string, args: readonly RedisArgument[]) => {
+    const refusal = route?.refusal(redis);
+    if (refusal !== undefined) return Promise.reject(refusal);
+    return sendOn(redis, name, args).catch((error) => Promise.reject(toStoreFailure(error)));
+  };
   return {
     clustered: false,
     send: (_key, name, args) => send(name, args),
     masters: async () => [{ send }],
     subscribe: (channel, subscriber) => {
-      const listener = new Redis(options);
+      const listener = open();
       others.push(listener);
       subscribeOn(listener, channel, subscriber);
       return { restart: () => listener.disconnect(true) };
     },
+    master: async () => (await route?.master()) ?? "",
+    split: () => route?.split(),
     health: () => {
+      const refusal = route?.refusal(redis);
+      if (refusal !== undefined) return { ok: false, why: refusal.message };
       if (redis.status === "ready") return { ok: true };
       return { ok: false, why: why?.message ?? "Redis cannot be reached: not connected yet" };
     },
     tried,
     close: async () => {
+      route?.close();
       for (const each of [redis, ...others]) each.disconnect();
     },
   };

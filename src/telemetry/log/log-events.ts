@@ -107,6 +107,17 @@ export const LOG_EVENTS = {
     members: ["store", "maxmemoryPolicy", "why"],
     meaning: "Redis may throw counters away when its memory is short",
   },
+  store_split: {
+    level: "warn",
+    members: ["store", "why"],
+    meaning:
+      "For a second the Sentinels have named more than one master, or none: the one that most of them name is [followed](../operations.md#engines)",
+  },
+  store_united: {
+    level: "info",
+    members: ["store"],
+    meaning: "The Sentinels agree on one master again",
+  },
   store_evicts_no_more: {
     level: "info",
     members: ["store", "maxmemoryPolicy"],

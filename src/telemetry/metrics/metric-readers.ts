@@ -19,6 +19,8 @@ export type MetricSources = {
   readonly storeUp: () => boolean;
   /** Whether the store may throw counters away to make room. */
   readonly storeUnsafePolicy: () => boolean;
+  /** Whether the store may have more than one master, or none. */
+  readonly storeSplit: () => boolean;
   /** Commands sent to the store since the start. */
   readonly storeCommands: () => number;
   /** Units. */
@@ -67,6 +69,7 @@ export function metricReaders(
     charges_uncertain_total: one(watched.chargesUncertain),
     charges_lost_total: one(watched.chargesLost),
     store_unsafe_policy: one(() => (watched.storeUnsafePolicy() ? 1 : 0)),
+    store_split: one(() => (watched.storeSplit() ? 1 : 0)),
     log_dropped_total: one(watched.logDropped),
     events_dropped_total: one(watched.eventsDropped),
     telemetry_dropped_total: one(watched.telemetryDropped),

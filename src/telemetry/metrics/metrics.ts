@@ -105,6 +105,12 @@ export const METRICS = {
     labels: [],
     help: "Whether the store may throw counters away when its memory is short: 1, or 0.",
   },
+  store_split: {
+    type: "gauge",
+    labels: [],
+    help: "Whether the Sentinels of the store name more than one master, or none: 1, or 0.",
+    meaning: "1 during a failover too",
+  },
   log_dropped_total: {
     type: "counter",
     labels: [],

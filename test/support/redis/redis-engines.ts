@@ -10,47 +10,70 @@ export type TestSentinel = {
   readonly address: { readonly kind: "sentinel"; readonly url: string; readonly shown: string };
   readonly master: TestRedis;
   readonly replica: TestRedis;
+  /** The first of the Sentinels. */
   readonly sentinel: TestRedis;
+  readonly sentinels: readonly TestRedis[];
+  /** SENTINEL FAILOVER; resolves at once. */
+  failOver(): Promise<void>;
+  /** The Sentinels cannot reach the master any more, which serves everyone else. */
+  blind(): Promise<void>;
   close(): Promise<void>;
 };
 
-/** A master, its replica and a Sentinel that watches them and decides alone; all with TLS, or none. */
-export async function startSentinel(password?: string, tls?: RedisTls): Promise<TestSentinel> {
+export type TestSentinelOptions = {
+  /** Default 1, which decides alone; of more, most have to agree. */
+  readonly count?: number;
+};
+
+/** The user of the Sentinels, who alone can lose its rights. */
+const WATCHER = { user: "watcher", password: "sees-all" };
+
+/** A master, its replica and Sentinels that watch them; all with TLS, or none. */
+export async function startSentinel(
+  password?: string,
+  tls?: RedisTls,
+  { count = 1 }: TestSentinelOptions = {},
+): Promise<TestSentinel> {
   const speaks = tls === undefined ? {} : { tls };
   const secret =
     password === undefined ? [] : ["--requirepass", password, "--masterauth", password];
-  const args = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", ...secret];
+  const watcher = ["--user", WATCHER.user, "on", `>${WATCHER.password}`, "~*", "&*", "+@all"];
+  const args = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
+  args.push(...secret, ...watcher);
   const master = await startRedis({ args, ...speaks });
   const replica = await startRedis({
     args: [...args, "--replicaof", "127.0.0.1", String(master.port)],
     ...speaks,
   });
   const dir = await mkdtemp(join(tmpdir(), "tollgate-sentinel-"));
-  const file = join(dir, "sentinel.conf");
   const lines = [
-    `sentinel monitor main 127.0.0.1 ${master.port} 1`,
+    `sentinel monitor main 127.0.0.1 ${master.port} ${Math.floor(count / 2) + 1}`,
     "sentinel down-after-milliseconds main 400",
     "sentinel failover-timeout main 2000",
-    ...(password === undefined ? [] : [`sentinel auth-pass main ${password}`]),
+    `sentinel auth-user main ${WATCHER.user}`,
+    `sentinel auth-pass main ${WATCHER.password}`,
   ];
-  await writeFile(file, `${lines.join("\n")}\n`);
-  let sentinel: TestRedis | undefined;
+  const sentinels: TestRedis[] = [];
   const close = async () => {
-    await Promise.all([sentinel?.close(), replica.close(), master.close()]);
+    await Promise.all([...sentinels, replica, master].map((server) => server.close()));
     await rm(dir, { recursive: true, force: true });
   };
   try {
     const admin = await replica.client(password === undefined ? {} : { password });
     const inSync = async () => /master_link_status:up/.test(await admin.info("replication"));
     await eventually(inSync, { withinMs: 60_000 });
-    sentinel = await startRedis({ sentinel: file, ...speaks });
-    await knowsReplica(sentinel);
+    for (let i = 0; i < count; i++) {
+      const file = join(dir, `sentinel-${i}.conf`);
+      await writeFile(file, `${lines.join("\n")}\n`);
+      sentinels.push(await startRedis({ sentinel: file, ...speaks }));
+    }
+    for (const sentinel of sentinels) await knowsOthers(sentinel, count - 1);
   } catch (error) {
     await close();
     throw error;
   }
   const login = password === undefined ? "" : `:${password}@`;
-  const hosts = `127.0.0.1:${sentinel.port}`;
+  const hosts = sentinels.map(({ port }) => `127.0.0.1:${port}`).join(",");
   const scheme = `${schemeOf(tls)}+sentinel`;
   return {
     address: {
@@ -60,7 +83,16 @@ export async function startSentinel(password?: string, tls?: RedisTls): Promise<
     },
     master,
     replica,
-    sentinel,
+    sentinel: sentinels[0] as TestRedis,
+    sentinels,
+    failOver: async () => {
+      const client = await (sentinels[0] as TestRedis).client();
+      await client.call("SENTINEL", "FAILOVER", "main");
+    },
+    blind: async () => {
+      const admin = await master.client(password === undefined ? {} : { password });
+      await admin.call("ACL", "SETUSER", WATCHER.user, "-@all");
+    },
     close,
   };
 }
@@ -69,12 +101,17 @@ function schemeOf(tls: RedisTls | undefined): "redis" | "rediss" {
   return tls === undefined ? "redis" : "rediss";
 }
 
-async function knowsReplica(sentinel: TestRedis): Promise<void> {
+/** Knows the replica, which it could promote, and so many other Sentinels. */
+async function knowsOthers(sentinel: TestRedis, others: number): Promise<void> {
   const watcher = await sentinel.client();
+  const ask = (what: string) => watcher.call("SENTINEL", what, "main") as Promise<unknown[]>;
   await eventually(
     async () => {
-      const found = (await watcher.call("SENTINEL", "REPLICAS", "main")) as unknown[];
-      return found.length === 1 && !String(found[0]).includes("disconnected");
+      const [replicas, sentinels] = [await ask("REPLICAS"), await ask("SENTINELS")];
+      const known = [...replicas, ...sentinels].map(String);
+      if (replicas.length !== 1 || sentinels.length !== others) return false;
+      // Until its first INFO a replica has no role, and is not promoted.
+      return !/disconnected|master-link-status,err/.test(known.join());
     },
     { withinMs: 60_000 },
   );

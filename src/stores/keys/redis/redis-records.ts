@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Records } from "../../../core/keys/records.ts";
 import { createQuotaClient } from "../../quotas/redis/quota-client.ts";
-import type { Link } from "../../redis/link.ts";
+import type { Link, RedisArgument } from "../../redis/link.ts";
 import { defineScript } from "../../redis/script.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { RecordChanges } from "../records/record-changes.ts";
@@ -82,6 +82,17 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
     }
   }
 
+  /** False when someone else was first. */
+  async function write(args: readonly RedisArgument[], to: string): Promise<boolean> {
+    try {
+      return (await withTimeout(shared.run(PUT, key, args), ALL_LATE_MS)) === 1;
+    } catch (error) {
+      // No answer: it may have been executed. The version says so, being ours alone.
+      if (toStoreFailure(error).executed === "no" || (await versionSoon()) !== to) throw error;
+      return true;
+    }
+  }
+
   return {
     key,
     channel,
@@ -94,14 +105,12 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
       const args = [before.version, to, channel, log, gone.length, ...gone, ...written];
       const made = { ...before, records, version: to, changes: log, older: false };
       const after = { ...made, fields: countFields(made) };
-      try {
-        const done = await withTimeout(shared.run(PUT, key, args), ALL_LATE_MS);
-        return done === 1 ? after : undefined;
-      } catch (error) {
-        // No answer: it may have been executed. The version says so, being ours alone.
-        if (toStoreFailure(error).executed === "no" || (await versionSoon()) !== to) throw error;
-        return after;
-      }
+      const master = await link.master();
+      const isWritten = await write(args, to);
+      if (!isWritten) return undefined;
+      // After a failover meanwhile, the new master may not have heard of it.
+      const isKept = (await link.master()) === master || (await versionSoon()) === to;
+      return isKept ? after : undefined;
     },
   };
 }

@@ -265,6 +265,10 @@ class MemoryStore implements QuotaStore {
     return false;
   }
 
+  isSplit(): boolean {
+    return false;
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#saver.finish();

@@ -31,7 +31,12 @@ import { listBans } from "./list-bans.ts";
 import { PendingResets } from "./pending-resets.ts";
 import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
 import { RedisActivity } from "./redis-activity.ts";
-import { type EvictionWatcher, lostCountReporter, watchEviction } from "./store-warnings.ts";
+import {
+  type EvictionWatcher,
+  lostCountReporter,
+  watchEviction,
+  watchSplit,
+} from "./store-warnings.ts";
 import { counterField, fieldCounter } from "./window-fields.ts";
 
 /** A store whose absence is to be bridged: the calls to it, and its last answers. */
@@ -91,6 +96,7 @@ class RedisQuotaStore implements QuotaStore {
   readonly #events: Invalidations;
   readonly #resets: PendingResets;
   readonly #eviction: EvictionWatcher;
+  readonly #split: { stop(): void };
   readonly #tellLoss: ReturnType<typeof lostCountReporter>;
   readonly #answers: DecisionCache;
   readonly #outage: OutageHandler;
@@ -136,6 +142,7 @@ class RedisQuotaStore implements QuotaStore {
     });
     this.#tellLoss = lostCountReporter(address.shown, report);
     this.#eviction = watchEviction(link, address.shown, report);
+    this.#split = watchSplit(link, address.shown, report);
   }
 
   charge(name: AccountRef, ask: QuotaRequest): ReturnType<QuotaStore["charge"]> {
@@ -242,6 +249,10 @@ class RedisQuotaStore implements QuotaStore {
     return this.#eviction.unsafe();
   }
 
+  isSplit(): boolean {
+    return this.#link.split() !== undefined;
+  }
+
   health(): { readonly ok: boolean; readonly why?: string } {
     const way = this.#link.health();
     const why = this.#failure;
@@ -255,6 +266,7 @@ class RedisQuotaStore implements QuotaStore {
   async close(): Promise<void> {
     this.#events.close();
     this.#eviction.stop();
+    this.#split.stop();
     this.#batch.close();
     await this.#outage.close();
     await this.#link.close();

@@ -72,6 +72,35 @@ export function watchEviction(
   };
 }
 
+const SPLIT_EACH_MS = 500;
+/** A planned failover is no news: that the store is away, and back, is told in any case. */
+const SPLIT_TOLD_FROM_MS = 1_000;
+
+/** Tells when the Sentinels have not agreed on one master for a while, and when they do again. */
+export function watchSplit(
+  link: Pick<Link, "split">,
+  shown: string,
+  report: Reporter,
+): { stop(): void } {
+  let sinceMs: number | undefined;
+  let isTold = false;
+  const look = () => {
+    const why = link.split();
+    if (why === undefined) {
+      if (isTold) report("info", "store_united", { store: shown });
+      sinceMs = undefined;
+      isTold = false;
+      return;
+    }
+    sinceMs ??= performance.now();
+    if (isTold || performance.now() - sinceMs < SPLIT_TOLD_FROM_MS) return;
+    isTold = true;
+    report("warn", "store_split", { store: shown, why });
+  };
+  const timer = setInterval(look, SPLIT_EACH_MS).unref();
+  return { stop: () => clearInterval(timer) };
+}
+
 /** Between two lines about losses: a loss seldom concerns one account alone. */
 const LOSSES_EACH_MS = 60_000;
 

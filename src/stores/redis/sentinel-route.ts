@@ -1,0 +1,155 @@
+import { connect as connectTcp } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
+import { connect as connectTls } from "node:tls";
+import { AbstractConnector, Redis } from "ioredis";
+import type { RedisUrl } from "../../config/schema/addresses.ts";
+import type { LinkOptions } from "./link.ts";
+import { Sentinels } from "./sentinels.ts";
+import { type StoreFailure, unreachableFailure } from "./store-failure.ts";
+
+const RETRY_MS = 100;
+/** Replies of a master that is left are waited for no longer than this. */
+const LEAVE_MS = 100;
+/** A failover that is decided takes one to two seconds. */
+const FAILOVER_MS = 8_000;
+
+/**
+ * The way to the master that most of the Sentinels name. A connection to any other node is closed,
+ * and nothing is sent on it any more: neither when another one is named, nor from the moment at which
+ * a replica is chosen to be the next master, which is before that replica stops following the old one
+ * (docs/operations.md#engines).
+ */
+export class SentinelRoute {
+  readonly #options: LinkOptions;
+  readonly #sentinels: Sentinels;
+  /** Where each connection leads, as the Sentinels wrote it. */
+  readonly #places = new Map<Redis, Place>();
+  #closed = false;
+
+  constructor({ hosts, master: name, password }: RedisUrl, options: LinkOptions) {
+    this.#options = options;
+    const onChange = () => this.#leave();
+    this.#sentinels = new Sentinels({ hosts, name, password, link: options, onChange });
+  }
+
+  /** A connection that is yet to be opened, and leads to another node after each failover. */
+  open(): Redis {
+    const place: Place = { address: undefined, why: undefined };
+    const connector = () => new MasterConnector(this.#sentinels, this.#options, place);
+    const redis = new Redis({
+      ...this.#options,
+      Connector: function Connector() {
+        return connector();
+      } as unknown as NonNullable<LinkOptions["Connector"]>,
+    });
+    this.#places.set(redis, place);
+    return redis;
+  }
+
+  /** Why nothing may be sent on this connection, if so. */
+  refusal(redis: Redis): StoreFailure | undefined {
+    const { master, promoted, split } = this.#sentinels.majority;
+    const place = this.#places.get(redis);
+    const isLeft = master !== undefined && master !== place?.address;
+    if (!isLeft && promoted === undefined) return undefined;
+    return unreachableFailure(split ?? place?.why ?? `the Sentinels name ${master} the master`);
+  }
+
+  /** Why there may be more than one master, or none, if so. */
+  split(): string | undefined {
+    return this.#sentinels.majority.split;
+  }
+
+  /**
+   * The master that most of the Sentinels name when asked now; waits for the end of a failover.
+   * Rejects with StoreFailure if most of them name none.
+   */
+  async master(): Promise<string> {
+    const endMs = performance.now() + FAILOVER_MS;
+    for (;;) {
+      const { master, promoted, split } = await this.#sentinels.ask();
+      if (master !== undefined && promoted === undefined) return master;
+      if (performance.now() > endMs || promoted === undefined) {
+        throw unreachableFailure(split ?? "the Sentinels name no master");
+      }
+      await pause(RETRY_MS);
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#sentinels.close();
+  }
+
+  #leave(): void {
+    const { master, promoted } = this.#sentinels.majority;
+    if (this.#closed || master === undefined || promoted !== undefined) return;
+    for (const [redis, { address }] of this.#places) {
+      if (address !== undefined && address !== master) redis.disconnect(true);
+    }
+  }
+}
+
+type Place = {
+  address: string | undefined;
+  /** Why the last attempt to connect came to nothing. */
+  why: string | undefined;
+};
+
+/** Connects to the master that the Sentinels name. An attempt that rejects would be the last one. */
+class MasterConnector extends AbstractConnector {
+  readonly #sentinels: Sentinels;
+  readonly #options: LinkOptions;
+  readonly #place: Place;
+
+  constructor(sentinels: Sentinels, options: LinkOptions, place: Place) {
+    super(LEAVE_MS);
+    this.#sentinels = sentinels;
+    this.#options = options;
+    this.#place = place;
+  }
+
+  override async connect(tell: (type: string, error: Error) => void) {
+    this.connecting = true;
+    this.#place.address = undefined;
+    const address = await this.#master(tell);
+    const at = toHostPort(address);
+    const { tls } = this.#options;
+    this.#place.address = address;
+    const stream = tls === undefined ? connectTcp(at) : connectTls({ ...tls, ...at });
+    stream.once("error", (error) => {
+      this.firstError = error;
+    });
+    this.stream = stream;
+    return stream;
+  }
+
+  /** A node that is a replica is not what the Sentinels meant, or not yet: it is tried again. */
+  override check({ role }: { readonly role?: string }): boolean {
+    if (role === undefined || role === "master") return true;
+    this.#place.why = `${this.#place.address} is named the master, and says that it is a replica`;
+    return false;
+  }
+
+  async #master(tell: (type: string, error: Error) => void): Promise<string> {
+    for (;;) {
+      await this.#sentinels.askUntil(({ master, promoted }) => {
+        return master !== undefined && promoted === undefined;
+      });
+      if (this.#sentinels.isClosed) throw new Error("Connection is closed.");
+      const { master, promoted, split } = this.#sentinels.majority;
+      if (master !== undefined && promoted === undefined) return master;
+      if (master === undefined) {
+        tell("error", this.#sentinels.why ?? unreachableFailure(split ?? "no master is named"));
+      }
+      await pause(RETRY_MS, undefined, { ref: false });
+    }
+  }
+}
+
+/** The address that `formatHostPort` made. */
+function toHostPort(address: string) {
+  const colon = address.lastIndexOf(":");
+  const host = address.slice(0, colon).replace(/^\[(.*)\]$/, "$1");
+  return { host, port: Number(address.slice(colon + 1)) };
+}

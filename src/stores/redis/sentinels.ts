@@ -1,0 +1,229 @@
+import { Redis } from "ioredis";
+import { formatHostPort, type HostPort } from "../../core/address.ts";
+import { atHost, type LinkOptions, sendOn } from "./link.ts";
+import { StoreFailure, toStoreFailure, withTimeout } from "./store-failure.ts";
+
+/** What a Sentinel said last, each address as `host:port`. */
+export type SentinelAnswer = {
+  readonly master: string;
+  /** The replica that this Sentinel is about to make the master, or is making it. */
+  readonly promoted?: string | undefined;
+};
+
+/** What the Sentinels say together. */
+export type SentinelMajority = {
+  /** The master that more than half of all Sentinels name. */
+  readonly master: string | undefined;
+  readonly promoted: string | undefined;
+  /** Why there is no one master: undefined if most agree, no other is named, and none is promoted. */
+  readonly split: string | undefined;
+};
+
+/** `answers` has one place for each Sentinel; a place is empty while that Sentinel does not answer. */
+export function findMajority(answers: readonly (SentinelAnswer | undefined)[]): SentinelMajority {
+  const votes = new Map<string, number>();
+  let promoted: string | undefined;
+  for (const answer of answers) {
+    if (answer === undefined) continue;
+    votes.set(answer.master, (votes.get(answer.master) ?? 0) + 1);
+    promoted ??= answer.promoted;
+  }
+  const master = [...votes].find(([, count]) => count * 2 > answers.length)?.[0];
+  if (promoted === master) promoted = undefined;
+  return { master, promoted, split: splitOf(votes, { master, promoted }, answers.length) };
+}
+
+function splitOf(
+  votes: ReadonlyMap<string, number>,
+  { master, promoted }: Omit<SentinelMajority, "split">,
+  count: number,
+): string | undefined {
+  if (promoted !== undefined) return `the Sentinels are making ${promoted} the master`;
+  if (votes.size > 1) return `the Sentinels name ${[...votes.keys()].sort().join(" and ")}`;
+  if (master !== undefined) return undefined;
+  return `${votes.size === 0 ? "none" : "fewer than most"} of the ${count} Sentinels can be asked`;
+}
+
+export type SentinelsOptions = {
+  readonly hosts: readonly HostPort[];
+  /** The Sentinels' name for the master. */
+  readonly name: string;
+  readonly password?: string | undefined;
+  /** Options of a connection to Redis: the Sentinels are reached with the same TLS, if any. */
+  readonly link: LinkOptions;
+  /** Called when the answers have changed what they say together. */
+  readonly onChange: () => void;
+};
+
+type Awaiting = {
+  readonly isFound: (majority: SentinelMajority) => boolean;
+  readonly resolve: () => void;
+};
+
+/** A failover takes a few steps of a tenth of a second each: their events are not waited for alone. */
+const ASK_MS = 300;
+const ANSWER_LATE_MS = 1_000;
+/** The events of a failover that come before a replica stops following, and the one at its end. */
+const EVENTS = ["+selected-slave", "+failover-state-send-slaveof-noone", "+switch-master"];
+
+/**
+ * Watches every Sentinel of the address: asks each for the master several times a second, and at
+ * once when one tells of a failover. During a planned failover the old master takes writes for ten
+ * seconds more, and only the Sentinels know that they are lost.
+ */
+export class Sentinels {
+  readonly #watched: readonly WatchedSentinel[];
+  readonly #onChange: () => void;
+  readonly #awaiting = new Set<Awaiting>();
+  isClosed = false;
+  #majority: SentinelMajority;
+  #text = "";
+
+  constructor({ hosts, name, password, link, onChange }: SentinelsOptions) {
+    this.#onChange = onChange;
+    const options = sentinelOptions(link, password);
+    const onAnswer = () => this.#count();
+    this.#watched = hosts.map((host) => new WatchedSentinel(atHost(options, host), name, onAnswer));
+    this.#majority = findMajority(this.#watched.map(({ answer }) => answer));
+  }
+
+  get majority(): SentinelMajority {
+    return this.#majority;
+  }
+
+  /** Why the last Sentinel that failed did not answer. */
+  get why(): StoreFailure | undefined {
+    return this.#watched.find(({ why }) => why !== undefined)?.why;
+  }
+
+  /** Asks all now. Settles once each has answered, or failed to. */
+  async ask(): Promise<SentinelMajority> {
+    await Promise.all(this.#watched.map((sentinel) => sentinel.ask()));
+    return this.#majority;
+  }
+
+  /** As `ask`, and settles as soon as they say together what is looked for. */
+  async askUntil(isFound: (majority: SentinelMajority) => boolean): Promise<void> {
+    if (isFound(this.#majority)) return;
+    const found = new Promise<void>((resolve) => this.#awaiting.add({ isFound, resolve }));
+    await Promise.race([found, this.ask()]);
+    for (const each of this.#awaiting) if (each.isFound === isFound) this.#awaiting.delete(each);
+  }
+
+  close(): void {
+    this.isClosed = true;
+    for (const sentinel of this.#watched) sentinel.close();
+    for (const { resolve } of this.#awaiting) resolve();
+  }
+
+  #count(): void {
+    this.#majority = findMajority(this.#watched.map(({ answer }) => answer));
+    const text = JSON.stringify(this.#majority);
+    if (text === this.#text) return;
+    this.#text = text;
+    this.#onChange();
+    for (const { isFound, resolve } of this.#awaiting) if (isFound(this.#majority)) resolve();
+  }
+}
+
+class WatchedSentinel {
+  readonly #name: string;
+  readonly #onAnswer: () => void;
+  readonly #asked: Redis;
+  readonly #heard: Redis;
+  answer: SentinelAnswer | undefined;
+  why: StoreFailure | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(options: LinkOptions, name: string, onAnswer: () => void) {
+    this.#name = name;
+    this.#onAnswer = onAnswer;
+    this.#asked = new Redis(options);
+    this.#heard = new Redis(options);
+    for (const redis of [this.#asked, this.#heard]) {
+      redis.on("error", (error) => {
+        this.why = toStoreFailure(error);
+      });
+      redis.connect().catch(() => undefined);
+    }
+    this.#asked.on("ready", () => void this.ask());
+    this.#asked.on("close", () => this.#take(undefined));
+    this.#heard.on("ready", () => {
+      this.#heard.subscribe(...EVENTS).catch(() => this.#heard.disconnect(true));
+    });
+    this.#heard.on("message", () => void this.ask());
+    this.#askLater();
+  }
+
+  /** Never rejects. */
+  async ask(): Promise<void> {
+    try {
+      this.#take(await withTimeout(this.#read(), ANSWER_LATE_MS));
+      this.why = undefined;
+    } catch (error) {
+      this.why = toStoreFailure(error);
+      this.#take(undefined);
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const redis of [this.#asked, this.#heard]) redis.disconnect();
+  }
+
+  async #read(): Promise<SentinelAnswer> {
+    if (this.#asked.status === "connecting" || this.#asked.status === "connect") {
+      await new Promise((resolve) => this.#asked.once("ready", resolve).once("close", resolve));
+    }
+    const ask = (what: string) => sendOn(this.#asked, "sentinel", [what, this.#name]);
+    // On one connection, one after the other: the replicas are not older than the master.
+    const asked = [ask("get-master-addr-by-name"), ask("replicas")] as const;
+    const [master, replicas] = await Promise.all(asked);
+    if (!Array.isArray(master)) {
+      throw new StoreFailure("unreachable", `a Sentinel knows no master ${this.#name}`, "no");
+    }
+    const promoted = (replicas as readonly (readonly string[])[]).find(isPromoted);
+    return {
+      master: toAddress(master[0], master[1]),
+      ...(promoted && {
+        promoted: toAddress(memberOf(promoted, "ip"), memberOf(promoted, "port")),
+      }),
+    };
+  }
+
+  #take(answer: SentinelAnswer | undefined): void {
+    if (this.#closed) return;
+    this.answer = answer;
+    this.#onAnswer();
+  }
+
+  #askLater(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => {
+      void this.ask().finally(() => this.#askLater());
+    }, ASK_MS).unref();
+  }
+}
+
+/** A Sentinel without a password lets its default user in with any. */
+function sentinelOptions(link: LinkOptions, password: string | undefined): LinkOptions {
+  const { username: _, password: __, ...rest } = link;
+  const login = password === undefined ? {} : { username: "default", password };
+  return { ...rest, ...login, enableReadyCheck: false };
+}
+
+/** SENTINEL REPLICAS lists each replica as names and values. */
+function memberOf(replica: readonly string[], name: string): string {
+  const at = replica.findIndex((text, i) => i % 2 === 0 && text === name);
+  return String(replica[at + 1]);
+}
+
+function isPromoted(replica: readonly string[]): boolean {
+  return memberOf(replica, "flags").split(",").includes("promoted");
+}
+
+function toAddress(host: unknown, port: unknown): string {
+  return formatHostPort({ host: String(host), port: Number(port) });
+}
