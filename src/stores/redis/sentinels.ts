@@ -3,14 +3,14 @@ import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { atHost, type LinkOptions, sendOn } from "./link.ts";
 import { StoreFailure, toStoreFailure, withTimeout } from "./store-failure.ts";
 
-/** What a Sentinel said last, each address as `host:port`. */
+/** The last answer of one Sentinel, each address as `host:port`. */
 export type SentinelAnswer = {
   readonly master: string;
   /** The replica that this Sentinel is about to make the master, or is making it. */
   readonly promoted?: string | undefined;
 };
 
-/** What the Sentinels say together. */
+/** The answers of all Sentinels taken together. */
 export type SentinelMajority = {
   /** The master that more than half of all Sentinels name. */
   readonly master: string | undefined;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Redis } from "ioredis";
 import { eventually } from "../poll.ts";
-import { freePort, startRedis, type TestRedis } from "./redis.ts";
+import { freePort, startRedis, type TestRedis, type TestRedisOptions } from "./redis.ts";
 import type { RedisTls } from "./redis-tls.ts";
 
 export type TestSentinel = {
@@ -35,16 +35,7 @@ export async function startSentinel(
   { count = 1 }: TestSentinelOptions = {},
 ): Promise<TestSentinel> {
   const speaks = tls === undefined ? {} : { tls };
-  const secret =
-    password === undefined ? [] : ["--requirepass", password, "--masterauth", password];
-  const watcher = ["--user", WATCHER.user, "on", `>${WATCHER.password}`, "~*", "&*", "+@all"];
-  const args = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
-  args.push(...secret, ...watcher);
-  const master = await startRedis({ args, ...speaks });
-  const replica = await startRedis({
-    args: [...args, "--replicaof", "127.0.0.1", String(master.port)],
-    ...speaks,
-  });
+  const { master, replica } = await startPair(password, speaks);
   const dir = await mkdtemp(join(tmpdir(), "tollgate-sentinel-"));
   const lines = [
     `sentinel monitor main 127.0.0.1 ${master.port} ${Math.floor(count / 2) + 1}`,
@@ -95,6 +86,22 @@ export async function startSentinel(
     },
     close,
   };
+}
+
+type Speaks = Pick<TestRedisOptions, "tls">;
+
+async function startPair(password: string | undefined, speaks: Speaks) {
+  const secret =
+    password === undefined ? [] : ["--requirepass", password, "--masterauth", password];
+  const watcher = ["--user", WATCHER.user, "on", `>${WATCHER.password}`, "~*", "&*", "+@all"];
+  const args = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
+  args.push(...secret, ...watcher);
+  const master = await startRedis({ args, ...speaks });
+  const replica = await startRedis({
+    args: [...args, "--replicaof", "127.0.0.1", String(master.port)],
+    ...speaks,
+  });
+  return { master, replica };
 }
 
 function schemeOf(tls: RedisTls | undefined): "redis" | "rediss" {
