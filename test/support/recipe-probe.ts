@@ -27,7 +27,7 @@ async function differences(): Promise<number> {
   let account: AccountState = NEW_ACCOUNT_STATE;
   let nowMs = Date.UTC(2026, 10, 22, 23, 59, 59, 999);
   let differs = 0;
-  const ask = { limits: [{ window: FORTNIGHT, limit: 3 }], bans: undefined, units: 1 };
+  const ask = { limits: [{ window: FORTNIGHT, limit: 3 }], bans: undefined, requests: 1 };
   for (let i = 0; i < 1_000; i++) {
     const keyed = [{ key: "t:{0}:recipe", ask }];
     const reply = await redis.call("evalsha", DECIDE_SCRIPT.sha, ...encodeDecide(keyed, nowMs));

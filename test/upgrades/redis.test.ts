@@ -18,7 +18,7 @@ const free: QuotaRequest = {
     { window: "day", limit: 1000 },
   ],
   bans,
-  units: 1,
+  requests: 1,
 };
 
 describe("the Redis of the first release", () => {

@@ -32,11 +32,11 @@ const bans = {
 /** Each offence lengthens the next ban by the factor, up to the most. */
 const LENGTHS = "30000 120000 480000 1920000 3600000";
 
-function oldArguments(key: string, { limits, units }: QuotaRequest, nowMs: number) {
+function oldArguments(key: string, { limits, requests }: QuotaRequest, nowMs: number) {
   const plan = limits
     .map(({ window, limit }) => `${LETTER[window as keyof typeof LETTER]} ${limit}`)
     .join(" ");
-  return [1, key, nowMs, "2 60000 1000 120000", LENGTHS, 1, plan, units * 256];
+  return [1, key, nowMs, "2 60000 1000 120000", LENGTHS, 1, plan, requests * 256];
 }
 
 const limits = fc
@@ -80,7 +80,11 @@ describe("gateways of the first release and of today on one Redis", () => {
         }[] = [];
         for (const { by, units, afterMs } of run.steps) {
           nowMs += afterMs;
-          const ask: QuotaRequest = { limits: run.limits as readonly Limit[], bans, units };
+          const ask: QuotaRequest = {
+            limits: run.limits as readonly Limit[],
+            bans,
+            requests: units,
+          };
           const decision = decide(account, ask, nowMs);
           if (units > 0) account = decision.account;
           expected.push({ ask, nowMs, by, verdict: decision.verdict });

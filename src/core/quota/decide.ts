@@ -61,14 +61,14 @@ export type AccountState = {
 export const NEW_ACCOUNT_STATE: AccountState = { usage: {}, strikesMs: [], ban: undefined };
 
 /**
- * `units` requests at once, each of which costs `cost` (default 1; 0 to COST_MAX). No request at all
+ * `requests` at once, each of which costs `cost` (default 1; 0 to COST_MAX). No request at all
  * peeks, and changes nothing that is not damaged. A cost of 0 asks for the ban alone. `limits` are
  * those of `askedLimits`.
  */
 export type QuotaRequest = {
   readonly limits: readonly Limit[];
   readonly bans: BanPolicy | undefined;
-  readonly units: number;
+  readonly requests: number;
   readonly cost?: number;
   /** The name of the account's plan, which the usage by day keeps; it decides nothing. */
   readonly plan?: string;
@@ -113,16 +113,16 @@ export function fitsLimit(used: number, cost: number, limit: number): boolean {
  * differential test holds the two together.
  */
 export function decide(account: AccountState, ask: QuotaRequest, nowMs: number): DecideResult {
-  const { limits, bans, units, cost = 1, strikesOnly = false } = ask;
+  const { limits, bans, requests, cost = 1, strikesOnly = false } = ask;
   const past = present(account, ask, nowMs);
   const { usage, ban } = past;
 
   const banned = ban !== undefined && bans !== undefined && ban.untilMs > nowMs;
   const room = banned || strikesOnly ? 0 : roomFor(cost, usage, limits);
-  const granted = Math.max(0, Math.min(units, room));
+  const granted = Math.max(0, Math.min(requests, room));
   charge(usage, limits, granted * cost);
 
-  const refused = units - granted;
+  const refused = requests - granted;
   const window = refused > 0 && !banned ? lastExhausted(usage, ask) : undefined;
   const struck = window === undefined ? past : strike(past, ask, nowMs, refused, window);
   const all: AccountState = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
@@ -184,9 +184,9 @@ function present(account: AccountState, { limits, bans }: QuotaRequest, nowMs: n
 function changes(
   before: AccountState,
   after: AccountState,
-  { limits, units }: QuotaRequest,
+  { limits, requests }: QuotaRequest,
 ): boolean {
-  if (units === 0) return false;
+  if (requests === 0) return false;
   if (before.ban !== after.ban || before.strikesMs.length !== after.strikesMs.length) return true;
   if (before.strikesMs.at(-1) !== after.strikesMs.at(-1)) return true;
   return limits.some((limit) => {

@@ -50,7 +50,7 @@ export function replay(
       compare(found, { was: outcome, is: "limited", atMs, window: windowLabel(tooSmall) });
       continue;
     }
-    const decision = decide(account, { limits, bans, units: 1, cost }, atMs);
+    const decision = decide(account, { limits, bans, requests: 1, cost }, atMs);
     account = decision.account;
     const { verdict } = decision;
     if (verdict.earned !== undefined && !bans?.observe) found.bans += 1;

@@ -64,7 +64,7 @@ export function chargeQuota(
     return refuse("store_unavailable", "the rate limit store is away");
   };
   const bans = consumer.key === undefined ? undefined : served.bans;
-  const ask = { limits, bans, units: 1, cost: exchange.cost, plan: consumer.plan };
+  const ask = { limits, bans, requests: 1, cost: exchange.cost, plan: consumer.plan };
   const answer = gateway.quotas.charge(consumer, ask);
   if (!(answer instanceof Promise)) return settle(answer);
   const deciding = answer.then(settle);

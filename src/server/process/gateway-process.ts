@@ -138,7 +138,7 @@ class GatewayProcess implements DataPlane {
     await this.#notebook.close();
   }
 
-  observe(): ReturnType<DataPlane["observe"]> {
+  readinessInputs(): ReturnType<DataPlane["readinessInputs"]> {
     const { quotas, keys } = this.#stores;
     const upstreams = this.#serving.upstreams();
     return { store: quotas.health(), keys: keys.health(), upstreams };

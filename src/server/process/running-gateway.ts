@@ -44,7 +44,7 @@ export type DataPlane = {
   /** Has other processes read the key records now. Never rejects. */
   readonly spreadKeys?: () => Promise<void>;
   readonly recall: Diagnostics;
-  observe(): Pick<ReadinessInputs, "store" | "keys" | "upstreams" | "workers">;
+  readinessInputs(): Pick<ReadinessInputs, "store" | "keys" | "upstreams" | "workers">;
   /** Puts a configuration that was judged in force. Never rejects. */
   adopt(change: ConfigChange): Promise<Rollout>;
   /** Serves what is under way, closes, and resolves when all of it is over; `hurry` cuts that short. */
@@ -133,7 +133,7 @@ export class RunningGateway implements GatewayHandle {
   /** The checks; of one environment where it is named: `upstreams` alone differs. */
   checks(environment?: string): ReadinessChecks {
     const observed = {
-      ...this.#engine.observe(),
+      ...this.#engine.readinessInputs(),
       reloadFailed: this.#reloadFailed,
       draining: this.#stopping !== undefined,
     };
@@ -200,7 +200,7 @@ export class RunningGateway implements GatewayHandle {
   #watchChanges(): () => void {
     return watchUpstreamsAndSunsets({
       config: () => this.#config,
-      upstreams: () => this.#engine.observe().upstreams,
+      upstreams: () => this.#engine.readinessInputs().upstreams,
       quotas: this.#stores.quotas,
       log: this.#options.log,
       now: this.#now,

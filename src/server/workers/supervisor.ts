@@ -142,7 +142,7 @@ class Supervisor implements DataPlane {
   };
 
   /** The worst of all processes; while none of them serves, this one's own. */
-  observe(): ReturnType<DataPlane["observe"]> {
+  readinessInputs(): ReturnType<DataPlane["readinessInputs"]> {
     const { checks, gauges, health } = this.#team;
     const { keys, quotas } = this.#stores;
     const served = checks.length > 0;

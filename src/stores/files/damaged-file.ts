@@ -80,7 +80,7 @@ export class JsonMemberReader {
     return [];
   }
 
-  whole(value: unknown, path: JsonPath, least = 0, most = Number.MAX_SAFE_INTEGER): number {
+  integer(value: unknown, path: JsonPath, least = 0, most = Number.MAX_SAFE_INTEGER): number {
     if (typeof value === "number" && Number.isInteger(value) && value >= least && value <= most) {
       return value;
     }

@@ -75,7 +75,7 @@ function shareOf({ windows }: UsageReport): number {
 
 /** The question of where an account stands; `observe` are the limits of its plan that refuse nothing. */
 export type UsageRequest = {
-  readonly ask: Omit<QuotaRequest, "units">;
+  readonly ask: Omit<QuotaRequest, "requests">;
   readonly observe: readonly Limit[];
 };
 

@@ -114,7 +114,7 @@ export type AccountBan = AccountRef & { readonly ban: Ban };
  *   (docs/reference/store.md#away).
  */
 export interface QuotaDecider {
-  /** Decides and charges one request of the account. `ask.units` is 1. */
+  /** Decides and charges one request of the account. `ask.requests` is 1. */
   charge(
     name: AccountRef,
     ask: QuotaRequest,
@@ -136,7 +136,7 @@ export interface QuotaDecider {
 /** Reads and changes accounts for people. Everything rejects while the store is unreachable. */
 export interface QuotaAdmin {
   /** The account as the store has it now; charges nothing. */
-  peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision>;
+  peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision>;
 
   /** Every ban in force. */
   bans(): Promise<AccountBan[]>;

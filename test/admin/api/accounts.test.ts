@@ -147,7 +147,10 @@ async function spend(house: AdminHouse, account: string, times: number): Promise
   const { plans, bans } = house.config;
   const limits = effectiveLimits(plans.get("free") ?? "custom", []);
   for (let i = 0; i < times; i++) {
-    await house.quotas.charge({ environment: "production", account }, { limits, bans, units: 1 });
+    await house.quotas.charge(
+      { environment: "production", account },
+      { limits, bans, requests: 1 },
+    );
   }
 }
 

@@ -30,7 +30,7 @@ class Simulated {
 
   /** Asks; undefined when admitted, else the seconds of Retry-After. */
   ask(nowMs: number): number | undefined {
-    const ask = { limits: this.#limits, bans: DEFAULT_BANS, units: 1 };
+    const ask = { limits: this.#limits, bans: DEFAULT_BANS, requests: 1 };
     const { account, verdict } = decide(this.account, ask, nowMs);
     this.account = account;
     if (verdict.ban !== undefined) this.bannedMs ??= nowMs;

@@ -171,12 +171,12 @@ describe("decide(), over any history,", () => {
         let nowMs = NOON;
         for (const { byMs, units, cost } of history) {
           nowMs += byMs;
-          const all = decide(merged, { limits: plan, bans, units, cost }, nowMs);
+          const all = decide(merged, { limits: plan, bans, requests: units, cost }, nowMs);
           merged = all.account;
           let granted = 0;
-          let last = decide(single, { limits: plan, bans, units: 0, cost }, nowMs);
+          let last = decide(single, { limits: plan, bans, requests: 0, cost }, nowMs);
           for (let i = 0; i < units; i++) {
-            last = decide(single, { limits: plan, bans, units: 1, cost }, nowMs);
+            last = decide(single, { limits: plan, bans, requests: 1, cost }, nowMs);
             single = last.account;
             granted += last.verdict.granted;
           }
@@ -198,7 +198,7 @@ describe("decide(), over any history,", () => {
         let nowMs = NOON;
         for (const { byMs, units, cost } of history) {
           nowMs += Math.abs(byMs);
-          const decision = decide(account, { limits: plan, bans, units, cost }, nowMs);
+          const decision = decide(account, { limits: plan, bans, requests: units, cost }, nowMs);
           account = decision.account;
           for (const standing of decision.verdict.windows) {
             const { limit, used, resetMs } = standing;

@@ -20,7 +20,7 @@ function lived(kinds: readonly RequestKind[], steps: readonly [number, number, n
     nowMs += stepMs;
     const { limits, cost } = kinds[kind] as RequestKind;
     const before = accounts.get(account) ?? NEW_ACCOUNT_STATE;
-    const decision = decide(before, { limits, bans: BANS, units: 1, cost }, nowMs);
+    const decision = decide(before, { limits, bans: BANS, requests: 1, cost }, nowMs);
     accounts.set(account, decision.account);
     const { granted, ban } = decision.verdict;
     const outcome = granted === 1 ? "admitted" : ban === undefined ? "limited" : "banned";

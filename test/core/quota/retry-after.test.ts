@@ -44,7 +44,7 @@ const wait = fc.oneof(
 const waits = fc.array(wait, { minLength: 1, maxLength: 40 });
 
 function admits(account: AccountState, ask: QuotaRequest, nowMs: number) {
-  return decide(account, { ...ask, units: 1 }, nowMs).verdict.granted === 1;
+  return decide(account, { ...ask, requests: 1 }, nowMs).verdict.granted === 1;
 }
 
 /** The seconds that a refusal tells: enough by what was counted then, and one less is too few. */
@@ -74,7 +74,7 @@ test("5 obeying Retry-After is enough and one second less is not, in every combi
       let nowMs = START + offsetMs;
       for (const stepMs of steps) {
         nowMs += stepMs;
-        const ask = { limits, bans, units: 1 };
+        const ask = { limits, bans, requests: 1 };
         const decision = decide(account, ask, nowMs);
         account = decision.account;
         if (decision.verdict.granted === 1) continue;
@@ -121,7 +121,7 @@ test("5, 9 the same with mixed costs, in batches, and with windows of operations
       for (const { waitMs, cost, units, of } of steps) {
         nowMs += waitMs;
         const limits = mergeLimits(plain, { operation: OWN[of], observe });
-        const ask = { limits, bans, units, cost };
+        const ask = { limits, bans, requests: units, cost };
         const { account: next, verdict } = decide(account, ask, nowMs);
         account = next;
         if (verdict.granted === units) continue;

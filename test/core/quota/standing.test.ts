@@ -232,7 +232,7 @@ function obeying({ minute, day, banMs }: Refusing, nowMs: number): void {
         ? undefined
         : { untilMs: nowMs + banMs, lengthMs: banMs, window: "minute", offences: 1 },
   };
-  const ask = { limits, bans: DEFAULT_BANS, units: 1 };
+  const ask = { limits, bans: DEFAULT_BANS, requests: 1 };
   const refused = decide(account, ask, nowMs);
   assert.equal(refused.verdict.granted, 0);
   const refusal = rateLimitRefusal(refused.verdict, nowMs);

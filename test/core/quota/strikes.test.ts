@@ -218,7 +218,11 @@ describe("decide() bans", () => {
   it("are not in force while bans are off, and are again when they are on", () => {
     const account = timeline(DAY_1);
     strikeOut(account, NOON);
-    const ask: QuotaRequest = { limits: [{ window: "day", limit: 9 }], bans: undefined, units: 1 };
+    const ask: QuotaRequest = {
+      limits: [{ window: "day", limit: 9 }],
+      bans: undefined,
+      requests: 1,
+    };
     const off = decide(account.account, ask, NOON + 5 * SECOND);
     assert.deepEqual([off.verdict.granted, off.verdict.ban], [1, undefined]);
     assert.equal(decide(off.account, { ...ask, bans: BANS }, NOON + 6 * SECOND).verdict.granted, 0);

@@ -35,7 +35,11 @@ export function timeline(
       return account;
     },
     at(nowMs: number, units = 1, now: { limits?: readonly Limit[] } = {}): QuotaDecision {
-      const decision = decide(account, { limits: now.limits ?? limits, bans, units }, nowMs);
+      const decision = decide(
+        account,
+        { limits: now.limits ?? limits, bans, requests: units },
+        nowMs,
+      );
       account = decision.account;
       return decision.verdict;
     },

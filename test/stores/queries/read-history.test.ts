@@ -16,7 +16,7 @@ async function rows(plans: readonly (string | undefined)[], filter: HistoryFilte
   const report = () => undefined;
   const store = await createMemoryQuotaStore({ now: () => nowMs, report, historyMs: 90 * DAY_MS });
   for (const plan of plans) {
-    const ask = { limits: LIMITS, bans: undefined, units: 1 };
+    const ask = { limits: LIMITS, bans: undefined, requests: 1 };
     await store.charge(
       { environment: "production", account: "acme" },
       plan === undefined ? ask : { ...ask, plan },

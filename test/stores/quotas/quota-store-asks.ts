@@ -31,7 +31,7 @@ async function ask(
   name: AccountRef,
   given: Partial<QuotaRequest>,
 ): Promise<ChargeResult> {
-  const answer = await store.charge(name, { limits: plan, bans: BANS, units: 1, ...given });
+  const answer = await store.charge(name, { limits: plan, bans: BANS, requests: 1, ...given });
   assert.ok("verdict" in answer, "the store gave no answer");
   return answer;
 }

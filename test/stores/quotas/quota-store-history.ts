@@ -50,7 +50,7 @@ export function describeHistory(engine: string, open: OpenQuotaStore): void {
     it("of what was admitted, with its cost, and of nothing that was refused", async () => {
       const { store, name } = await bench.start();
       bench.nowMs = OCTOBER_30;
-      const ask = { limits: MONTH_1000, bans: undefined, units: 1 };
+      const ask = { limits: MONTH_1000, bans: undefined, requests: 1 };
       for (const cost of [4, 0, 4, 4, 1]) await store.charge(name, { ...ask, cost });
       assert.deepEqual(await rows(store, name), ["2026-10-30 4 9"]);
     });
@@ -66,7 +66,7 @@ export function describeHistory(engine: string, open: OpenQuotaStore): void {
 
     it("with the plan of each day, whatever plan the account has later", async () => {
       const { store, name } = await bench.start();
-      const ask = { limits: MONTH_1000, bans: undefined, units: 1 };
+      const ask = { limits: MONTH_1000, bans: undefined, requests: 1 };
       for (const [days, plans] of [
         [0, ["free"]],
         [1, ["free", "pro"]],
@@ -94,7 +94,7 @@ export function describeHistory(engine: string, open: OpenQuotaStore): void {
     it("with the later plan of two requests that wait together", async () => {
       const { store, name } = await bench.start();
       bench.nowMs = OCTOBER_30;
-      const ask = { limits: MONTH_1000, bans: undefined, units: 1 };
+      const ask = { limits: MONTH_1000, bans: undefined, requests: 1 };
       await Promise.all(["free", "pro"].map((plan) => store.charge(name, { ...ask, plan })));
       const span = { from: dayOf(OCTOBER_30), to: dayOf(OCTOBER_30) };
       const [days = []] = await store.history([name], span);

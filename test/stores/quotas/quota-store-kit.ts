@@ -63,7 +63,7 @@ export async function spend(
   limits: readonly Limit[],
   bans: BanPolicy | "off" = BANS,
 ): Promise<ChargeResult> {
-  const ask: QuotaRequest = { limits, bans: bans === "off" ? undefined : bans, units: 1 };
+  const ask: QuotaRequest = { limits, bans: bans === "off" ? undefined : bans, requests: 1 };
   const answer = await store.charge(name, ask);
   assert.ok("verdict" in answer, "the store gave no answer");
   return answer;

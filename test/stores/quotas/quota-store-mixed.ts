@@ -151,7 +151,7 @@ function decidedInOrder(answers: readonly ChargeResult[]): readonly number[] {
 }
 
 function asked({ kind, cost }: Kind, bans: BanPolicy | undefined): QuotaRequest {
-  return { limits: KINDS[kind] as readonly Limit[], bans, units: 1, cost };
+  return { limits: KINDS[kind] as readonly Limit[], bans, requests: 1, cost };
 }
 
 function askAll(store: QuotaStore, name: AccountRef, asks: readonly QuotaRequest[]) {

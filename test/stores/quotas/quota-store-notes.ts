@@ -23,7 +23,7 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
       await store.charge(name, {
         limits: [{ window: "day", limit: 9 }],
         bans: undefined,
-        units: 1,
+        requests: 1,
       });
       for (const requests of [2, 5]) {
         const left = await store.activity.addRefused([

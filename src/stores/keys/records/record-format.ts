@@ -185,7 +185,7 @@ export class RecordReader extends JsonMemberReader {
       this.note([...path, member], `it must be one of ${LIMITED.join(", ")}`, found[member]);
     }
     return LIMITED.filter((window) => found[window] !== undefined).map((window) => {
-      return { window, limit: this.whole(found[window], [...path, window], 1, LIMIT_MAX) };
+      return { window, limit: this.integer(found[window], [...path, window], 1, LIMIT_MAX) };
     });
   }
 

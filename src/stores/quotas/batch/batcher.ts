@@ -30,7 +30,7 @@ import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
 import { canMerge } from "./mergeable.ts";
 import { StrikePacer } from "./strike-pacer.ts";
 
-/** One account of a call; `ask.units` are the requests that wait for its verdict. */
+/** One account of a call; `ask.requests` are the requests that wait for its verdict. */
 export type AccountRequest = { readonly name: AccountRef; readonly ask: QuotaRequest };
 
 /** For each ask its verdict, or why there is none. Asks of one call share the ban policy. */
@@ -185,9 +185,9 @@ export class Batcher {
     const asks = merged.map(({ name, ask, waiting }) => {
       const { bans, cost = 1, plan, strikesOnly = false } = ask;
       const limits = outage.limitsFor(queue.number, name, ask.limits);
-      const units = strikesOnly ? 1 : waiting.length;
+      const requests = strikesOnly ? 1 : waiting.length;
       const named = plan === undefined ? {} : { plan };
-      return { name, ask: { limits, bans, units, cost, strikesOnly, ...named } };
+      return { name, ask: { limits, bans, requests, cost, strikesOnly, ...named } };
     });
     const call: StoreCall = { asks: merged, isOver: false, answered: Promise.resolve() };
     const forgotten = answers.beginCall();

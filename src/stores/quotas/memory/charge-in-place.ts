@@ -22,9 +22,9 @@ export function chargeInPlace(
   ask: QuotaRequest,
   nowMs: number,
 ): QuotaDecision | undefined {
-  const { limits, units, cost = 1 } = ask;
+  const { limits, requests, cost = 1 } = ask;
   const { usage, ban, strikesMs } = account;
-  if (units !== 1 || ban !== undefined || strikesMs.length > 0) return undefined;
+  if (requests !== 1 || ban !== undefined || strikesMs.length > 0) return undefined;
 
   const windows: WindowUsage[] = [];
   for (const each of limits) {

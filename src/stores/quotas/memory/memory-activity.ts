@@ -136,7 +136,7 @@ class NotesReader extends JsonMemberReader {
         const { key, day } = this.object(item, ["used", i]);
         return {
           key: this.text(key, ["used", i, "key"], /./, "the id of a key"),
-          day: this.whole(day, ["used", i, "day"]),
+          day: this.integer(day, ["used", i, "day"]),
         };
       }),
       called: this.list(called, ["called"]).map((item, i) => this.#call(item, i)),
@@ -146,14 +146,14 @@ class NotesReader extends JsonMemberReader {
   #call(item: unknown, i: number): DeprecatedCall {
     const members = this.object(item, ["called", i]);
     const text = (name: string) => this.text(members[name], ["called", i, name], /./, "a text");
-    const whole = (name: string) => this.whole(members[name], ["called", i, name]);
+    const integer = (name: string) => this.integer(members[name], ["called", i, name]);
     return {
       environment: text("environment"),
       method: text("method"),
       route: text("route"),
       account: text("account"),
-      requests: whole("requests"),
-      last: whole("last"),
+      requests: integer("requests"),
+      last: integer("last"),
     };
   }
 }

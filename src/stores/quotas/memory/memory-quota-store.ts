@@ -166,13 +166,13 @@ class MemoryStore implements QuotaStore {
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     const entry = this.#accounts.find(name);
     if (entry === undefined || entry.era !== this.#era || this.#policy === "unknown") return;
-    const ask = { limits: limits ?? entry.limits, bans: this.#policy, units: 0 };
+    const ask = { limits: limits ?? entry.limits, bans: this.#policy, requests: 0 };
     return decide(entry, ask, this.#now()).verdict;
   }
 
-  async peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision> {
+  async peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision> {
     const state = this.#accounts.find(name) ?? NEW_ACCOUNT_STATE;
-    return decide(state, { ...ask, units: 0 }, this.#now()).verdict;
+    return decide(state, { ...ask, requests: 0 }, this.#now()).verdict;
   }
 
   async bans(): Promise<AccountBan[]> {

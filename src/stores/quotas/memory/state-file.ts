@@ -99,7 +99,7 @@ class StateReader extends JsonMemberReader {
     const strikes = strikesMs === undefined ? [] : this.list(strikesMs, [...path, "strikesMs"]);
     const state: AccountState = {
       usage,
-      strikesMs: strikes.map((atMs, index) => this.whole(atMs, [...path, "strikesMs", index])),
+      strikesMs: strikes.map((atMs, index) => this.integer(atMs, [...path, "strikesMs", index])),
       ban: ban === undefined ? undefined : this.#ban(ban, [...path, "ban"]),
     };
     return {
@@ -119,7 +119,7 @@ class StateReader extends JsonMemberReader {
     const parts = this.list(value, path);
     if (parts.length !== 3) this.note(path, "it must be [startMs, count, refusedMs]", value);
     const [startMs = 0, count = 0, refusedMs = 0] = parts.map((part, index) =>
-      this.whole(part, [...path, index]),
+      this.integer(part, [...path, index]),
     );
     return { startMs, count, refusedMs };
   }
@@ -131,10 +131,10 @@ class StateReader extends JsonMemberReader {
       this.note([...path, "window"], `it must be one of ${WINDOW_NAMES.join(", ")}`, name);
     }
     const ban = {
-      untilMs: this.whole(untilMs, [...path, "untilMs"]),
-      lengthMs: this.whole(lengthMs, [...path, "lengthMs"]),
+      untilMs: this.integer(untilMs, [...path, "untilMs"]),
+      lengthMs: this.integer(lengthMs, [...path, "lengthMs"]),
       window: window ?? "minute",
-      offences: this.whole(offences, [...path, "offences"]),
+      offences: this.integer(offences, [...path, "offences"]),
     };
     if (operation === undefined) return ban;
     const id = this.text(operation, [...path, "operation"], OPERATION_ID, "an operation's number");

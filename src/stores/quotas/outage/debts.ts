@@ -14,7 +14,7 @@ export type AdmittedTotals = { readonly requests: number; readonly units: number
  */
 export type AccountDebt = {
   readonly name: AccountRef;
-  readonly units: WindowDebt[];
+  readonly windows: WindowDebt[];
   admitted: AdmittedTotals;
 };
 
@@ -55,25 +55,25 @@ export class Debts {
    * The store charged these units after all. Gives how many of them nothing was owed for, the most of
    * any window: they are counted twice.
    */
-  release({ name, units, admitted }: AccountDebt): number {
+  release({ name, windows, admitted }: AccountDebt): number {
     const id = accountId(name);
     const owed = this.#owed.get(id);
     if (owed !== undefined) owed.admitted = plus(owed.admitted, admitted, -1);
     let twice = 0;
-    for (const charged of units) {
-      const found = owed?.units.find((one) => isSame(one, charged));
+    for (const charged of windows) {
+      const found = owed?.windows.find((one) => isSame(one, charged));
       const released = Math.min(charged.units, found?.units ?? 0);
       if (found !== undefined) found.units -= released;
       twice = Math.max(twice, charged.units - released);
     }
-    const rest = owed?.units.some((one) => one.units > 0) || (owed?.admitted.requests ?? 0) > 0;
+    const rest = owed?.windows.some((one) => one.units > 0) || (owed?.admitted.requests ?? 0) > 0;
     if (!rest) this.#owed.delete(id);
     return twice;
   }
 
   /** The units that the account owes, of each window. */
   of(id: string): readonly WindowDebt[] {
-    return this.#owed.get(id)?.units.map((one) => ({ ...one })) ?? [];
+    return this.#owed.get(id)?.windows.map((one) => ({ ...one })) ?? [];
   }
 
   /** Takes all that is owed, for charging. */
@@ -85,10 +85,10 @@ export class Debts {
 
   /** Puts back what could not be charged, beside what was admitted since. */
   restore(owed: readonly AccountDebt[]): void {
-    for (const { name, units, admitted } of owed) {
+    for (const { name, windows, admitted } of owed) {
       const again = this.#of(name);
       again.admitted = plus(again.admitted, admitted, 1);
-      for (const each of units) addTo(again, each);
+      for (const each of windows) addTo(again, each);
     }
   }
 
@@ -104,7 +104,7 @@ export class Debts {
     const id = accountId(name);
     let owed = this.#owed.get(id);
     if (owed === undefined) {
-      owed = { name, units: [], admitted: NOTHING };
+      owed = { name, windows: [], admitted: NOTHING };
       const gone = keep(this.#owed, id, owed, this.#accountsMax);
       if (gone !== undefined) this.#lostUnits += debtUnits(gone);
     }
@@ -123,13 +123,13 @@ function plus(one: AdmittedTotals, other: AdmittedTotals, sign: 1 | -1): Admitte
 }
 
 function addTo(owed: AccountDebt, { counter, startMs, units }: WindowDebt): void {
-  const same = owed.units.filter((each) => each.counter === counter);
+  const same = owed.windows.filter((each) => each.counter === counter);
   const found = same.find((each) => each.startMs === startMs);
   if (found !== undefined) found.units += units;
-  else owed.units.push({ counter, startMs, units });
+  else owed.windows.push({ counter, startMs, units });
   if (found !== undefined || same.length < OWED_OF_A_KIND) return;
   const oldest = same.reduce((one, other) => (other.startMs < one.startMs ? other : one));
-  owed.units.splice(owed.units.indexOf(oldest), 1);
+  owed.windows.splice(owed.windows.indexOf(oldest), 1);
 }
 
 /** Units in the window that a verdict tells of. */
@@ -143,8 +143,8 @@ function isSame(one: WindowDebt, other: WindowDebt): boolean {
 }
 
 /** The units that an account owes: the most of any of its windows, since each counts the same. */
-export function debtUnits({ units }: AccountDebt): number {
-  return units.reduce((most, one) => Math.max(most, one.units), 0);
+export function debtUnits({ windows }: AccountDebt): number {
+  return windows.reduce((most, one) => Math.max(most, one.units), 0);
 }
 
 /** Keeps the value as the newest; beyond `max` the oldest goes, and is given back. */

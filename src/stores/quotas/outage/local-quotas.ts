@@ -88,7 +88,7 @@ export class LocalQuotas {
     const { cost = 1 } = ask;
     // A share of nothing refuses as a window that is used up does: by its end there is more.
     if (cost > 1 && limits.some(({ limit }) => cost > limit)) return undefined;
-    const decision = decide(local.account, { ...ask, limits, units: 1 }, terms.nowMs);
+    const decision = decide(local.account, { ...ask, limits, requests: 1 }, terms.nowMs);
     local.account = decision.account;
     if (decision.verdict.granted > 0) this.debts.add(name, decision.verdict.windows, cost);
     return decision.verdict;
@@ -98,7 +98,7 @@ export class LocalQuotas {
   admit(name: AccountRef, ask: QuotaRequest, terms: OutageContext): QuotaDecision {
     const id = accountId(name);
     const local = this.#local(id);
-    const counted = { ...ask, limits: ask.limits.map(unlimited), bans: undefined, units: 1 };
+    const counted = { ...ask, limits: ask.limits.map(unlimited), bans: undefined, requests: 1 };
     const { account, verdict } = decide(local.account, counted, terms.nowMs);
     local.account = account;
     this.debts.add(name, verdict.windows, ask.cost ?? 1);
@@ -131,9 +131,9 @@ export class LocalQuotas {
   }
 
   /** Told that what an account owed is charged, and of the use of its windows, where they run on. */
-  onCharged({ name, units }: AccountDebt, counts: readonly (number | undefined)[]): void {
+  onCharged({ name, windows }: AccountDebt, counts: readonly (number | undefined)[]): void {
     const charged: ChargedWindow[] = [];
-    units.forEach(({ counter, startMs }, i) => {
+    windows.forEach(({ counter, startMs }, i) => {
       const used = counts[i];
       if (used !== undefined) charged.push({ counter, startMs, used });
     });
@@ -155,7 +155,7 @@ export class LocalQuotas {
       return { counter, startMs, used: now };
     });
     this.#learn(accountId(name), used);
-    return this.debts.release({ name, units: charged, admitted });
+    return this.debts.release({ name, windows: charged, admitted });
   }
 
   #learn(id: string, charged: readonly ChargedWindow[]): void {

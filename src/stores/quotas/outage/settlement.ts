@@ -134,16 +134,16 @@ export async function chargeLate(
   giveUpMs: number,
 ): Promise<(number | undefined)[][]> {
   const keys = owed.map(({ name }) => keyOf(name));
-  const texts = owed.map(({ name, units, admitted }) => {
-    const parts = units.map((one) => `${counterField(one.counter)} ${one.startMs} ${one.units}`);
+  const texts = owed.map(({ name, windows, admitted }) => {
+    const parts = windows.map((one) => `${counterField(one.counter)} ${one.startMs} ${one.units}`);
     const { requests, units: charged } = isAddressAccount(name) ? NOTHING : admitted;
     return [requests, charged, ...parts].join(" ");
   });
   const args = [historyMs, ...texts];
   const counts = (await runOn(LATE_CHARGE, keys, args, giveUpMs)) as number[];
   let at = 0;
-  return owed.map(({ units }) => {
-    return units.map(() => {
+  return owed.map(({ windows }) => {
+    return windows.map(() => {
       const count = counts[at++] as number;
       return count < 0 ? undefined : count;
     });

@@ -18,7 +18,7 @@ import { parseWindowField, windowField } from "./window-fields.ts";
 export const DECIDE_SCRIPT = accountScript("history", "decide", "charge");
 
 /**
- * One account of a call: `ask.units` requests. All of a call share the ban policy. `historyMs` is for
+ * One account of a call: `ask.requests` requests. All of a call share the ban policy. `historyMs` is for
  * how long the usage of each day is kept, undefined for not at all.
  */
 export type KeyedRequest = {
@@ -81,7 +81,7 @@ export function encodeDecide(asks: readonly KeyedRequest[], clockMs: number): (s
   const { terms, lengths } = policyText(asks[0]?.ask.bans);
   const indexes = new Map<string, number>();
   const keys: (string | number)[] = [asks.length];
-  const units: number[] = [];
+  const asked: number[] = [];
   for (const { key, ask, historyMs } of asks) {
     const plan = planText(ask, historyMs);
     let index = indexes.get(plan);
@@ -90,10 +90,10 @@ export function encodeDecide(asks: readonly KeyedRequest[], clockMs: number): (s
       indexes.set(plan, index);
     }
     keys.push(key);
-    const asked = ask.units * CALL_ACCOUNTS_MAX + index;
-    units.push(ask.strikesOnly ? -asked : asked);
+    const counted = ask.requests * CALL_ACCOUNTS_MAX + index;
+    asked.push(ask.strikesOnly ? -counted : counted);
   }
-  return keys.concat(clockMs, terms, lengths, indexes.size, ...indexes.keys(), units);
+  return keys.concat(clockMs, terms, lengths, indexes.size, ...indexes.keys(), asked);
 }
 
 /** Rebuilds each verdict from the reply of decide.lua; throws when it is not one. */

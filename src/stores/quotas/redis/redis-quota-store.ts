@@ -157,9 +157,9 @@ class RedisQuotaStore implements QuotaStore {
     this.#answers.invalidate(name);
   }
 
-  async peek(name: AccountRef, ask: Omit<QuotaRequest, "units">): Promise<QuotaDecision> {
+  async peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision> {
     // For people, who would rather wait than be told that the store is away.
-    const one = { name, ask: { ...ask, units: 0 } };
+    const one = { name, ask: { ...ask, requests: 0 } };
     const [outcome] = await withTimeout(this.#shared.decide([one]), ADMIN_LATE_MS);
     if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
     return outcome;

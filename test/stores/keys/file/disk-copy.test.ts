@@ -55,7 +55,7 @@ describe("The copy of the keys on disk", () => {
     const name = { environment: "production", account: "a" };
     const ask = { limits: [{ window: "day", limit: 9 }], bans: undefined } as const;
     const memory = await createMemoryQuotaStore({ stateFile: newFile(), now: Date.now, report });
-    void memory.charge(name, { ...ask, units: 1 });
+    void memory.charge(name, { ...ask, requests: 1 });
     await memory.close();
     const copy = await openDiskCopy(file, report);
     assert.equal(copy.found, undefined);

@@ -11,7 +11,7 @@ const TRIP = { sentMs: 1_000, receivedMs: 1_004, nowMs: NOON };
 const ask: QuotaRequest = {
   limits: [{ window: "minute", limit: 60 }],
   bans: DEFAULT_BANS,
-  units: 1,
+  requests: 1,
 };
 const windows = [{ window: "minute", limit: 60, used: 60, resetMs: NOON + 60_000 }] as const;
 const full = {

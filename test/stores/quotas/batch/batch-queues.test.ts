@@ -16,7 +16,7 @@ import { account } from "../redis/redis-kit.ts";
 const NOON = Date.UTC(2026, 5, 15, 12);
 const DAY_END = Date.UTC(2026, 5, 16);
 const limits = [{ window: "day", limit: 1 }] as const;
-const ask: QuotaRequest = { limits, bans: DEFAULT_BANS, units: 1 };
+const ask: QuotaRequest = { limits, bans: DEFAULT_BANS, requests: 1 };
 /** Each further strike could be the one that bans. */
 const banAtOnce: QuotaRequest = { ...ask, bans: { ...DEFAULT_BANS, strikes: 2 } };
 const BAN: Ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "day", offences: 1 };
@@ -186,7 +186,7 @@ describe("a strike that cannot be the one that bans", () => {
     assert.ok("admitted" in answer && !answer.admitted && answer.by === "memory");
     await called(house, 2);
     const [sent] = house.calls[1]?.asks ?? [];
-    assert.deepEqual([sent?.ask.units, sent?.ask.strikesOnly], [1, true]);
+    assert.deepEqual([sent?.ask.requests, sent?.ask.strikesOnly], [1, true]);
     house.calls[1]?.answer();
   });
 
@@ -197,7 +197,7 @@ describe("a strike that cannot be the one that bans", () => {
     assert.ok(answer instanceof Promise);
     await called(house, 2);
     const [sent] = house.calls[1]?.asks ?? [];
-    assert.deepEqual([sent?.ask.units, sent?.ask.strikesOnly], [1, false]);
+    assert.deepEqual([sent?.ask.requests, sent?.ask.strikesOnly], [1, false]);
     house.calls[1]?.answer({ ...spent(), ban: BAN, earned: EARNED });
     const told = await answer;
     assert.ok("earned" in told && told.earned === EARNED);

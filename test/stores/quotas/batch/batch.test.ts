@@ -228,7 +228,7 @@ describe("a window that ends", () => {
     const ask: QuotaRequest = {
       limits: [{ window: "second", limit: 1 }],
       bans: undefined,
-      units: 1,
+      requests: 1,
     };
     const admittedIn: number[] = [];
     const endMs = performance.now() + 2_200;

@@ -45,7 +45,7 @@ describe("asks gather before the second call", () => {
 
 describe("the next call", () => {
   const asked = (id: string, bans: BanPolicy | undefined): MergedRequest => {
-    const ask = { limits: [{ window: "day", limit: 1 }], bans, units: 1 } as const;
+    const ask = { limits: [{ window: "day", limit: 1 }], bans, requests: 1 } as const;
     return { id, name: account(id), ask, known: undefined, waiting: [] };
   };
 

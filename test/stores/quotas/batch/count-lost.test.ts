@@ -13,7 +13,7 @@ const LIMITS: readonly Limit[] = [
   { window: "minute", limit: 60 },
   { window: "day", limit: 1_000 },
 ];
-const ask = (limits = LIMITS): QuotaRequest => ({ limits, bans: undefined, units: 1 });
+const ask = (limits = LIMITS): QuotaRequest => ({ limits, bans: undefined, requests: 1 });
 
 /** An answer of the store that counts so much in the minute and the day of `nowMs`. */
 function verdict(

@@ -21,7 +21,7 @@ const ASK: QuotaRequest = {
     { window: "day", limit: 1_000 },
   ],
   bans: DEFAULT_BANS,
-  units: 1,
+  requests: 1,
 };
 
 function verdict(

@@ -28,7 +28,7 @@ async function openAt(startMs: number) {
 const second = (bans: BanPolicy | undefined): QuotaRequest => ({
   limits: [{ window: "second", limit: 1 }],
   bans,
-  units: 1,
+  requests: 1,
 });
 
 it("more banned accounts than are listed at once are all listed, and none once bans are off", async () => {
@@ -52,7 +52,11 @@ it("an account is kept for its strikes while they count, and let go of when they
   const { store, clock } = house;
   const struck = account("struck");
   // A strike comes more than the grace after the first refusal of its window.
-  const minute: QuotaRequest = { limits: [{ window: "minute", limit: 1 }], bans: BANS, units: 1 };
+  const minute: QuotaRequest = {
+    limits: [{ window: "minute", limit: 1 }],
+    bans: BANS,
+    requests: 1,
+  };
   await store.charge(struck, minute);
   await store.charge(struck, minute);
   clock.ms = noonMs + 30_000;

@@ -37,7 +37,7 @@ describe("chargeInPlace, at the end of a window,", () => {
     const ask: QuotaRequest = {
       limits: [{ window: "minute", limit: 9 }],
       bans: undefined,
-      units: 1,
+      requests: 1,
     };
     assert.equal(chargeInPlace(account, ask, START + 60_000), undefined);
     assert.equal(chargeInPlace(account, ask, START + 59_999)?.granted, 1);
@@ -55,7 +55,12 @@ describe("chargeInPlace", () => {
       for (const { byMs, units, limits: next, bans, cost } of steps) {
         nowMs += byMs;
         terms = next ?? terms;
-        const ask: QuotaRequest = { limits: terms, bans: bans ? BANS : undefined, units, cost };
+        const ask: QuotaRequest = {
+          limits: terms,
+          bans: bans ? BANS : undefined,
+          requests: units,
+          cost,
+        };
         const expected = decide(structuredClone(account), ask, nowMs);
         const before = structuredClone(account);
         const verdict = chargeInPlace(account, ask, nowMs);

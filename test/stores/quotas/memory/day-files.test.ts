@@ -11,7 +11,7 @@ const DAY_MS = 86_400_000;
 const OCTOBER_30 = Date.UTC(2026, 9, 30);
 const TODAY = dayOf(OCTOBER_30);
 const name = { environment: "production", account: "a" };
-const ask = { limits: [{ window: "day", limit: 100 } as const], bans: undefined, units: 1 };
+const ask = { limits: [{ window: "day", limit: 100 } as const], bans: undefined, requests: 1 };
 
 let folder = "";
 let nowMs = OCTOBER_30;

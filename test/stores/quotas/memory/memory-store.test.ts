@@ -22,7 +22,7 @@ const ASK: QuotaRequest = {
     { window: "day", limit: 5 },
   ],
   bans: BANS,
-  units: 1,
+  requests: 1,
 };
 
 let directory: string;

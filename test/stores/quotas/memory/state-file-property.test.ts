@@ -111,7 +111,7 @@ describe("Whatever the memory store can hold", () => {
           if (each.act === "reset") return store.reset(at);
           if (each.act === "ban") return store.ban(at, { ...each, keptMs: 60_000 });
           const asked = limits[each.kind] as readonly Limit[];
-          return store.charge(at, { limits: asked, bans, units: 1, cost: each.cost });
+          return store.charge(at, { limits: asked, bans, requests: 1, cost: each.cost });
         };
         const told = (store: QuotaStore) => {
           const asks = names.flatMap((at) => limits.map((each) => ({ at, each })));

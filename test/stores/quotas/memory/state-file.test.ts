@@ -87,7 +87,7 @@ describe("A state file with a month beyond the last instant of a calendar", () =
       const store = await open();
       const name = { environment: "production", account: "a" };
       const limits = [{ window: "month", limit: 9 }] as const;
-      const answer = await store.charge(name, { limits, bans: undefined, units: 1 });
+      const answer = await store.charge(name, { limits, bans: undefined, requests: 1 });
       assert.ok("verdict" in answer);
       const [standing] = answer.verdict.windows;
       assert.deepEqual([answer.verdict.repaired, standing?.used], [true, 8]);
@@ -110,7 +110,7 @@ describe("A state file with windows of operations", () => {
     const name = { environment: "production", account: "a" };
     const first = await open();
     for (let i = 0; i < 3; i++) {
-      await first.charge(name, { limits, bans, units: 1 });
+      await first.charge(name, { limits, bans, requests: 1 });
       await new Promise((resolve) => setTimeout(resolve, 3));
     }
     const before = await first.peek(name, { limits, bans });

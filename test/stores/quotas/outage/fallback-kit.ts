@@ -72,7 +72,7 @@ export const BOTH: QuotaRequest = {
     { window: "day", limit: 1000 },
   ],
   bans: undefined,
-  units: 1,
+  requests: 1,
 };
 
 /**

@@ -25,7 +25,7 @@ async function charge(
   await shared.ensureClock(0, 2_000);
   try {
     const admitted = { requests: Math.ceil(units / 2), units };
-    const owed = { name, units: [{ counter: "hour", startMs: startMs(), units }], admitted };
+    const owed = { name, windows: [{ counter: "hour", startMs: startMs(), units }], admitted };
     return await chargeLate(shared, [owed], giveUpMs);
   } finally {
     await link.close();

@@ -81,7 +81,7 @@ describe("the bound while the store is away", () => {
             assert.equal(verdict?.granted ?? 0, fits ? 1 : 0);
             if (fits) own += each;
           }
-          const owed = accounts.debts.take().flatMap(({ units }) => units);
+          const owed = accounts.debts.take().flatMap(({ windows: units }) => units);
           assert.equal(
             owed.reduce((all, { units }) => all + units, 0),
             own,

@@ -14,12 +14,12 @@ export const DAY_START = Date.UTC(2026, 6, 15);
 export const name = account("a");
 
 export function asking(...limits: Limit[]): QuotaRequest {
-  return { limits, bans: undefined, units: 1 };
+  return { limits, bans: undefined, requests: 1 };
 }
 
 /** The last answer of the store, when `used` units had been charged to all windows at `nowMs`. */
 export function toldBy(ask: QuotaRequest, used: number, nowMs: number): QuotaDecision {
-  return decide(NEW_ACCOUNT_STATE, { ...ask, units: used }, nowMs).verdict;
+  return decide(NEW_ACCOUNT_STATE, { ...ask, requests: used }, nowMs).verdict;
 }
 
 export function terms(more: Partial<OutageContext> = {}): OutageContext {

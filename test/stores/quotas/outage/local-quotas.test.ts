@@ -118,7 +118,7 @@ describe("what is owed still when another absence begins", () => {
       "of 30 owed, 25 are charged",
     );
     const [left] = accounts.debts.take();
-    assert.equal(left?.units[0]?.units, 5);
+    assert.equal(left?.windows[0]?.units, 5);
     assert.deepEqual(left?.admitted, { requests: 5, units: 5 }, "for the history too");
     accounts.forget();
     assert.equal(admitted(accounts, ask, given), 25);
@@ -135,7 +135,7 @@ describe("what is owed still when another absence begins", () => {
     assert.equal(accounts.decide(name, ask, terms({ gateways: 2 })), undefined);
     const fits = accounts.decide(name, { ...ask, cost: 30 }, terms({ gateways: 2 }));
     assert.equal(fits?.granted, 1);
-    assert.equal(accounts.debts.take()[0]?.units[0]?.units, 30);
+    assert.equal(accounts.debts.take()[0]?.windows[0]?.units, 30);
   });
 });
 
@@ -149,7 +149,7 @@ describe("what is owed", () => {
     assert.deepEqual(accounts.debts.take(), [
       {
         name,
-        units: [
+        windows: [
           { counter: "minute", startMs: NOON, units: 3 },
           { counter: "day", startMs: DAY_START, units: 5 },
           { counter: "minute", startMs: NOON + MINUTE, units: 2 },
@@ -163,7 +163,7 @@ describe("what is owed", () => {
   it("is nothing for what was refused", () => {
     const accounts = new LocalQuotas();
     admitted(accounts, ask, terms(), 50);
-    assert.equal(accounts.debts.take()[0]?.units[0]?.units, 9);
+    assert.equal(accounts.debts.take()[0]?.windows[0]?.units, 9);
   });
 
   it("is put back beside what was admitted since, and known once it is charged", () => {
@@ -175,7 +175,7 @@ describe("what is owed", () => {
     const [owed] = accounts.debts.take();
     assert.ok(owed);
     assert.deepEqual(
-      owed.units.map(({ units }) => units),
+      owed.windows.map(({ units }) => units),
       [5, 5],
     );
     accounts.onCharged(owed, [8, 8]);
@@ -194,7 +194,7 @@ describe("what is owed", () => {
     }
     const [owed] = accounts.debts.take();
     assert.deepEqual(
-      owed?.units.map(({ counter, startMs, units }) => [counter, startMs - NOON, units]),
+      owed?.windows.map(({ counter, startMs, units }) => [counter, startMs - NOON, units]),
       [
         ["month", Date.UTC(2026, 6, 1) - NOON, 10_000],
         ["second", 9_998_000, 1],
@@ -219,7 +219,7 @@ describe("admitting whatever the windows say", () => {
         [1, 5, 5],
       ],
     );
-    assert.equal(accounts.debts.take()[0]?.units[0]?.units, 4);
+    assert.equal(accounts.debts.take()[0]?.windows[0]?.units, 4);
   });
 });
 

@@ -52,7 +52,7 @@ function expect(held: Modelled, ask: QuotaRequest, nowMs: number): QuotaDecision
   const decision = decide({ usage, strikesMs, ban }, ask, nowMs);
   const verdict = { ...decision.verdict, repaired: repaired || decision.verdict.repaired };
   // A look changes nothing that is not damaged.
-  if (ask.units > 0 || verdict.repaired) {
+  if (ask.requests > 0 || verdict.repaired) {
     held.account = repaired ? dropEndedWindows(decision.account, nowMs) : decision.account;
     for (const limit of ask.limits) held.damaged.delete(counterName(limit));
     for (const each of ["strikes", "ban", "key"]) held.damaged.delete(each);
@@ -144,7 +144,7 @@ export async function play(
       ask: {
         limits: plans[ask.account] as readonly Limit[],
         bans,
-        units: ask.units,
+        requests: ask.units,
         cost: ask.cost,
         strikesOnly: ask.strikesOnly,
       },

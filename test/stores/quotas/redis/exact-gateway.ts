@@ -39,7 +39,7 @@ async function serve(address: RedisAddress): Promise<void> {
     historyMs: HISTORY_MS,
   });
   process.on("message", async ({ round, requests, accounts, limit }: Round) => {
-    const ask = { limits: [{ window: "month", limit }], bans: undefined, units: 1 } as const;
+    const ask = { limits: [{ window: "month", limit }], bans: undefined, requests: 1 } as const;
     const admitted: Admitted[] = [];
     let unanswered = 0;
     const request = async (i: number) => {

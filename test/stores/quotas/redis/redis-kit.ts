@@ -16,7 +16,7 @@ import type { StoreFailure } from "../../../../src/stores/redis/store-failure.ts
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 
 export function perDay(limit: number, bans: BanPolicy | undefined = DEFAULT_BANS): QuotaRequest {
-  return { limits: [{ window: "day", limit }], bans, units: 1 };
+  return { limits: [{ window: "day", limit }], bans, requests: 1 };
 }
 
 export function account(name: string): AccountRef {

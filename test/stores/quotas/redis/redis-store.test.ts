@@ -46,7 +46,7 @@ describe("an account in Redis", () => {
       { window: "minute", limit: 1000 },
       { window: "day", limit: 100_000 },
     ] as const;
-    await spend(store, name, { limits, bans: DEFAULT_BANS, units: 1 });
+    await spend(store, name, { limits, bans: DEFAULT_BANS, requests: 1 });
     const key = accountKey("tg", name);
     assert.deepEqual(await redis.keys("*"), [key]);
     const bytes = Number(await redis.memory("USAGE", key));
@@ -62,13 +62,13 @@ describe("an account in Redis", () => {
     const name = account("acct_0123456789abcdefghij");
     const key = accountKey("tg", name);
     const operations = Array.from({ length: 10 }, (_, i) => ({ id: `zzzz${i}`, name: `o${i}` }));
-    await spend(store, name, { limits: plan, bans: DEFAULT_BANS, units: 1 });
+    await spend(store, name, { limits: plan, bans: DEFAULT_BANS, requests: 1 });
     const plain = Number(await redis.memory("USAGE", key));
     let windows = 0;
     for (const operation of operations) {
       const own = (["minute", "day"] as const).map((window) => ({ window, limit: 1e6, operation }));
       const limits = mergeLimits(plan, { operation: own });
-      await spend(store, name, { limits, bans: DEFAULT_BANS, units: 1, cost: 9 });
+      await spend(store, name, { limits, bans: DEFAULT_BANS, requests: 1, cost: 9 });
       windows += 2;
     }
     const bytes = Number(await redis.memory("USAGE", key)) - plain;
@@ -83,7 +83,7 @@ describe("an account in Redis", () => {
     // So few that each could be the one that bans: the store has heard of it when it is answered.
     const bans = { ...DEFAULT_BANS, strikes: 2, withinMs: 10 * 86_400_000 };
     for (let i = 0; i < 3; i++) {
-      await spend(store, account("struck"), { limits, bans, units: 1 });
+      await spend(store, account("struck"), { limits, bans, requests: 1 });
       clock.by(1_001);
     }
     assert.ok((await redis.pttl(accountKey("tg", account("struck")))) > 9 * 86_400_000);
@@ -95,7 +95,7 @@ describe("an account in Redis", () => {
     const limits = [{ window: "minute", limit: 1 }] as const;
     const bans = { ...DEFAULT_BANS, strikes: 1, forgetAfterMs: 10 * 86_400_000 };
     for (let i = 0; i < 3; i++) {
-      await spend(store, account("banned"), { limits, bans, units: 1 });
+      await spend(store, account("banned"), { limits, bans, requests: 1 });
       clock.by(1_001);
     }
     const key = accountKey("tg", account("banned"));
@@ -112,10 +112,10 @@ describe("an account in Redis", () => {
     const operation = { id: "a", name: "createPet" };
     const own = [{ window: "minute", limit: 5, operation }] as const;
     const limits = mergeLimits(plan, { operation: own });
-    await spend(store, name, { limits, bans: undefined, units: 1 });
+    await spend(store, name, { limits, bans: undefined, requests: 1 });
     assert.deepEqual((await redis.hkeys(key)).sort(), ["am", "d"]);
     clock.by(60_000);
-    await spend(store, name, { limits: plan, bans: undefined, units: 1 });
+    await spend(store, name, { limits: plan, bans: undefined, requests: 1 });
     assert.deepEqual(await redis.hkeys(key), ["d"]);
   });
 
@@ -124,9 +124,9 @@ describe("an account in Redis", () => {
     const { store } = await openHere({ now: clock.now });
     const key = accountKey("tg", account("ttl"));
     const limits = [{ window: "month", limit: 5 }] as const;
-    await spend(store, account("ttl"), { limits, bans: undefined, units: 1 });
+    await spend(store, account("ttl"), { limits, bans: undefined, requests: 1 });
     await redis.persist(key);
-    await spend(store, account("ttl"), { limits, bans: undefined, units: 1 });
+    await spend(store, account("ttl"), { limits, bans: undefined, requests: 1 });
     const ttlMs = await redis.pttl(key);
     assert.ok(ttlMs > 31 * 86_400_000 && ttlMs < 31 * 86_400_000 + 600_000, `${ttlMs} ms`);
   });
@@ -138,7 +138,7 @@ describe("an account in Redis", () => {
     await spend(store, name, {
       limits: [{ window: "second", limit: 9 }],
       bans: DEFAULT_BANS,
-      units: 1,
+      requests: 1,
     });
     const toMidnightMs = 86_400_000 - (Date.now() % 86_400_000);
     assert.ok((await redis.pttl(accountKey("tg", name))) >= toMidnightMs);
@@ -186,7 +186,7 @@ describe("an account in Redis", () => {
   it("is not spent twice when the clock of the store goes back", async () => {
     const clock = clockAt(NOON + 60_000);
     const { store } = await openHere({ now: clock.now });
-    const ask = { limits: [{ window: "minute", limit: 2 }], bans: undefined, units: 1 } as const;
+    const ask = { limits: [{ window: "minute", limit: 2 }], bans: undefined, requests: 1 } as const;
     const admitted = [];
     for (const atMs of [
       NOON + 60_000,
