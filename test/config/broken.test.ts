@@ -5,6 +5,7 @@ import { readDescription } from "../../src/config/description/openapi.ts";
 import { loadConfig } from "../../src/config/load/load.ts";
 import { brokenFiles, placed } from "./expected.ts";
 
+const noFile = async () => ({ ok: false, line: 1, why: "there is no such file" }) as const;
 const ENVIRONMENT = { SECRET: "hunter2", STRUCTURE: "{ strikes: 1 }", FOUR: "4", ADMIN_TOKEN: "x" };
 
 describe("each broken configuration is told at its place, and nothing else is", () => {
@@ -27,9 +28,10 @@ describe("each broken configuration is told at its place, and nothing else is", 
 
 describe("each broken API description is told at its place, and nothing else is", () => {
   for (const { name, text, ...expected } of brokenFiles("broken-descriptions")) {
-    it(name, () => {
+    it(name, async () => {
       assert.ok(expected.mistakes.length + expected.warnings.length > 0);
-      const { mistakes, warnings } = readDescription(text, { file: "api.yaml", basePath: "/v1" });
+      const around = { file: "api.yaml", basePath: "/v1", readFile: noFile };
+      const { mistakes, warnings } = await readDescription(text, around);
       assert.deepEqual(placed(mistakes, "").sort(), [...expected.mistakes].sort());
       assert.deepEqual(placed(warnings, "").sort(), [...expected.warnings].sort());
     });

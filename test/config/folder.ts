@@ -1,6 +1,6 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Config, LoadResult } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load/load.ts";
 
@@ -13,7 +13,10 @@ export async function loadFiles(
 ): Promise<LoadResult> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-config-"));
   try {
-    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+    for (const [name, text] of Object.entries(files)) {
+      await mkdir(dirname(join(folder, name)), { recursive: true });
+      await writeFile(join(folder, name), text);
+    }
     return await loadConfig(join(folder, "tollgate.yaml"), env);
   } finally {
     await rm(folder, { recursive: true });

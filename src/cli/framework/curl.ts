@@ -1,5 +1,6 @@
 import type { EnvironmentConfig } from "../../config/config.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
+import { isLiteral } from "../../core/http/path-pattern.ts";
 
 type Shown = Pick<EnvironmentConfig, "listen" | "hosts" | "routes"> & { readonly tls?: unknown };
 
@@ -12,7 +13,7 @@ export function curlLine(
   // The first operation that needs nothing but a GET; the base path where none is described.
   const plain = routes.operations?.find(
     ({ method, segments, lifecycle }) =>
-      method === "GET" && !segments.includes(undefined) && !lifecycle.deprecated,
+      method === "GET" && isLiteral(segments) && !lifecycle.deprecated,
   );
   const path = plain?.template ?? `${routes.basePath.replace(/\/$/, "")}/`;
   const { named, reached } = byName(origin, hosts[0]);

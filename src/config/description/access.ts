@@ -15,6 +15,8 @@ export const ANY_KEY: OperationAccess = { scopes: [], isPublic: false };
 
 type AccessContext = {
   readonly findings: Findings;
+  /** The file that the configuration names: it has the security schemes. */
+  readonly main: Findings;
   /** Whether the environment has a plan for requests without a key. */
   readonly hasPublicPlan: boolean;
 };
@@ -27,13 +29,13 @@ type AccessContext = {
 export function readAccess(
   value: unknown,
   path: ConfigPath,
-  { findings, hasPublicPlan }: AccessContext,
+  { findings, main, hasPublicPlan }: AccessContext,
 ): OperationAccess {
   if (!Array.isArray(value)) {
     findings.misread(path, "a list of security requirements");
     return ANY_KEY;
   }
-  const read = value.map((one, i) => readAlternative(one, [...path, i], findings));
+  const read = value.map((one, i) => readAlternative(one, [...path, i], findings, main));
   const isPublic = value.length === 0 || read.some((one) => one === "public");
   if (isPublic && !hasPublicPlan) {
     findings.warning(
@@ -55,7 +57,12 @@ export function readAccess(
 /** Scopes; "public" where nothing is needed; "never" and "unknown" where it is not to be met. */
 type Alternative = readonly string[] | "public" | "never" | "unknown";
 
-function readAlternative(value: unknown, path: ConfigPath, findings: Findings): Alternative {
+function readAlternative(
+  value: unknown,
+  path: ConfigPath,
+  findings: Findings,
+  main: Findings,
+): Alternative {
   if (!isYamlMap(value)) {
     findings.misread(path, "a map of security schemes to scopes");
     return "unknown";
@@ -65,7 +72,7 @@ function readAlternative(value: unknown, path: ConfigPath, findings: Findings): 
   const scopes: string[] = [];
   let result: Alternative = scopes;
   for (const name of names) {
-    const scheme = schemeOf(name, findings);
+    const scheme = schemeOf(name, main) ?? schemeOf(name, findings);
     const at = [...path, name];
     if (scheme === undefined) {
       findings.mistakeAtKey(

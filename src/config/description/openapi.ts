@@ -1,17 +1,14 @@
-import { isUnder, type Operation } from "../../core/http/route.ts";
-import { Findings } from "../file/findings.ts";
-import {
-  type ConfigPath,
-  formatPath,
-  isYamlMap,
-  type Mistake,
-  type YamlMap,
-} from "../file/mistake.ts";
-import { parseTree } from "../file/tree.ts";
+import { isTemplateUnder, type PathMatching, parsePattern } from "../../core/http/path-pattern.ts";
+import type { Operation } from "../../core/http/route.ts";
+import type { Findings } from "../file/findings.ts";
+import { isYamlMap, type Mistake } from "../file/mistake.ts";
 import { ANY_KEY, readAccess } from "./access.ts";
 import type { CostContext } from "./cost.ts";
-import { parseJsonPointer, valueAtPath } from "./json-pointer.ts";
-import { type DescriptionDefaults, type PathTemplate, readOperation } from "./operation.ts";
+import { DescriptionFiles, type ReadDescriptionFile } from "./description-files.ts";
+import type { DescriptionDefaults, PathTemplate, PlacedOperation } from "./operation.ts";
+import { readPathItem } from "./path-item.ts";
+import { mistakeInTemplate } from "./path-template.ts";
+import { warnOfSpellings } from "./spellings.ts";
 
 export type ApiDescription = {
   readonly operations: readonly Operation[];
@@ -28,31 +25,30 @@ type DescriptionContext = {
   readonly under?: string;
   readonly charging?: CostContext;
   readonly hasPublicPlan?: boolean;
+  readonly paths?: PathMatching;
+  /** For references into other files of the folder. */
+  readonly readFile: ReadDescriptionFile;
 };
-
-const VALUES_MAX = 500_000;
-const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"];
-const BESIDE = ["$ref", "summary", "description", "servers", "parameters"];
 
 /**
  * Reads an OpenAPI 3 description (YAML or JSON) into the operations under `basePath`. Only what the
  * gateway acts on is judged; the rest of the description is for others.
  */
-export function readDescription(text: string, around: DescriptionContext): ApiDescription {
-  const { file } = around;
-  const read = parseTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
-  if (read.tree === undefined) return { operations: [], mistakes: read.mistakes, warnings: [] };
-  const findings = new Findings(file, read.tree);
-  const operations = readPaths(findings, around);
-  return {
-    operations,
-    mistakes: [...read.mistakes, ...findings.mistakes],
-    warnings: findings.warnings,
-  };
+export async function readDescription(
+  text: string,
+  around: DescriptionContext,
+): Promise<ApiDescription> {
+  const files = new DescriptionFiles(around.file, text, around.readFile);
+  const operations = files.main === undefined ? [] : await readPaths(files.main, files, around);
+  return { operations, mistakes: files.mistakes, warnings: files.warnings };
 }
 
-function readPaths(findings: Findings, around: DescriptionContext): Operation[] {
-  const { basePath, under, charging = alone(), hasPublicPlan = false } = around;
+async function readPaths(
+  findings: Findings,
+  files: DescriptionFiles,
+  around: DescriptionContext,
+): Promise<Operation[]> {
+  const { charging = alone(), hasPublicPlan = false, paths = "exact" } = around;
   const root = findings.tree.value;
   if (!isYamlMap(root)) {
     findings.misread([], "an OpenAPI 3 description");
@@ -65,108 +61,59 @@ function readPaths(findings: Findings, around: DescriptionContext): Operation[] 
     findings.misread(["paths"], "a map of paths");
     return [];
   }
-  checkServers(root.servers, basePath, findings);
+  checkServers(root.servers, around.basePath, findings);
 
   const access =
     root.security === undefined
       ? ANY_KEY
-      : readAccess(root.security, ["security"], { findings, hasPublicPlan });
-  const of: DescriptionDefaults = { charging, hasPublicPlan, access };
-  const operations: Operation[] = [];
+      : readAccess(root.security, ["security"], { findings, main: findings, hasPublicPlan });
+  const of: DescriptionDefaults = { charging, hasPublicPlan, access, main: findings };
+  const placed: PlacedOperation[] = [];
+  for (const { path, ...matched } of readTemplates(Object.keys(root.paths), findings, around)) {
+    placed.push(...(await readPathItem({ findings, path }, matched, of, files)));
+  }
+  const operations = placed.map(({ operation }) => operation);
+  checkOperationIds(operations, findings);
+  if (paths === "exact") warnOfSpellings(placed, { hasPublicPlan });
+  return operations;
+}
+
+/** The paths that can be served, each with its place; what is wrong with the others is noted. */
+function readTemplates(
+  templates: readonly string[],
+  findings: Findings,
+  { basePath, under, paths = "exact" }: DescriptionContext,
+): (PathTemplate & { readonly path: readonly string[] })[] {
   const seen = new Map<string, string>();
-  for (const [template, item] of Object.entries(root.paths)) {
-    if (template.startsWith("x-")) continue;
+  return templates.flatMap((template) => {
+    if (template.startsWith("x-")) return [];
     const path = ["paths", template];
-    const why = mistakeInTemplate(template);
-    if (why !== undefined) {
-      findings.mistakeAtKey(path, `Cannot use the path ${JSON.stringify(template)}: ${why}`);
-      continue;
-    }
     const whole = (basePath === "/" ? "" : basePath) + template;
-    if (under !== undefined && !isUnder(under, whole)) {
-      findings.mistakeAtKey(
-        path,
-        `Cannot use the path ${JSON.stringify(template)}: as ${whole} it lies outside of its backend's path ${under}; check stripPrefix`,
+    const refuse = (why: string) => {
+      findings.mistakeAtKey(path, `Cannot use the path ${JSON.stringify(template)}: ${why}`);
+      return [];
+    };
+    const why = mistakeInTemplate(template, paths);
+    if (why !== undefined) return refuse(why);
+    if (under !== undefined && !isTemplateUnder(under, whole, paths)) {
+      return refuse(
+        `as ${whole} it lies outside of its backend's path ${under}; check stripPrefix`,
       );
-      continue;
     }
-    const segments = whole.split("/").map((part) => (part.startsWith("{") ? undefined : part));
-    const matched = segments.map((part) => part ?? "{}").join("/");
+    const segments = parsePattern(whole, paths);
+    const matched = JSON.stringify(segments);
     const earlier = seen.get(matched);
     if (earlier !== undefined) {
-      findings.mistakeAtKey(
-        path,
-        `Cannot use the path ${JSON.stringify(template)}: it matches the same requests as ${JSON.stringify(earlier)}; keep one`,
-      );
-      continue;
+      return refuse(`it matches the same requests as ${JSON.stringify(earlier)}; keep one`);
     }
     seen.set(matched, template);
-    operations.push(...readItem(item, path, { template: whole, segments }, { findings, of }));
-  }
-  checkOperationIds(operations, findings);
-  return operations;
+    return [{ path, template: whole, segments }];
+  });
 }
 
 /** A description by itself: no other of its environment, and no plan, is known. */
 function alone(): CostContext {
   return { environment: "", names: new Map(), leastLimits: new Map() };
-}
-
-function readItem(
-  value: unknown,
-  start: ConfigPath,
-  matched: PathTemplate,
-  { findings, of }: { readonly findings: Findings; readonly of: DescriptionDefaults },
-): Operation[] {
-  const { item, path } = followed(value, start, findings);
-  if (item === undefined) return [];
-  const operations: Operation[] = [];
-  for (const [key, operation] of Object.entries(item)) {
-    const at = [...path, key];
-    if (METHODS.includes(key)) {
-      if (isYamlMap(operation))
-        operations.push(
-          readOperation(operation, at, { ...matched, method: key.toUpperCase() }, findings, of),
-        );
-      else findings.misread(at, "an operation");
-    } else if (key === "trace") {
-      findings.warning(at, "The gateway never forwards TRACE: this operation is left out");
-    } else if (!BESIDE.includes(key) && !key.startsWith("x-")) {
-      findings.warning(at, `There is no method ${formatPath([key])}: this entry is left out`);
-    }
-  }
-  return operations;
-}
-
-/** A path item, through references inside of the file. */
-function followed(
-  value: unknown,
-  start: ConfigPath,
-  findings: Findings,
-): { readonly item: YamlMap | undefined; readonly path: ConfigPath } {
-  let item = value;
-  let path = start;
-  for (let hops = 0; isYamlMap(item) && item.$ref !== undefined; hops++) {
-    const reference = item.$ref;
-    const at = [...path, "$ref"];
-    const target = typeof reference === "string" ? parseJsonPointer(reference) : undefined;
-    if (target === undefined) {
-      findings.misread(at, "a reference inside this file, such as #/components/pathItems/NAME");
-      return { item: undefined, path };
-    }
-    const found = valueAtPath(findings.tree.value, target);
-    if (found === undefined || hops === 16) {
-      const why =
-        found === undefined ? "there is no such place in the file" : "it leads in a circle";
-      findings.mistake(at, `Cannot follow the reference ${JSON.stringify(reference)}: ${why}`);
-      return { item: undefined, path };
-    }
-    item = found;
-    path = target;
-  }
-  if (isYamlMap(item)) return { item, path };
-  findings.misread(path, "a map of operations");
-  return { item: undefined, path };
 }
 
 /**
@@ -195,36 +142,5 @@ function checkOperationIds(operations: readonly Operation[], findings: Findings)
       );
     }
     seen.add(operationId);
-  }
-}
-/** The characters that arrive byte for byte as they are written (docs/reference/edge.md#target). */
-const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*$/;
-const REFUSED_ESCAPE = /%(?:2E|2F|5C|25|00)/;
-
-/** Why a path template of a description cannot be served, or undefined where it can. */
-function mistakeInTemplate(template: string): string | undefined {
-  if (!template.startsWith("/")) return "a path starts with /";
-  for (const part of template.slice(1).split("/")) {
-    if (/^\{[^{}]+\}$/.test(part)) continue;
-    if (/[{}]/.test(part)) return "a parameter must be a whole segment, as in /pets/{petId}";
-    if (part === "." || part === "..") return "dot segments never arrive";
-    if (!SEGMENT.test(part)) {
-      return "percent-encode, in upper case, all but letters, digits and -._~!$&'()*+,;=:@";
-    }
-    if (REFUSED_ESCAPE.test(part) || !decodes(part)) return "such an escape never arrives";
-  }
-  if (template.includes("//")) return "empty segments never arrive";
-  const names = template.match(/\{[^{}]+\}/g) ?? [];
-  return new Set(names).size < names.length
-    ? "a parameter has the same name as another"
-    : undefined;
-}
-
-function decodes(part: string): boolean {
-  try {
-    decodeURIComponent(part);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -3,6 +3,7 @@ import type { Findings } from "../file/findings.ts";
 import type { ConfigPath, YamlMap } from "../file/mistake.ts";
 import { type OperationAccess, readAccess } from "./access.ts";
 import { type CostContext, readOperationCost } from "./cost.ts";
+import type { DescriptionPlace } from "./description-files.ts";
 import { readLifecycle } from "./lifecycle.ts";
 
 /** The path that an operation belongs to, and what holds for all operations of its description. */
@@ -12,7 +13,12 @@ export type DescriptionDefaults = {
   readonly hasPublicPlan: boolean;
   /** The description's own `security`. */
   readonly access: OperationAccess;
+  /** The file that the configuration names: it has the security schemes. */
+  readonly main: Findings;
 };
+
+/** An operation with its place in one of the files of its description. */
+export type PlacedOperation = DescriptionPlace & { readonly operation: Operation };
 
 /** Reads what the gateway acts on of one operation; the rest is for others. */
 export function readOperation(
@@ -20,7 +26,7 @@ export function readOperation(
   path: ConfigPath,
   matched: PathTemplate & Pick<Operation, "method">,
   findings: Findings,
-  { charging, hasPublicPlan, access: inherited }: DescriptionDefaults,
+  { charging, hasPublicPlan, access: inherited, main }: DescriptionDefaults,
 ): Operation {
   const { operationId, security } = operation;
   if (operationId !== undefined && typeof operationId !== "string") {
@@ -29,7 +35,7 @@ export function readOperation(
   const access =
     security === undefined
       ? inherited
-      : readAccess(security, [...path, "security"], { findings, hasPublicPlan });
+      : readAccess(security, [...path, "security"], { findings, main, hasPublicPlan });
   const lifecycle = readLifecycle(operation, path, findings);
   return {
     ...matched,

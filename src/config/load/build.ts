@@ -1,6 +1,7 @@
 import { dirname, resolve } from "node:path";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
+import { type PathMatching, parsePattern } from "../../core/http/path-pattern.ts";
 import type { Operation, RouteRule, RouteTable } from "../../core/http/route.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
 import type { Limit, PlanOptions } from "../../core/quota/windows.ts";
@@ -90,7 +91,11 @@ function environmentOf(draft: EnvironmentDraft, around: BuildContext): Environme
     listen: sound(draft.listen),
     hosts: sound(draft.hosts),
     keyTag: sound(draft.keyTag),
-    routes: routesOf(draft, sound(draft.basePath), rest.operations.get(key)),
+    routes: routesOf(
+      draft,
+      { basePath: sound(draft.basePath), paths: sound(draft.paths) },
+      rest.operations.get(key),
+    ),
     upstreams: draft.upstreams ?? [],
     backends: sound(draft.backends)
       .map((backend, i) => backendOf(draft, backend, i, around))
@@ -123,7 +128,11 @@ function backendOf(
     path: backend.path,
     stripPrefix: backend.stripPrefix ?? "",
     addPrefix: backend.addPrefix ?? "",
-    routes: routesOf(environment, backend.path, rest.operations.get(key)),
+    routes: routesOf(
+      environment,
+      { basePath: backend.path, paths: backend.paths ?? sound(environment.paths) },
+      rest.operations.get(key),
+    ),
     upstreams: backend.upstreams,
     upstreamTls: { ca: rest.authorities.get(key), serverName: backend.upstreamTls.serverName },
     healthCheck: healthCheckOf(backend.healthCheck),
@@ -134,21 +143,19 @@ function backendOf(
 /** `costs` and `publicRoutes` are for paths that no description has. */
 function routesOf(
   { costs = [], publicRoutes = [] }: EnvironmentDraft,
-  basePath: string,
+  of: { readonly basePath: string; readonly paths: PathMatching },
   operations: readonly Operation[] | undefined,
 ): RouteTable {
-  if (operations !== undefined) return { basePath, operations };
+  if (operations !== undefined) return { ...of, operations };
+  const ruleOf = (match: Omit<RouteRule, "segments">): RouteRule => {
+    return { ...match, segments: parsePattern(match.template, of.paths) };
+  };
   return {
-    basePath,
+    ...of,
     operations,
     costs: costs.map(({ match, cost }) => ({ ...ruleOf(match), cost })),
     publicRoutes: publicRoutes.map(ruleOf),
   };
-}
-
-function ruleOf({ method, template }: { method: string; template: string }): RouteRule {
-  const segments = template.split("/").map((part) => (part.startsWith("{") ? undefined : part));
-  return { method, segments };
 }
 
 function healthCheckOf(check: EnvironmentDraft["healthCheck"]): EnvironmentConfig["healthCheck"] {

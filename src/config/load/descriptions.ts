@@ -1,5 +1,6 @@
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { findRoute, isUnder, type Operation } from "../../core/http/route.ts";
+import { isTemplateUnder } from "../../core/http/path-pattern.ts";
+import { findRoute, type Operation } from "../../core/http/route.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { OperationNames } from "../description/cost.ts";
 import { readDescription } from "../description/openapi.ts";
@@ -24,30 +25,36 @@ export type Descriptions = {
 export async function readDescriptions(draft: Draft, findings: Findings): Promise<Descriptions> {
   const operations = new Map<string, readonly Operation[]>();
   const sources = new Map<string, TextFileResult>();
+  const readFile = async (file: string) => {
+    const source = sources.get(file) ?? (await readTextFile(file, DESCRIPTION_BYTES_MAX));
+    sources.set(file, source);
+    return source;
+  };
   const mistakes: Mistake[] = [];
   const warnings: Mistake[] = [];
   const names = new Map<string, OperationNames>();
   const leastLimits = leastLimitsOf(draft.plans);
   for (const service of listServices(draft.environments)) {
-    const { api, environment, start } = service;
+    const { api, environment, start, paths } = service;
     if (api === undefined) continue;
     const file = isAbsolute(api) ? api : join(dirname(findings.file), api);
-    const source = sources.get(file) ?? (await readTextFile(file, DESCRIPTION_BYTES_MAX));
-    sources.set(file, source);
+    const source = await readFile(file);
     if (!source.ok) {
       noteUnread(service, `${file} `, source.why, findings);
       continue;
     }
     const ofEnvironment = names.get(environment) ?? new Map();
     names.set(environment, ofEnvironment);
-    const read = readDescription(source.text, {
+    const read = await readDescription(source.text, {
       file,
       basePath: start ?? "/",
+      paths,
       ...(service.backend === undefined || start === undefined
         ? {}
         : { under: service.backend.path }),
       charging: { environment, names: ofEnvironment, leastLimits },
       hasPublicPlan: draft.environments.get(environment)?.public !== undefined,
+      readFile,
     });
     operations.set(service.key, read.operations);
     mistakes.push(...read.mistakes);
@@ -74,13 +81,13 @@ function noteUnread(
 
 /** The mistakes of a description and the configuration together. */
 function judgeTogether(
-  { environment, path, start, backend }: ServiceDraft,
+  { environment, path, start, backend, paths }: ServiceDraft,
   operations: readonly Operation[],
   { environments }: Draft,
   findings: Findings,
 ): void {
   const { standing, backends = [] } = environments.get(environment) ?? {};
-  const table = { basePath: start ?? "/", operations };
+  const table = { basePath: start ?? "/", paths, operations };
   if (standing !== undefined && findRoute(table, "GET", standing).allow !== undefined) {
     findings.mistake(
       ["environments", environment, "standing"],
@@ -89,7 +96,7 @@ function judgeTogether(
   }
   if (backend !== undefined) return;
   const hidden = operations.find(({ template }) => {
-    return backends.some((other) => isUnder(other.path, template));
+    return backends.some((other) => isTemplateUnder(other.path, template, other.paths ?? paths));
   });
   if (hidden === undefined) return;
   findings.warning(

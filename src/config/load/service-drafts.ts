@@ -1,3 +1,4 @@
+import type { PathMatching } from "../../core/http/path-pattern.ts";
 import { type ConfigPath, pathKey } from "../file/mistake.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 
@@ -11,6 +12,7 @@ export type ServiceDraft = {
   /** Where it stands in the file. */
   readonly path: ConfigPath;
   readonly api: string | undefined;
+  readonly paths: PathMatching;
   readonly upstreamTls: EnvironmentDraft["upstreamTls"];
   /** The start of a client's path ahead of a template; undefined where it could not be read. */
   readonly start: string | undefined;
@@ -30,12 +32,13 @@ function placeOfService(environment: string, backend?: number): ConfigPath {
 /** All services, each environment ahead of its backends. */
 export function listServices(environments: Draft["environments"]): ServiceDraft[] {
   return [...environments].flatMap(([environment, draft]) => {
-    const { api, upstreamTls, basePath, backends = [] } = draft;
+    const { api, upstreamTls, basePath, paths = "exact", backends = [] } = draft;
     const own: ServiceDraft = {
       key: serviceKey(environment),
       environment,
       path: placeOfService(environment),
       api,
+      paths,
       upstreamTls,
       start: basePath,
       backend: undefined,
@@ -46,6 +49,7 @@ export function listServices(environments: Draft["environments"]): ServiceDraft[
         environment,
         path: placeOfService(environment, i),
         api: backend.api,
+        paths: backend.paths ?? paths,
         upstreamTls: backend.upstreamTls,
         start: backend.stripPrefix ?? basePath,
         backend,

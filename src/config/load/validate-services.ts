@@ -1,8 +1,13 @@
-import { isUnder } from "../../core/http/route.ts";
+import {
+  comparablePath,
+  isTemplateUnder,
+  type PathMatching,
+} from "../../core/http/path-pattern.ts";
 import { WINDOW_ROWS, type WindowRow } from "../../core/quota/windows.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
+import type { BackendDraft } from "./service-drafts.ts";
 
 /** Finds the mistakes of what lies behind an environment, and of who may call without a key. */
 export function validateServices(draft: Draft, findings: Findings): void {
@@ -17,8 +22,10 @@ export function validateServices(draft: Draft, findings: Findings): void {
 }
 
 /** Whether a backend has all of the base path, so that nothing is left for the environment. */
-function isCovered({ basePath, backends = [] }: EnvironmentDraft): boolean {
-  return basePath !== undefined && backends.some(({ path }) => path === basePath);
+function isCovered(environment: EnvironmentDraft): boolean {
+  const { basePath, backends = [] } = environment;
+  if (basePath === undefined) return false;
+  return backends.some((one) => isTemplateUnder(one.path, basePath, matchingOf(environment, one)));
 }
 
 function checkUpstreams(
@@ -35,23 +42,32 @@ function checkUpstreams(
 /** Paths that would hide each other, or that a client could never reach. */
 function checkBackends(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { basePath, backends = [] } = environment;
-  const seen = new Map<string, number>();
-  backends.forEach(({ path, stripPrefix, upstreams }, i) => {
+  const seen = new Map<string, readonly number[]>();
+  backends.forEach((backend, i) => {
+    const { path, stripPrefix, upstreams } = backend;
+    const matching = matchingOf(environment, backend);
     const here = [...start, "backends", i];
-    if (basePath !== undefined && !isUnder(basePath, path)) {
+    if (basePath !== undefined && !isTemplateUnder(basePath, path, matching)) {
       findings.mistake(
         [...here, "path"],
         `Cannot use the path ${path}: it lies outside of basePath ${basePath}`,
       );
     }
-    const first = seen.get(path);
+    const form = comparablePath(path, "loose");
+    const alike = seen.get(form) ?? [];
+    seen.set(form, [...alike, i]);
+    const first = alike.find((j) => {
+      const other = backends[j] as BackendDraft;
+      const isLoose = matching === "loose" || matchingOf(environment, other) === "loose";
+      return isLoose || other.path === path;
+    });
     if (first !== undefined) {
       findings.mistake(
         [...here, "path"],
         `Cannot use the path ${path} twice: backends[${first}] has it; give both one entry, or paths of their own`,
       );
-    } else seen.set(path, i);
-    if (stripPrefix !== undefined && !isUnder(stripPrefix, path)) {
+    }
+    if (stripPrefix !== undefined && !isTemplateUnder(stripPrefix, path, matching)) {
       findings.mistake(
         [...here, "stripPrefix"],
         `Cannot strip ${stripPrefix}: the path ${path} does not start with it; give the path, or whole leading segments of it`,
@@ -65,6 +81,13 @@ function checkBackends(environment: EnvironmentDraft, start: ConfigPath, finding
       );
     });
   });
+}
+
+function matchingOf(
+  { paths: inherited }: EnvironmentDraft,
+  { paths = inherited }: BackendDraft,
+): PathMatching | undefined {
+  return paths;
 }
 
 /** Addresses come and go: what is counted for them has to be over soon. */
@@ -117,7 +140,9 @@ function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings:
     ...publicRoutes.map((match, i) => ({ match, path: [...start, "publicRoutes", i] })),
   ];
   for (const { match, path } of routes) {
-    if (basePath === undefined || isUnder(basePath, match.template)) continue;
+    if (basePath === undefined || isTemplateUnder(basePath, match.template, environment.paths)) {
+      continue;
+    }
     findings.mistake(
       path,
       `Cannot use the path ${match.template}: it lies outside of basePath ${basePath}`,
@@ -132,8 +157,9 @@ function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings:
 }
 
 function checkStanding(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
-  const { standing, basePath } = environment;
-  if (standing === undefined || basePath === undefined || isUnder(basePath, standing)) return;
+  const { standing, basePath, paths } = environment;
+  if (standing === undefined || basePath === undefined) return;
+  if (isTemplateUnder(basePath, standing, paths)) return;
   findings.mistake(
     [...start, "standing"],
     `Cannot use the path ${standing}: it lies outside of basePath ${basePath}`,

@@ -75,10 +75,11 @@ function shownEnvironment({ name: _, listen, ...rest }: EnvironmentConfig): unkn
 }
 
 function shownService({ routes, upstreamTls, healthCheck }: ServiceConfig): object {
-  const { basePath, operations, costs = [], publicRoutes = [] } = routes;
+  const { basePath, paths = "exact", operations, costs = [], publicRoutes = [] } = routes;
   return {
     routes: undefined,
     basePath,
+    paths,
     upstreamTls: { ...upstreamTls, ca: upstreamTls.ca?.path },
     healthCheck: healthCheck ?? "off",
     operations: operations?.map(({ segments: _, ...operation }) => operation) ?? "all",
@@ -89,6 +90,6 @@ function shownService({ routes, upstreamTls, healthCheck }: ServiceConfig): obje
   };
 }
 
-function matchOf({ method, segments }: RouteRule): string {
-  return `${method} ${segments.map((part) => part ?? "{}").join("/")}`;
+function matchOf({ method, template }: RouteRule): string {
+  return `${method} ${template}`;
 }

@@ -9,6 +9,8 @@ const upstreams = z
   .min(1, "a list of at least one origin")
   .max(1_000, "a list of at most 1000 origins");
 
+const paths = kind.oneOf(["exact", "loose"]);
+
 const backend = z.strictObject(
   {
     path: required(
@@ -26,6 +28,9 @@ const backend = z.strictObject(
     }),
     addPrefix: kind.path.optional().meta({
       description: "What is put in front of what is left of a path.",
+    }),
+    paths: paths.optional().meta({
+      description: "How its router reads paths; without it as the `paths` of the environment.",
     }),
     upstreamTls: optional(upstreamTls, {}, "How https upstreams are verified."),
     healthCheck: healthCheck.optional().meta({
@@ -122,6 +127,11 @@ export const environmentShape = z.strictObject(
       kind.networks,
       [],
       "Networks of the clients that may not call, whatever `allow` says.",
+    ),
+    paths: optional(
+      paths,
+      "exact",
+      "How the backend's router reads paths. loose: literal parts regardless of ASCII case, of one slash at the end and of what follows `;` in a segment.",
     ),
     upstreamHost: optional(
       kind.oneOf(["upstream", "client"]),

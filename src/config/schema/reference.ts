@@ -68,7 +68,7 @@ const DESCRIPTION_NOTES = `## The API description
 
 | key of an operation | meaning |
 |---|---|
-| the path | \`basePath\` and the path make the route; \`servers\` are not used (a warning where none ends in \`basePath\`). A parameter is a whole segment. Two paths that match the same requests are a mistake |
+| the path | \`basePath\` and the path make the route; \`servers\` are not used (a warning where none ends in \`basePath\`). A parameter is a segment, or what literal text leaves of one: \`{id}.json\`, \`{id}:publish\`, \`@{user}\`, \`{from}-{to}\`; it is never empty. Of several templates that match a path, the one with the fewest segments with parameters has it, then the one with the longer literal text. Two paths that match the same requests are a mistake |
 | \`get put post delete options head patch\` | the methods; \`trace\` and others are a warning and left out |
 | \`requestBody\` | whether DELETE may have a body |
 | \`deprecated: true\` | announces the operation's end with the next three |
@@ -84,7 +84,8 @@ const DESCRIPTION_NOTES = `## The API description
 
 Dates are \`2030-12-05\`, which means 00:00:00Z, or \`2030-12-05T00:00:00Z\`. On an operation that is not
 \`deprecated: true\` they are a warning and have no effect. A \`$ref\` of a path item is followed inside
-the file only.
+the file, and into other files of its folder, as in \`pets.yaml\` or \`paths/pets.yaml#/list\`; saving one of them
+reloads.
 `;
 
 type Row = { readonly key: string; readonly schema: JsonSchema; readonly isRequired: boolean };

@@ -185,10 +185,14 @@ export const path = text(
   /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
 );
 
-const ROUTE =
-  /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) ((?:\/(?!\.{1,2}(?:\/|$))(?:[A-Za-z0-9._~!$&'()*+,;=:@-]+|\{[^{}/]+\}))+|\/)$/;
+const LITERAL = "[A-Za-z0-9._~!$&'()*+,;=:@-]";
+const PARAMETER = "\\{[^{}/]+\\}";
+const ROUTE_SEGMENT = `(?:${LITERAL}+|${LITERAL}*${PARAMETER}(?:${LITERAL}+${PARAMETER})*${LITERAL}*)`;
+const ROUTE = new RegExp(
+  `^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) ((?:/(?!\\.{1,2}(?:/|$))${ROUTE_SEGMENT})+|/)$`,
+);
 
-/** A method and a whole path, in which `{name}` stands for any segment. */
+/** A method and a whole path, in which `{name}` stands for a segment or the rest of one. */
 export const route = read("a method and a path, such as GET /v1/status or GET /v1/jobs/{id}", {
   pattern: ROUTE,
   read: (text): ParseResult<{ readonly method: string; readonly template: string }> => {

@@ -1,5 +1,14 @@
 import type { Limit, OperationLimits } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
+import {
+  bySpecificity,
+  comparablePath,
+  fitsPattern,
+  isLiteral,
+  isUnder,
+  type PathMatching,
+  type PatternSegment,
+} from "./path-pattern.ts";
 
 /** One operation of an environment's description. */
 export type Operation = {
@@ -7,8 +16,8 @@ export type Operation = {
   readonly operationId: string;
   /** The whole path with the base path, as in the description: "/v1/pets/{petId}". */
   readonly template: string;
-  /** Its segments; undefined stands for a parameter, which any non-empty segment fits. */
-  readonly segments: readonly (string | undefined)[];
+  /** Its segments as `parsePattern` makes them, by the `paths` of its service. */
+  readonly segments: readonly PatternSegment[];
   readonly hasRequestBody: boolean;
   readonly requiresScope: boolean;
   /** The key needs all scopes of one of these lists; without any list it needs none. */
@@ -25,6 +34,8 @@ export type Operation = {
 /** `operations` is undefined where an environment has no description: all of basePath passes. */
 export type RouteTable = {
   readonly basePath: string;
+  /** How paths are compared; absent: "exact". */
+  readonly paths?: PathMatching;
   readonly operations: readonly Operation[] | undefined;
   /** Without a description: units of the requests that one of them matches, the first that does. */
   readonly costs?: readonly (RouteRule & { readonly cost: number })[];
@@ -39,11 +50,8 @@ export function operationWindows(tables: readonly RouteTable[]): readonly Limit[
   });
 }
 
-/** Requests of a method to a path; undefined stands for any non-empty segment. */
-export type RouteRule = {
-  readonly method: string;
-  readonly segments: readonly (string | undefined)[];
-};
+/** Requests of a method to the paths of a template. */
+export type RouteRule = Pick<Operation, "method" | "template" | "segments">;
 
 /**
  * The route that was found for a path and a method. It is judged later, after key and quota
@@ -71,12 +79,16 @@ export const NO_ROUTE: RouteMatch = {
 };
 
 /**
- * Finds a route by the raw path. The string matched is, byte for byte, the string that is forwarded
+ * Finds a route by the path in its normal form, which is, byte for byte, what is forwarded
  * (docs/reference/edge.md#target).
  */
-export function findRoute(table: RouteTable, method: string, path: string): RouteMatch {
-  const { basePath, operations } = table;
-  if (!isUnder(basePath, path)) return NO_ROUTE;
+export function findRoute(table: RouteTable, method: string, target: string): RouteMatch {
+  const { basePath, operations, paths } = table;
+  const path = comparablePath(target, paths);
+  if (paths === "loose") {
+    // "//" is what is left of a segment that begins with ";": some routers leave it out.
+    if (!isUnder(comparablePath(basePath, paths), path) || path.includes("//")) return NO_ROUTE;
+  } else if (!isUnder(basePath, path)) return NO_ROUTE;
   if (operations === undefined) {
     return {
       operation: undefined,
@@ -104,7 +116,7 @@ function ruleFor<R extends RouteRule>(
   if (rules === undefined || rules.length === 0) return undefined;
   const segments = path.split("/");
   const isAsked = (one: string) => one === method || (method === "HEAD" && one === "GET");
-  return rules.find((rule) => isAsked(rule.method) && fits(rule.segments, segments));
+  return rules.find((rule) => isAsked(rule.method) && fitsPattern(rule.segments, segments));
 }
 
 /** All operations of one path. */
@@ -119,10 +131,7 @@ type Index = { readonly literal: Map<string, Path>; readonly templated: Path[] }
 
 const indexes = new WeakMap<readonly Operation[], Index>();
 
-/**
- * Paths without a parameter by their text, the others with the fewest parameters first: OpenAPI 3.1
- * matches a concrete path before a templated one.
- */
+/** Paths without a name by their text, the others in the order in which they are tried. */
 function indexOf(operations: readonly Operation[]): Index {
   let index = indexes.get(operations);
   if (index === undefined) {
@@ -135,25 +144,20 @@ function indexOf(operations: readonly Operation[]): Index {
     }
     for (const path of paths.values()) path.allow.push(...allowed([...path.methods.keys()]));
     const all = [...paths.values()];
-    const literal = new Map(all.filter(isLiteral).map((path) => [path.template, path]));
-    const templated = all.filter((path) => !isLiteral(path)).sort((a, b) => holes(a) - holes(b));
-    index = { literal, templated };
+    const literals = all.filter(({ segments }) => isLiteral(segments));
+    const templated = all.filter((path) => !literals.includes(path));
+    index = {
+      literal: new Map(literals.map((path) => [path.segments.join("/"), path])),
+      templated: templated.sort((a, b) => bySpecificity(a.segments, b.segments)),
+    };
     indexes.set(operations, index);
   }
   return index;
 }
 
-function holes({ segments }: Path): number {
-  return segments.filter((part) => part === undefined).length;
-}
-
-function isLiteral(path: Path): boolean {
-  return holes(path) === 0;
-}
-
 function fitting(paths: readonly Path[], path: string): Path | undefined {
   const segments = path.split("/");
-  return paths.find((candidate) => fits(candidate.segments, segments));
+  return paths.find((candidate) => fitsPattern(candidate.segments, segments));
 }
 
 /**
@@ -198,21 +202,6 @@ function refuseScopes(needed: Operation["scopes"]): Result<never> {
     message: `The API key needs ${words} for this operation`,
     scope: needed[0]?.join(" ") ?? "",
   });
-}
-
-/** Whether the path is the base path or lies below it, by whole segments. */
-export function isUnder(basePath: string, path: string): boolean {
-  if (basePath === "/") return true;
-  return (
-    path.startsWith(basePath) && (path.length === basePath.length || path[basePath.length] === "/")
-  );
-}
-
-function fits(pattern: readonly (string | undefined)[], segments: readonly string[]): boolean {
-  return (
-    pattern.length === segments.length &&
-    pattern.every((part, i) => (part === undefined ? segments[i] !== "" : part === segments[i]))
-  );
 }
 
 /** HEAD is allowed wherever GET is. */

@@ -1,6 +1,9 @@
 import { accept, type Result, refuse } from "../refusal.ts";
 
-/** `raw` is forwarded byte for byte; `path` is the part before "?", which routes are matched on. */
+/**
+ * `raw` is forwarded byte for byte; `path` is the part before "?", which routes are matched on. The
+ * path is in its normal form.
+ */
 export type Target = { readonly raw: string; readonly path: string };
 
 type TargetInput = { readonly method: string; readonly target: string; readonly host: string };
@@ -10,6 +13,8 @@ const PORTS = { http: /:(?:80)?$/, https: /:(?:443)?$/ } as const;
 export type Scheme = keyof typeof PORTS;
 
 const PRINTABLE = /^[\x21\x22\x24-\x7e]+$/;
+const ESCAPE = /%[0-9A-Fa-f]{2}/g;
+const UNRESERVED = /[A-Za-z0-9_~-]/;
 const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:[/;]|$)|%(?:2e|2f|5c|25|00)/i;
 
 /**
@@ -17,7 +22,8 @@ const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:[/;]|$)|%(?:2e|2f|5c|25|00)/i;
  * the listener's
  * scheme and the same authority as Host. Printable ASCII without "#". In the path nothing that
  * another parser could read differently: dot segments, double or encoded slashes, backslashes,
- * doubled or broken escapes. `OPTIONS *` asks about the server itself.
+ * doubled or broken escapes. `OPTIONS *` asks about the server itself. Two spellings of one path
+ * leave as one, since the backend's router would decode them (RFC 3986 6.2.2).
  */
 export function validateTarget(
   { method, target, host }: TargetInput,
@@ -29,23 +35,42 @@ export function validateTarget(
   if (raw === undefined) return refuse("bad_request", "not this host's target");
   const question = raw.indexOf("?");
   const path = question === -1 ? raw : raw.slice(0, question);
-  if (AMBIGUOUS.test(path) || (path.includes("%") && isBroken(path))) {
-    return refuse("bad_request", "ambiguous path");
-  }
-  return accept({ raw, path });
+  if (AMBIGUOUS.test(path)) return refuse("bad_request", "ambiguous path");
+  if (!path.includes("%")) return accept({ raw, path });
+  if (isBroken(path)) return refuse("bad_request", "ambiguous path");
+  const normal = path.replace(ESCAPE, normalEscape);
+  return accept({ raw: `${normal}${raw.slice(path.length)}`, path: normal });
+}
+
+function normalEscape(escaped: string): string {
+  const character = String.fromCharCode(Number.parseInt(escaped.slice(1), 16));
+  return UNRESERVED.test(character) ? character : escaped.toUpperCase();
 }
 
 /**
- * The target for the backend: what follows the prefix that is stripped goes on byte for byte behind
- * the one that is added; a path of which nothing is left becomes "/".
+ * The target for the backend: what follows the prefix that is stripped, in whatever spelling it was
+ * matched, goes on byte for byte behind the one that is added; a path of which nothing is left
+ * becomes "/".
  */
 export function upstreamTarget(
   raw: string,
   { stripPrefix, addPrefix }: { readonly stripPrefix: string; readonly addPrefix: string },
 ): string {
   if (stripPrefix === "" && addPrefix === "") return raw;
-  const rest = raw.slice(stripPrefix.length);
+  const rest = raw.slice(endOfSegments(raw, stripPrefix.split("/").length - 1));
   return `${addPrefix}${rest.startsWith("/") ? "" : "/"}${rest}`;
+}
+
+/** Where so many segments of the path end. */
+function endOfSegments(raw: string, count: number): number {
+  const question = raw.indexOf("?");
+  const pathEnd = question === -1 ? raw.length : question;
+  let end = 0;
+  for (let left = count; left > 0; left--) {
+    end = raw.indexOf("/", end + 1);
+    if (end === -1 || end > pathEnd) return pathEnd;
+  }
+  return end;
 }
 
 const ABSOLUTE = /^(https?):\/\/([^/?]+)(.*)/i;

@@ -1,6 +1,7 @@
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
-import { isUnder, type RouteTable } from "../../core/http/route.ts";
+import { comparablePath, isUnder, type PathMatching } from "../../core/http/path-pattern.ts";
+import type { RouteTable } from "../../core/http/route.ts";
 import type { ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
 import type { Limit, PlanOptions } from "../../core/quota/windows.ts";
@@ -33,6 +34,8 @@ import type { UpstreamPool } from "../upstreams/upstream-pool.ts";
  */
 export type Service = {
   readonly path: string | undefined;
+  /** `path` as it is compared, by the `paths` of its routes. */
+  readonly comparable: string | undefined;
   readonly routes: RouteTable;
   readonly upstreams: UpstreamPool;
   /** The environment's limits, with the backend's own in their place. */
@@ -70,8 +73,9 @@ export type Environment = {
   readonly bans: BanPolicy | undefined;
   /** The terms of requests without a key to public operations; undefined where they need one. */
   readonly publicTerms: PublicPlan | undefined;
-  /** The path at which a key may ask where its account stands. */
+  /** The path at which a key may ask where its account stands, as `paths` compares it. */
   readonly standing: string | undefined;
+  readonly paths: PathMatching;
   readonly rateLimitFields: "off" | "policy";
 };
 
@@ -112,9 +116,16 @@ export type GatewayContext = {
 /** The owner of a request that was answered. */
 type RespondedAccount = AccountRef & { readonly plan: string; readonly key: object | undefined };
 
-/** The service that has the path; undefined where none has. */
+/** The service that has the path, which is in its normal form; undefined where none has. */
 export function findService({ backends }: Environment, path: string): Service | undefined {
-  return backends.find((backend) => backend.path === undefined || isUnder(backend.path, path));
+  const exact = comparablePath(path);
+  let loose: string | undefined;
+  return backends.find(({ comparable, routes }) => {
+    if (comparable === undefined) return true;
+    if (routes.paths !== "loose") return isUnder(comparable, exact);
+    loose ??= comparablePath(path, "loose");
+    return isUnder(comparable, loose);
+  });
 }
 
 /** The scheme that clients of this environment speak. */

@@ -1,5 +1,6 @@
 import type { Config, EnvironmentConfig, ServiceConfig } from "../../config/config.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
+import { comparablePath } from "../../core/http/path-pattern.ts";
 import { trustedProxyMatcher } from "../client/client-address.ts";
 import type { Environment, Service } from "../exchange/environment.ts";
 import { Certificate } from "../runtime/certificate.ts";
@@ -45,7 +46,7 @@ function servedOf(
   elapsed: () => number,
   before: Environment | undefined,
 ): Environment {
-  const { limits } = environment;
+  const { limits, standing, routes } = environment;
   return {
     name: environment.name,
     hosts: environment.hosts,
@@ -66,7 +67,8 @@ function servedOf(
     planBounds: config.planBounds,
     bans: config.bans,
     publicTerms: publicTermsOf(config, environment),
-    standing: environment.standing,
+    standing: standing === undefined ? undefined : comparablePath(standing, routes.paths),
+    paths: routes.paths ?? "exact",
     rateLimitFields: config.rateLimitFields,
   };
 }
@@ -112,7 +114,8 @@ function backendOf(
   const kept = before?.backends.find((backend) => backend.path === path)?.upstreams;
   const upstreams =
     kept !== undefined && sameOptions(kept, options) ? kept : new UpstreamPool(options);
-  return { path, routes, upstreams, limits, stripPrefix, addPrefix };
+  const comparable = path === undefined ? undefined : comparablePath(path, routes.paths);
+  return { path, comparable, routes, upstreams, limits, stripPrefix, addPrefix };
 }
 
 /** `deny` wins; an empty `allow` takes all that `deny` leaves (docs/reference/plans.md#admission). */

@@ -1,4 +1,5 @@
 import { gatewayFields } from "../../core/http/gateway-fields.ts";
+import { comparablePath } from "../../core/http/path-pattern.ts";
 import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/reports.ts";
@@ -14,8 +15,10 @@ import { sendRefusal } from "./reply.ts";
 const READS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
 /** Whether the request asks where its own account stands, and not for anything of a backend. */
-export function isStandingRequest({ standing }: Environment, { request, path }: Exchange): boolean {
-  return standing !== undefined && path === standing && READS.has(request.method as string);
+export function isStandingRequest(served: Environment, { request, path }: Exchange): boolean {
+  const { standing, paths } = served;
+  if (standing === undefined || !READS.has(request.method as string)) return false;
+  return comparablePath(path, paths) === standing;
 }
 
 /**

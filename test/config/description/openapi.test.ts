@@ -4,23 +4,25 @@ import { describe, it } from "vitest";
 import { readDescription } from "../../../src/config/description/openapi.ts";
 import { loadFiles, told } from "../folder.ts";
 
+const noFile = async () => ({ ok: false, line: 1, why: "there is no such file" }) as const;
+
 function read(text: string, basePath = "/v1") {
-  return readDescription(text, { file: "api.yaml", basePath });
+  return readDescription(text, { file: "api.yaml", basePath, readFile: noFile });
 }
 
 /** One GET with these lines, which must be sound. */
-function lifecycleOf(...lines: string[]) {
+async function lifecycleOf(...lines: string[]) {
   const indented = lines.map((line) => `      ${line}\n`).join("");
   const text = `openapi: 3.1.0\npaths:\n  /a:\n    get:\n      operationId: a\n${indented}`;
-  const { operations, mistakes } = read(text);
+  const { operations, mistakes } = await read(text);
   assert.deepEqual(mistakes, []);
   return operations[0]?.lifecycle;
 }
 
 describe("readDescription makes routes", () => {
-  it("of basePath and path, with parameters as holes", () => {
+  it("of basePath and path, with parameters as holes", async () => {
     const text = "openapi: 3.0.3\npaths:\n  /pets/{petId}: { get: { operationId: getPet } }\n";
-    assert.deepEqual(read(text).operations, [
+    assert.deepEqual((await read(text)).operations, [
       {
         template: "/v1/pets/{petId}",
         segments: ["", "v1", "pets", undefined],
@@ -37,8 +39,8 @@ describe("readDescription makes routes", () => {
     ]);
   });
 
-  it("under the basePath / without a second slash", () => {
-    const { operations } = read(
+  it("under the basePath / without a second slash", async () => {
+    const { operations } = await read(
       "openapi: 3.1.0\npaths: { /pets: { get: {} }, /: { get: {} } }\n",
       "/",
     );
@@ -48,10 +50,10 @@ describe("readDescription makes routes", () => {
     );
   });
 
-  it("of seven methods, named by method and path where they have no operationId", () => {
+  it("of seven methods, named by method and path where they have no operationId", async () => {
     const methods = ["get", "put", "post", "delete", "options", "head", "patch"];
     const entries = methods.map((method) => `    ${method}: {}\n`).join("");
-    const { operations, warnings } = read(
+    const { operations, warnings } = await read(
       `openapi: 3.1.0\npaths:\n  /a:\n${entries}    x-note: 1\n    summary: A\n`,
     );
     assert.deepEqual(warnings, []);
@@ -61,16 +63,16 @@ describe("readDescription makes routes", () => {
     );
   });
 
-  it("with a body only where one is described", () => {
+  it("with a body only where one is described", async () => {
     const text =
       "openapi: 3.1.0\npaths: { /a: { delete: { requestBody: { content: {} } }, post: {} } }\n";
     assert.deepEqual(
-      read(text).operations.map(({ hasRequestBody }) => hasRequestBody),
+      (await read(text)).operations.map(({ hasRequestBody }) => hasRequestBody),
       [true, false],
     );
   });
 
-  it("through references inside the file", () => {
+  it("through references inside the file", async () => {
     const text = `openapi: 3.1.0
 paths:
   /a: { $ref: "#/components/pathItems/a~1b" }
@@ -79,7 +81,7 @@ components:
   pathItems:
     a/b: { get: {} }
 `;
-    const { operations, mistakes } = read(text);
+    const { operations, mistakes } = await read(text);
     assert.deepEqual(mistakes, []);
     assert.deepEqual(
       operations.map(({ template }) => template),
@@ -87,41 +89,43 @@ components:
     );
   });
 
-  it("with well-formed escapes as they are written", () => {
-    const { operations, mistakes } = read("openapi: 3.1.0\npaths: { /h%C3%BChner: { get: {} } }\n");
+  it("with well-formed escapes as they are written", async () => {
+    const { operations, mistakes } = await read(
+      "openapi: 3.1.0\npaths: { /h%C3%BChner: { get: {} } }\n",
+    );
     assert.deepEqual(mistakes, []);
     assert.equal(operations[0]?.template, "/v1/h%C3%BChner");
   });
 
-  it("from JSON, tabs and all", () => {
+  it("from JSON, tabs and all", async () => {
     const document = {
       openapi: "3.1.0",
       paths: { "/a": { get: { "x-sunset": "2030-12-05", deprecated: true } } },
     };
     for (const indent of [undefined, 2, "\t"]) {
-      const { operations, mistakes } = read(JSON.stringify(document, null, indent));
+      const { operations, mistakes } = await read(JSON.stringify(document, null, indent));
       assert.deepEqual(mistakes, []);
       assert.equal(operations[0]?.lifecycle.sunsetMs, Date.UTC(2030, 11, 5));
     }
   });
 
-  it("where dollars are no references", () => {
-    const { mistakes } = read('openapi: 3.1.0\ninfo: { title: "${NO_SUCH}" }\npaths: {}\n');
+  it("where dollars are no references", async () => {
+    const { mistakes } = await read('openapi: 3.1.0\ninfo: { title: "${NO_SUCH}" }\npaths: {}\n');
     assert.deepEqual(mistakes, []);
   });
 
-  it("without a warning where one server's URL ends in basePath", () => {
+  it("without a warning where one server's URL ends in basePath", async () => {
     const servers = 'servers: [{ url: "{base_url}/v1/" }, { url: https://elsewhere }]';
-    assert.deepEqual(read(`openapi: 3.1.0\n${servers}\npaths: {}\n`).warnings, []);
+    assert.deepEqual((await read(`openapi: 3.1.0\n${servers}\npaths: {}\n`)).warnings, []);
   });
 });
 
 describe("the life of an operation", () => {
   const since = "x-deprecated-since: 2025-12-05";
 
-  it("ends at 2030-12-05T00:00:00Z exactly for the date alone", () => {
+  it("ends at 2030-12-05T00:00:00Z exactly for the date alone", async () => {
     assert.equal(
-      lifecycleOf("deprecated: true", since, "x-sunset: 2030-12-05")?.sunsetMs,
+      (await lifecycleOf("deprecated: true", since, "x-sunset: 2030-12-05"))?.sunsetMs,
       1922659200000,
     );
   });
@@ -134,39 +138,39 @@ describe("the life of an operation", () => {
     ["2028-02-29", Date.UTC(2028, 1, 29)],
   ];
   for (const [text, ms] of instants) {
-    it(`reads ${text}`, () => {
-      const life = lifecycleOf("deprecated: true", since, `x-deprecated-sunset: "${text}"`);
+    it(`reads ${text}`, async () => {
+      const life = await lifecycleOf("deprecated: true", since, `x-deprecated-sunset: "${text}"`);
       assert.equal(life?.sunsetMs, ms);
     });
   }
 
-  it("may end at the instant of the deprecation", () => {
-    const life = lifecycleOf("deprecated: true", since, "x-sunset: 2025-12-05");
+  it("may end at the instant of the deprecation", async () => {
+    const life = await lifecycleOf("deprecated: true", since, "x-sunset: 2025-12-05");
     assert.equal(life?.sunsetMs, life?.deprecatedMs);
   });
 
-  it("has only what is given", () => {
-    assert.deepEqual(lifecycleOf("deprecated: true"), { deprecated: true });
-    assert.deepEqual(lifecycleOf("deprecated: true", "x-successor: /v1/pets?status=sold"), {
+  it("has only what is given", async () => {
+    assert.deepEqual(await lifecycleOf("deprecated: true"), { deprecated: true });
+    assert.deepEqual(await lifecycleOf("deprecated: true", "x-successor: /v1/pets?status=sold"), {
       deprecated: true,
       successor: "/v1/pets?status=sold",
     });
   });
 
-  it("has no dates without deprecated: true", () => {
-    assert.deepEqual(lifecycleOf(since, "x-sunset: 2025-12-06", "x-successor: /v1/b"), {
+  it("has no dates without deprecated: true", async () => {
+    assert.deepEqual(await lifecycleOf(since, "x-sunset: 2025-12-06", "x-successor: /v1/b"), {
       deprecated: false,
     });
   });
 
-  it("takes experimental and beta from either name, and stable as none", () => {
-    assert.equal(lifecycleOf("x-stability-level: beta")?.stability, "beta");
-    assert.equal(lifecycleOf("x-stability: experimental")?.stability, "experimental");
+  it("takes experimental and beta from either name, and stable as none", async () => {
+    assert.equal((await lifecycleOf("x-stability-level: beta"))?.stability, "beta");
+    assert.equal((await lifecycleOf("x-stability: experimental"))?.stability, "experimental");
     assert.equal(
-      lifecycleOf("x-stability-level: beta", "x-stability: experimental")?.stability,
+      (await lifecycleOf("x-stability-level: beta", "x-stability: experimental"))?.stability,
       "beta",
     );
-    assert.deepEqual(lifecycleOf("x-stability: stable"), { deprecated: false });
+    assert.deepEqual(await lifecycleOf("x-stability: stable"), { deprecated: false });
   });
 });
 
@@ -207,5 +211,70 @@ plans: { free: { minute: 1 } }
     });
     assert.ok(loaded.ok);
     assert.equal(loaded.warnings.length, 2);
+  });
+
+  const split = {
+    "tollgate.yaml": config.replace("./api.yaml", "./api/api.yaml").replace(/\n {2}b:.*/, ""),
+    "api/api.yaml": `openapi: 3.1.0
+components: { securitySchemes: { token: { type: http, scheme: bearer } } }
+paths:
+  /a: { $ref: a.yaml }
+  /b/{id}: { $ref: "./sub/more.yaml#/items/b~1c" }
+`,
+    "api/a.yaml": "get: { operationId: a, security: [{ token: [x] }] }\n",
+    "api/sub/more.yaml":
+      'items: { b/c: { $ref: "#/other" } }\nother: { $ref: ../back.yaml#/item }\n',
+    "api/back.yaml": "item: { get: { operationId: b, x-cost: 3 }, post: {} }\n",
+  };
+
+  it("may have its path items in other files of its folder, and all of them are watched", async () => {
+    const loaded = await loadFiles(split);
+    assert.ok(loaded.ok, told(loaded).join("\n"));
+    const { operations = [] } = loaded.config.environments[0]?.routes ?? {};
+    assert.deepEqual(
+      operations.map(({ method, template, cost, scopes }) => [method, template, cost, scopes]),
+      [
+        ["GET", "/v1/a", 1, [["x"]]],
+        ["GET", "/v1/b/{id}", 3, []],
+        ["POST", "/v1/b/{id}", 1, []],
+      ],
+    );
+    const files = loaded.files.map((file) => file.split("/").slice(3).join("/"));
+    assert.deepEqual(files, [
+      "tollgate.yaml",
+      "api/api.yaml",
+      "api/a.yaml",
+      "api/sub/more.yaml",
+      "api/back.yaml",
+    ]);
+    const other = await loadFiles({ ...split, "api/a.yaml": "get: { operationId: a }\n" });
+    assert.ok(other.ok);
+    assert.notEqual(other.config.hash, loaded.config.hash, "what is in them is in the hash");
+  });
+
+  it("has the mistakes of such a file told in that file, at their place", async () => {
+    const loaded = await loadFiles({
+      ...split,
+      "api/a.yaml": "\nget: { x-cost: many }\n",
+      "api/back.yaml": "item: [",
+    });
+    assert.ok(!loaded.ok);
+    const places = loaded.mistakes.map(({ file, line }) => `${file.split("/").at(-1)}:${line}`);
+    assert.deepEqual(places, ["a.yaml:2", "back.yaml:1", "more.yaml:2"]);
+    assert.match(told(loaded)[0] ?? "", /^2:16: Cannot read get.x-cost as a whole number/);
+    assert.match(told(loaded)[2] ?? "", /"\.\.\/back.yaml#\/item": it could not be read$/);
+  });
+
+  it("says of a reference that leads nowhere, or in a circle through files, why", async () => {
+    for (const [file, text, why] of [
+      ["api/a.yaml", undefined, "there is no such file; check the path"],
+      ["api/back.yaml", "items: {}\n", "there is no such place in the file"],
+      ["api/a.yaml", "$ref: api.yaml#/paths/~1a\n", "it leads in a circle"],
+    ] as const) {
+      const { [file]: _, ...others } = split as Readonly<Record<string, string>>;
+      const loaded = await loadFiles(text === undefined ? others : { ...others, [file]: text });
+      assert.equal(told(loaded).length, 1);
+      assert.match(told(loaded)[0] ?? "", new RegExp(`Cannot follow the reference .*: ${why}$`));
+    }
   });
 });

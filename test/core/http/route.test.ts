@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { parsePattern } from "../../../src/core/http/path-pattern.ts";
 import {
   checkRoute,
   findRoute,
@@ -11,7 +12,7 @@ import {
 const NOON = Date.UTC(2026, 6, 15, 12);
 
 function operation(method: string, template: string, more: Partial<Operation> = {}): Operation {
-  const segments = template.split("/").map((part) => (part.startsWith("{") ? undefined : part));
+  const segments = parsePattern(template);
   return {
     method,
     operationId: `${method} ${template}`,
@@ -27,6 +28,10 @@ function operation(method: string, template: string, more: Partial<Operation> = 
     ...more,
   };
 }
+
+const rule = (method: string, template: string) => {
+  return { method, template, segments: parsePattern(template) };
+};
 
 /** The most general first: a scan in this order would find the wrong ones. */
 const OPERATIONS = [
@@ -53,8 +58,8 @@ const templateOf = (path: string, table = TABLE) => findRoute(table, "GET", path
 
 describe("A request costs", () => {
   const costs = [
-    { method: "POST", segments: ["", "v1", "reports"], cost: 5 },
-    { method: "GET", segments: ["", "v1", "reports", undefined], cost: 0 },
+    { ...rule("POST", "/v1/reports"), cost: 5 },
+    { ...rule("GET", "/v1/reports/{id}"), cost: 0 },
   ];
   const costOf = (method: string, path: string) => findRoute({ ...ANY, costs }, method, path).cost;
 
@@ -157,16 +162,13 @@ describe("A route is found", () => {
     const other = findRoute({ basePath: "/v1", operations: priced }, "POST", "/v1/x");
     assert.deepEqual([other.cost, other.isPublic], [1, false]);
 
-    const rule = (method: string, path: string) => {
-      return { method, segments: path.split("/").map((part) => (part === "*" ? undefined : part)) };
-    };
     const table: RouteTable = {
       ...ANY,
       costs: [
         { ...rule("GET", "/v1/a/b"), cost: 3 },
-        { ...rule("GET", "/v1/a/*"), cost: 5 },
+        { ...rule("GET", "/v1/a/{id}"), cost: 5 },
       ],
-      publicRoutes: [rule("POST", "/v1/a/*")],
+      publicRoutes: [rule("POST", "/v1/a/{id}")],
     };
     const foundAt = (method: string, path: string) => {
       const { cost, isPublic } = findRoute(table, method, path);

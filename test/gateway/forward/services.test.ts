@@ -67,7 +67,8 @@ describe("services under paths of their own", async () => {
       ["/v1/orders/items7", "orders", "/orders/items7"],
       ["/v1/raw", "raw", "/"],
       ["/v1/raw?q", "raw", "/?q"],
-      ["/v1/raw/%c3%a9;a=b/", "raw", "/%c3%a9;a=b/"],
+      ["/v1/raw/%C3%A9;a=b/", "raw", "/%C3%A9;a=b/"],
+      ["/v1/%6frders/%c3%a9", "orders", "/orders/%C3%A9"],
     ] as const;
     for (const [path, name, target] of cases) {
       const answer = await get(path);
@@ -149,7 +150,7 @@ describe("services under paths of their own", async () => {
       assert.equal(errorOf(await get(path)).code, "bad_request", path);
     }
     assert.equal(seen(), before);
-    for (const path of ["/V1/orders", "/v1/Orders", "/v1/%6frders", "/v1/orders;a", "/v2/orders"]) {
+    for (const path of ["/V1/orders", "/v1/Orders", "/v1/orders;a", "/v2/orders"]) {
       assert.equal(errorOf(await get(path)).code, "not_found", path);
     }
     assert.equal(seen(), before);

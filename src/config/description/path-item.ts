@@ -1,0 +1,89 @@
+import { formatPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
+import type { DescriptionFiles, DescriptionPlace } from "./description-files.ts";
+import { valueAtPath } from "./json-pointer.ts";
+import {
+  type DescriptionDefaults,
+  type PathTemplate,
+  type PlacedOperation,
+  readOperation,
+} from "./operation.ts";
+
+const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"];
+const BESIDE = ["$ref", "summary", "description", "servers", "parameters"];
+const HOPS_MAX = 16;
+
+/** Reads the operations of the path item at a place, through references. */
+export async function readPathItem(
+  start: DescriptionPlace,
+  matched: PathTemplate,
+  of: DescriptionDefaults,
+  files: DescriptionFiles,
+): Promise<PlacedOperation[]> {
+  const found = await follow(start, files);
+  if (found === undefined) return [];
+  const { findings, path, item } = found;
+  const operations: PlacedOperation[] = [];
+  for (const [key, value] of Object.entries(item)) {
+    const at = [...path, key];
+    if (METHODS.includes(key)) {
+      if (isYamlMap(value)) {
+        const method = key.toUpperCase();
+        const operation = readOperation(value, at, { ...matched, method }, findings, of);
+        operations.push({ operation, findings, path: at });
+      } else findings.misread(at, "an operation");
+    } else if (key === "trace") {
+      findings.warning(at, "The gateway never forwards TRACE: this operation is left out");
+    } else if (!BESIDE.includes(key) && !key.startsWith("x-")) {
+      findings.warning(at, `There is no method ${formatPath([key])}: this entry is left out`);
+    }
+  }
+  return operations;
+}
+
+/** The path item, through references; where they lead nowhere that is noted. */
+async function follow(
+  start: DescriptionPlace,
+  files: DescriptionFiles,
+): Promise<(DescriptionPlace & { readonly item: YamlMap }) | undefined> {
+  let place = start;
+  for (let hops = 0; ; hops++) {
+    const { findings, path } = place;
+    const item = valueAtPath(findings.tree.value, path);
+    if (!isYamlMap(item)) {
+      findings.misread(path, "a map of operations");
+      return undefined;
+    }
+    if (item.$ref === undefined) return { ...place, item };
+    const next = await nextPlace(item.$ref, place, files, hops);
+    if (next === undefined) return undefined;
+    place = next;
+  }
+}
+
+async function nextPlace(
+  reference: unknown,
+  { findings, path }: DescriptionPlace,
+  files: DescriptionFiles,
+  hops: number,
+): Promise<DescriptionPlace | undefined> {
+  const at = [...path, "$ref"];
+  const next = typeof reference === "string" ? await files.resolve(reference, findings) : undefined;
+  if (next === undefined) {
+    findings.misread(
+      at,
+      "a reference inside this folder, such as #/components/pathItems/NAME or pets.yaml#/NAME",
+    );
+    return undefined;
+  }
+  const why = typeof next === "string" ? next : whyNoPlace(next, hops);
+  if (why === undefined) return next as DescriptionPlace;
+  findings.mistake(at, `Cannot follow the reference ${JSON.stringify(reference)}: ${why}`);
+  return undefined;
+}
+
+function whyNoPlace({ findings, path }: DescriptionPlace, hops: number): string | undefined {
+  if (valueAtPath(findings.tree.value, path) === undefined) {
+    return "there is no such place in the file";
+  }
+  return hops === HOPS_MAX ? "it leads in a circle" : undefined;
+}

@@ -1,0 +1,124 @@
+/** How the router of a backend reads paths (docs/reference/edge.md#spellings). */
+export type PathMatching = "exact" | "loose";
+
+/**
+ * One segment of a pattern, as `comparablePath` makes paths: literal text; undefined for a name
+ * that stands for a whole segment; or the literals around names, `["", ".json"]` for `{id}.json`.
+ */
+export type PatternSegment = string | undefined | readonly string[];
+
+/**
+ * The text by which the path of a request is compared with patterns. `path` is in the normal form
+ * that `validateTarget` makes: every escape is well-formed, and none is of a letter, a digit, "/"
+ * or "%", so decoding it adds no segment and no further escape.
+ */
+export function comparablePath(path: string, matching: PathMatching = "exact"): string {
+  // Normal paths are ASCII before they are decoded: no letter outside of it is folded.
+  const text = matching === "exact" ? path : withoutLooseParts(path).toLowerCase();
+  return text.includes("%") ? decodeURIComponent(text) : text;
+}
+
+/** Without what follows ";" in a segment, and without one slash at the end. */
+function withoutLooseParts(path: string): string {
+  const plain = path.includes(";") ? path.replace(/;[^/]*/g, "") : path;
+  return plain.length > 1 && plain.endsWith("/") ? plain.slice(0, -1) : plain;
+}
+
+const TOKEN = /\{[^{}]*\}|[^{}]+/g;
+
+/**
+ * The segments of a template such as `/v1/pets/{petId}`, whose literals are written like the path
+ * of a request.
+ */
+export function parsePattern(
+  template: string,
+  matching: PathMatching = "exact",
+): readonly PatternSegment[] {
+  const segments = template.split("/").map((part) => parseSegment(part, matching));
+  const isSlashed = segments.length > 2 && segments.at(-1) === "";
+  return matching === "loose" && isSlashed ? segments.slice(0, -1) : segments;
+}
+
+function parseSegment(part: string, matching: PathMatching): PatternSegment {
+  if (!part.includes("{")) return comparablePath(part, matching);
+  const literals = [""];
+  for (const token of part.match(TOKEN) ?? []) {
+    if (token.startsWith("{")) literals.push("");
+    else {
+      literals[literals.length - 1] = comparablePath(token, matching);
+      if (matching === "loose" && token.includes(";")) break;
+    }
+  }
+  if (literals.length === 1) return literals[0];
+  return literals.length === 2 && literals.every((text) => text === "") ? undefined : literals;
+}
+
+/** Whether a pattern fits one path only: no name is in it. */
+export function isLiteral(pattern: readonly PatternSegment[]): boolean {
+  return pattern.every((part) => typeof part === "string");
+}
+
+/** `segments` are those of a comparable path. A name stands for at least one character. */
+export function fitsPattern(
+  pattern: readonly PatternSegment[],
+  segments: readonly string[],
+): boolean {
+  return (
+    pattern.length === segments.length &&
+    pattern.every((part, i) => fitsSegment(part, segments[i] as string))
+  );
+}
+
+export function fitsSegment(part: PatternSegment, text: string): boolean {
+  if (part === undefined) return text !== "";
+  return typeof part === "string" ? part === text : fitsAround(part, text);
+}
+
+/** Literals in between are taken as early as they come: what is left for the rest is the longest. */
+function fitsAround(literals: readonly string[], text: string): boolean {
+  const first = literals[0] as string;
+  const last = literals.at(-1) as string;
+  if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  let end = first.length;
+  for (const literal of literals.slice(1, -1)) {
+    const found = text.indexOf(literal, end + 1);
+    if (found === -1) return false;
+    end = found + literal.length;
+  }
+  return text.length - last.length > end;
+}
+
+/**
+ * Orders patterns that may fit the same path: fewest segments with names first, as OpenAPI 3.1
+ * matches a concrete path before a templated one, and among as many the longer literal text.
+ */
+export function bySpecificity(
+  one: readonly PatternSegment[],
+  other: readonly PatternSegment[],
+): number {
+  return namedSegments(one) - namedSegments(other) || literalLength(other) - literalLength(one);
+}
+
+function namedSegments(pattern: readonly PatternSegment[]): number {
+  return pattern.filter((part) => typeof part !== "string").length;
+}
+
+function literalLength(pattern: readonly PatternSegment[]): number {
+  return pattern.flatMap((part) => part ?? "").join("").length;
+}
+
+/** Whether the template is the path `base` or lies below it: `isUnder` for what is configured. */
+export function isTemplateUnder(
+  base: string,
+  template: string,
+  matching: PathMatching = "exact",
+): boolean {
+  const segments = parsePattern(template, matching);
+  return base === "/" || parsePattern(base, matching).every((part, i) => part === segments[i]);
+}
+
+/** Whether the path is `base` or lies below it, by whole segments; both comparable. */
+export function isUnder(base: string, path: string): boolean {
+  if (base === "/") return true;
+  return path.startsWith(base) && (path.length === base.length || path[base.length] === "/");
+}

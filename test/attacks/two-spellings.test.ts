@@ -1,0 +1,219 @@
+import assert from "node:assert/strict";
+import { afterAll, describe, test } from "vitest";
+import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
+import type { TestGateway } from "../support/gateway/house.ts";
+import { KEY } from "../support/gateway/served.ts";
+import { eventually } from "../support/poll.ts";
+import { errorOf, sendRequest } from "../support/wire/client.ts";
+import { onlyValue } from "../support/wire/response.ts";
+import { lawHolds, openAttacked } from "./attacked.ts";
+
+/** Each template is worth less to who owns it than the literal path that fits it too. */
+const API = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+security: [{ token: [] }]
+components: { securitySchemes: { token: { type: http, scheme: bearer } } }
+paths:
+  /files/{name}:
+    get: { operationId: file, security: [], responses: {} }
+    post: { operationId: write, responses: {} }
+  /files/secret:
+    get: { operationId: secret, security: [{ token: [admin] }], responses: {} }
+  /files/export:
+    post: { operationId: export, x-cost: 50, responses: {} }
+  /files/docs:all:
+    post: { operationId: all, x-cost: 11, responses: {} }
+  /files/h%C3%BChner:
+    post: { operationId: hens, x-cost: 13, responses: {} }
+  /files/{name}.json:
+    post: { operationId: json, x-cost: 7, responses: {} }
+  /files/{name}:publish:
+    post: { operationId: publish, x-cost: 9, responses: {} }
+  /users/{id}:
+    delete: { operationId: remove, responses: {} }
+  /users/all:
+    delete:
+      operationId: removeAll
+      deprecated: true
+      x-deprecated-since: "2020-01-01"
+      x-sunset: "2021-01-01"
+      responses: {}
+`;
+const PLANS = { plans: { enterprise: "custom", open: { hour: 10_000 } } };
+
+function openDescribed(paths: "exact" | "loose" | undefined) {
+  return openAttacked({
+    api: "./api.yaml",
+    files: { "api.yaml": API },
+    environment: { public: "open", ...(paths && { paths }) },
+    config: PLANS,
+  });
+}
+
+const files = await startTestUpstream();
+const docs = await startTestUpstream();
+const houses = {
+  exact: await openDescribed(undefined),
+  loose: await openDescribed("loose"),
+  raw: await openAttacked({
+    config: PLANS,
+    environment: {
+      api: null,
+      public: "open",
+      standing: "/v1/_limits",
+      costs: [
+        { match: "POST /v1/reports/{id}", cost: 5 },
+        { match: "POST /v1/jobs/{id}:run", cost: 6 },
+      ],
+      publicRoutes: ["GET /v1/status:now"],
+      backends: [
+        { path: "/v1/files", stripPrefix: "/v1/files", addPrefix: "/f", upstreams: [files.origin] },
+        { path: "/v1/Docs", paths: "loose", stripPrefix: "/v1", upstreams: [docs.origin] },
+      ],
+    },
+  }),
+};
+const { exact, loose, raw } = houses;
+afterAll(async () => {
+  for (const house of Object.values(houses)) await house[Symbol.asyncDispose]();
+  await Promise.all([files.close(), docs.close()]);
+});
+
+/** What became of a request: 200 or the code of a refusal, and what its line says of it. */
+async function ask(house: TestGateway, request: string, { key = KEY as string | null } = {}) {
+  const [method = "", path = ""] = request.split(" ");
+  const answer = await sendRequest(house.port, { method, path, ...(key !== null && { key }) });
+  const id = onlyValue(answer, "X-Request-Id");
+  const [line] = await eventually(() => {
+    const lines = house.lines.filter((one) => one.id === id);
+    assert.equal(lines.length, 1);
+    return lines;
+  });
+  const { charged, path: logged } = line as (typeof house.lines)[number];
+  return { answer: answer.status < 400 ? 200 : errorOf(answer).code, charged, logged };
+}
+
+function targetOf({ seen }: Pick<TestUpstream, "seen">): string | undefined {
+  return seen.at(-1)?.target;
+}
+
+describe("two spellings of one path are one path", () => {
+  for (const path of ["/v1/files/%73ecret", "/v1/%66iles/se%63%72et", "/%76%31/files/s%65cret"]) {
+    test(`${path} asks for the key and the scope of /v1/files/secret`, async () => {
+      assert.equal((await ask(exact, `GET ${path}`, { key: null })).answer, "key_missing");
+      assert.equal((await ask(exact, `GET ${path}`)).answer, "scope_required");
+    });
+  }
+
+  test("an escaped letter saves no units", async () => {
+    assert.equal((await ask(exact, "POST /v1/files/%65xport")).charged, 50);
+    assert.equal((await ask(raw, "POST /v1/%72eports/7")).charged, 5);
+  });
+
+  test("an escaped letter brings no operation back after its sunset", async () => {
+    assert.equal((await ask(exact, "DELETE /v1/users/all")).answer, "gone");
+    assert.equal((await ask(exact, "DELETE /v1/users/%61ll")).answer, "gone");
+  });
+
+  test("an escaped letter takes no request away from its backend", async () => {
+    for (const path of ["/v1/%66iles/a%2Db", "/%761/fil%65s/a-b"]) {
+      assert.equal((await ask(raw, `GET ${path}`)).answer, 200);
+      assert.equal(targetOf(files), "/f/a-b", "what follows stripPrefix, in the normal form");
+    }
+  });
+
+  test("what is matched is logged and forwarded, byte for byte, and the query as it was", async () => {
+    for (const [sent, normal] of [
+      ["/v1/files/%61%2d%5f%7e%5A%30", "/v1/files/a-_~Z0"],
+      ["/v1/files/%c3%bc%3b%3a", "/v1/files/%C3%BC%3B%3A"],
+      ["/v1/files/a%20b?%61=%7e%zz", "/v1/files/a%20b?%61=%7e%zz"],
+    ] as const) {
+      const { answer, logged } = await ask(exact, `POST ${sent}`);
+      assert.equal(answer, 200);
+      assert.equal(targetOf(exact.backend), normal);
+      assert.equal(logged, normal.split("?")[0]);
+    }
+  });
+
+  test("literals are compared by their decoded bytes, whole segments and parts of one", async () => {
+    for (const [request, charged] of [
+      ["POST /v1/files/docs:all", 11],
+      ["POST /v1/files/docs%3aall", 11],
+      ["POST /v1/files/docs%3Aall", 11],
+      ["POST /v1/files/h%c3%bchner", 13],
+      ["POST /v1/files/H%c3%bchner", 1],
+      ["POST /v1/files/a.json", 7],
+      ["POST /v1/files/a.%6ason", 7],
+      ["POST /v1/files/.json", 1],
+      ["POST /v1/files/a:publish", 9],
+      ["POST /v1/files/a%3Apublish", 9],
+      ["POST /v1/files/a%3apubli%73h", 9],
+      ["POST /v1/files/a.json:publish", 9],
+      ["POST /v1/files/a:publish.json", 7],
+    ] as const) {
+      assert.deepEqual([request, (await ask(exact, request)).charged], [request, charged]);
+    }
+    assert.equal((await ask(raw, "POST /v1/jobs/7%3Arun")).charged, 6);
+    assert.equal((await ask(raw, "POST /v1/jobs/:run")).charged, 1, "a name is never empty");
+    assert.equal((await ask(raw, "GET /v1/status%3Anow", { key: null })).answer, 200);
+    assert.equal((await ask(raw, "GET /v1/status%3Anever", { key: null })).answer, "key_missing");
+  });
+
+  test("the path at which a key asks where it stands has one spelling", async () => {
+    const { answer, charged } = await ask(raw, "GET /v1/%5flimit%73");
+    assert.deepEqual([answer, charged], [200, 0]);
+  });
+});
+
+describe("with paths: loose", () => {
+  const spellings = ["SECRET", "Secret/", "secret/", "secret;v=1", "%73ecreT;/", "secret;a;b"];
+  for (const name of spellings) {
+    test(`/v1/files/${name} is /v1/files/secret, and with paths: exact it is not`, async () => {
+      assert.equal((await ask(loose, `GET /v1/files/${name}`)).answer, "scope_required");
+      const { answer } = await ask(exact, `GET /v1/files/${name}`);
+      assert.equal(answer, name.endsWith("/") ? "not_found" : 200);
+    });
+  }
+
+  test("literals of every kind are compared so: base path, template, part of a segment", async () => {
+    for (const [request, charged] of [
+      ["POST /V1;x/Files;y/Export/", 50],
+      ["POST /v1/files/a.JSON", 7],
+      ["POST /v1/files/a.json;v=1/", 7],
+      ["POST /v1/files/a;.json", 1],
+      ["POST /v1/files/A:Publish", 9],
+      ["POST /v1/files/H%C3%BChner", 13],
+      ["POST /v1/files/h%C3%9Chner", 1],
+      ["POST /v1/files/docs%3Ball", 1],
+    ] as const) {
+      assert.deepEqual([request, (await ask(loose, request)).charged], [request, charged]);
+    }
+  });
+
+  test("nothing but letters, one slash at the end and what follows ; is overlooked", async () => {
+    for (const path of ["/v1/files/secret//", "/v1/files/secret/;/", "/v1/files/;/secret"]) {
+      assert.notEqual((await ask(loose, `GET ${path}`)).answer, 200);
+    }
+    assert.equal((await ask(loose, "GET /v1/files/secre")).answer, 200);
+  });
+
+  test("what is forwarded is what the client sent, in the normal form", async () => {
+    assert.equal((await ask(loose, "POST /V1/Files/Expor%74;a/?b")).answer, 200);
+    assert.equal(targetOf(loose.backend), "/V1/Files/Export;a/?b");
+  });
+
+  test("a backend may be loose by itself, and its prefix goes in whatever spelling", async () => {
+    for (const path of ["/v1/docs/A", "/V1/DOCS;x/A", "/v1;y/d%6fcs/A"]) {
+      assert.equal((await ask(raw, `GET ${path}`)).answer, 200);
+      assert.equal(targetOf(docs), path.replace(/^\/v1(;y)?/i, "").replace("%6f", "o"));
+    }
+    const before = files.seen.length;
+    assert.equal((await ask(raw, "GET /v1/FILES/a")).answer, 200);
+    assert.equal(files.seen.length, before, "its neighbour is exact");
+  });
+});
+
+test("the law holds after all of it", async () => {
+  await lawHolds(exact);
+  await lawHolds(loose);
+});

@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { loadFiles, told } from "../folder.ts";
+
+const HEAD = `openapi: 3.1.0
+components: { securitySchemes: { token: { type: http, scheme: bearer } } }
+paths:
+`;
+
+/** The warnings of a description whose paths are these, one on each line from the fourth. */
+async function warnings(
+  paths: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<string[]> {
+  const keys = { public: "open", ...environment };
+  const lines = Object.entries(keys).map(([key, value]) => `    ${key}: ${value}\n`);
+  const loaded = await loadFiles({
+    "tollgate.yaml": `environments:
+  a:
+    listen: 127.0.0.1:0
+    keyTag: a
+    upstreams: [http://a]
+    api: ./api.yaml
+${lines.join("")}plans: { free: { minute: 100 }, open: { minute: 100 } }
+`,
+    "api.yaml": HEAD + paths.map((line) => `  ${line}\n`).join(""),
+  });
+  assert.ok(loaded.ok, told(loaded).join("\n"));
+  return loaded.warnings.map(({ file, line, column, message }) => {
+    const folder = file.slice(0, -"api.yaml".length);
+    return `${line}:${column}: ${message.replaceAll(folder, "")}`;
+  });
+}
+
+const OPEN = "/files/{name}: { get: { operationId: file, security: [] } }";
+
+/** The words for what the literal path asks for beside the template. */
+async function more(literal: string, template = OPEN, path = "/files/secret"): Promise<string> {
+  const [one = "", ...others] = await warnings([template, `${path}: { get: ${literal} }`]);
+  assert.deepEqual(others, []);
+  return /asks for more \(([^)]*)\)/.exec(one)?.[1] ?? one;
+}
+
+const LIMITS = "{ operationId: secret, security: [], x-limits: { minute: 5 } }";
+
+describe("check warns of an operation that another spelling makes cheaper", () => {
+  it("with the places of both", async () => {
+    const [one] = await warnings([OPEN, "/files/secret: { get: { operationId: secret } }"]);
+    assert.equal(
+      one,
+      "5:20: GET /v1/files/secret asks for more (a key) than GET /v1/files/{name} at api.yaml:4:20, which has its other spellings: if the backend's router ignores case, a slash at the end or what follows ;, say paths: loose, else ask for the same there",
+    );
+  });
+
+  it("by a key, a scope, a cost, a limit, a sunset or a brownout", async () => {
+    const keyed = "/files/{name}: { get: { operationId: file } }";
+    assert.equal(await more("{ security: [{ token: [a] }] }", keyed), "a scope");
+    assert.equal(await more("{ x-stability: beta, x-requires-scope: true }", keyed), "a scope");
+    assert.equal(await more("{ security: [], x-cost: 50 }"), "a cost of 50");
+    assert.equal(await more(LIMITS), "a limit of its own");
+    const gone = 'deprecated: true, x-deprecated-since: "2020-01-01", x-sunset: "2021-01-01"';
+    assert.equal(await more(`{ security: [], ${gone} }`), "its sunset");
+    const brownouts = '{ security: [], x-brownouts: ["2030-11-05T14:00Z/1h"] }';
+    assert.equal(await more(brownouts), "its brownouts");
+  });
+
+  it("whatever part of the path is literal, and in whatever case the template writes its own", async () => {
+    for (const [template, path] of [
+      ["/files/{name}", "/files/{name}.json"],
+      ["/files/{name}", "/files/@{user}"],
+      ["/Files/{name}", "/files/secret"],
+      ["/files/x{name}", "/files/xyz"],
+      ["/files/{name}/", "/files/secret"],
+      ["/{kind}/{name}", "/files/{id}"],
+      ["/files/a{name}z", "/files/ab{id}yz"],
+    ] as const) {
+      const open = `${template}: { get: { operationId: file, security: [] } }`;
+      assert.equal(await more("{ operationId: secret }", open, path), "a key", path);
+    }
+  });
+
+  it("and of none that asks for no more, or that no spelling makes another", async () => {
+    for (const [template, literal, path] of [
+      [OPEN, "{ security: [] }", "/files/secret"],
+      [OPEN, "{ operationId: secret }", "/files/secret/deep"],
+      [OPEN, "{ operationId: secret }", "/other/secret"],
+      ["/files/{a}.json: { get: { security: [] } }", "{ operationId: b }", "/files/secret"],
+      ["/files/{a}.json: { get: { security: [] } }", "{ operationId: b }", "/files/{b}.xml"],
+      ["/files/secret/{a}: { get: { security: [] } }", "{ operationId: b }", "/files/{b}/{c}"],
+      ["/files/{name}: { post: { security: [] } }", "{ operationId: b }", "/files/secret"],
+      ["/files/{a}: { get: { x-cost: 9 } }", "{ x-cost: 9 }", "/files/secret"],
+      [
+        "/files/{a}: { get: { security: [{ token: [a, b] }] } }",
+        "{ security: [{ token: [a] }, { token: [c] }] }",
+        "/files/secret",
+      ],
+      [
+        "/files/{a}: { get: { operationId: a, x-limits: { minute: 5 } } }",
+        "{ operationId: b, x-limits: { minute: 6 } }",
+        "/files/secret",
+      ],
+    ] as const) {
+      const found = await warnings([template, `${path}: { get: ${literal} }`]);
+      assert.deepEqual(found, [], `${template} ${path}`);
+    }
+  });
+
+  it("a HEAD that is cheaper than its GET included", async () => {
+    const head = "/files/{name}: { head: { operationId: file, security: [] } }";
+    assert.equal(await more("{ operationId: secret }", head), "a key");
+  });
+
+  it("not without a plan for those without a key, as all need one then", async () => {
+    const found = await warnings([OPEN, "/files/secret: { get: { operationId: secret } }"], {
+      public: "off",
+    });
+    assert.ok(found.every((one) => !one.includes("asks for more")));
+  });
+
+  it("not with paths: loose, of the environment", async () => {
+    const paths = [OPEN, "/files/secret: { get: { operationId: secret } }"];
+    assert.equal((await warnings(paths, { paths: "exact" })).length, 1);
+    assert.deepEqual(await warnings(paths, { paths: "loose" }), []);
+  });
+});
+
+describe("with paths: loose", () => {
+  async function mistakes(...paths: string[]): Promise<string[]> {
+    const loaded = await loadFiles({
+      "tollgate.yaml": `environments:
+  a: { listen: 127.0.0.1:0, keyTag: a, upstreams: [http://a], api: ./api.yaml, paths: loose }
+plans: { free: { minute: 100 } }
+`,
+      "api.yaml": HEAD + paths.map((path) => `  ${path}: { get: {} }\n`).join(""),
+    });
+    return told(loaded);
+  }
+
+  it("paths that only their spelling tells apart are a mistake", async () => {
+    for (const other of ["/Files", "/files/", "/files;v=1"]) {
+      assert.deepEqual(await mistakes("/files", other), [
+        `5:3: Cannot use the path "${other}": it matches the same requests as "/files"; keep one`,
+      ]);
+    }
+    assert.deepEqual(await mistakes("/files/{a}.json", "/files/{b}.xml"), []);
+  });
+
+  it("a segment of which nothing is left never arrives", async () => {
+    assert.deepEqual(await mistakes("/;v=1/files"), [
+      '4:3: Cannot use the path "/;v=1/files": with paths: loose nothing is left of a segment that starts with ;',
+    ]);
+  });
+});
