@@ -77,7 +77,7 @@ const PLAIN = [
   ],
 ];
 
-/** What the gateway makes of an escape, by RFC 3986 6.2.2. */
+/** The normal form of a target: RFC 3986 6.2.2. */
 function normalForm(target: string): string {
   const [path = "", ...query] = target.split(/(\?.*)/s);
   const normal = path.replace(/%[0-9A-Fa-f]{2}/g, (one) => {

@@ -79,7 +79,7 @@ afterAll(async () => {
   await Promise.all([files.close(), docs.close()]);
 });
 
-/** What became of a request: 200 or the code of a refusal, and what its line says of it. */
+/** The answer to a request, 200 or the code of a refusal, and what its log line says. */
 async function ask(house: TestGateway, request: string, { key = KEY as string | null } = {}) {
   const [method = "", path = ""] = request.split(" ");
   const answer = await sendRequest(house.port, { method, path, ...(key !== null && { key }) });
