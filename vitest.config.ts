@@ -12,6 +12,9 @@ const UNIT = ["core", "config", "telemetry", "stores/files", "mutation"].map(
 /** Tests that measure time or memory want the machine for themselves: one file at a time, last. */
 const ALONE = ["test/**/*.alone.test.ts"];
 
+/** Tests of a package as it is published: only a release, and .ci/run, needs them (`npm run test:release`). */
+const RELEASE = ["test/**/*.release.test.ts"];
+
 /** Four times of what the longest takes on a quiet machine of two cores, and no test waits for it. */
 const DEADLINE_MS = 180_000;
 /**
@@ -49,7 +52,7 @@ export default defineConfig({
           name: "system",
           retry: RETRY,
           include: ["test/**/*.test.ts"],
-          exclude: [...UNIT, ...ALONE],
+          exclude: [...UNIT, ...ALONE, ...RELEASE],
           // One more than there are cores: most tests wait for sockets (measured on two: 42 s, not 52 s).
           // In CI a test that is not late is worth more than the time.
           maxWorkers: availableParallelism() + (process.env.CI ? 0 : 1),
@@ -64,6 +67,17 @@ export default defineConfig({
           include: ALONE,
           maxWorkers: 1,
           sequence: { hooks, groupOrder: 2 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: "release",
+          retry: RETRY,
+          include: RELEASE,
+          // Each builds into the same dist/.
+          maxWorkers: 1,
+          sequence: { hooks, groupOrder: 3 },
         },
       },
     ],

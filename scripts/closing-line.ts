@@ -11,7 +11,7 @@ type Tally = { passed: number; failed: number; skipped: number };
  * they passed, each with its first error, the slowest tests, and as the very last line `N passed, N failed`, with `, N skipped` where some were. Failures outside tests
  * count as failed: a hook, a file that cannot be loaded or holds no test, an error outside tests, a
  * run that was interrupted or never began, low coverage, and FAILED_CHECKS, a number in the
- * environment.
+ * environment. The tests of the run before, whose last line is EARLIER_RUN in the environment, are added.
  */
 export class ClosingLine implements Reporter {
   #root = "";
@@ -43,6 +43,7 @@ export class ClosingLine implements Reporter {
     const failedChecks = Number(process.env.FAILED_CHECKS ?? 0);
     if (failedChecks > 0) console.log(`failed checks, counted below: ${failedChecks}`);
     tally.failed += failedChecks;
+    addEarlier(tally, process.env.EARLIER_RUN);
     // The line and the exit status never disagree: coverage under its gates fails without a test.
     if (tally.failed === 0 && status !== 0) tally.failed = 1;
     if (tally.failed > 0) process.exitCode ||= 1;
@@ -93,6 +94,17 @@ function tallyOf(
   if (reason === "interrupted") return { passed, failed: failed + 1, skipped };
   // A run of nothing must not look like success: neither a pattern that fits no test.
   return { passed, failed: passed + failed === 0 ? 1 : failed, skipped };
+}
+
+/** A run that ended without its last line has failed. */
+function addEarlier(tally: Tally, line: string | undefined): void {
+  if (line === undefined) return;
+  console.log(`the run before, counted below: ${line}`);
+  const [, ...counts] = /^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$/.exec(line) ?? [];
+  const [passed = 0, failed = 1, skipped = 0] = counts.map((count) => Number(count ?? 0));
+  tally.passed += passed;
+  tally.failed += failed;
+  tally.skipped += skipped;
 }
 
 function lineOf({ passed, failed, skipped }: Tally): string {

@@ -15,7 +15,7 @@ const scripts = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")).s
 
 /**
  * Run elsewhere: by CI, and by test/cli/verbs/demo.test.ts. The lines with docker are run by
- * test/docker.test.ts, those of the package by test/package.test.ts.
+ * test/docker.test.ts, those of the package by test/package.release.test.ts.
  */
 const ELSEWHERE = ["npm ci && npm start", "npm ci && npm test"];
 const VERB = /^(?:(REDIS_URL)=(\S+) )?npm run -s tollgate -- (.*)$/;

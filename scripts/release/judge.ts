@@ -10,7 +10,7 @@ export type Facts = {
   readonly changelog: string;
   readonly lock: Lock;
   readonly node: NodeBinary;
-  /** The exit status of `npm run ok`; undefined where it was not run. */
+  /** The exit status of `npm run ok` and `npm run test:release`; undefined where it was not run. */
   readonly tests: number | undefined;
   /** Named by `--base-image`; undefined where no image is part of the release. */
   readonly baseImage: string | undefined;
@@ -176,7 +176,7 @@ function imageOf({ baseImage }: Facts): Check {
 }
 
 function testsOf({ tests }: Facts): Check {
-  const name = "npm run ok passes";
+  const name = "npm run ok and npm run test:release pass";
   if (tests === undefined)
     return { name, ok: false, why: "a dry run does not run it: --tests does" };
   return { name, ok: tests === 0, why: `exit status ${tests}` };

@@ -90,7 +90,8 @@ describe("on the oldest and the newest Node of each line in package.json", () =>
       try {
         await ends("init", "--yes");
         const file = join(folder, "config/tollgate.yaml");
-        await writeFile(file, (await readFile(file, "utf8")).replace(":8080", ":0"));
+        const text = (await readFile(file, "utf8")).replace(":8080", ":0");
+        await writeFile(file, `${text}admin: { listen: "127.0.0.1:0" }\n`);
         await ends("check");
         assert.match(
           await ends("keys", "create", "--env", "production", "--plan", "free"),

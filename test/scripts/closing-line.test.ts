@@ -143,6 +143,18 @@ it("waits", () => new Promise(() => process.stdout.write("waiting")), 60_000);`,
     assert.deepEqual([code, last], [1, "1 passed, 2 failed"]);
   });
 
+  it("adds the run before, by its last line, and fails where that run has none", async () => {
+    for (const [earlier, status, last] of [
+      ["20 passed, 0 failed", 0, "21 passed, 0 failed"],
+      ["20 passed, 3 failed, 1 skipped", 1, "21 passed, 3 failed, 1 skipped"],
+      ["Killed", 1, "1 passed, 1 failed"],
+      ["", 1, "1 passed, 1 failed"],
+    ] as const) {
+      const told = await runTests(["figures"], { EARLIER_RUN: earlier });
+      assert.deepEqual([told.code, told.last], [status, last], told.said);
+    }
+  });
+
   it("fails where the tests reach less than the gates of coverage ask for", async () => {
     await mkdir(join(folder, "src/core"), { recursive: true });
     await writeFile(

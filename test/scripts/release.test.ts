@@ -87,7 +87,7 @@ describe("a release", () => {
         /@of\/b@2\.0\.0 is missing/,
       ],
       [{ baseImage: "node:26-slim" }, /node:26-slim has no @sha256/],
-      [{ tests: 1 }, /npm run ok passes: exit status 1/],
+      [{ tests: 1 }, /npm run ok and npm run test:release pass: exit status 1/],
       [{ tests: undefined }, /--tests/],
     ];
     for (const [more, why] of cases) assert.match(refused(more).join("\n"), why);
