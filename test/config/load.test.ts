@@ -92,6 +92,7 @@ describe("loadConfig fills in", () => {
           urlBytes: 8 * 1024,
           bodyBytes: 1024 ** 2,
           connections: 20_000,
+          connectionsPerAddress: 0,
           upstreamConnections: 256,
           headersTimeoutMs: 10 * SECOND,
           requestTimeoutMs: 30 * SECOND,

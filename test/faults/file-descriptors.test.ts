@@ -5,11 +5,13 @@ import { test } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { type Client, openClient, sendRequest } from "../support/wire/client.ts";
+import { type Client, openClient, requestBytes, sendRequest } from "../support/wire/client.ts";
 
 const FILES = 256;
 const CLIENTS = 12;
 const ROUNDS = 3;
+/** Requests of each client in a round, sent at once. */
+const ASKED = 5;
 
 async function openCrowd(port: number): Promise<Socket[]> {
   const crowd: Socket[] = [];
@@ -21,9 +23,13 @@ async function openCrowd(port: number): Promise<Socket[]> {
 }
 
 test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, those served are served on, new backend connections included, and it recovers within 1 s`, async (t) => {
+  let crowded = Promise.withResolvers<void>();
   await using backend = await startTestUpstream(async (_seen, response) => {
+    // Those who are served are not idle when the crowd comes.
+    await crowded.promise;
     // Long enough that each of those who ask at once needs a connection of its own.
     await sleep(20);
+    response.setHeader("Connection", "close");
     response.end("ok");
   });
   const under = ["sh", "-c", `ulimit -n ${FILES} && exec "$@"`, "sh"];
@@ -36,20 +42,23 @@ test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, thos
   for (let i = 0; i < CLIENTS; i++) clients.push(await openClient(served.port));
 
   const recoveredMs: number[] = [];
+  const methods = Array<string>(ASKED).fill("GET");
   let [asked, late] = [0, Number.POSITIVE_INFINITY];
   while (recoveredMs.length < ROUNDS && late >= 1_000) {
+    crowded = Promise.withResolvers<void>();
+    const all = Buffer.concat(methods.map(() => requestBytes({ key: KEY })));
+    for (const client of clients) client.write(all);
+    await eventually(() => assert.equal(backend.seen.length, asked + CLIENTS));
     const crowd = await openCrowd(served.port);
-    // Sockets over the limit get closed at once.
     await eventually(() => crowd.some((socket) => socket.destroyed || socket.readableEnded));
-    for (let i = 0; i < 5; i++) {
-      const answers = await Promise.all(clients.map((client) => client.ask({ key: KEY })));
-      assert.deepEqual(
-        answers.map(({ status }) => status),
-        Array<number>(CLIENTS).fill(200),
-        "existing connections",
-      );
-      asked += CLIENTS;
-    }
+    crowded.resolve();
+    const answers = await Promise.all(clients.map((client) => client.responses(methods)));
+    assert.deepEqual(
+      answers.flat().map(({ status }) => status),
+      Array<number>(CLIENTS * ASKED).fill(200),
+      "existing connections",
+    );
+    asked += CLIENTS * ASKED;
     for (const socket of crowd) socket.destroy();
     const leftMs = performance.now();
     await eventually(async () =>

@@ -89,6 +89,9 @@ export class Server {
     this.#answersAtOnce = options.answersAtOnce ?? true;
     this.limits = { ...LIMITS, ...options.limits };
     this.connection = new ServerConnection(this.line.socket, this);
+    this.line.socket.on("close", () => {
+      this.closed += 1;
+    });
   }
 
   onRequest(request: IncomingRequest, answer: ResponseWriter): void {
@@ -120,10 +123,6 @@ export class Server {
     if (answer.ended) return;
     answer.writeHead(400, ["Content-Length", "0"]);
     answer.end();
-  }
-
-  onClose(): void {
-    this.closed += 1;
   }
 
   /** Answers the request that came last. */

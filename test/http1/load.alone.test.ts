@@ -154,7 +154,6 @@ describe("a body far larger than what may be held", () => {
       },
       answerTo: () => "",
       onBroken: () => expect.unreachable(),
-      onClose: () => {},
     };
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       new ServerConnection(socket, handler);

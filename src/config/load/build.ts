@@ -187,6 +187,7 @@ function edgeLimitsOf(limits: Required<LimitOverrides>): EdgeLimits {
     urlBytes: limits.urlBytes,
     bodyBytes: limits.bodyBytes,
     connections: limits.connections,
+    connectionsPerAddress: limits.connectionsPerAddress,
     upstreamConnections: limits.upstreamConnections,
     // A head cannot take longer than the whole request; node:http refuses such a pair.
     headersTimeoutMs: Math.min(limits.headersTimeout, limits.requestTimeout),

@@ -30,7 +30,12 @@ export const limits = z.strictObject(
     connections: optional(
       kind.integer({ from: 1, to: 1_000_000 }),
       20_000,
-      "Client connections of a listener at once.",
+      "Client connections of a listener at once; a further one takes the place of the one that is idle longest.",
+    ),
+    connectionsPerAddress: optional(
+      kind.integer({ from: 0, to: 1_000_000 }),
+      0,
+      "Connections of one client address (IPv6: a /64) to a listener at once, trustedProxies excepted; 0: no limit.",
     ),
     upstreamConnections: optional(
       kind.integer({ from: 1, to: 65_535 }),

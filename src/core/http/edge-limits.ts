@@ -8,6 +8,8 @@ export type EdgeLimits = {
   readonly urlBytes: number;
   readonly bodyBytes: number;
   readonly connections: number;
+  /** 0: no limit. */
+  readonly connectionsPerAddress: number;
   readonly upstreamConnections: number;
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;

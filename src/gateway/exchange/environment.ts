@@ -17,6 +17,7 @@ import type {
   DeprecatedOperation,
 } from "../../telemetry/history/deprecated-calls.ts";
 import type { AccessLogEntry, Log } from "../../telemetry/log/log.ts";
+import type { TurnedAwayReason } from "../../telemetry/metrics/request-metrics.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import type { AnonymousClients, PublicPlan } from "../client/anonymous-clients.ts";
 import type { AuthFailureLimiter } from "../client/auth-failure-limiter.ts";
@@ -97,6 +98,8 @@ export type GatewayContext = {
   /** `tracing` is undefined while telemetry is off. */
   readonly telemetry?: { readonly tracing: Tracing | undefined };
   readonly onRequest: (line: AccessLogEntry) => void;
+  /** A new connection of a client was ended at once. */
+  readonly onTurnedAway?: (why: TurnedAwayReason) => void;
   /** An account that was known has called a deprecated operation, however that was answered. */
   readonly onDeprecated?: (operation: DeprecatedOperation, account: string) => void;
   /** The deprecated operations that an account calls, as far as this process knows. */
@@ -146,11 +149,16 @@ export function loosestLimits(serves: readonly Environment[]): EdgeLimits {
     const all = { ...first.limits };
     for (const { limits: each } of others) {
       for (const name of Object.keys(all) as (keyof EdgeLimits)[]) {
-        Object.assign(all, { [name]: Math.max(all[name], each[name]) });
+        Object.assign(all, { [name]: looser(name, all[name], each[name]) });
       }
     }
     limits = all;
     known.set(serves, limits);
   }
   return limits;
+}
+
+function looser(name: keyof EdgeLimits, one: number, other: number): number {
+  const isUnlimited = name === "connectionsPerAddress" && Math.min(one, other) === 0;
+  return isUnlimited ? 0 : Math.max(one, other);
 }

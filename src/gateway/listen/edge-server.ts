@@ -1,37 +1,51 @@
 import { createServer, type Server, type Socket } from "node:net";
-import { createServer as createTlsServer, Server as TlsServer } from "node:tls";
+import { createServer as createTlsServer, type TLSSocket, Server as TlsServer } from "node:tls";
 import { DISCARD_BYTES_MAX, endThenDiscard } from "../../base/linger.ts";
-import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
+import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Certificate } from "../runtime/certificate.ts";
 import { rawResponse } from "./parser-error.ts";
 
 /** A client may end its side first and still get its answer; small answers go out at once. */
 const OPTIONS = { allowHalfOpen: true, noDelay: true };
+/** Our own deadline comes first, and ends with the connection. */
+const NO_DEADLINE_MS = 2_147_483_647;
+
+/** Takes the connections of a server. */
+export type EdgeHandler<T> = {
+  /** Called first for each connection; gives undefined where it was turned away. */
+  onAccept(socket: Socket): T | undefined;
+  /**
+   * Called with the socket that brings HTTP: the same, or over TLS, when its handshake is over, one on
+   * top of it. `accepted` is what `onAccept` gave.
+   */
+  onConnection(socket: Socket, accepted: T): void;
+};
 
 /**
  * A server for an address: over TLS where its environments have certificates, which they all do or
  * none (the configuration was checked). HTTP/1.1 is all that is offered, by ALPN too. A name in the
- * handshake (SNI) chooses the certificate of the environment that has this host. `onConnection`
- * takes each connection, over TLS when its handshake is over.
+ * handshake (SNI) chooses the certificate of the environment that has this host.
  */
-export function createEdgeServer(
+export function createEdgeServer<T>(
   gateway: GatewayContext,
   serves: () => readonly Environment[],
-  onConnection: (socket: Socket) => void,
+  handler: EdgeHandler<T>,
 ): Server {
   const first = defaultCertificate(serves());
-  if (first === undefined) return createServer(OPTIONS, onConnection);
-  const server = createTlsServer(
-    {
-      ...OPTIONS,
-      ...first.options,
-      ALPNProtocols: ["http/1.1"],
-      handshakeTimeout: loosestLimits(serves()).headersTimeoutMs,
-      SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
-    },
-    onConnection,
-  );
-  takePlainHttp(server, () => loosestLimits(serves()).headersTimeoutMs);
+  if (first === undefined) {
+    return createServer(OPTIONS, (socket) => {
+      const accepted = handler.onAccept(socket);
+      if (accepted !== undefined) handler.onConnection(socket, accepted);
+    });
+  }
+  const server = createTlsServer({
+    ...OPTIONS,
+    ...first.options,
+    ALPNProtocols: ["http/1.1"],
+    handshakeTimeout: NO_DEADLINE_MS,
+    SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
+  });
+  takeHandshakes(server, handler);
   server.on("tlsClientError", (error: NodeJS.ErrnoException) => {
     gateway.log.debug("tls_handshake_failed", { why: error.code });
   });
@@ -45,18 +59,25 @@ const PLAIN =
 
 /**
  * Looks at the first byte of each connection: plain HTTP gets one answer that says what to do, where
- * a TLS library would hang up without a word (docs/reference/edge.md#tls).
+ * a TLS library would hang up without a word (docs/reference/edge.md#tls). Until a handshake is over
+ * a client that ends its side is gone: Node gives its half-open socket to nobody, and keeps it.
  */
-function takePlainHttp(server: TlsServer, firstByteMs: () => number): void {
+function takeHandshakes<T>(server: TlsServer, handler: EdgeHandler<T>): void {
   const [secure] = server.listeners("connection") as ((socket: Socket) => void)[];
+  /** By the peer's address and port: Node does not say which socket a TLS socket is on top of. */
+  const handshakes = new Map<string, T>();
   server.removeAllListeners("connection");
   server.on("connection", (socket: Socket) => {
+    const accepted = handler.onAccept(socket);
+    if (accepted === undefined) return;
+    const peer = peerOf(socket);
+    handshakes.set(peer, accepted);
+    socket.once("close", () => handshakes.delete(peer));
     const drop = () => socket.destroy();
     socket.on("error", drop);
-    socket.setTimeout(firstByteMs(), drop);
+    socket.allowHalfOpen = false;
     socket.once("data", (first: Buffer) => {
       socket.pause();
-      socket.setTimeout(0, drop);
       if (first[0] === HANDSHAKE) {
         socket.off("error", drop);
         socket.unshift(first);
@@ -66,6 +87,16 @@ function takePlainHttp(server: TlsServer, firstByteMs: () => number): void {
       }
     });
   });
+  server.on("secureConnection", (socket: TLSSocket) => {
+    const accepted = handshakes.get(peerOf(socket));
+    if (accepted === undefined) return void socket.destroy();
+    socket.allowHalfOpen = true;
+    handler.onConnection(socket, accepted);
+  });
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }
 
 /** Shows clients without SNI the certificate that holds now. */

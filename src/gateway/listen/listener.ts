@@ -20,9 +20,10 @@ import type { TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
 import { OpenTunnels } from "../tunnel/open-tunnels.ts";
+import { ConnectionTable, type OpenConnection } from "./connection-table.ts";
 import { createEdgeServer, renewCertificate } from "./edge-server.ts";
 import { errorResponseTo, refusalCodeFor } from "./parser-error.ts";
-import { applyConnectionLimit, serverLimits, warnOfFileLimit } from "./server-limits.ts";
+import { serverLimits, tableLimits, warnOfFileLimit } from "./server-limits.ts";
 import { Timeouts } from "./timeouts.ts";
 
 /**
@@ -46,7 +47,7 @@ export class Listener implements ServerHandler {
   readonly #timeouts: Timeouts;
   readonly #tunnels: OpenTunnels;
   readonly #server: Server;
-  readonly #connections = new Set<ServerConnection>();
+  readonly #connections: ConnectionTable;
   #serves: readonly Environment[];
   limits: ServerHandler["limits"];
   readonly answerTo = errorResponseTo;
@@ -58,12 +59,17 @@ export class Listener implements ServerHandler {
     this.#tunnels = new OpenTunnels(gateway);
     this.#serves = serves;
     this.limits = serverLimits(serves);
-    this.#server = createEdgeServer(
-      gateway,
-      () => this.#serves,
-      (socket: Socket) => this.#connections.add(new ServerConnection(socket, this)),
-    );
-    applyConnectionLimit(this.#server, serves, gateway);
+    this.#connections = new ConnectionTable(tableLimits(serves, gateway), {
+      onTurnedAway: (why) => gateway.onTurnedAway?.(why),
+      tell: (told) =>
+        gateway.log.warn("connections_refused", { listen: formatHostPort(address), ...told }),
+    });
+    this.#server = createEdgeServer(gateway, () => this.#serves, {
+      onAccept: (socket) => this.#accept(socket),
+      onConnection: (socket, accepted) => {
+        accepted.http = new ServerConnection(socket, this);
+      },
+    });
   }
 
   async listen(): Promise<void> {
@@ -74,7 +80,9 @@ export class Listener implements ServerHandler {
     });
     this.#timeouts.start();
     // Behind the line that says that all of it serves, where it does.
-    const tell = () => warnOfFileLimit(this.#server, this.#serves, this.#gateway);
+    const tell = () => {
+      if (this.#server.listening) warnOfFileLimit(this.#serves, this.#gateway);
+    };
     setTimeout(tell, TELL_LIMIT_MS).unref();
   }
 
@@ -103,7 +111,7 @@ export class Listener implements ServerHandler {
   serve(serves: readonly Environment[]): void {
     this.#serves = serves;
     this.limits = serverLimits(serves);
-    applyConnectionLimit(this.#server, serves, this.#gateway);
+    this.#connections.limits = tableLimits(serves, this.#gateway);
     renewCertificate(this.#server, serves);
   }
 
@@ -119,7 +127,7 @@ export class Listener implements ServerHandler {
       this.#tunnels.closeAll(1001, "the gateway is going away");
       await this.#timeouts.idle(FAREWELL_MS);
     }
-    for (const { socket } of this.#connections) socket.destroy();
+    this.#connections.destroyAll();
     // Every exchange has its line before anything else ends: a charge without a line breaks the law
     // (docs/reference/http.md#law).
     this.#timeouts.cut();
@@ -161,12 +169,14 @@ export class Listener implements ServerHandler {
     listener.breaks({ code, why: code });
   }
 
-  onClose(connection: ServerConnection): void {
-    this.#connections.delete(connection);
+  #accept(socket: Socket): OpenConnection | undefined {
+    const { elapsed, isTrusted } = this.#gateway;
+    const peer = normalizeAddress(socket.remoteAddress);
+    return this.#connections.take(socket, isTrusted(peer) ? undefined : peer, elapsed());
   }
 
   #onTick(nowMs: number): void {
-    for (const connection of this.#connections) connection.tick(nowMs);
+    this.#connections.tick(nowMs);
   }
 
   readonly #onEnd = (exchange: Exchange): void => {
@@ -176,8 +186,10 @@ export class Listener implements ServerHandler {
   #tell(exchange: Exchange): void {
     this.#timeouts.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
-    const line = accessLogEntry(exchange, elapsed());
+    const endedMs = elapsed();
+    const line = accessLogEntry(exchange, endedMs);
     onRequest(line);
+    if (line.decision === "admitted") exchange.connection.usedMs = endedMs;
     const { served, found, caller, arrival, head } = exchange;
     arrival.trace?.end(line, {
       scheme: schemeOf(served ?? (this.#serves[0] as Environment)),

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
-import type { Server } from "node:net";
 import type { ServerLimits } from "../../http1/server/server-limits.ts";
 import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
+import type { TableLimits } from "./connection-table.ts";
 
 /** A client that sends so much ahead of its answers is not read from until they are out. */
 const AHEAD_BYTES_MAX = 65_536;
@@ -29,28 +29,27 @@ export function serverLimits(serves: readonly Environment[]): ServerLimits {
   };
 }
 
-/** Bounds the connections of a listener, by configuration, open files and memory. */
-export function applyConnectionLimit(
-  server: Server,
+/** The bounds of the connections of a listener, by configuration, open files and memory. */
+export function tableLimits(
   serves: readonly Environment[],
-  { memory }: GatewayContext,
-): void {
-  const { connections } = loosestLimits(serves);
-  server.maxConnections = memory === "full" ? 0 : connectionsMax(connections);
+  { memory }: Pick<GatewayContext, "memory">,
+): TableLimits {
+  const { connections, connectionsPerAddress, headersTimeoutMs } = loosestLimits(serves);
+  return {
+    connectionsMax: memory === "full" ? 0 : connectionsMax(connections),
+    perAddressMax: connectionsPerAddress,
+    headersTimeoutMs,
+  };
 }
 
 /** Gateways that have told: all of their listeners share the open files, and one line says so. */
 const told = new WeakSet<GatewayContext>();
 
 /** Says once where the configuration allows more connections than there may be open files. */
-export function warnOfFileLimit(
-  server: Server,
-  serves: readonly Environment[],
-  gateway: GatewayContext,
-): void {
+export function warnOfFileLimit(serves: readonly Environment[], gateway: GatewayContext): void {
   const { connections: wanted } = loosestLimits(serves);
-  const { maxConnections: connections, listening } = server;
-  if (connections >= wanted || !listening || told.has(gateway)) return;
+  const connections = connectionsMax(wanted);
+  if (connections >= wanted || told.has(gateway)) return;
   told.add(gateway);
   const why = "open files: raise their limit (ulimit -n), or lower limits.connections";
   gateway.log.info("connections_limited", { connections, wanted, why });

@@ -18,7 +18,6 @@ export type ServerHandler = {
   answerTo(wrong: RequestError, method: string): string;
   /** The body of the request under way is wrong or late: `request.wrong` says why. */
   onBroken(request: IncomingRequest, answer: ResponseWriter): void;
-  onClose(connection: ServerConnection): void;
 };
 
 /**
@@ -55,6 +54,8 @@ const READING = {
  */
 export class ServerConnection {
   readonly socket: Socket;
+  /** The owner's: when it last brought a request that counts as use, on the clock of `tick`. */
+  usedMs = 0;
   readonly #handler: ServerHandler;
   readonly #heads: RequestHeadParser;
   readonly #body = new BodyParser();
@@ -79,13 +80,18 @@ export class ServerConnection {
     socket.once("close", () => {
       this.#enter(READING.closed);
       this.#writing?.closed();
-      handler.onClose(this);
     });
   }
 
   /** No request is under way, and no byte of one has come. */
   get idle(): boolean {
     return this.#reading === READING.connected || this.#reading === READING.idle;
+  }
+
+  /** A response is owed to the client, or the socket belongs to another protocol. */
+  get inUse(): boolean {
+    if (!this.#reading.parses) return this.#reading === READING.detached;
+    return this.#writing !== undefined && !this.#writing.finished;
   }
 
   /** False from the moment at which the connection was destroyed: what came with it is not read. */

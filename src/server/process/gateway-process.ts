@@ -215,6 +215,7 @@ function gatewayOf(
       notebook.called(operation, account);
     },
     deprecatedCalls: ({ environment, account }) => notebook.callsOf(environment, account),
+    onTurnedAway: (why) => counting.turnedAway(why),
     onWithoutStore: (answer) => {
       counting.decidedWithoutStore(answer === "unavailable" ? "deny" : mode());
     },

@@ -60,6 +60,12 @@ export const LOG_EVENTS = {
     members: ["connections", "wanted", "why"],
     meaning: "A listener takes fewer connections than configured, for want of open files",
   },
+  connections_refused: {
+    level: "warn",
+    members: ["listen", "refused", "closedIdle", "address"],
+    meaning:
+      "There were as many connections as there may be: so many were refused, by reason, and so many idle ones closed for new ones, since this was told last; once a minute at most. `address` is the last one that had too many",
+  },
   memory_short: {
     level: "error",
     members: ["percentOfLimit"],

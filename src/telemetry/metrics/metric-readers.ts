@@ -61,6 +61,7 @@ export function metricReaders(
     observed_refusals_total: counted(tallies.observed),
     bans_total: counted(tallies.bans),
     connections_open: one(watched.connections),
+    connections_refused_total: counted(tallies.turnedAway),
     tunnels_open: one(watched.tunnels),
     upstream_up: () => upstreamsUp(watched),
     store_up: one(() => (watched.storeUp() ? 1 : 0)),

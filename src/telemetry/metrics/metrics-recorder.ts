@@ -11,6 +11,7 @@ import {
   increment,
   type MetricTables,
   newMetricTables,
+  type TurnedAwayReason,
 } from "./request-metrics.ts";
 
 /** Counts. Labels hold names from the configuration and fixed words: no tokens, no raw paths. */
@@ -19,6 +20,8 @@ export type MetricsRecorder = {
   request(line: AccessLogEntry): void;
   /** A ban was imposed on an account of this environment. */
   banned(environment: string): void;
+  /** A new connection of a client was ended at once. */
+  turnedAway(why: TurnedAwayReason): void;
   /** A request was decided without the store (docs/reference/store.md#away). */
   decidedWithoutStore(mode: "local" | "deny" | "allow"): void;
   /** This configuration is in force from now on: at the start, and after each reload that worked. */
@@ -43,6 +46,7 @@ export function createMetricsRecorder(): MetricsRecorder {
   return {
     request: (line) => countRequest(tallies, deprecated, line),
     banned: (environment) => increment(tallies.bans.cell(environment)),
+    turnedAway: (why) => increment(tallies.turnedAway.cell(why)),
     decidedWithoutStore: (mode) => increment(tallies.withoutStore.cell(mode)),
     configured: (config, nowMs) => {
       configuration = { hash: config.hash, configuredMs: nowMs };

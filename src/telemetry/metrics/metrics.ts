@@ -64,7 +64,15 @@ export const METRICS = {
     type: "gauge",
     labels: [],
     help: "Connections of clients that are open now.",
-    meaning: "`limits.connections` is the most for each listener",
+    meaning:
+      "`limits.connections` is the most for each listener; TLS handshakes under way are among them",
+  },
+  connections_refused_total: {
+    type: "counter",
+    labels: ["why"],
+    help: "New connections of clients that were ended at once.",
+    meaning:
+      "`why` is `connections` (`limits.connections` were in use), `address` (`limits.connectionsPerAddress`) or `memory`",
   },
   tunnels_open: {
     type: "gauge",

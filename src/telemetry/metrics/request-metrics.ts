@@ -25,6 +25,13 @@ export function isLabelled(method: string): boolean {
   return LABELS.has(method);
 }
 
+/**
+ * Why a new connection is turned away: `limits.connections` are in use, its address has
+ * `limits.connectionsPerAddress`, or the memory is full.
+ */
+export type TurnedAwayReason = (typeof TURNED_AWAY_REASONS)[number];
+const TURNED_AWAY_REASONS = ["connections", "address", "memory"] as const;
+
 export type MetricTables = ReturnType<typeof newMetricTables>;
 
 /** One table for each metric that is counted here. */
@@ -44,11 +51,13 @@ export function newMetricTables() {
     deprecated: counts("deprecated_requests_total"),
     observed: counts("observed_refusals_total"),
     bans: counts("bans_total"),
+    turnedAway: counts("connections_refused_total"),
     withoutStore: counts("store_unavailable_decisions_total"),
     reloads: counts("config_reloads_total"),
   };
   // A counter that starts at 0 shows its first increase; one that appears with 1 hides it.
   for (const mode of ["local", "deny", "allow"]) tallies.withoutStore.cell(mode);
+  for (const why of TURNED_AWAY_REASONS) tallies.turnedAway.cell(why);
   for (const result of ["success", "failure"]) tallies.reloads.cell(result);
   return tallies;
 }

@@ -141,23 +141,6 @@ test("a client's connection is kept, HTTP/1.0 and Connection: close are not", as
   await house.law();
 });
 
-test("more connections than limits.connections are closed unanswered, and one that leaves makes room", async () => {
-  await using house = await startTestGateway({ environment: { limits: { connections: 2 } } });
-  const { key } = await house.issue();
-  await using first = await openClient(house.port);
-  await using second = await openClient(house.port);
-  for (const client of [first, second]) assert.equal((await client.ask({ key })).status, 200);
-  await using third = await openClient(house.port);
-  await third.ended;
-  assert.equal(third.waiting().length, 0);
-  const told = house.said.some(({ msg }) => msg === "connections_limited");
-  assert.equal(told, false, "the open files suffice");
-  first.socket.destroy();
-  await eventually(async () => assert.equal((await sendRequest(house.port, { key })).status, 200));
-  assert.equal((await second.ask({ key })).status, 200);
-  await house.law();
-});
-
 test("bytes that are no request, behind a good one, are answered after it", async () => {
   await using house = await startTestGateway();
   const { key } = await house.issue();

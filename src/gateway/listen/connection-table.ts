@@ -1,0 +1,188 @@
+import type { Socket } from "node:net";
+import type { ServerConnection } from "../../http1/server/server-connection.ts";
+import type { TurnedAwayReason } from "../../telemetry/metrics/request-metrics.ts";
+import { addressGroup } from "../client/client-address.ts";
+
+export type TableLimits = {
+  /** 0 takes no connection at all: the memory is full. */
+  readonly connectionsMax: number;
+  /** The most of one client address (IPv6: a /64); 0: no limit. */
+  readonly perAddressMax: number;
+  readonly headersTimeoutMs: number;
+};
+
+export type TableReport = {
+  readonly onTurnedAway: (why: TurnedAwayReason) => void;
+  /** Called at most once a minute. `closedIdle` are those that made room for new ones. */
+  readonly tell: (told: ConnectionsRefused) => void;
+};
+
+export type ConnectionsRefused = {
+  readonly refused: Readonly<Partial<Record<TurnedAwayReason, number>>>;
+  readonly closedIdle: number;
+  /** The last address that had too many. */
+  readonly address: string | undefined;
+};
+
+/** One connection of a client, from its first byte on. */
+export type OpenConnection = {
+  readonly socket: Socket;
+  readonly group: string;
+  readonly openedMs: number;
+  /** Undefined in a TLS handshake, which is to end at `headersTimeout`. */
+  http: Pick<ServerConnection, "usedMs" | "inUse" | "tick"> | undefined;
+};
+
+const TELL_EVERY_MS = 60_000;
+/** Idle connections that one look at all of them finds, to be closed one after the other. */
+const IDLE_FOUND_MAX = 64;
+/** A look that found fewer is not repeated for a millisecond for each of so many connections. */
+const LOOKED_AT_PER_MS = 2_000;
+
+/**
+ * The connections of a listener, TLS handshakes among them (docs/reference/edge.md#connections).
+ * Where there are as many as there may be, the one that has been idle longest is closed for a new
+ * one. Only requests that are admitted keep a connection from being idle: what is answered for free
+ * costs its sender nothing, and could hold every place for ever. All times are of one monotonic
+ * clock.
+ */
+export class ConnectionTable {
+  limits: TableLimits;
+  readonly #report: TableReport;
+  readonly #open = new Set<OpenConnection>();
+  readonly #byAddress = new Map<string, number>();
+  /** The connections that were idle longest at the last look, the longest last. */
+  #idle: OpenConnection[] = [];
+  #lookedMs = Number.NEGATIVE_INFINITY;
+  #foundAll = false;
+  #refused: Partial<Record<TurnedAwayReason, number>> = {};
+  #closedIdle = 0;
+  #address: string | undefined;
+  #toldMs = Number.NEGATIVE_INFINITY;
+
+  constructor(limits: TableLimits, report: TableReport) {
+    this.limits = limits;
+    this.#report = report;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /**
+   * Takes a connection that was just accepted, or ends it and gives undefined. `address` is its
+   * peer's; undefined for a proxy that many clients share.
+   */
+  take(socket: Socket, address: string | undefined, nowMs: number): OpenConnection | undefined {
+    const group = address === undefined ? "" : addressGroup(address);
+    const why = this.#whyNot(group, nowMs);
+    if (why !== undefined) {
+      this.#turnAway(socket, why, address);
+      return undefined;
+    }
+    const connection: OpenConnection = { socket, group, openedMs: nowMs, http: undefined };
+    this.#open.add(connection);
+    this.#byAddress.set(group, (this.#byAddress.get(group) ?? 0) + 1);
+    socket.once("close", () => this.#remove(connection));
+    return connection;
+  }
+
+  /** Ends handshakes that take too long, and tells what was turned away. */
+  tick(nowMs: number): void {
+    const { headersTimeoutMs } = this.limits;
+    for (const { http, openedMs, socket } of this.#open) {
+      if (http !== undefined) http.tick(nowMs);
+      else if (nowMs - openedMs >= headersTimeoutMs) socket.destroy();
+    }
+    this.#tell(nowMs);
+  }
+
+  destroyAll(): void {
+    for (const { socket } of this.#open) socket.destroy();
+  }
+
+  #whyNot(group: string, nowMs: number): TurnedAwayReason | undefined {
+    const { connectionsMax, perAddressMax } = this.limits;
+    if (connectionsMax === 0) return "memory";
+    const ofGroup = group === "" ? 0 : (this.#byAddress.get(group) ?? 0);
+    if (perAddressMax > 0 && ofGroup >= perAddressMax) return "address";
+    while (this.#open.size >= connectionsMax) {
+      if (!this.#makeRoom(nowMs)) return "connections";
+    }
+    return undefined;
+  }
+
+  /** Closes the connection that has been idle longest; false where all are in use. */
+  #makeRoom(nowMs: number): boolean {
+    for (;;) {
+      const idle = this.#idle.pop();
+      if (idle === undefined) {
+        if (!this.#look(nowMs)) return false;
+      } else if (this.#open.has(idle) && isIdle(idle) && usedMs(idle) <= this.#lookedMs) {
+        this.#remove(idle);
+        this.#closedIdle += 1;
+        idle.socket.destroy();
+        return true;
+      }
+    }
+  }
+
+  /**
+   * Finds the connections that have been idle longest: several at once, since each look takes them
+   * all in. Looks that find few are bounded, or a flood of new connections would take the CPU.
+   */
+  #look(nowMs: number): boolean {
+    const pauseMs = this.#open.size / LOOKED_AT_PER_MS;
+    if (this.#foundAll && nowMs - this.#lookedMs < pauseMs) return false;
+    const idle: OpenConnection[] = [];
+    this.#foundAll = true;
+    for (const connection of this.#open) {
+      if (!isIdle(connection)) continue;
+      let at = idle.length;
+      while (at > 0 && usedMs(idle[at - 1] as OpenConnection) <= usedMs(connection)) at -= 1;
+      idle.splice(at, 0, connection);
+      if (idle.length <= IDLE_FOUND_MAX) continue;
+      idle.shift();
+      this.#foundAll = false;
+    }
+    this.#idle = idle;
+    this.#lookedMs = nowMs;
+    return idle.length > 0;
+  }
+
+  #turnAway(socket: Socket, why: TurnedAwayReason, address: string | undefined): void {
+    socket.on("error", ignore);
+    socket.destroy();
+    this.#refused[why] = (this.#refused[why] ?? 0) + 1;
+    if (why === "address") this.#address = address;
+    this.#report.onTurnedAway(why);
+  }
+
+  #remove(connection: OpenConnection): void {
+    if (!this.#open.delete(connection)) return;
+    const left = (this.#byAddress.get(connection.group) ?? 1) - 1;
+    if (left === 0) this.#byAddress.delete(connection.group);
+    else this.#byAddress.set(connection.group, left);
+  }
+
+  #tell(nowMs: number): void {
+    const isQuiet = this.#closedIdle === 0 && Object.keys(this.#refused).length === 0;
+    if (isQuiet || nowMs - this.#toldMs < TELL_EVERY_MS) return;
+    this.#toldMs = nowMs;
+    const told = { refused: this.#refused, closedIdle: this.#closedIdle, address: this.#address };
+    [this.#refused, this.#closedIdle, this.#address] = [{}, 0, undefined];
+    this.#report.tell(told);
+  }
+}
+
+/** When it last brought a request that was admitted, or was opened. */
+function usedMs({ openedMs, http }: OpenConnection): number {
+  return Math.max(openedMs, http?.usedMs ?? 0);
+}
+
+/** No answer is owed to its client: it says nothing, or has not said all of a request. */
+function isIdle({ http }: OpenConnection): boolean {
+  return http === undefined || !http.inUse;
+}
+
+function ignore(): void {}
