@@ -87,7 +87,7 @@ describe("the package", () => {
       assert.ok(paths.includes(path), path);
     }
     const own =
-      /^(?:dist|config|docs|examples)\/|^(?:README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/;
+      /^(?:dist|config|docs|examples)\/|^(?:README|CHANGELOG|SECURITY)\.md$|^LICENSE$|^package\.json$/;
     assert.deepEqual(
       paths.filter((path) => !own.test(path) || /\.(?:test\.\w?[jt]s|pem$|key$)/.test(path)),
       [],
