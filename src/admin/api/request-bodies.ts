@@ -3,6 +3,7 @@ import type { AccountChange } from "../../core/keys/edit-accounts.ts";
 import type { KeyChange } from "../../core/keys/edit-keys.ts";
 import { isValidPeriod, type NewKeys } from "../../core/keys/edit-rules.ts";
 import type { AccountLimit } from "../../core/keys/records.ts";
+import type { RecordPatch } from "../../stores/keys/file/record-patch.ts";
 import { type BodyResult, problemResponse } from "../http/response.ts";
 import {
   ACCOUNT_CHANGE_BODY,
@@ -14,6 +15,7 @@ import {
   KEY_CHANGE_BODY,
   KINDS,
   NEW_KEYS_BODY,
+  RECORD_CHANGES_BODY,
   RESET_BODY,
   ROTATION_BODY,
   SUSPENSION_BODY,
@@ -111,6 +113,13 @@ export function parseImport(members: Members): BodyResult<{
     dryRun?: boolean;
   };
   return { ok: true, value: { records, plain, dryRun } };
+}
+
+/** The body of a change of records by a process that does not hold them. */
+export function parseRecordChanges(members: Members): BodyResult<readonly RecordPatch[]> {
+  const mistaken = mistakes(members, RECORD_CHANGES_BODY);
+  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  return { ok: true, value: (members as { changes: readonly RecordPatch[] }).changes };
 }
 
 /** The body of a search: the key itself. */

@@ -6,6 +6,7 @@ import {
   IMPORT_BODY,
   KEY_CHANGE_BODY,
   NEW_KEYS_BODY,
+  RECORD_CHANGES_BODY,
   RESET_BODY,
   ROTATION_BODY,
   SUSPENSION_BODY,
@@ -39,6 +40,7 @@ import {
   rotateOne,
   showKeys,
 } from "./keys.ts";
+import { patchRecords, showRecordsIdentity } from "./records.ts";
 import { exportKeys, importKeys } from "./transfer.ts";
 import { addBan, liftBan, listActiveBans, listUsage, resetAccount, showUsage } from "./usage.ts";
 
@@ -85,6 +87,20 @@ const KEYS: readonly ApiRoute[] = [
       summary: "Take in records of an export, or plain keys, all or none",
       body: IMPORT_BODY,
       answers: "Imported",
+      refuses: ["conflict", "store_unavailable"],
+    }),
+    bodyBytesMax: IMPORT_BYTES_MAX,
+  },
+  row("GET /api/records", showRecordsIdentity, {
+    summary: "Which set of key records this gateway has, and where",
+    answers: "Records",
+    refuses: ["store_unavailable"],
+  }),
+  {
+    ...row("PATCH /api/records", patchRecords, {
+      summary: "Change records, all or none, if each is still as it was before",
+      body: RECORD_CHANGES_BODY,
+      answers: "Changed",
       refuses: ["conflict", "store_unavailable"],
     }),
     bodyBytesMax: IMPORT_BYTES_MAX,

@@ -1,5 +1,5 @@
 import { DURATION as DURATION_PATTERN, parseDuration } from "../../config/schema/units.ts";
-import { arrayOf, BOOLEAN, mapOf, type Schema, STRING } from "./schema.ts";
+import { arrayOf, BOOLEAN, mapOf, objectOf, orNull, type Schema, STRING } from "./schema.ts";
 
 /** A kind of member: in words for people, as a test, and as a schema. The rest is the keyring's to judge. */
 type Kind = {
@@ -16,6 +16,13 @@ const isDuration = (value: unknown) =>
 function isMapOf(value: unknown, fits: (member: unknown) => boolean): boolean {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   return Object.values(value).every(fits);
+}
+
+function isRecordPatch(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { record, before, after } = value as Readonly<Record<string, unknown>>;
+  const isKind = record === "account" || record === "key";
+  return isKind && (before === null || isText(before)) && isText(after);
 }
 
 const DURATION: Schema = { type: "string", pattern: DURATION_PATTERN.source, examples: ["90d"] };
@@ -41,6 +48,17 @@ export const KINDS = {
     words: 'an object of numbers such as {"minute": 500}',
     fits: (value) => isMapOf(value, (limit) => typeof limit === "number"),
     schema: { ...mapOf({ type: "number" }), examples: [{ minute: 500 }] },
+  },
+  changes: {
+    words: 'a list of {"record": "key" or "account", "before": a text or null, "after": a text}',
+    fits: (value) => Array.isArray(value) && value.every(isRecordPatch),
+    schema: arrayOf(
+      objectOf({
+        record: { type: "string", enum: ["account", "key"] },
+        before: orNull(STRING),
+        after: STRING,
+      }),
+    ),
   },
   list: { words: "a list", fits: Array.isArray, schema: { type: "array" } },
   flag: {
@@ -109,6 +127,10 @@ export const IMPORT_BODY = {
   records: { kind: "list", required: true },
   plain: { kind: "flag" },
   dryRun: { kind: "flag" },
+} as const satisfies BodyShape;
+
+export const RECORD_CHANGES_BODY = {
+  changes: { kind: "changes", required: true },
 } as const satisfies BodyShape;
 
 export const FIND_BODY = { key: { kind: "text", required: true } } as const satisfies BodyShape;

@@ -156,6 +156,10 @@ export const RESPONSE_SCHEMAS = {
   }),
   Imported: objectOf({ keys: COUNT, accounts: COUNT, known: COUNT, ended: COUNT }),
   Changed: objectOf({ changed: COUNT }),
+  Records: objectOf({
+    id: { ...orNull(STRING), description: "The same wherever the same records are" },
+    place: { ...STRING, description: "The file, or the address and prefix in Redis" },
+  }),
   Refreshed: objectOf({ ok: BOOLEAN, why: STRING }, ["why"]),
   Explanation: objectOf(EXPLANATION),
   OpenCharge: objectOf({

@@ -130,22 +130,49 @@ type AdminResult<T> =
   | (Extract<OperationResult<T>, { readonly ok: false }> & { readonly status?: number });
 
 /** How long a command waits for the gateway to have read its change: it reads it within a second anyway. */
-const REFRESH_MS_MAX = 2_000;
+const REFRESH_MS_MAX = 30_000;
+/** A gateway is there, and is asked for nothing but a line. */
+const IDENTITY_MS_MAX = 5_000;
 
 /**
- * Has the running gateway read the key records now. Says nothing where none answers: then there is
- * none, or it reads them by itself within a second.
+ * Has the running gateway read the key records now. Resolves to false if it is there and has not
+ * answered in time: it reads them by itself within a second of that.
  */
-export async function refreshGateway({ admin }: Config): Promise<void> {
-  if (admin === undefined || admin.listen.port === 0) return;
+export async function refreshGateway({ admin }: AdminConfig): Promise<boolean> {
+  if (admin === undefined || admin.listen.port === 0) return true;
   const url = new URL("/api/keys/refresh", originOf(admin.listen));
-  await exchange(url, { method: "POST", token: admin.token, withinMs: REFRESH_MS_MAX }).catch(
-    () => undefined,
+  const { token } = admin;
+  return exchange(url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
+    () => true,
+    (error) => !isTimeout(error),
   );
+}
+
+/**
+ * The records that the running gateway has; undefined if none answers, or if it has no answer to
+ * that: then they cannot be compared.
+ */
+export async function gatewayRecordsIdentity({
+  admin,
+}: AdminConfig): Promise<{ readonly id: string | null; readonly place: string } | undefined> {
+  if (admin === undefined || admin.listen.port === 0) return undefined;
+  const url = new URL("/api/records", originOf(admin.listen));
+  try {
+    const sent = { method: "GET", token: admin.token, withinMs: IDENTITY_MS_MAX };
+    const { status, text } = await exchange(url, sent);
+    const body: unknown = JSON.parse(text);
+    if (status !== 200 || !isYamlMap(body) || typeof body.place !== "string") return undefined;
+    return { id: typeof body.id === "string" ? body.id : null, place: body.place };
+  } catch {
+    return undefined;
+  }
 }
 
 /** The answer is a list. */
 export const LIST = "list" as const;
+
+/** The answer is no JSON value. */
+const TEXT = "text" as const;
 
 const ONLY = "with store: memory the running gateway knows";
 
@@ -159,7 +186,7 @@ export type AdminRequest = {
   readonly path: string;
   readonly body?: unknown;
   readonly also?: readonly number[];
-  readonly members: typeof LIST | readonly string[];
+  readonly members: typeof LIST | typeof TEXT | readonly string[];
   readonly only?: string;
   /** The account or key that is asked for: no answer of the gateway repeats it. */
   readonly id?: string | undefined;
@@ -169,8 +196,23 @@ export type AdminRequest = {
 
 type ListQuestion = Omit<AdminRequest, "members">;
 
+/** The part of a configuration that says where the gateway is. */
+type AdminConfig = Pick<Config, "admin">;
+
+/** The text of an answer that is no JSON value, such as an export. */
+export async function fetchAdminText(
+  config: AdminConfig,
+  path: string,
+): Promise<OperationResult<string>> {
+  const asked = await fetchAdmin<string>(config, { path, members: TEXT });
+  return asked.ok ? { ok: true, value: asked.value } : refused(asked.message);
+}
+
 /** One question to the running gateway at its admin listener; why there is no answer, in words. */
-export async function fetchAdmin<T>(config: Config, asked: AdminRequest): Promise<AdminResult<T>> {
+export async function fetchAdmin<T>(
+  config: AdminConfig,
+  asked: AdminRequest,
+): Promise<AdminResult<T>> {
   const { method = "GET", path, body: sent, also = [], only } = asked;
   const { admin } = config;
   const setting = asked.origin === undefined ? "admin.listen" : "--admin";
@@ -188,6 +230,7 @@ export async function fetchAdmin<T>(config: Config, asked: AdminRequest): Promis
       token: admin?.token ?? "",
       body: sent === undefined ? "" : JSON.stringify(sent),
     });
+    if (status === 200 && asked.members === TEXT) return { ok: true, value: text as T };
     const body: unknown = JSON.parse(text);
     if (status === 200 || also.includes(status)) {
       if (!hasMembers(body, asked.members)) throw new SyntaxError("It is not of that form");
@@ -208,7 +251,7 @@ export async function fetchAdmin<T>(config: Config, asked: AdminRequest): Promis
 }
 
 function hasMembers(body: unknown, members: AdminRequest["members"]): boolean {
-  if (members === LIST) return Array.isArray(body);
+  if (typeof members === "string") return members === LIST && Array.isArray(body);
   return isYamlMap(body) && members.every((name) => name in body);
 }
 
@@ -252,8 +295,13 @@ function whyUnanswered(error: unknown): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
   if (code === "ECONNREFUSED") return "nothing listens there";
   if (name === "SyntaxError") return "what answered is no admin listener of Tollgate";
-  if (name === "TimeoutError" || name === "AbortError") return "it does not answer";
+  if (isTimeout(error)) return "it does not answer";
   return errorMessage(error);
+}
+
+function isTimeout(error: unknown): boolean {
+  const { name } = (error ?? {}) as { readonly name?: unknown };
+  return name === "TimeoutError" || name === "AbortError";
 }
 
 /** An id that holds a slash is no path that the gateway has. */

@@ -1,11 +1,11 @@
 import type { Config } from "../../config/config.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { readConfig } from "../framework/config-file.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
 import type { AccountOperations, OperationResult } from "./account-operations.ts";
 import { openAdminAccounts } from "./admin-client.ts";
 import { unknownEnvironmentError } from "./limit-options.ts";
+import { reachGateway } from "./reach.ts";
 
 /**
  * Asks a question about accounts: of the store where all gateways share one, else of the running
@@ -19,11 +19,14 @@ export async function withAccounts<T>(
     readonly say: (value: T) => number;
   },
 ): Promise<number> {
-  const config = await readConfig(call, terminal);
-  if (typeof config === "number") return config;
+  const reached = await reachGateway(call, terminal);
+  if (typeof reached === "number") return reached;
+  const { config, asksGateway } = reached;
   const strange = unknownEnvironmentError(call.text("env"), config);
   if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
-  const answer = await runAccountOperation(config, terminal, work.ask);
+  const answer = asksGateway
+    ? await work.ask(openAdminAccounts(config))
+    : await runAccountOperation(config, terminal, work.ask);
   if (answer.ok) return work.say(answer.value);
   return fail(terminal, answer.usage ? EXIT_USAGE : EXIT_FAILURE, answer.message);
 }

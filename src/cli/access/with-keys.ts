@@ -5,39 +5,75 @@ import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { issuedReport } from "../../core/keys/reports.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
-import { readConfig } from "../framework/config-file.ts";
-import { curlLine } from "../framework/curl.ts";
+import { curlLine, originOf } from "../framework/curl.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
-import { refreshGateway } from "./admin-client.ts";
+import { gatewayRecordsIdentity, refreshGateway } from "./admin-client.ts";
+import { type Reached, reachGateway } from "./reach.ts";
 
 /**
  * Reads the configuration, opens its keys for one piece of work, and closes them whatever happens.
- * Records that cannot be read are told on stderr, and do not stand in the way. After a change the
- * running gateway has read it when this resolves, where its admin listener can be asked.
+ * Records that cannot be read are told on stderr, and do not stand in the way of the others. Does
+ * nothing, and says so, if the running gateway has other records than these. After a change the
+ * running gateway has read it when this resolves, if its admin listener can be asked; otherwise
+ * stderr says when it takes effect.
  */
 export async function withKeys(
   call: Invocation,
   terminal: Terminal,
   work: (keys: KeyStore, config: Config) => Promise<number>,
 ): Promise<number> {
-  const config = await readConfig(call, terminal);
-  if (typeof config === "number") return config;
-  const { openKeyStore } = await import("../../stores/open-stores.ts");
-  const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  const reached = await reachGateway(call, terminal);
+  if (typeof reached === "number") return reached;
+  const { config } = reached;
+  const keys = await openRecords(reached, terminal);
   let changed = false;
   keys.onChange(() => {
     changed = true;
   });
   try {
+    const strange = reached.isRemote ? undefined : await otherRecordsError(keys, config);
+    if (strange !== undefined) return fail(terminal, EXIT_FAILURE, strange);
     const damage = keys.damage();
     if (damage.length > 0) terminal.err(`${damage.join("\n")}\n`);
     const status = await work(keys, config);
-    if (changed) await refreshGateway(config);
+    if (changed && !(await refreshGateway(config))) terminal.err(`${LATER}\n`);
     return status;
   } finally {
     await keys.close();
   }
+}
+
+const LATER =
+  "The gateway was not asked in time whether it has read this: it takes effect within a second of that";
+
+async function openRecords({ config, isRemote }: Reached, terminal: Terminal): Promise<KeyStore> {
+  if (isRemote) {
+    const { openGatewayRecords } = await import("./gateway-records.ts");
+    return openGatewayRecords(config, terminal.now);
+  }
+  const { openKeyStore } = await import("../../stores/open-stores.ts");
+  return openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+}
+
+/**
+ * Why a change here would not reach the running gateway: it has another set of records, as when its
+ * TOLLGATE_DATA is not that of this shell (docs/reference/commands.md#one-set-of-records). Undefined
+ * if they are the same, or if no gateway can be asked.
+ */
+async function otherRecordsError(keys: KeyStore, config: Config): Promise<string | undefined> {
+  const running = await gatewayRecordsIdentity(config);
+  if (running === undefined || config.admin === undefined) return undefined;
+  await keys.refresh();
+  const { id, place } = await keys.identity();
+  if (id === undefined || running.id === null ? place === running.place : id === running.id) {
+    return undefined;
+  }
+  const origin = originOf(config.admin.listen);
+  return (
+    `Cannot use the key records in ${place}: the gateway at ${origin} has others, in ${running.place}. Nothing was changed. ` +
+    `Give the command the gateway's configuration and TOLLGATE_DATA, or ask the gateway by --admin ${origin}`
+  );
 }
 
 /** The accounts as they are kept now, for verbs that only look; rejects where the store is away. */

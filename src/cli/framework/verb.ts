@@ -47,6 +47,12 @@ export const CONFIG: Option = {
   value: "FILE",
   summary: "the configuration (config/tollgate.yaml)",
 };
+/** For verbs that ask or change a running gateway. */
+export const ADMIN: Option = {
+  name: "admin",
+  value: "URL",
+  summary: "the gateway at this admin listener, whatever the file says (TOLLGATE_ADMIN_TOKEN)",
+};
 /** Every verb takes --config; to some a configuration means nothing. */
 export const CONFIG_IGNORED: Option = { ...CONFIG, summary: "taken, and not read here" };
 export const JSON_FLAG: Option = {

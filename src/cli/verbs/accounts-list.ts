@@ -6,16 +6,17 @@ import { unknownEnvironmentError, unknownPlanError } from "../access/limit-optio
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 const list: Verb = {
   name: "accounts list",
-  usage: "[--env ENV] [--plan PLAN] [--config FILE] [--json]",
+  usage: "[--env ENV] [--plan PLAN] [--admin URL] [--config FILE] [--json]",
   summary: "list accounts, oldest first",
   example: "accounts list --env production --plan pro",
   options: [
     { name: "env", value: "ENV", summary: "those of this environment" },
     { name: "plan", value: "PLAN", summary: "those on this plan" },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],
@@ -44,10 +45,10 @@ const list: Verb = {
 
 const show: Verb = {
   name: "accounts show",
-  usage: "ID [--config FILE] [--json]",
+  usage: "ID [--admin URL] [--config FILE] [--json]",
   summary: "show an account; ID is the account or one of its keys",
   example: "accounts show acme",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["ID"],
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys) => {

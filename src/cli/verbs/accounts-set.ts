@@ -11,7 +11,7 @@ import { applyKeyEdit, type KeyStore, keyContextOf } from "../../stores/keys/key
 import { parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { ADMIN, CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 /** Accounts changed in one go: other writers have their turn between two of them. */
 const BATCH = 2_000;
@@ -32,6 +32,7 @@ export const accountsSet: Verb = {
       repeats: true,
       summary: "tell the backend; NAME= drops it",
     },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],

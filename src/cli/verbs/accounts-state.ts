@@ -5,17 +5,18 @@ import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.
 import { withAccounts } from "../access/with-accounts.ts";
 import { withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
-import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
+import { ADMIN, CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
 import { printAccount } from "./accounts-list.ts";
 
 const suspend: Verb = {
   name: "accounts suspend",
-  usage: "ID [--for 24h] [--reason TEXT] [--config FILE] [--json]",
+  usage: "ID [--for 24h] [--reason TEXT] [--admin URL] [--config FILE] [--json]",
   summary: "refuse all requests of an account with 403, uncharged, and end its tunnels",
   example: "accounts suspend acme --reason 'unpaid since May'",
   options: [
     { name: "for", value: "24h", summary: "end by itself after this long (until it is resumed)" },
     { name: "reason", value: "TEXT", summary: "kept with the account, for people" },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],
@@ -36,10 +37,10 @@ const suspend: Verb = {
 
 const resume: Verb = {
   name: "accounts resume",
-  usage: "ID [--config FILE] [--json]",
+  usage: "ID [--admin URL] [--config FILE] [--json]",
   summary: "end the suspension of an account",
   example: "accounts resume acme",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["ID"],
   run: (call, terminal) =>
     withKeys(call, terminal, (keys) =>
@@ -53,7 +54,7 @@ const resume: Verb = {
 
 const reset: Verb = {
   name: "accounts reset",
-  usage: "ID [--window W]… [--env ENV] [--config FILE] [--json]",
+  usage: "ID [--window W]… [--env ENV] [--admin URL] [--config FILE] [--json]",
   summary: "set the running windows of an account to 0; bans and strikes stay",
   example: "accounts reset acme --window day",
   options: [
@@ -63,6 +64,7 @@ const reset: Verb = {
       value: "ENV",
       summary: "the environment, where an address has counts in several",
     },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],

@@ -2,14 +2,14 @@ import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
-import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
+import { ADMIN, CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
 import { bansWhy } from "./explain.ts";
 
 const list: Verb = {
   name: "bans list",
-  usage: "[--config FILE] [--json]",
+  usage: "[--admin URL] [--config FILE] [--json]",
   summary: "list the bans in force",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   example: "bans list --json",
   args: [],
   run: (call, terminal) =>
@@ -31,10 +31,11 @@ const list: Verb = {
 
 const add: Verb = {
   name: "bans add",
-  usage: "ID --for 1h [--config FILE] [--json]",
+  usage: "ID --for 1h [--admin URL] [--config FILE] [--json]",
   summary: "ban an account for a time, which is no offence of its; ID is an account or a key",
   options: [
     { name: "for", value: "1h", required: true, summary: "how long, from now on" },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],
@@ -59,9 +60,9 @@ const add: Verb = {
 
 const lift: Verb = {
   name: "bans lift",
-  usage: "ID [--config FILE] [--json]",
+  usage: "ID [--admin URL] [--config FILE] [--json]",
   summary: "end a ban and forget its offences; ID is an account or one of its keys",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   example: "bans lift a_8LwVnVUvnqzT",
   args: ["ID"],
   run: (call, terminal) =>

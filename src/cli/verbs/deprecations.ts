@@ -6,8 +6,8 @@ import {
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAllPages } from "../access/admin-client.ts";
+import { reachGateway } from "../access/reach.ts";
 import { readDeprecatedCalls } from "../access/store-client.ts";
-import { readConfig } from "../framework/config-file.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, JSON_FLAG, parseAdminOptions, type Verb } from "../framework/verb.ts";
@@ -25,8 +25,9 @@ export const deprecations: Verb = {
   args: [],
   example: "deprecations --json",
   async run(call, terminal) {
-    const config = await readConfig(call, terminal);
-    if (typeof config === "number") return config;
+    const reached = await reachGateway(call, terminal);
+    if (typeof reached === "number") return reached;
+    const { config } = reached;
     const admins = parseAdminOptions(call);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     const gateways = await askGateways(config, admins);

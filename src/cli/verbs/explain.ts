@@ -4,7 +4,7 @@ import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/pr
 import type { BanRecord } from "../../telemetry/history/diagnostics.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
-import { readConfig } from "../framework/config-file.ts";
+import { reachGateway } from "../access/reach.ts";
 import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
@@ -76,8 +76,9 @@ async function fromGateways(
   { id, admins }: { readonly id: string; readonly admins: readonly string[] },
   terminal: Terminal,
 ): Promise<OperationResult<Explanation> | number> {
-  const config = await readConfig(call, terminal);
-  if (typeof config === "number") return config;
+  const reached = await reachGateway(call, terminal);
+  if (typeof reached === "number") return reached;
+  const { config } = reached;
   const path = `/api/explain/${encodeURIComponent(id)}`;
   const asked = [undefined, ...admins];
   const messages: string[] = [];
@@ -144,8 +145,9 @@ export const bansWhy: Verb = {
   more: true,
   example: "bans why a_8LwVnVUvnqzT",
   async run(call, terminal) {
-    const config = await readConfig(call, terminal);
-    if (typeof config === "number") return config;
+    const reached = await reachGateway(call, terminal);
+    if (typeof reached === "number") return reached;
+    const { config } = reached;
     const [id = ""] = call.args;
     const files = logFilesOf(call, 1);
     const told = files.length > 0 ? await bansInLogs(files, id) : await bansOfGateway(config, id);

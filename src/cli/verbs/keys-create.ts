@@ -7,6 +7,7 @@ import { parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts"
 import { issuedText, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
 import {
+  ADMIN,
   CONFIG,
   type Invocation,
   JSON_FLAG,
@@ -30,6 +31,7 @@ export const keysCreate: Verb = {
     { name: "scope", value: "beta", repeats: true, summary: "allow operations that need it" },
     { name: "from", value: "CIDR", repeats: true, summary: "work only from there (from anywhere)" },
     { name: "count", value: "N", summary: "issue N keys at once" },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],

@@ -13,13 +13,14 @@ import {
 } from "../access/with-keys.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { ADMIN, CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 const STATES = ["works", "expired", "revoked"] as const;
 
 export const keysList: Verb = {
   name: "keys list",
-  usage: "[--env ENV] [--plan PLAN] [--account ID] [--state STATE] [--config FILE] [--json]",
+  usage:
+    "[--env ENV] [--plan PLAN] [--account ID] [--state STATE] [--admin URL] [--config FILE] [--json]",
   summary: "list keys, oldest first",
   example: "keys list --env production --state works",
   options: [
@@ -27,6 +28,7 @@ export const keysList: Verb = {
     { name: "plan", value: "PLAN", summary: "those on this plan" },
     { name: "account", value: "ID", summary: "those of this account" },
     { name: "state", value: "STATE", summary: `those in this state: ${STATES.join(", ")}` },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],
@@ -65,10 +67,10 @@ function isWanted(wanted: string | undefined, found: string | undefined): boolea
 
 export const keysShow: Verb = {
   name: "keys show",
-  usage: "ID [--config FILE] [--json]",
+  usage: "ID [--admin URL] [--config FILE] [--json]",
   summary: "show a key, or all keys of an account",
   example: "keys show k_4fPqX1mZ0aBc",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["ID"],
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys, config) => {
@@ -90,10 +92,10 @@ export const keysShow: Verb = {
 
 export const keysFind: Verb = {
   name: "keys find",
-  usage: "- [--config FILE] [--json]",
+  usage: "- [--admin URL] [--config FILE] [--json]",
   summary: "show the key that stands in stdin, whatever became of it",
   example: "keys find - < key.txt",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["-"],
   run: async (call, terminal) => {
     const key = await readKeyFromStdin(call, terminal);

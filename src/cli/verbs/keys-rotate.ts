@@ -8,18 +8,19 @@ import { keyContextOf } from "../../stores/keys/key-store.ts";
 import { issuedText, readKeyFromStdin, withEdit, withKeys } from "../access/with-keys.ts";
 import { formatInstant } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
-import { CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
+import { ADMIN, CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
 
 /** A rotated key works on for this long unless told otherwise (docs/reference/keys.md#rotation). */
 const GRACE_MS = 24 * 3_600_000;
 
 export const keysRotate: Verb = {
   name: "keys rotate",
-  usage: "ID [--grace 24h] [--config FILE] [--json]",
+  usage: "ID [--grace 24h] [--admin URL] [--config FILE] [--json]",
   summary: "issue the successor of a key, with the same account and quota",
   example: "keys rotate k_4fPqX1mZ0aBc --grace 7d",
   options: [
     { name: "grace", value: "24h", summary: "how long the old key works on (24h)" },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],
@@ -49,11 +50,11 @@ export const keysRotate: Verb = {
 
 export const keysRevoke: Verb = {
   name: "keys revoke",
-  usage: "ID|- [--config FILE] [--json]",
+  usage: "ID|- [--admin URL] [--config FILE] [--json]",
   summary:
     "end a key at once and for ever; of an account every key that works; - reads it from stdin",
   example: "keys revoke k_4fPqX1mZ0aBc",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["ID"],
   run: async (call, terminal) => {
     const [id = ""] = call.args;

@@ -4,6 +4,7 @@ import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.
 import { withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
 import {
+  ADMIN,
   CONFIG,
   type Invocation,
   JSON_FLAG,
@@ -27,6 +28,7 @@ export const keysSet: Verb = {
       repeats: true,
       summary: "work only from these networks, in place of those before; any: from anywhere",
     },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],

@@ -5,14 +5,14 @@ import { applyKeyEdit, keyContextOf } from "../../stores/keys/key-store.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { formatCount } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 const keysExport: Verb = {
   name: "keys export",
-  usage: "[--config FILE] [--json]",
+  usage: "[--admin URL] [--config FILE] [--json]",
   summary: "print all accounts and keys as lines of JSON: digests, never keys",
   example: "keys export > records.jsonl",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   args: [],
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys) => {
@@ -26,7 +26,7 @@ const keysExport: Verb = {
 
 const keysImport: Verb = {
   name: "keys import",
-  usage: "FILE|- [--dry-run] [--plain] [--config FILE] [--json]",
+  usage: "FILE|- [--dry-run] [--plain] [--admin URL] [--config FILE] [--json]",
   summary: "take in the lines of `keys export`, all or none; doing it again changes nothing",
   example: "keys import records.jsonl --dry-run",
   options: [
@@ -35,6 +35,7 @@ const keysImport: Verb = {
       name: "plain",
       summary: 'lines {"key","account","plan","environment","name"?} from elsewhere',
     },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],

@@ -7,6 +7,7 @@ import { readConfig } from "../framework/config-file.ts";
 import { formatCount, formatInstant, formatTable } from "../framework/table.ts";
 import { openProgress, printJson, type Terminal } from "../framework/terminal.ts";
 import {
+  ADMIN,
   CONFIG,
   type Invocation,
   JSON_FLAG,
@@ -19,9 +20,9 @@ import { type AccountReplay, TrafficReplay } from "../logs/traffic-replay.ts";
 
 const list: Verb = {
   name: "plans list",
-  usage: "[--config FILE] [--json]",
+  usage: "[--admin URL] [--config FILE] [--json]",
   summary: "list the plans, their limits, and how many accounts are on each",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   args: [],
   example: "plans list --json",
   run: (call, terminal) =>

@@ -1,25 +1,26 @@
-import type { Config } from "../../config/config.ts";
+import { formatMistake } from "../../config/file/mistake.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import type { ReadinessChecks } from "../../telemetry/readiness.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
-import { readConfig } from "../framework/config-file.ts";
+import { type Reached, reachGateway } from "../access/reach.ts";
 import { styleOf } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 type Readiness = { readonly status: string; readonly checks: ReadinessChecks };
 
 /** Asks the running gateway how it is; 1 where it is not ready, or does not answer. */
 export const status: Verb = {
   name: "status",
-  usage: "[--config FILE] [--json]",
+  usage: "[--admin URL] [--config FILE] [--json]",
   summary: "tell how the running gateway is, with 1 where it is not ready",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   args: [],
   example: "status --config config/tollgate.yaml",
   async run(call, terminal) {
-    const config = await readConfig(call, terminal);
-    if (typeof config === "number") return config;
+    const reached = await reachGateway(call, terminal);
+    if (typeof reached === "number") return reached;
+    const { config } = reached;
     const ready = await fetchAdmin<Readiness>(config, {
       ...{ path: "/readyz", also: [503] },
       members: ["status", "checks"],
@@ -32,8 +33,10 @@ export const status: Verb = {
     if (!shown.ok) return fail(terminal, EXIT_FAILURE, shown.message);
     const { status: told, checks } = ready.value;
     const { hash } = shown.value;
-    if (call.flag("json")) printJson(terminal, { status: told, checks, config: hash });
-    else terminal.out(statusText({ told, checks, hash, config }, terminal));
+    if (call.flag("json")) {
+      const notReloaded = reached.mistakes.map(formatMistake);
+      printJson(terminal, { status: told, checks, config: hash, notReloaded });
+    } else terminal.out(statusText({ told, checks, hash, reached }, terminal));
     return told === "ready" ? EXIT_OK : EXIT_FAILURE;
   },
 };
@@ -42,16 +45,25 @@ type Shown = {
   readonly told: string;
   readonly checks: ReadinessChecks;
   readonly hash: string;
-  readonly config: Config;
+  readonly reached: Reached;
 };
 
-function statusText({ told, checks, hash, config }: Shown, terminal: Terminal): string {
+function statusText({ told, checks, hash, reached }: Shown, terminal: Terminal): string {
   const { bold } = styleOf(terminal);
   const lines = Object.entries(checks).map(([name, { ok, why }]) => {
     return `  ${name.padEnd(10)} ${ok ? "ok" : bold("FAILS")}${why === undefined ? "" : `  ${why}`}\n`;
   });
-  const same = hash === config.hash ? "the file as it is now" : "not the file as it is now";
-  return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${same}\n`;
+  return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${fileText(hash, reached)}\n`;
+}
+
+/** How the configuration in force stands to the file. */
+function fileText(hash: string, { config, mistakes, isRemote }: Reached): string {
+  const [mistake] = mistakes;
+  if (mistake !== undefined) {
+    return `not reloaded: ${mistake.file}:${mistake.line}:${mistake.column}`;
+  }
+  if (isRemote) return "";
+  return hash === config.hash ? "the file as it is now" : "not the file as it is now";
 }
 
 /** Another way to reload, where the gateway could not be asked; one that refuses has said why. */
@@ -70,14 +82,15 @@ const OTHER_TOKEN =
 /** Has the running gateway read its configuration again. */
 export const reload: Verb = {
   name: "reload",
-  usage: "[--config FILE] [--json]",
+  usage: "[--admin URL] [--config FILE] [--json]",
   summary: "have the running gateway read its configuration again",
-  options: [CONFIG, JSON_FLAG],
+  options: [ADMIN, CONFIG, JSON_FLAG],
   args: [],
   example: "reload --config config/tollgate.yaml",
   async run(call, terminal) {
-    const config = await readConfig(call, terminal);
-    if (typeof config === "number") return config;
+    const reached = await reachGateway(call, terminal);
+    if (typeof reached === "number") return reached;
+    const { config } = reached;
     const reloaded = await fetchAdmin<Reloading>(config, {
       ...{ method: "POST", path: "/api/reload" },
       members: ["hash"],
@@ -88,7 +101,8 @@ export const reload: Verb = {
     const { hash } = reloaded.value;
     if (call.flag("json")) return printJson(terminal, { hash });
     // It may have been started with another file than the one of this command.
-    const other = hash === config.hash ? "" : `, which is not that of ${config.file}`;
+    const isOther = !reached.isRemote && hash !== config.hash;
+    const other = !isOther ? "" : `, which is not that of ${config.file}`;
     terminal.out(
       `The gateway has read its configuration: ${hash.slice(0, 8)} is in force${other}\n`,
     );

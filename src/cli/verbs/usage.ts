@@ -2,11 +2,18 @@ import type { UsageReport } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 import { unknownEnvironmentError } from "../access/limit-options.ts";
+import { reachGateway } from "../access/reach.ts";
 import { withAccounts } from "../access/with-accounts.ts";
-import { readConfig } from "../framework/config-file.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { CONFIG, type Invocation, JSON_FLAG, type Option, type Verb } from "../framework/verb.ts";
+import {
+  ADMIN,
+  CONFIG,
+  type Invocation,
+  JSON_FLAG,
+  type Option,
+  type Verb,
+} from "../framework/verb.ts";
 import { isByDay, PERIODS, usageByDay } from "./usage-by-day.ts";
 
 const FILTERS: readonly Option[] = [
@@ -19,12 +26,13 @@ const FILTERS: readonly Option[] = [
 export const usage: Verb = {
   name: "usage",
   usage:
-    "[ID] [--env ENV] [--plan PLAN] [--over 80%] [--top 20] [--days 30] [--month 2026-10] [--csv] [--config FILE] [--json]",
+    "[ID] [--env ENV] [--plan PLAN] [--over 80%] [--top 20] [--days 30] [--month 2026-10] [--csv] [--admin URL] [--config FILE] [--json]",
   summary: "show what an account, or each of all accounts, has used; ID is the account or a key",
   options: [
     ...FILTERS,
     ...PERIODS,
     { name: "csv", summary: "print comma-separated values, a line for each window or day" },
+    ADMIN,
     CONFIG,
     JSON_FLAG,
   ],
@@ -33,9 +41,9 @@ export const usage: Verb = {
   example: "usage --month 2026-10 --csv",
   async run(call, terminal) {
     const [id] = call.args;
-    const config = await readConfig(call, terminal);
-    if (typeof config === "number") return config;
-    const filter = readFilter(call, config);
+    const reached = await reachGateway(call, terminal);
+    if (typeof reached === "number") return reached;
+    const filter = readFilter(call, reached.config);
     if (typeof filter === "string") return fail(terminal, EXIT_USAGE, filter);
     if (isByDay(call)) return usageByDay(call, terminal);
     if (id !== undefined) return usageOfOne(id, call, terminal);

@@ -5,7 +5,7 @@ import { Findings } from "../file/findings.ts";
 import type { Mistake } from "../file/mistake.ts";
 import { readReferencedFiles, type Variables } from "../file/substitute.ts";
 import { readTextFile } from "../file/text-file.ts";
-import { parseTree } from "../file/tree.ts";
+import { parseTree, type Tree } from "../file/tree.ts";
 import { parseCollector } from "../schema/addresses.ts";
 import { buildConfig } from "./build.ts";
 import { readDescriptions } from "./descriptions.ts";
@@ -23,17 +23,45 @@ const CONFIG_VALUES_MAX = 100_000;
  * place. Nothing is opened, bound or written.
  */
 export async function loadConfig(file: string, env: Variables): Promise<LoadResult> {
+  const read = await readTree(file, env);
+  if (!read.ok) return read;
+  return loadTree(file, read, env);
+}
+
+/** The values of a file with their places, and what is wrong with them as YAML. */
+export type FileTree = {
+  readonly text: string;
+  readonly tree: Tree;
+  readonly mistakes: readonly Mistake[];
+  /** Absolute paths of the files that `${file:}` names. */
+  readonly paths: readonly string[];
+};
+
+/** Reads the file as YAML. Fails if it cannot be read, or is no YAML at all. */
+export async function readTree(
+  file: string,
+  env: Variables,
+): Promise<({ readonly ok: true } & FileTree) | Extract<LoadResult, { ok: false }>> {
   const source = await readTextFile(file, CONFIG_BYTES_MAX);
   if (!source.ok) {
     const message = `Cannot read the configuration: ${source.why}`;
     return { ok: false, mistakes: [{ file, line: source.line, column: 1, message }] };
   }
-  const named = await readReferencedFiles(source.text, dirname(resolve(file)));
+  const { text } = source;
+  const named = await readReferencedFiles(text, dirname(resolve(file)));
   const valuesMax = CONFIG_VALUES_MAX;
   const options = { file, variables: env, files: named.contents, valuesMax };
-  const { tree, mistakes } = parseTree(source.text, options);
+  const { tree, mistakes } = parseTree(text, options);
   if (tree === undefined) return { ok: false, mistakes };
+  return { ok: true, text, tree, mistakes, paths: named.paths };
+}
 
+/** The configuration in a tree; relative paths in it are relative to `file`. */
+export async function loadTree(
+  file: string,
+  { text, tree, mistakes, paths }: FileTree,
+  env: Variables,
+): Promise<LoadResult> {
   const findings = new Findings(file, tree);
   const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
   validateDraft(draft, findings);
@@ -47,7 +75,7 @@ export async function loadConfig(file: string, env: Variables): Promise<LoadResu
   const pems = [...authorities.values()];
   const config = buildConfig(draft, {
     file: resolve(file),
-    hash: hashOf(source.text, [...described.texts, ...pems.map(({ text }) => text)]),
+    hash: hashOf(text, [...described.texts, ...pems.map(({ text }) => text)]),
     operations: described.operations,
     authorities,
     telemetry,
@@ -56,7 +84,7 @@ export async function loadConfig(file: string, env: Variables): Promise<LoadResu
     ok: true,
     config,
     warnings: inOrder([...findings.warnings, ...described.warnings], file),
-    files: [resolve(file), ...named.paths, ...described.files, ...pems.map(({ path }) => path)],
+    files: [resolve(file), ...paths, ...described.files, ...pems.map(({ path }) => path)],
   };
 }
 

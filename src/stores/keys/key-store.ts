@@ -1,4 +1,4 @@
-import { randomInt } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import type { Config } from "../../config/config.ts";
 import type { EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
@@ -36,7 +36,21 @@ export interface KeyStore {
   damage(): readonly string[];
   /** `why` repeats nothing of a record. */
   health(): { readonly ok: boolean; readonly why?: string };
+  /**
+   * Which set of records this is: two stores with the same `id` hold the same records. A gateway
+   * gives them one when it is asked; `id` is undefined if it has no right to write there, and for a
+   * command if no gateway was asked yet. Rejects when it cannot be read.
+   */
+  identity(): Promise<RecordsIdentity>;
   close(): Promise<void>;
+}
+
+/** `place`: the file, or the address and prefix in Redis without its password. */
+export type RecordsIdentity = { readonly id: string | undefined; readonly place: string };
+
+/** An id for a set of records: 96 random bits. */
+export function newRecordsId(): string {
+  return randomBytes(12).toString("hex");
 }
 
 /** The means of making keys: the configuration's names, the system's randomness, and the clock. */

@@ -210,6 +210,12 @@ export const LOG_EVENTS = {
     members: ["keys", "accounts"],
     meaning: "The admin API imported records; `keys` and `accounts` count them",
   },
+  records_changed: {
+    level: "info",
+    members: ["changed"],
+    meaning:
+      "The admin API changed records for a command on another machine; `changed` is their number",
+  },
   account_suspended: {
     level: "info",
     members: ["account", "env", "until"],

@@ -85,7 +85,7 @@ function describeAccounts(name: string, open: () => Promise<Gateway>): void {
       await eventually(async () => assert.equal((await get(key)).body.code, "rate_limited"), {
         withinMs: 1_000,
       });
-      assert.equal((await verb("bans", "list")).out, "Nobody is banned\n");
+      assert.equal((await verb("bans", "list")).out, "No account is banned\n");
     });
 
     it("an unknown ID, and one that is not banned, end with 1 in words", async () => {

@@ -12,7 +12,9 @@ import { encodeAccount, encodeKey, RECORD_VERSION } from "../records/record-form
 const AT_ONCE = 500;
 /** Records written together: their text stays among the garbage that is cheap to collect. */
 const WRITTEN_AT_ONCE = 200;
-const HEAD = `{"version":${RECORD_VERSION},"keys":[`;
+const HEAD = new RegExp(
+  `^\\{"version":${RECORD_VERSION},(?:"id":"([A-Za-z0-9]{1,64})",)?"keys":\\[$`,
+);
 const MIDDLE = `],"accounts":[`;
 const TAIL = "]}";
 /** Version 1 had keys alone, each with the terms of its account. */
@@ -20,11 +22,12 @@ const OLD_HEAD = `{"version":1,"keys":[`;
 
 /**
  * The text of a file of records, in pieces, a record per line. Damaged ones are written as they were
- * found, unless the edit has put another in their place.
+ * found, unless the edit has put another in their place. `id` names this set of records.
  */
 export function* encodeKeyFile(
   records: Records,
   setAside: readonly DamagedRecord[] = [],
+  id?: string,
 ): Generator<string> {
   const present = new Set<unknown>(setAside.length === 0 ? [] : everyOne(records));
   const kept = new Set<unknown>(setAside.map((each) => each.kept));
@@ -32,7 +35,8 @@ export function* encodeKeyFile(
     setAside
       .filter((each) => each.kind === kind && (each.kept === undefined || present.has(each.kept)))
       .map(({ value }) => JSON.stringify(value));
-  yield `${HEAD}\n`;
+  const named = id === undefined ? "" : `"id":${JSON.stringify(id)},`;
+  yield `{"version":${RECORD_VERSION},${named}"keys":[\n`;
   yield* listText(records.keys, (key) => (kept.has(key) ? undefined : encodeKey(key)), raw("key"));
   yield `${MIDDLE}\n`;
   const accountOf = (account: Records["accounts"][number]) =>
@@ -77,9 +81,9 @@ export async function decodeKeyFile(
   file: string,
   content: Buffer | string,
   { known = NO_RECORDS, nowMs }: ReadOptions,
-): Promise<ReadRecords> {
+): Promise<ReadRecords & { readonly id: string | undefined }> {
   const bytes = typeof content === "string" ? Buffer.from(content) : content;
-  const { keys, accounts } = (await readByLine(bytes)) ?? wholeFile(file, bytes.toString());
+  const { id, keys, accounts } = (await readByLine(bytes)) ?? wholeFile(file, bytes.toString());
   const collector = new RecordCollector();
   for (const [index, value] of accounts.entries()) {
     collector.account(value, ["accounts", index]);
@@ -89,10 +93,14 @@ export async function decodeKeyFile(
     collector.key(value, ["keys", index]);
     if (index % AT_ONCE === AT_ONCE - 1) await breathe();
   }
-  return collector.end(known, nowMs);
+  return { ...(await collector.end(known, nowMs)), id };
 }
 
-type Values = { readonly keys: readonly unknown[]; readonly accounts: readonly unknown[] };
+type Values = {
+  readonly id: string | undefined;
+  readonly keys: readonly unknown[];
+  readonly accounts: readonly unknown[];
+};
 
 /**
  * As keysText lays it out: 100,000 keys in pieces, line by line from the bytes, since decoding and
@@ -101,11 +109,13 @@ type Values = { readonly keys: readonly unknown[]; readonly accounts: readonly u
 async function readByLine(bytes: Buffer): Promise<Values | undefined> {
   const lines = new Lines(bytes);
   const head = lines.next();
-  if (head !== HEAD && head !== OLD_HEAD) return undefined;
-  const keys = await parseUntil(lines, head === HEAD ? MIDDLE : TAIL);
+  const named = HEAD.exec(head ?? "");
+  if (named === null && head !== OLD_HEAD) return undefined;
+  const keys = await parseUntil(lines, named === null ? TAIL : MIDDLE);
   if (keys === undefined) return undefined;
-  const accounts = head === HEAD ? await parseUntil(lines, TAIL) : [];
-  return accounts !== undefined && lines.isAtEnd ? { keys, accounts } : undefined;
+  const accounts = named === null ? [] : await parseUntil(lines, TAIL);
+  if (accounts === undefined || !lines.isAtEnd) return undefined;
+  return { id: named?.[1], keys, accounts };
 }
 
 /** The lines of a text that ends each of them. */
@@ -150,13 +160,17 @@ async function parseUntil(lines: Lines, end: string): Promise<unknown[] | undefi
 
 function wholeFile(file: string, text: string): Values {
   const reader = new JsonMemberReader();
-  const { version, keys, accounts, ...others } = reader.object(parseFile(file, text), []);
+  const { version, id, keys, accounts, ...others } = reader.object(parseFile(file, text), []);
   if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
   if (version !== 1 && version !== RECORD_VERSION) {
     reader.note(["version"], `this gateway reads versions 1 and ${RECORD_VERSION}`, version);
   }
+  if (id !== undefined && (typeof id !== "string" || !/^[A-Za-z0-9]{1,64}$/.test(id))) {
+    reader.note(["id"], "it is no id of 1 to 64 letters and digits", id);
+  }
   for (const name of Object.keys(others)) reader.note([name], "it is unknown", others[name]);
   const values = {
+    id: typeof id === "string" ? id : undefined,
     keys: reader.list(keys, ["keys"]),
     accounts: version === 1 && accounts === undefined ? [] : reader.list(accounts, ["accounts"]),
   };

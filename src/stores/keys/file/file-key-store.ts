@@ -1,9 +1,15 @@
 import { readFile, stat } from "node:fs/promises";
+import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { DamagedFileError, damagedFileError } from "../../files/damaged-file.ts";
 import { takeLock } from "../../files/file-lock.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
-import type { KeyStore, RecordEdit } from "../key-store.ts";
+import {
+  type KeyStore,
+  newRecordsId,
+  type RecordEdit,
+  type RecordsIdentity,
+} from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { checkedChanges } from "../records/record-changes.ts";
 import type { ReadRecords } from "../records/record-collector.ts";
@@ -44,6 +50,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   readonly #options: FileKeyStoreOptions;
   #seen: Seen = { identity: "", exists: false };
   #reading: Pick<ReadRecords, "damaged" | "older"> = { damaged: [], older: false };
+  #id: string | undefined;
   /** The content that was refused last: it is not read again until it changes. */
   #refused: { readonly identity: string; readonly error: DamagedFileError } | undefined;
   #trouble: string | undefined;
@@ -72,6 +79,12 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     this.#next();
   }
 
+  async identity(): Promise<RecordsIdentity> {
+    const { path, watch } = this.#options;
+    if (watch && this.#id === undefined) await this.turn.run(() => this.#ensureId());
+    return { id: this.#id, place: path };
+  }
+
   health(): { readonly ok: boolean; readonly why?: string } {
     if (this.#trouble !== undefined) return { ok: false, why: this.#trouble };
     const { length } = this.#reading.damaged;
@@ -89,7 +102,29 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     await this.turn.idle();
   }
 
-  protected async apply<T>(edit: RecordEdit<T>): Promise<T> {
+  protected apply<T>(edit: RecordEdit<T>): Promise<T> {
+    return this.#locked(async () => {
+      await this.#read();
+      const before = this.held.records;
+      const { records, result } = edit(before);
+      if (records !== before) await this.#write(records);
+      return result;
+    });
+  }
+
+  /**
+   * Gives the records an id, so that a command can tell that it reads the same ones. A folder that
+   * this user cannot write to leaves them without.
+   */
+  async #ensureId(): Promise<void> {
+    const nameIt = this.#locked(async () => {
+      await this.#read();
+      if (this.#id === undefined) await this.#write(this.held.records);
+    });
+    await nameIt.catch(() => undefined);
+  }
+
+  async #locked<T>(work: () => Promise<T>): Promise<T> {
     const { path, lockWaitMs = LOCK_WAIT_MS } = this.#options;
     const lock = await takeLock(path, lockWaitMs);
     if (lock === undefined) {
@@ -98,27 +133,27 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
       );
     }
     try {
-      await this.#read();
-      const before = this.held.records;
-      const { records, result } = edit(before);
-      if (records === before) return result;
-      const changes = await checkedChanges(before, records, (digest) => this.held.find(digest));
-      const text = encodeKeyFile(records, this.#reading.damaged);
-      await replaceFile(path, text).catch((cause: unknown) => {
-        throw new Error(`Cannot write the keys file ${path}: ${fileErrorMessage(cause)}`, {
-          cause,
-        });
-      });
-      // Damaged records have other places now: reading the file tells them.
-      if (this.#reading.damaged.length > 0) await this.#read();
-      else {
-        this.#seen = await look(path);
-        await this.held.replace(records, changes);
-      }
-      return result;
+      return await work();
     } finally {
       lock.release();
     }
+  }
+
+  /** Called with the lock held, on the newest records. */
+  async #write(records: Records): Promise<void> {
+    const { path } = this.#options;
+    const find = (digest: string) => this.held.find(digest);
+    const changes = await checkedChanges(this.held.records, records, find);
+    const id = this.#id ?? newRecordsId();
+    const text = encodeKeyFile(records, this.#reading.damaged, id);
+    await replaceFile(path, text).catch((cause: unknown) => {
+      throw new Error(`Cannot write the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
+    });
+    this.#id = id;
+    // Damaged records have other places now: reading the file tells them.
+    if (this.#reading.damaged.length > 0) return this.#read();
+    this.#seen = await look(path);
+    if (records !== this.held.records) await this.held.replace(records, changes);
   }
 
   /** Takes over the file where it changed. Rejects, changing nothing, when that cannot be used. */
@@ -131,7 +166,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const bytes = await readFile(path).catch((cause: unknown) => {
       throw new Error(`Cannot read the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
     });
-    let reading: ReadRecords;
+    let reading: Awaited<ReturnType<typeof decodeKeyFile>>;
     try {
       reading = await decodeKeyFile(path, bytes, { known: this.held.records, nowMs: now() });
     } catch (error) {
@@ -142,6 +177,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const toldOf = () => damagedFileError(path, bytes.toString(), mistakes).message.split("\n");
     this.damageLines = mistakes.length === 0 ? [] : toldOf();
     this.#reading = reading;
+    this.#id = reading.id;
     await this.held.replace(reading.records);
     this.#seen = seen;
     this.#refused = undefined;

@@ -6,7 +6,12 @@ import type { Link } from "../../redis/link.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
 import { toStoreFailure } from "../../redis/store-failure.ts";
 import { type DiskCopy, openDiskCopy } from "../file/disk-copy.ts";
-import type { KeyStore, RecordEdit } from "../key-store.ts";
+import {
+  type KeyStore,
+  newRecordsId,
+  type RecordEdit,
+  type RecordsIdentity,
+} from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { keepRevocations } from "../records/keep-revocations.ts";
 import {
@@ -55,7 +60,7 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
   const { address, prefix, copyFile, report, watch, now = Date.now } = options;
   const copy = watch && copyFile !== undefined ? await openDiskCopy(copyFile, report) : undefined;
   const link = connectRedis(options);
-  const store = new RedisKeyStore(link, createRedisRecords(link, prefix, now), copy, report);
+  const store = new RedisKeyStore(link, createRedisRecords(link, prefix, now), copy, options);
   try {
     await store.open(watch);
   } catch (cause) {
@@ -73,6 +78,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #remote: RedisRecords;
   readonly #copy: DiskCopy | undefined;
   readonly #report: Reporter;
+  readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "watch">;
   /** The state of Redis when it was last read in this process's life; undefined before that. */
   #seen: Snapshot | undefined;
   #ready = false;
@@ -85,12 +91,18 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(link: Link, remote: RedisRecords, copy: DiskCopy | undefined, report: Reporter) {
+  constructor(
+    link: Link,
+    remote: RedisRecords,
+    copy: DiskCopy | undefined,
+    options: RedisKeyStoreOptions,
+  ) {
     super();
+    this.#options = options;
     this.#link = link;
     this.#remote = remote;
     this.#copy = copy;
-    this.#report = report;
+    this.#report = options.report;
   }
 
   async open(watch: boolean): Promise<void> {
@@ -115,6 +127,12 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     }
     const why = this.#trouble;
     return why === undefined ? { ok: this.#ready } : { ok: this.#ready, why };
+  }
+
+  async identity(): Promise<RecordsIdentity> {
+    const { address, prefix, watch } = this.#options;
+    const id = await this.#remote.id(watch ? newRecordsId() : undefined);
+    return { id, place: `${address.shown}, prefix ${prefix}` };
   }
 
   /** Takes over what Redis has. Rejects, changing nothing, when that cannot be had. */

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Records } from "../../../core/keys/records.ts";
 import { createQuotaClient } from "../../quotas/redis/quota-client.ts";
 import type { Link, RedisArgument } from "../../redis/link.ts";
-import { defineScript } from "../../redis/script.ts";
+import { defineScript, runScript } from "../../redis/script.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { RecordChanges } from "../records/record-changes.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
@@ -41,6 +41,15 @@ redis.call('HSET', KEYS[1], '${VERSION_FIELD}', ARGV[2], '${CHANGES_FIELD}', ARG
 redis.call('PUBLISH', ARGV[3], ARGV[2])
 return 1`);
 
+/** The id of the records. ARGV: one to set if there is none, or "" to set none. */
+const ID = defineScript(`
+local id = redis.call('HGET', KEYS[1], 'id')
+if not id and ARGV[1] ~= '' then
+  redis.call('HSET', KEYS[1], 'id', ARGV[1])
+  id = ARGV[1]
+end
+return id`);
+
 /** Records to be written as the version `to`, and what they change. */
 export type RecordsWrite = {
   readonly records: Records;
@@ -57,6 +66,8 @@ export type RedisRecords = {
   readonly key: string;
   /** Each change is announced here, by its version alone: each subscriber reads the records. */
   readonly channel: string;
+  /** The id of this set of records; sets `fresh` if there is none and one is given. */
+  id(fresh?: string): Promise<string | undefined>;
   mark(): Promise<HashMark>;
   /** In place of a damaged record stands what `known` has. */
   all(known: Records, pieces: ReadPace): Promise<Snapshot>;
@@ -96,6 +107,12 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
   return {
     key,
     channel,
+    id: async (fresh = "") => {
+      // In the slot of the records, and no name that an account's hash could have.
+      const named = `${prefix}:{0}:records`;
+      const reply = await withTimeout(runScript(link, ID, named, [1, named, fresh]), ALL_LATE_MS);
+      return typeof reply === "string" ? reply : undefined;
+    },
     mark: () => hash.mark(),
     all: async (known, pieces) => readSnapshot(await hash.all(pieces), known, now()),
     since: (before) => readSince(before, hash, now),

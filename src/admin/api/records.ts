@@ -1,0 +1,31 @@
+import { preparePatch } from "../../stores/keys/file/record-patch.ts";
+import {
+  type AdminResponse,
+  jsonResponse,
+  problemResponse,
+  RETRY_AFTER_1,
+} from "../http/response.ts";
+import { type ApiRequest, applyEdit } from "./api-request.ts";
+import { parseRecordChanges } from "./request-bodies.ts";
+
+/** Which set of records this gateway has, and where: a command compares it with its own. */
+export async function showRecordsIdentity({ deps }: ApiRequest): Promise<AdminResponse> {
+  try {
+    const { id, place } = await deps.keys.identity();
+    return jsonResponse(200, { id: id ?? null, place });
+  } catch {
+    const message = "The key records cannot be asked which they are: the store is unreachable";
+    return problemResponse("store_unavailable", message, RETRY_AFTER_1);
+  }
+}
+
+/** Changes records from another machine, all or none, if each is still as the caller knows it. */
+export async function patchRecords({ deps, members }: ApiRequest): Promise<AdminResponse> {
+  const wanted = parseRecordChanges(members);
+  if (!wanted.ok) return wanted.answer;
+  const edited = await applyEdit(deps, await preparePatch(wanted.value, deps.now()));
+  if (!edited.ok) return edited.answer;
+  const changed = wanted.value.length;
+  deps.log.info("records_changed", { changed });
+  return jsonResponse(200, { changed });
+}

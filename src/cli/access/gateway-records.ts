@@ -1,0 +1,96 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { Config } from "../../config/config.ts";
+import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
+import { decodeExport, diffRecords } from "../../stores/keys/file/record-patch.ts";
+import type { KeyStore, RecordEdit, RecordsIdentity } from "../../stores/keys/key-store.ts";
+import { fetchAdmin, fetchAdminText } from "./admin-client.ts";
+
+/** Maximum retries after others changed the same records first. The pause grows with each. */
+const TRIES_MAX = 100;
+const PAUSE_MAX_MS = 200;
+
+/**
+ * The key records of a gateway on another machine, or behind a file that cannot be read: all of them
+ * are fetched once, and a change sends the changed ones, which the gateway takes only if they are
+ * still as they were. Rejects in words when the gateway cannot be asked.
+ */
+export async function openGatewayRecords(config: Config, now: () => number): Promise<KeyStore> {
+  const store = new GatewayRecords(config, now);
+  await store.refresh();
+  return store;
+}
+
+class GatewayRecords implements KeyStore {
+  readonly ready = true;
+  readonly #config: Config;
+  readonly #now: () => number;
+  readonly #listeners: (() => void)[] = [];
+  #records: Records = { keys: [], accounts: [] };
+
+  constructor(config: Config, now: () => number) {
+    this.#config = config;
+    this.#now = now;
+  }
+
+  find(digest: string): KeyRecord | undefined {
+    return this.#records.keys.find((key) => key.digest === digest);
+  }
+
+  account(id: string): AccountRecord | undefined {
+    return this.#records.accounts.find((account) => account.id === id);
+  }
+
+  records(): Records {
+    return this.#records;
+  }
+
+  async refresh(): Promise<void> {
+    const text = await fetchAdminText(this.#config, "/api/keys/export");
+    if (!text.ok) throw new Error(text.message);
+    this.#records = await decodeExport(text.value, this.#now());
+  }
+
+  async change<T>(edit: RecordEdit<T>): Promise<T> {
+    for (let tried = 1; ; tried++) {
+      const before = this.#records;
+      const { records, result } = edit(before);
+      if (records === before) return result;
+      const sent = await fetchAdmin(this.#config, {
+        ...{ method: "PATCH", path: "/api/records", members: ["changed"] },
+        body: { changes: diffRecords(before, records) },
+      });
+      if (sent.ok) {
+        this.#records = records;
+        for (const listener of this.#listeners) listener();
+        return result;
+      }
+      if (sent.status !== 409 || tried === TRIES_MAX) throw new Error(sent.message);
+      await pause(Math.min(PAUSE_MAX_MS, 10 * tried) * Math.random());
+      await this.refresh();
+    }
+  }
+
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  damage(): readonly string[] {
+    return [];
+  }
+
+  health(): { readonly ok: boolean } {
+    return { ok: true };
+  }
+
+  async identity(): Promise<RecordsIdentity> {
+    const known = await fetchAdmin<{ id: string | null; place: string }>(this.#config, {
+      ...{ path: "/api/records", members: ["id", "place"] },
+    });
+    if (!known.ok) throw new Error(known.message);
+    return { id: known.value.id ?? undefined, place: known.value.place };
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}

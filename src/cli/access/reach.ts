@@ -1,0 +1,100 @@
+import type { Config } from "../../config/config.ts";
+import { formatMistake, type Mistake, type YamlMap } from "../../config/file/mistake.ts";
+import { containsKey } from "../../core/keys/key.ts";
+import {
+  EXIT_CONFIG,
+  EXIT_FAILURE,
+  EXIT_USAGE,
+  fail,
+} from "../../server/process/process-context.ts";
+import { configFileOf, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
+import type { Terminal } from "../framework/terminal.ts";
+import { type Invocation, parseAdminOptions } from "../framework/verb.ts";
+import { fetchAdmin } from "./admin-client.ts";
+
+const TOKEN = "TOLLGATE_ADMIN_TOKEN";
+
+/** The way to a running gateway and its records. */
+export type Reached = {
+  readonly config: Config;
+  /** Mistakes of a file that is used as far as it goes. */
+  readonly mistakes: readonly Mistake[];
+  /** Only the gateway knows plans and limits: questions about accounts go to it. */
+  readonly asksGateway: boolean;
+  /** `--admin` says where the gateway is: key records are read and changed through it too. */
+  readonly isRemote: boolean;
+};
+
+/** One for each use of a verb, so that mistakes are told once. */
+const reached = new WeakMap<Invocation, Promise<Reached | number>>();
+
+/**
+ * What a verb needs that asks or changes a running gateway: the configuration, or the sound part of
+ * one with mistakes, or with `--admin URL` what that gateway says. Otherwise the exit status, after
+ * the mistakes were said (docs/reference/commands.md#a-file-with-mistakes).
+ */
+export function reachGateway(call: Invocation, terminal: Terminal): Promise<Reached | number> {
+  const known = reached.get(call) ?? reach(call, terminal);
+  reached.set(call, known);
+  return known;
+}
+
+async function reach(call: Invocation, terminal: Terminal): Promise<Reached | number> {
+  const admins = parseAdminOptions(call);
+  if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
+  const [admin] = admins;
+  // A verb that asks several gateways has those of --admin beside that of the file.
+  if (admin !== undefined && call.text("admin") !== undefined)
+    return reachAt(admin, call, terminal);
+  const { loadConfig } = await import("../../config/load/load.ts");
+  const loaded = await loadConfig(configFileOf(call), terminal.env);
+  if (loaded.ok) {
+    return checked({ config: loaded.config, ...SOUND }, call, terminal);
+  }
+  const { loadReachable } = await import("../../config/load/reachable.ts");
+  const found = await loadReachable(configFileOf(call), terminal.env);
+  if (!found.ok) {
+    if (admin !== undefined) return reachAt(admin, call, terminal);
+    return fail(terminal, EXIT_CONFIG, found.mistakes.map(formatMistake).join("\n"));
+  }
+  const { mistakes, config } = found.reach;
+  terminal.err(`${mistakes.map(formatMistake).join("\n")}\n`);
+  const running = await fetchAdmin<YamlMap>(config, RUNNING);
+  const known = running.ok ? await found.reach.with(running.value) : config;
+  return checked(
+    { config: known, mistakes, asksGateway: running.ok, isRemote: false },
+    call,
+    terminal,
+  );
+}
+
+const SOUND = { mistakes: [], asksGateway: false, isRemote: false } as const;
+const RUNNING = { path: "/api/config", members: ["plans", "environments", "hash"] } as const;
+
+/** Everything through the admin listener at `origin`, whatever the file says. */
+async function reachAt(
+  origin: string,
+  call: Invocation,
+  terminal: Terminal,
+): Promise<Reached | number> {
+  const { hostname, port } = new URL(origin);
+  const listen = { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? 80 : Number(port) };
+  const admin = { listen, token: terminal.env[TOKEN] ?? "", hosts: [] };
+  const running = await fetchAdmin<YamlMap>({ admin }, { ...RUNNING, origin });
+  if (!running.ok) {
+    const hint = running.status === 401 ? `. Set ${TOKEN} to its token` : "";
+    return fail(terminal, EXIT_FAILURE, `${running.message}${hint}`);
+  }
+  const { configOfRunning } = await import("../../config/load/reachable.ts");
+  const config = await configOfRunning(running.value, admin);
+  if (config === undefined) {
+    const message = `Cannot use the configuration of the gateway at ${origin}: it is of another version`;
+    return fail(terminal, EXIT_FAILURE, message);
+  }
+  return checked({ config, mistakes: [], asksGateway: true, isRemote: true }, call, terminal);
+}
+
+function checked(found: Reached, call: Invocation, terminal: Terminal): Reached | number {
+  const isKey = call.words.some((word) => containsKey(word, found.config.foreignKeys));
+  return isKey ? fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT) : found;
+}

@@ -1,0 +1,137 @@
+import type { Config } from "../config.ts";
+import { isYamlMap, type Mistake, type YamlMap } from "../file/mistake.ts";
+import type { Variables } from "../file/substitute.ts";
+import { parseTree } from "../file/tree.ts";
+import { loadTree, readTree } from "./load.ts";
+
+/** The keys that lead to a running gateway and to its records. */
+const REACH = ["admin", "store", "storePrefix", "keys"] as const;
+/** Keys that commands read, and can do without. */
+const OPTIONAL = ["stateFile", "keyPrefix", "foreignKeys", "history"] as const;
+/** The keys of an environment that commands read, of a file and of GET /api/config alike. */
+const ENVIRONMENT = ["listen", "hosts", "keyTag", "basePath", "upstreams", "tls"] as const;
+
+const VALUES_MAX = 100_000;
+/** Stands for upstreams that cannot be read: commands forward nothing. */
+const NO_UPSTREAM = ["http://127.0.0.1:1"];
+
+export type ReachResult =
+  | { readonly ok: true; readonly reach: Reach }
+  | { readonly ok: false; readonly mistakes: readonly Mistake[] };
+
+/** A file with mistakes, of which the part that leads to the gateway is sound. */
+export type Reach = {
+  readonly mistakes: readonly Mistake[];
+  /** What can be used of the file: all of `REACH`, and what is sound of plans and environments. */
+  readonly config: Config;
+  /** The same with plans and environments of GET /api/config in place of those of the file. */
+  with(running: YamlMap): Promise<Config>;
+};
+
+/**
+ * Reads of a file with mistakes what leads to the running gateway, so that a leaked key can be
+ * revoked whatever else is wrong in it (docs/reference/commands.md#a-file-with-mistakes). Fails with
+ * every mistake if the file is no YAML, or if one of the keys that lead there is wrong.
+ */
+export async function loadReachable(file: string, env: Variables): Promise<ReachResult> {
+  const read = await readTree(file, env);
+  if (!read.ok) return read;
+  const whole = await loadTree(file, read, env);
+  const mistakes = whole.ok ? [] : whole.mistakes;
+  const root = isYamlMap(read.tree.value) ? read.tree.value : {};
+  const isBroken = REACH.some((key) => read.tree.isBroken([key]));
+  const document = isBroken ? undefined : await soundPart(root, file, env);
+  const loaded = document && (await loadDocument(document, file, env));
+  if (document === undefined || !loaded?.ok) return { ok: false, mistakes };
+  return {
+    ok: true,
+    reach: {
+      mistakes,
+      config: loaded.config,
+      with: async (running) => {
+        const merged = await loadDocument({ ...document, ...runningPart(running) }, file, env);
+        return merged.ok ? merged.config : loaded.config;
+      },
+    },
+  };
+}
+
+/** A configuration that knows only where a gateway is; plans and environments are the gateway's. */
+export async function configOfRunning(
+  running: YamlMap,
+  admin: NonNullable<Config["admin"]>,
+): Promise<Config | undefined> {
+  const loaded = await loadDocument({ ...MINIMUM, ...runningPart(running) }, "--admin", {});
+  return loaded.ok ? { ...loaded.config, admin } : undefined;
+}
+
+/** What every configuration needs. */
+const MINIMUM = {
+  environments: { default: { listen: "127.0.0.1:1", keyTag: "x", upstreams: NO_UPSTREAM } },
+  plans: { none: { minute: 1 } },
+};
+
+/** What is sound of a file; undefined if one of `REACH` is not. */
+async function soundPart(
+  root: YamlMap,
+  file: string,
+  env: Variables,
+): Promise<YamlMap | undefined> {
+  const isSound = async (document: YamlMap) => (await loadDocument(document, file, env)).ok;
+  const reach = pick(root, REACH);
+  if (!(await isSound({ ...MINIMUM, ...reach }))) return undefined;
+  let document: YamlMap = reach;
+  for (const key of OPTIONAL) {
+    const next = { ...document, ...pick(root, [key]) };
+    if (await isSound({ ...MINIMUM, ...next })) document = next;
+  }
+  const plans: Record<string, unknown> = {};
+  for (const [name, plan] of entriesOf(root.plans)) {
+    if (await isSound({ ...MINIMUM, plans: { [name]: plan } })) plans[name] = plan;
+  }
+  const environments: Record<string, unknown> = {};
+  for (const [name, value] of entriesOf(root.environments)) {
+    const next = { ...environments, [name]: environmentPart(value) };
+    if (await isSound({ ...MINIMUM, ...document, environments: next })) {
+      environments[name] = next[name];
+    }
+  }
+  return {
+    ...document,
+    plans: Object.keys(plans).length === 0 ? MINIMUM.plans : plans,
+    environments: Object.keys(environments).length === 0 ? MINIMUM.environments : environments,
+  };
+}
+
+/** What commands need to know of a gateway, by its GET /api/config. */
+function runningPart({ plans, environments, keyPrefix, foreignKeys }: YamlMap): YamlMap {
+  const named = entriesOf(environments).map(([name, value]) => [name, environmentPart(value)]);
+  return { plans, environments: Object.fromEntries(named), keyPrefix, foreignKeys };
+}
+
+function environmentPart(value: unknown): YamlMap {
+  const given = isYamlMap(value) ? pick(value, ENVIRONMENT) : {};
+  // GET /api/config says "off" of what the file leaves out.
+  const part = Object.fromEntries(Object.entries(given).filter(([, one]) => one !== "off"));
+  const { upstreams } = part;
+  const hasUpstreams = Array.isArray(upstreams) && upstreams.length > 0;
+  return hasUpstreams ? part : { ...part, upstreams: NO_UPSTREAM };
+}
+
+function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
+  return isYamlMap(value) ? Object.entries(value) : [];
+}
+
+function pick(from: YamlMap, keys: readonly string[]): YamlMap {
+  return Object.fromEntries(
+    keys.filter((key) => Object.hasOwn(from, key)).map((key) => [key, from[key]]),
+  );
+}
+
+/** References in the file are replaced already, so that a dollar is a dollar. */
+async function loadDocument(document: YamlMap, file: string, env: Variables) {
+  const text = JSON.stringify(document);
+  const { tree, mistakes } = parseTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
+  if (tree === undefined) return { ok: false as const, mistakes };
+  return loadTree(file, { text, tree, mistakes, paths: [] }, env);
+}

@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { appendFile, readFile, writeFile } from "node:fs/promises";
+import { describe, it } from "vitest";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTollgate } from "../../support/gateway/processes.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import {
+  freePorts,
+  jsonOf,
+  openFolder,
+  type RunVerbOptions,
+  runVerb,
+  type Settings,
+  writeConfig,
+} from "../kit.ts";
+
+const TOKEN = "a-token-of-the-admin-listener-0123456789";
+
+/** A gateway that runs, and one key of an account on it. */
+async function openRunning(settings: Settings) {
+  const folder = await openFolder();
+  const backend = await startTestUpstream();
+  const [production = 0, admin = 0] = await freePorts(2);
+  const productionUpstream = Number(new URL(backend.origin).port);
+  const ports = { production, admin, productionUpstream };
+  const file = await writeConfig(folder, { ...settings, ...ports });
+  const gateway = startTollgate(["start", "--config", file]);
+  await gateway.line(({ msg }) => msg === "serving");
+  const create = ["keys", "create", "--env", "production", "--plan", "free", "--account", "acme"];
+  const made = await runVerb([...create, "--json", "--config", file]);
+  const { id, key } = jsonOf<{ id: string; key: string }>(made);
+  const ask = async () => {
+    const headers = { Authorization: `Bearer ${key}`, Connection: "close" };
+    return (await fetch(`http://127.0.0.1:${production}/v1/pets`, { headers })).status;
+  };
+  const close = async () => {
+    await gateway.stop();
+    await backend[Symbol.asyncDispose]();
+    await folder[Symbol.asyncDispose]();
+  };
+  return { file, id, key, ask, admin: `http://127.0.0.1:${admin}`, close };
+}
+
+type Running = Awaited<ReturnType<typeof openRunning>>;
+
+/** Every emergency verb, one after the other, in the ways that a call may take. */
+async function emergency(running: Running, where: readonly string[], options: RunVerbOptions = {}) {
+  const { id, key, ask } = running;
+  const run = async (...args: string[]) => {
+    const said = await runVerb([...args, ...where], options);
+    assert.equal(said.status, 0, `${args.join(" ")}: ${said.err}`);
+    return said;
+  };
+  assert.equal(await ask(), 200);
+  assert.match((await run("usage", "acme")).out, /minute/);
+  assert.match((await run("plans", "list")).out, /^pro /m);
+  await run("accounts", "suspend", "acme", "--reason", "leaked");
+  assert.equal(await ask(), 403);
+  await run("accounts", "resume", "acme");
+  await run("bans", "add", id, "--for", "1h");
+  assert.match((await run("bans", "list")).out, /acme/);
+  assert.equal(await ask(), 429);
+  await run("bans", "why", "acme");
+  await run("bans", "lift", "acme");
+  await run("accounts", "reset", "acme");
+  await run("accounts", "set", "acme", "--plan", "pro");
+  assert.match((await run("accounts", "show", "acme")).out, /pro/);
+  const made = await run("keys", "create", "--env", "production", "--plan", "free", "--json");
+  assert.match(jsonOf<{ key: string }>(made).key, /_live_/);
+  assert.match((await run("keys", "list")).out, new RegExp(id));
+  assert.equal(await ask(), 200);
+  const revoked = await runVerb(["keys", "revoke", "-", ...where], { ...options, stdin: key });
+  assert.equal(revoked.status, 0, revoked.err);
+  assert.equal(await ask(), 401, "the revoked key is refused when the command ends");
+}
+
+describe("a verb on a running gateway, with a mistake in its file", () => {
+  for (const store of ["memory", "redis"] as const) {
+    it(`warns of the mistake at its place and does its work, with store: ${store}`, async () => {
+      const redis = store === "redis" ? await startRedis() : undefined;
+      const settings = redis === undefined ? {} : { store: redis.url, keys: "redis" };
+      const running = await openRunning(settings);
+      try {
+        await appendFile(running.file, "plams: { free: { minute: 1 } }\nlog: { level: loud }\n");
+        const said = await runVerb(["bans", "list", "--config", running.file]);
+        assert.equal(said.status, 0, said.err);
+        assert.match(said.err, /tollgate\.yaml:\d+:1: Cannot use plams: .* did you mean plans\?/);
+        assert.match(said.err, /tollgate\.yaml:\d+:15: Cannot read log\.level/);
+        await emergency(running, ["--config", running.file]);
+        const status = await runVerb(["status", "--config", running.file]);
+        assert.match(status.out, /not reloaded: .*tollgate\.yaml:\d+:1$/m);
+      } finally {
+        await running.close();
+        await redis?.close();
+      }
+    });
+  }
+
+  it("takes plans and environments from the gateway, not from the broken file", async () => {
+    const running = await openRunning({});
+    try {
+      const text = await readFile(running.file, "utf8");
+      const renamed = text
+        .replace(/^(\s+)free:/m, "$1newest:")
+        .replace("basePath: /v1", "basePath: v1");
+      assert.notEqual(renamed, text);
+      await writeFile(running.file, renamed);
+      const create = (plan: string, env = "production") => {
+        return runVerb(["keys", "create", "--env", env, "--plan", plan, "--config", running.file]);
+      };
+      assert.equal((await create("free")).status, 0);
+      const unknown = await create("newest");
+      assert.equal(unknown.status, 64);
+      assert.match(unknown.err, /newest/);
+      assert.equal((await create("free", "nowhere")).status, 64);
+    } finally {
+      await running.close();
+    }
+  });
+
+  it("ends with 78 for a mistake in what leads to the gateway, and for what is no YAML", async () => {
+    const running = await openRunning({});
+    try {
+      const text = await readFile(running.file, "utf8");
+      for (const wrong of [
+        text.replace(/^admin:.*$/m, "admin: { listen: nowhere }"),
+        `${text}storePrefix: "a b"\n`,
+        text.replace(/^keys: .*$/m, "keys: redis"),
+        "environments: [",
+      ]) {
+        assert.notEqual(wrong, text);
+        await writeFile(running.file, wrong);
+        const said = await runVerb(["bans", "list", "--config", running.file]);
+        assert.equal(said.status, 78, wrong);
+        assert.match(said.err, /tollgate\.yaml:\d+:\d+: /);
+      }
+    } finally {
+      await running.close();
+    }
+  });
+});
+
+describe("a verb with --admin URL", () => {
+  for (const keys of ["file", "redis"] as const) {
+    it(`does its work whatever the file holds, with keys in ${keys}`, async () => {
+      const redis = keys === "redis" ? await startRedis() : undefined;
+      const settings = redis === undefined ? {} : { store: redis.url, keys: "redis" };
+      const running = await openRunning({ ...settings, token: TOKEN });
+      try {
+        await writeFile(running.file, "environments: [\n");
+        const env = { TOLLGATE_ADMIN_TOKEN: TOKEN };
+        const where = ["--admin", running.admin, "--config", running.file];
+        await emergency(running, where, { env });
+        const status = await runVerb(["status", ...where], { env });
+        assert.match(status.out, /^Tollgate is ready/);
+        const refused = await runVerb(["bans", "list", ...where]);
+        assert.equal(refused.status, 1);
+        assert.match(refused.err, /TOLLGATE_ADMIN_TOKEN/);
+      } finally {
+        await running.close();
+        await redis?.close();
+      }
+    });
+  }
+
+  it("loses no change of another writer: changed records are read again, and the edit made again", async () => {
+    const running = await openRunning({});
+    try {
+      const where = ["--admin", running.admin];
+      const names = Array.from({ length: 8 }, (_, i) => `name-${i}`);
+      const done = await Promise.all(
+        names.map((value) => {
+          const args = ["accounts", "set", "acme", "--meta", `m${value.slice(-1)}=${value}`];
+          return runVerb([...args, ...where]);
+        }),
+      );
+      assert.deepEqual(
+        done.map(({ status, err }) => [status, err]),
+        names.map(() => [0, ""]),
+      );
+      const shown = await runVerb(["accounts", "show", "acme", "--json", ...where]);
+      const { meta } = jsonOf<{ meta: Record<string, string> }>(shown);
+      assert.deepEqual(Object.values(meta).toSorted(), names);
+    } finally {
+      await running.close();
+    }
+  });
+});

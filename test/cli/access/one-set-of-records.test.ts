@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { startTollgate } from "../../support/gateway/processes.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const CREATE = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+
+describe("a command whose key records are not those of the running gateway", () => {
+  it("changes nothing, names both places, and ends with 1: TOLLGATE_DATA of the service alone", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const file = await writeConfig(folder, { admin });
+    const text = await readFile(file, "utf8");
+    await writeFile(file, text.replace(/^(?:keys|stateFile): .*\n/gm, ""));
+    const data = join(folder.path, "service-data");
+    await using gateway = startTollgate(["start", "--config", file], {
+      env: { TOLLGATE_DATA: data },
+    });
+    await gateway.line(({ msg }) => msg === "serving");
+    const asked = await runVerb([...CREATE, "--config", file]);
+    assert.equal(asked.status, 1);
+    assert.equal(asked.out, "");
+    const own = join(folder.path, "data/keys.json");
+    assert.ok(asked.err.includes(own) && asked.err.includes(join(data, "keys.json")), asked.err);
+    assert.ok(!existsSync(own), "nothing was written");
+
+    const env = { TOLLGATE_DATA: data };
+    const made = await runVerb([...CREATE, "--config", file], { env });
+    assert.equal(made.status, 0, made.err);
+    // A file that was there before is as strange as none.
+    const before = await runVerb([...CREATE, "--config", file], {
+      env: { TOLLGATE_DATA: join(folder.path, "third") },
+    });
+    assert.equal(before.status, 1);
+    const { id } = jsonOf<{ id: string }>(made);
+    for (const verb of ["list", `revoke ${id}`]) {
+      const args = ["keys", ...verb.split(" "), "--config", file];
+      assert.equal((await runVerb(args)).status, 1, verb);
+      assert.equal((await runVerb(args, { env })).status, 0, verb);
+    }
+  });
+
+  it("works where they are the same under another name, and where no gateway runs", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const file = await writeConfig(folder, { admin });
+    assert.equal((await runVerb([...CREATE, "--config", file])).status, 0, "no gateway runs yet");
+    await using gateway = startTollgate(["start", "--config", file]);
+    await gateway.line(({ msg }) => msg === "serving");
+    assert.equal((await runVerb([...CREATE, "--config", file])).status, 0);
+  });
+
+  it("notices another prefix in the same Redis", async () => {
+    const redis = await startRedis();
+    try {
+      await using folder = await openFolder();
+      const [admin = 0] = await freePorts(1);
+      const settings = { admin, store: redis.url, keys: "redis" };
+      const file = await writeConfig(folder, settings);
+      await using gateway = startTollgate(["start", "--config", file]);
+      await gateway.line(({ msg }) => msg === "serving");
+      assert.equal((await runVerb([...CREATE, "--config", file])).status, 0);
+      const other = await writeConfig(folder, { ...settings, more: "storePrefix: other\n" });
+      const asked = await runVerb([...CREATE, "--config", other]);
+      assert.equal(asked.status, 1);
+      assert.match(asked.err, /prefix other: .* prefix tg/);
+    } finally {
+      await redis.close();
+    }
+  });
+});
