@@ -39,7 +39,7 @@ describe("wrong usage ends with 64, in words on stderr and nothing on stdout", (
       /plan "gold" .*free, pro, business, enterprise/,
     ],
     [["keys", "create", "--env", "production", "--plan", "enterprise"], /without a limit/],
-    [[...CREATE, "--limit", "week=5"], /Cannot read --limit .*"week=5"/],
+    [[...CREATE, "--limit", "fortnight=5"], /Cannot read --limit .*"fortnight=5"/],
     [[...CREATE, "--limit", "minute"], /Cannot read --limit/],
     [[...CREATE, "--limit", "minute=0"], /whole number from 1 to 10\^12/],
     [[...CREATE, "--limit", "minute=1000000000001"], /whole number from 1 to 10\^12/],

@@ -40,7 +40,7 @@ const GUESTS: ReadonlySet<string> = new Set(["http1", "pets"]);
  */
 const CLOSED: readonly (readonly [inside: RegExp, importers: RegExp])[] = [
   [
-    /^stores\/(?!open-stores\.ts|queries\/|quotas\/quota-store\.ts|keys\/key-store\.ts|keys\/file\/import-records\.ts)/,
+    /^stores\/(?!open-stores\.ts|queries\/|quotas\/quota-store\.ts|keys\/key-store\.ts|keys\/file\/(?:import-records|export-records|record-patch)\.ts)/,
     /^stores\//,
   ],
   [/^stores\/open-stores\.ts$/, /^(?:server\/|cli\/access\/|cli\/verbs\/demo\.ts)/],

@@ -130,7 +130,7 @@ type AdminResult<T> =
   | (Extract<OperationResult<T>, { readonly ok: false }> & { readonly status?: number });
 
 /** How long a command waits for the gateway to have read its change: it reads it within a second anyway. */
-const REFRESH_MS_MAX = 30_000;
+const REFRESH_MS_MAX = 10_000;
 /** A gateway is there, and is asked for nothing but a line. */
 const IDENTITY_MS_MAX = 5_000;
 

@@ -33,19 +33,30 @@ const reached = new WeakMap<Invocation, Promise<Reached | number>>();
  * one with mistakes, or with `--admin URL` what that gateway says. Otherwise the exit status, after
  * the mistakes were said (docs/reference/commands.md#a-file-with-mistakes).
  */
-export function reachGateway(call: Invocation, terminal: Terminal): Promise<Reached | number> {
-  const known = reached.get(call) ?? reach(call, terminal);
+export function reachGateway(
+  call: Invocation,
+  terminal: Terminal,
+  options: ReachOptions = {},
+): Promise<Reached | number> {
+  const known = reached.get(call) ?? reach(call, terminal, options);
   reached.set(call, known);
   return known;
 }
 
-async function reach(call: Invocation, terminal: Terminal): Promise<Reached | number> {
+type ReachOptions = {
+  /** Each `--admin` names a further gateway, beside that of the file. */
+  readonly asksSeveral?: boolean;
+};
+
+async function reach(
+  call: Invocation,
+  terminal: Terminal,
+  { asksSeveral = false }: ReachOptions,
+): Promise<Reached | number> {
   const admins = parseAdminOptions(call);
   if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
   const [admin] = admins;
-  // A verb that asks several gateways has those of --admin beside that of the file.
-  if (admin !== undefined && call.text("admin") !== undefined)
-    return reachAt(admin, call, terminal);
+  if (admin !== undefined && !asksSeveral) return reachAt(admin, call, terminal);
   const { loadConfig } = await import("../../config/load/load.ts");
   const loaded = await loadConfig(configFileOf(call), terminal.env);
   if (loaded.ok) {

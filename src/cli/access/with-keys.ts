@@ -45,7 +45,7 @@ export async function withKeys(
 }
 
 const LATER =
-  "The gateway was not asked in time whether it has read this: it takes effect within a second of that";
+  "The gateway has not answered in time whether it has read this change: it takes effect within a second";
 
 async function openRecords({ config, isRemote }: Reached, terminal: Terminal): Promise<KeyStore> {
   if (isRemote) {

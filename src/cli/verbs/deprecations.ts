@@ -25,7 +25,7 @@ export const deprecations: Verb = {
   args: [],
   example: "deprecations --json",
   async run(call, terminal) {
-    const reached = await reachGateway(call, terminal);
+    const reached = await reachGateway(call, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
     const { config } = reached;
     const admins = parseAdminOptions(call);

@@ -76,7 +76,7 @@ async function fromGateways(
   { id, admins }: { readonly id: string; readonly admins: readonly string[] },
   terminal: Terminal,
 ): Promise<OperationResult<Explanation> | number> {
-  const reached = await reachGateway(call, terminal);
+  const reached = await reachGateway(call, terminal, { asksSeveral: true });
   if (typeof reached === "number") return reached;
   const { config } = reached;
   const path = `/api/explain/${encodeURIComponent(id)}`;

@@ -272,6 +272,10 @@ async function changes(judge: Judge, { id, key, account, other }: Issued): Promi
   await judge.ask(200, "PATCH /api/keys/{id}", { id, body: { expires: "never", from: ["::/0"] } });
   await judge.ask(200, "POST /api/keys/find", { body: { key } });
   await judge.ask(200, "POST /api/keys/refresh");
+  await judge.ask(200, "GET /api/records");
+  await judge.ask(200, "PATCH /api/records", { body: { changes: [] } });
+  const stale = { record: "key", before: "{}", after: "{}" };
+  await judge.ask(400, "PATCH /api/records", { body: { changes: [stale] } });
   const lines = await judge.ask<string>(200, "GET /api/keys/export");
   const records = lines
     .trim()

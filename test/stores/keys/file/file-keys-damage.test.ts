@@ -68,7 +68,10 @@ describe("A damaged file of keys", () => {
         `${head}${GOOD.replace("{}", '{"minute":0}')}\n]}\n`,
         /limits\.minute: .*1 to 1000000000000/,
       ],
-      [`${head}${GOOD.replace("{}", '{"week":1}')}\n]}\n`, /limits\.week: it must be one of/],
+      [
+        `${head}${GOOD.replace("{}", '{"fortnight":1}')}\n]}\n`,
+        /limits\.fortnight: it must be one of/,
+      ],
       [`${head}${GOOD.replace("2026-01-01T", "2026-13-01T")}\n]}\n`, /created: there is no such/],
       [
         `${head}${GOOD.replace("2026-01-01T", "2026-01-01 ")}\n]}\n`,
