@@ -29,7 +29,7 @@ export type Reached = {
 const reached = new WeakMap<Invocation, Promise<Reached | number>>();
 
 /**
- * What a verb needs that asks or changes a running gateway: the configuration, or the sound part of
+ * Finds the running gateway that a verb asks or changes: by the configuration, or the sound part of
  * one with mistakes, or with `--admin URL` what that gateway says. Otherwise the exit status, after
  * the mistakes were said (docs/reference/commands.md#a-file-with-mistakes).
  */

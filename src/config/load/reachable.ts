@@ -22,7 +22,7 @@ export type ReachResult =
 /** A file with mistakes, of which the part that leads to the gateway is sound. */
 export type Reach = {
   readonly mistakes: readonly Mistake[];
-  /** What can be used of the file: all of `REACH`, and what is sound of plans and environments. */
+  /** The usable part of the file: all of `REACH`, and what is sound of plans and environments. */
   readonly config: Config;
   /** The same with plans and environments of GET /api/config in place of those of the file. */
   with(running: YamlMap): Promise<Config>;
@@ -65,13 +65,13 @@ export async function configOfRunning(
   return loaded.ok ? { ...loaded.config, admin } : undefined;
 }
 
-/** What every configuration needs. */
+/** The least that every configuration needs. */
 const MINIMUM = {
   environments: { default: { listen: "127.0.0.1:1", keyTag: "x", upstreams: NO_UPSTREAM } },
   plans: { none: { minute: 1 } },
 };
 
-/** What is sound of a file; undefined if one of `REACH` is not. */
+/** The sound part of a file; undefined if one of `REACH` is not. */
 async function soundPart(
   root: YamlMap,
   file: string,
@@ -103,7 +103,7 @@ async function soundPart(
   };
 }
 
-/** What commands need to know of a gateway, by its GET /api/config. */
+/** The part of a running gateway that commands need, by its GET /api/config. */
 function runningPart({ plans, environments, keyPrefix, foreignKeys }: YamlMap): YamlMap {
   const named = entriesOf(environments).map(([name, value]) => [name, environmentPart(value)]);
   return { plans, environments: Object.fromEntries(named), keyPrefix, foreignKeys };
