@@ -1,7 +1,10 @@
 /** Accounts that are remembered at least; at most twice as many, some 300 bytes each. */
 const ACCOUNTS = 100_000;
 
-/** The latest of each account, bounded: the older half goes when the newer one is full. */
+/**
+ * A value for each of many ids, bounded: the older half goes when the newer one is full. Asking for an
+ * id makes it newer.
+ */
 export class AgingMap<T> {
   readonly #halfMax: number;
   #newer = new Map<string, T>();

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-const LINGER_MS = 1_000;
+/** How long what still comes is read after an answer that ends a connection. */
+export const LINGER_MS = 1_000;
 
 /**
  * The bytes of a request that are read only to be dropped: an unread body of this length leaves the

@@ -1,6 +1,7 @@
+import { quoteValue } from "../../base/quote.ts";
 import { parseDuration } from "../../config/schema/units.ts";
 import type { AccountChange } from "../../core/keys/edit-accounts.ts";
-import type { KeyChange } from "../../core/keys/edit-keys.ts";
+import { type KeyChange, ROTATION_GRACE_MS } from "../../core/keys/edit-keys.ts";
 import { isValidPeriod, type NewKeys } from "../../core/keys/edit-rules.ts";
 import type { AccountLimit } from "../../core/keys/records.ts";
 import type { RecordPatch } from "../../stores/keys/file/record-patch.ts";
@@ -129,8 +130,6 @@ export function parseFind(members: Members): BodyResult<string> {
   return { ok: true, value: (members as { key: string }).key };
 }
 
-const GRACE_MS = 86_400_000;
-
 /**
  * The body of a rotation: how long the old key works on, 24 hours unless told
  * (docs/reference/keys.md#rotation).
@@ -139,7 +138,10 @@ export function parseGraceMs(members: Members): BodyResult<number> {
   const mistaken = mistakes(members, ROTATION_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   const { grace } = members as { grace?: string };
-  return { ok: true, value: grace === undefined ? GRACE_MS : (parseDuration(grace) ?? GRACE_MS) };
+  return {
+    ok: true,
+    value: grace === undefined ? ROTATION_GRACE_MS : (parseDuration(grace) ?? ROTATION_GRACE_MS),
+  };
 }
 
 /** For requests that say all in their path: a body may be absent or empty. */
@@ -156,7 +158,7 @@ function mistakes(members: Members, shape: BodyShape) {
     .map((name) => {
       const expected =
         known.length === 0 ? "there is none to send" : `expected ${known.join(", ")}`;
-      return `${JSON.stringify(name.slice(0, 20))} is unknown (${expected})`;
+      return `${quoteValue(name)} is unknown (${expected})`;
     });
   for (const [name, { kind, required = false }] of Object.entries(shape)) {
     const { words: wanted, fits } = KINDS[kind];

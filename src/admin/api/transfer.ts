@@ -1,22 +1,17 @@
-import { setImmediate as breathe } from "node:timers/promises";
-import { exportLines, prepareImport } from "../../stores/keys/file/import-records.ts";
+import { inSlices } from "../../base/event-loop.ts";
+import { exportLines } from "../../stores/keys/file/export-records.ts";
+import { prepareImport } from "../../stores/keys/file/import-records.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
 import { type AdminResponse, jsonResponse } from "../http/response.ts";
 import { type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
 import { parseImport } from "./request-bodies.ts";
 
-/** Lines made before requests have their turn. */
-const AT_ONCE = 500;
-
 /** All accounts and keys as lines of JSON, as `keys export` prints them. */
 export async function exportKeys({ deps }: ApiRequest): Promise<AdminResponse> {
   let body = "";
-  let lines = 0;
-  for (const line of exportLines(deps.keys.records())) {
+  await inSlices(exportLines(deps.keys.records()), (line) => {
     body += `${line}\n`;
-    lines += 1;
-    if (lines % AT_ONCE === 0) await breathe();
-  }
+  });
   return { status: 200, type: "application/jsonl; charset=utf-8", body, fields: [] };
 }
 

@@ -1,5 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
+import { LINGER_MS } from "../../base/linger.ts";
 import {
   type AdminResponse,
   methodNotAllowed,
@@ -56,7 +57,6 @@ function problemOf(code: string | undefined): AdminResponse {
   }
 }
 
-const LINGER_MS = 1_000;
 const LINGER_BYTES_MAX = 1_048_576;
 
 /** Written by hand, as there is no response object, and half-closed. */

@@ -1,4 +1,4 @@
-import { revokeKeys, rotateKey } from "../../core/keys/edit-keys.ts";
+import { ROTATION_GRACE_MS, revokeKeys, rotateKey } from "../../core/keys/edit-keys.ts";
 import type { EditResult } from "../../core/keys/edit-rules.ts";
 import { digestKey } from "../../core/keys/key.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
@@ -9,9 +9,6 @@ import { issuedText, readKeyFromStdin, withEdit, withKeys } from "../access/with
 import { formatInstant } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
-
-/** A rotated key works on for this long unless told otherwise (docs/reference/keys.md#rotation). */
-const GRACE_MS = 24 * 3_600_000;
 
 export const keysRotate: Verb = {
   name: "keys rotate",
@@ -26,7 +23,7 @@ export const keysRotate: Verb = {
   ],
   args: ["ID"],
   run(call, terminal) {
-    const graceMs = parsePeriodOption(call, "grace", 0) ?? GRACE_MS;
+    const graceMs = parsePeriodOption(call, "grace", 0) ?? ROTATION_GRACE_MS;
     if (typeof graceMs === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, graceMs));
     return withKeys(call, terminal, (keys, config) => {
       const options = { ...keyContextOf(config, terminal.now()), graceMs };

@@ -16,7 +16,7 @@ const keysExport: Verb = {
   args: [],
   run: (call, terminal) =>
     withKeys(call, terminal, async (keys) => {
-      const { exportLines } = await import("../../stores/keys/file/import-records.ts");
+      const { exportLines } = await import("../../stores/keys/file/export-records.ts");
       const lines = [...exportLines(keys.records())];
       if (call.flag("json")) terminal.out(`[${lines.join(",")}]\n`);
       else terminal.out(lines.map((line) => `${line}\n`).join(""));

@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/quote.ts";
 import type { Findings } from "../file/findings.ts";
 import { type ConfigPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
 import { SCOPE, scope } from "../schema/value-types.ts";
@@ -77,13 +78,13 @@ function readAlternative(
     if (scheme === undefined) {
       findings.mistakeAtKey(
         at,
-        `Cannot use the security scheme ${JSON.stringify(name.slice(0, 100))}: components.securitySchemes has none of this name`,
+        `Cannot use the security scheme ${quoteValue(name)}: components.securitySchemes has none of this name`,
       );
       result = "unknown";
     } else if (!isMetByKey(scheme)) {
       findings.warning(
         at,
-        `This alternative is never met: ${JSON.stringify(name.slice(0, 100))} is no http bearer, oauth2 or openIdConnect scheme`,
+        `This alternative is never met: ${quoteValue(name)} is no http bearer, oauth2 or openIdConnect scheme`,
       );
       if (result !== "unknown") result = "never";
     }

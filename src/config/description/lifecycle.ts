@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/quote.ts";
 import type { Lifecycle } from "../../core/http/route.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath, YamlMap } from "../file/mistake.ts";
@@ -50,7 +51,7 @@ export function readLifecycle(operation: YamlMap, path: ConfigPath, findings: Fi
   if (since !== undefined && sunset !== undefined && sunset.ms < since) {
     findings.mistake(
       [...path, sunset.name],
-      `Cannot use ${sunset.name} ${shown(operation[sunset.name])}: the sunset is before the deprecation, ${shown(operation["x-deprecated-since"])}; RFC 9745 forbids that`,
+      `Cannot use ${sunset.name} ${quoteValue(operation[sunset.name])}: the sunset is before the deprecation, ${quoteValue(operation["x-deprecated-since"])}; RFC 9745 forbids that`,
     );
   }
   return {
@@ -74,14 +75,14 @@ function readStability({ operation, path, findings }: From): Lifecycle["stabilit
   if (other !== undefined && other !== value) {
     findings.warning(
       [...path, "x-stability"],
-      `x-stability has no effect: x-stability-level says ${shown(value)}`,
+      `x-stability has no effect: x-stability-level says ${quoteValue(value)}`,
     );
   }
   const known = STABILITY.find((level) => level === value);
   if (known === undefined && value !== "stable") {
     findings.warning(
       [...path, name],
-      `${name} ${shown(value)} has no effect: the gateway announces ${STABILITY.join(" and ")}`,
+      `${name} ${quoteValue(value)} has no effect: the gateway announces ${STABILITY.join(" and ")}`,
     );
   }
   return known;
@@ -98,7 +99,7 @@ function readSunset(from: From): { readonly name: string; readonly ms: number } 
   if (first !== undefined && second !== undefined && first.ms !== second.ms) {
     findings.mistake(
       [...path, second.name],
-      `Cannot use ${second.name} ${shown(operation[second.name])}: ${first.name} says ${shown(operation[first.name])}; keep one`,
+      `Cannot use ${second.name} ${quoteValue(operation[second.name])}: ${first.name} says ${quoteValue(operation[first.name])}; keep one`,
     );
   }
   return first;
@@ -164,8 +165,4 @@ function readSuccessor({ operation, path, findings }: From): string | undefined 
     return value;
   findings.misread(at, 'a URI reference of printable ASCII without spaces, < > and "');
   return undefined;
-}
-
-function shown(value: unknown): string {
-  return typeof value === "string" ? JSON.stringify(value.slice(0, 100)) : String(value);
 }

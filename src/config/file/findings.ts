@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { quoteValue } from "../../base/quote.ts";
 import { type ConfigPath, formatPath, type Mistake, makeMistake, pathKey } from "./mistake.ts";
 import type { Tree } from "./tree.ts";
 
@@ -145,12 +146,9 @@ function valueAt(value: unknown, path: ConfigPath): unknown {
   return inner;
 }
 
-const SHOWN_MAX = 100;
-
-/** In quotes, shortened, and without what a URL holds before its host. */
+/** In quotes, and without what a URL holds before its host. */
 function quoted(value: string): string {
-  const text = value.replace(/[^/\s]*@/g, "***@");
-  return JSON.stringify(text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text);
+  return quoteValue(value.replace(/[^/\s]*@/g, "***@"));
 }
 
 /** The known key that was probably meant: at most a third of its letters differ. */

@@ -1,3 +1,6 @@
+import { quoteValue } from "../../base/quote.ts";
+import type { TextPosition } from "../../base/text-position.ts";
+
 /** A map of a file, as plain values. */
 export type YamlMap = Readonly<Record<string, unknown>>;
 
@@ -8,15 +11,12 @@ export function isYamlMap(value: unknown): value is YamlMap {
 /** The way to a value in a file: keys of maps and positions in lists. */
 export type ConfigPath = readonly (string | number)[];
 
-/** Lines and columns from 1. */
-export type TextPosition = { readonly line: number; readonly column: number };
-
 /** As people write it: environments.production.upstreams[0]; the root is "the file". */
 export function formatPath(path: ConfigPath): string {
   let text = "";
   for (const part of path) {
     if (typeof part === "number") text += `[${part}]`;
-    else if (!/^[A-Za-z0-9_$-]+$/.test(part)) text += `[${JSON.stringify(part.slice(0, 100))}]`;
+    else if (!/^[A-Za-z0-9_$-]+$/.test(part)) text += `[${quoteValue(part)}]`;
     else text += text === "" ? part : `.${part}`;
   }
   return text === "" ? "the file" : text;
@@ -32,13 +32,8 @@ export function isWithin(path: string, start: string): boolean {
   return path === start || start === "[]" || path.startsWith(`${start.slice(0, -1)},`);
 }
 
-/** One mistake, at its place: printed as `FILE:LINE:COL: message`. Lines and columns from 1. */
-export type Mistake = {
-  readonly file: string;
-  readonly line: number;
-  readonly column: number;
-  readonly message: string;
-};
+/** One mistake, at its place: printed as `FILE:LINE:COL: message`. */
+export type Mistake = TextPosition & { readonly file: string; readonly message: string };
 
 /**
  * Makes a mistake of words about a file: control characters in them, and marks that turn the

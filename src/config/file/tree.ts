@@ -9,6 +9,7 @@ import {
   type Scalar,
   type ScalarTag,
 } from "yaml";
+import type { TextPosition } from "../../base/text-position.ts";
 import {
   type ConfigPath,
   formatPath,
@@ -16,7 +17,6 @@ import {
   type Mistake,
   makeMistake,
   pathKey,
-  type TextPosition,
 } from "./mistake.ts";
 import { substitute, type Variables } from "./substitute.ts";
 import type { TextFileResult } from "./text-file.ts";

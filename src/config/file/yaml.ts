@@ -1,5 +1,6 @@
 import { type Document, LineCounter, type ParsedNode, parseDocument, type YAMLError } from "yaml";
-import { type Mistake, makeMistake, type TextPosition } from "./mistake.ts";
+import type { TextPosition } from "../../base/text-position.ts";
+import { type Mistake, makeMistake } from "./mistake.ts";
 
 export type ParsedYaml = {
   readonly document: Document.Parsed<ParsedNode>;

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { quoteValue } from "../../base/quote.ts";
 import { type Findings, noteIssues } from "../file/findings.ts";
 import { type ConfigPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
 import { environmentShape } from "../schema/environment.ts";
@@ -67,7 +68,7 @@ function readEnvironments(
       const wanted = name.meta()?.title;
       findings.mistakeAtKey(
         path,
-        `Cannot use ${JSON.stringify(key.slice(0, 100))} as a name in environments: it must be ${wanted}`,
+        `Cannot use ${quoteValue(key)} as a name in environments: it must be ${wanted}`,
       );
     }
     if (!isYamlMap(value)) {

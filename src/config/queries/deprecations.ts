@@ -1,4 +1,5 @@
 import type { Operation } from "../../core/http/route.ts";
+import { DAY_MS } from "../../core/quota/days.ts";
 import type { Config } from "../config.ts";
 
 export type DeprecationCaller = {
@@ -19,8 +20,6 @@ export type Deprecation = {
 };
 
 type CallCount = Pick<Deprecation, "environment" | "method" | "route"> & DeprecationCaller;
-
-const DAY_MS = 86_400_000;
 
 /**
  * The deprecated operations of all descriptions, those that go away first first, each with the

@@ -1,3 +1,4 @@
+import { DAY_MS } from "../quota/days.ts";
 import {
   accountConflict,
   conflictRefusal,
@@ -111,6 +112,9 @@ function ownersFor(
   });
   return { of, fresh: of };
 }
+
+/** A rotated key works on for this long unless told otherwise (docs/reference/keys.md#rotation). */
+export const ROTATION_GRACE_MS = DAY_MS;
 
 /**
  * Rotates a key: a new id and secret with the same account, scopes, networks, name and expiry; the

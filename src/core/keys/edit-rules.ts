@@ -1,4 +1,6 @@
+import { quoteValue } from "../../base/quote.ts";
 import { isCidr } from "../address.ts";
+import { DAY_MS } from "../quota/days.ts";
 import { LIMIT_MAX, type Limit, WINDOW_NAMES } from "../quota/windows.ts";
 import { findById } from "./record-index.ts";
 import { type AccountLimit, type AccountRecord, isId, type Records } from "./records.ts";
@@ -45,7 +47,7 @@ export const NAME_PATTERN = /^\P{Cc}{0,200}$/u;
 /** As it may be given: nothing that reorders or hides what stands beside it (Unicode UTS 55). */
 const GIVEN_NAME = /^(?:[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|[\u200c\u200d]){0,200}$/u;
 /** A hundred years: the longest expiry and grace. */
-export const PERIOD_MS_MAX = 36_525 * 86_400_000;
+export const PERIOD_MS_MAX = 36_525 * DAY_MS;
 const SCOPES_MAX = 20;
 /** A key has such scopes, and a description can ask for no others. */
 export const SCOPE_PATTERN = /^[a-z0-9._:/-]{1,64}$/;
@@ -207,11 +209,6 @@ export function sortLimits(limits: readonly AccountLimit[]): AccountLimit[] {
 /** A length of time that may be asked for. */
 export function isValidPeriod(periodMs: number, leastMs: number): boolean {
   return Number.isFinite(periodMs) && periodMs >= leastMs && periodMs <= PERIOD_MS_MAX;
-}
-
-/** Values of a stranger, in a message: quoted, and never long. */
-export function quoteValue(value: unknown): string {
-  return String(JSON.stringify(value)).slice(0, 80);
 }
 
 export function usageRefusal(message: string): EditRefusal {

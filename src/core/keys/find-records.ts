@@ -1,4 +1,5 @@
-import { conflictRefusal, type EditRefusal, quoteValue } from "./edit-rules.ts";
+import { quoteValue } from "../../base/quote.ts";
+import { conflictRefusal, type EditRefusal } from "./edit-rules.ts";
 import { maskKeys } from "./key.ts";
 import { findById } from "./record-index.ts";
 import {

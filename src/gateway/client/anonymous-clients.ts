@@ -1,3 +1,4 @@
+import { AgingMap } from "../../base/aging-map.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../../stores/quotas/quota-store.ts";
 import { addressGroup } from "./client-address.ts";
@@ -50,8 +51,7 @@ const OTHER = "addr:other";
 
 /** The visitors of a process. An attacker has many addresses: how fast new ones come is bounded. */
 export class AnonymousClients {
-  #young = new Map<string, AnonymousClient>();
-  #old = new Map<string, AnonymousClient>();
+  readonly #known = new AgingMap<AnonymousClient>(KEPT);
   #second = 0;
   #new = 0;
 
@@ -63,16 +63,12 @@ export class AnonymousClients {
     if (client === "") return new AnonymousClient(OTHER, terms);
     const account = `addr:${addressGroup(client)}`;
     const id = accountId({ environment: terms.environment, account });
-    const known = this.#young.get(id) ?? this.#old.get(id);
+    const known = this.#known.get(id);
+    if (known?.terms === terms) return known;
     if (known === undefined && !this.#mayCome(elapsedMs)) return new AnonymousClient(OTHER, terms);
-    if (known !== undefined && known.terms === terms && this.#young.has(id)) return known;
-    const visitor = known?.terms === terms ? known : new AnonymousClient(account, terms);
-    if (this.#young.size >= KEPT) {
-      this.#old = this.#young;
-      this.#young = new Map();
-    }
-    this.#young.set(id, visitor);
-    return visitor;
+    const found = new AnonymousClient(account, terms);
+    this.#known.set(id, found);
+    return found;
   }
 
   #mayCome(elapsedMs: number): boolean {

@@ -1,3 +1,4 @@
+import { AgingMap } from "../../base/aging-map.ts";
 import type { QuotaDecision } from "../../core/quota/decide.ts";
 
 /** The store's last answers about one account, and when it was asked: the two last times. */
@@ -19,8 +20,7 @@ const KEPT = 5_000;
  * more often gets the last answer and its age (docs/reference/plans.md#standing).
  */
 export class UsageReportCache {
-  #young = new Map<string, CacheEntry>();
-  #old = new Map<string, CacheEntry>();
+  readonly #known = new AgingMap<CacheEntry>(KEPT);
 
   /** `elapsedMs` is of a monotonic clock. Rejects as `peek` does. */
   async ask(
@@ -28,7 +28,7 @@ export class UsageReportCache {
     elapsedMs: number,
     peek: () => Promise<QuotaDecision>,
   ): Promise<CachedUsage> {
-    const known = this.#young.get(id) ?? this.#old.get(id);
+    const known = this.#known.get(id);
     if (known !== undefined && elapsedMs - known.beforeMs < SECOND_MS) {
       return { verdict: await known.told, ageMs: elapsedMs - known.toldMs };
     }
@@ -38,15 +38,7 @@ export class UsageReportCache {
       told: peek(),
       toldMs: elapsedMs,
     };
-    this.#keep(id, recent);
+    this.#known.set(id, recent);
     return { verdict: await recent.told, ageMs: 0 };
-  }
-
-  #keep(id: string, recent: CacheEntry): void {
-    if (this.#young.size >= KEPT) {
-      this.#old = this.#young;
-      this.#young = new Map();
-    }
-    this.#young.set(id, recent);
   }
 }

@@ -5,6 +5,7 @@ import {
   matchesForeignFormat,
 } from "../../core/keys/key.ts";
 import { isWorking, type KeyRecord } from "../../core/keys/records.ts";
+import { dayOf } from "../../core/quota/days.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 
 /** Tokens that are looked at together, and at most in that time. */
@@ -12,7 +13,6 @@ const LOOK_MS = 100;
 const WAITING_MAX = 100;
 /** Keys that are told a day. */
 const TOLD_MAX = 10_000;
-const DAY_MS = 86_400_000;
 
 type KeyUsePlace = {
   readonly name: string;
@@ -54,7 +54,7 @@ export class WrongEnvironmentKeys {
     const waiting = this.#waiting;
     this.#waiting = [];
     const nowMs = this.#finds.now();
-    const day = Math.floor(nowMs / DAY_MS);
+    const day = dayOf(nowMs);
     if (day !== this.#day) this.#told.clear();
     this.#day = day;
     for (const { token, place } of waiting) {

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
+import { LINGER_MS } from "../../base/linger.ts";
 import type { ServerLimits } from "../../http1/server/server-limits.ts";
 import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 import type { TableLimits } from "./connection-table.ts";
 
 /** A client that sends so much ahead of its answers is not read from until they are out. */
 const AHEAD_BYTES_MAX = 65_536;
-const LINGER_MS = 1_000;
 
 /**
  * The limits of a connection, and of heads whose host is not known yet. A head may be a little

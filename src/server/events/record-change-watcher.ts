@@ -1,4 +1,6 @@
-import { setImmediate as breathe, setTimeout as pause } from "node:timers/promises";
+import { setTimeout as pause } from "node:timers/promises";
+import { inSlices } from "../../base/event-loop.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import {
   accountEvent,
   type BeforeAfter,
@@ -11,8 +13,6 @@ import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
-/** Records compared before requests have their turn: a few milliseconds. */
-const AT_ONCE = 2_000;
 /** Markers that are set together. */
 const MARKS_AT_ONCE = 64;
 /** News that wait for a store that is away. */
@@ -42,7 +42,7 @@ export class RecordChangeWatcher {
   readonly #seen: RecordChangeSources;
   #records: Records | undefined;
   #waiting: RecordEvent[] = [];
-  #comparing: Promise<void> = Promise.resolve();
+  readonly #comparing = new SerialQueue();
   #telling = false;
   #stopped = false;
   #dropped = 0;
@@ -52,7 +52,7 @@ export class RecordChangeWatcher {
     const { keys } = seen;
     if (keys.ready) this.#records = keys.records();
     keys.onChange(() => {
-      this.#comparing = this.#comparing.then(() => this.#compare());
+      void this.#comparing.run(() => this.#compare());
     });
   }
 
@@ -70,7 +70,7 @@ export class RecordChangeWatcher {
     const after = this.#seen.keys.records();
     this.#records = after;
     if (before === undefined || this.#stopped) return;
-    for await (const news of newsIn(before, after)) this.#take(news);
+    await eachNews(before, after, (news) => this.#take(news));
     if (!this.#telling) void this.#tell();
   }
 
@@ -103,25 +103,27 @@ export class RecordChangeWatcher {
   }
 }
 
-/** All that is new in the records, keys first, in their order. */
-async function* newsIn(before: Records, after: Records): AsyncGenerator<RecordEvent> {
+/** Calls `take` with all that is new in the records, keys first, in their order. */
+async function eachNews(
+  before: Records,
+  after: Records,
+  take: (news: RecordEvent) => void,
+): Promise<void> {
   const keys = await findChangedRecords(before.keys, after.keys);
   const successors = new Set(keys.map(([, { replacedBy }]) => replacedBy));
-  for (const [i, pair] of keys.entries()) {
-    if (i % AT_ONCE === AT_ONCE - 1) await breathe();
+  await inSlices(keys, (pair) => {
     const [was, { id, account }] = pair;
     // A new key is told with its plan, and each is looked for: in 100,000 accounts by their index.
     const plan = was === undefined ? findById(after.accounts, account)?.plan : undefined;
     const about = { plan: plan ?? "", isSuccessor: successors.has(id) };
     const news = keyEvent(pair, about);
-    if (news !== undefined) yield news;
-  }
+    if (news !== undefined) take(news);
+  });
   const accounts = await findChangedRecords(before.accounts, after.accounts);
-  for (const [i, pair] of accounts.entries()) {
-    if (i % AT_ONCE === AT_ONCE - 1) await breathe();
+  await inSlices(accounts, (pair) => {
     const news = accountEvent(pair);
-    if (news !== undefined) yield news;
-  }
+    if (news !== undefined) take(news);
+  });
 }
 
 /**
@@ -134,18 +136,16 @@ export async function findChangedRecords<T extends { readonly id: string }>(
 ): Promise<readonly BeforeAfter<T>[]> {
   const old = new Map<string, T>();
   const changed: T[] = [];
-  for (let i = 0; i < Math.max(before.length, after.length); i++) {
-    if (i % AT_ONCE === AT_ONCE - 1) await breathe();
+  await inSlices(after.length > before.length ? after : before, (_, i) => {
     const [was, is] = [before[i], after[i]];
-    if (was === is) continue;
+    if (was === is) return;
     if (was !== undefined) old.set(was.id, was);
     if (is !== undefined) changed.push(is);
-  }
+  });
   const pairs: BeforeAfter<T>[] = [];
-  for (const [i, is] of changed.entries()) {
-    if (i % AT_ONCE === AT_ONCE - 1) await breathe();
+  await inSlices(changed, (is) => {
     const was = old.get(is.id);
     if (was !== is) pairs.push([was, is]);
-  }
+  });
   return pairs;
 }

@@ -1,4 +1,5 @@
 import type { Config } from "../../config/config.ts";
+import { DAY_MS } from "../../core/quota/days.ts";
 import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
@@ -19,7 +20,6 @@ export type WatchSources = {
 };
 
 const LOOK_MS = 500;
-const DAY_MS = 86_400_000;
 /** Days ahead of its sunset on which an operation is told. */
 const AHEAD_DAYS = [7, 30];
 

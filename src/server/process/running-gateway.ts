@@ -1,4 +1,5 @@
 import type { AdminListener } from "../../admin/listener.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import type { Config } from "../../config/config.ts";
 import type { Mistake } from "../../config/file/mistake.ts";
 import {
@@ -74,7 +75,7 @@ export class RunningGateway implements GatewayHandle {
   #admin: AdminListener | undefined;
   #stopping: Promise<void> | undefined;
   readonly #hurry = new AbortController();
-  #reloading: Promise<unknown> = Promise.resolve();
+  readonly #reloading = new SerialQueue();
   #reloadFailed: string | undefined;
   readonly #webhook: Webhook;
   readonly #unwatch: () => void;
@@ -170,9 +171,7 @@ export class RunningGateway implements GatewayHandle {
   }
 
   reload(): Promise<ReloadResult> {
-    const next = this.#reloading.then(() => this.#reloadOnce());
-    this.#reloading = next.catch(() => {});
-    return next;
+    return this.#reloading.run(() => this.#reloadOnce());
   }
 
   async refreshKeys(): Promise<void> {

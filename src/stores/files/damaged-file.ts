@@ -1,10 +1,6 @@
+import type { TextPosition } from "../../base/text-position.ts";
 import { maskKeys } from "../../core/keys/key.ts";
-import {
-  findPosition,
-  findSyntaxMistake,
-  type JsonPath,
-  type JsonPosition,
-} from "./json-position.ts";
+import { findPosition, findSyntaxMistake, type JsonPath } from "./json-position.ts";
 
 /** One thing that is wrong with a parsed file, by the path of the member. */
 export type JsonMistake = { readonly path: JsonPath; readonly why: string };
@@ -18,9 +14,9 @@ export const MISTAKES_MAX = 20;
  */
 export class DamagedFileError extends Error {
   readonly file: string;
-  readonly mistakes: readonly (JsonPosition & { readonly message: string })[];
+  readonly mistakes: readonly (TextPosition & { readonly message: string })[];
 
-  constructor(file: string, mistakes: readonly (JsonPosition & { readonly message: string })[]) {
+  constructor(file: string, mistakes: readonly (TextPosition & { readonly message: string })[]) {
     super(
       mistakes
         .map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`)
@@ -37,7 +33,7 @@ export function parseFile(file: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    const { line, column, why } = findSyntaxMistake(text) as JsonPosition & { why: string };
+    const { line, column, why } = findSyntaxMistake(text) as TextPosition & { why: string };
     const message = `Cannot read this as JSON: ${why}. Repair it, or put a copy in its place`;
     throw new DamagedFileError(file, [{ line, column, message }]);
   }

@@ -1,5 +1,4 @@
-/** A place in a text: lines and columns from 1. */
-export type JsonPosition = { readonly line: number; readonly column: number };
+import { positionAt, type TextPosition } from "../../base/text-position.ts";
 
 /** The way to a member: names of objects and indexes of arrays, from the outside in. */
 export type JsonPath = readonly (string | number)[];
@@ -14,30 +13,24 @@ const DEPTH_MAX = 64;
  */
 export function findSyntaxMistake(
   text: string,
-): (JsonPosition & { readonly why: string }) | undefined {
+): (TextPosition & { readonly why: string }) | undefined {
   if (text.trim() === "") return { line: 1, column: 1, why: "the file is empty" };
   const walk = new Walk(text, undefined);
   if (walk.value([])) walk.end();
-  return walk.why === undefined ? undefined : { ...placeAt(text, walk.at), why: walk.why };
+  return walk.why === undefined ? undefined : { ...positionAt(text, walk.at), why: walk.why };
 }
 
 /**
  * Finds where the member at `path` begins, in a text that is JSON; if it is not there, the nearest
  * member that would hold it.
  */
-export function findPosition(text: string, path: JsonPath): JsonPosition {
+export function findPosition(text: string, path: JsonPath): TextPosition {
   for (let length = path.length; length > 0; length--) {
     const walk = new Walk(text, path.slice(0, length));
     walk.value([]);
-    if (walk.found) return placeAt(text, walk.at);
+    if (walk.found) return positionAt(text, walk.at);
   }
-  return placeAt(text, text.search(/\S|$/));
-}
-
-function placeAt(text: string, offset: number): JsonPosition {
-  const before = text.slice(0, offset);
-  const lineStart = before.lastIndexOf("\n") + 1;
-  return { line: before.split("\n").length, column: offset - lineStart + 1 };
+  return positionAt(text, text.search(/\S|$/));
 }
 
 const SPACE = /[ \t\n\r]*/y;

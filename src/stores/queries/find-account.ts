@@ -1,5 +1,5 @@
+import { quoteValue } from "../../base/quote.ts";
 import type { Config } from "../../config/config.ts";
-import { quoteValue } from "../../core/keys/edit-rules.ts";
 import { maskKeys } from "../../core/keys/key.ts";
 import type { Records } from "../../core/keys/records.ts";
 import { findUsageSubject, type UsageSubject } from "../../core/keys/reports.ts";

@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { nextTurn } from "../../base/event-loop.ts";
 import type { Config } from "../../config/config.ts";
 import { environmentOperationLimits } from "../../config/queries/counters.ts";
 import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts";
@@ -62,7 +62,7 @@ export async function readUsage(
     });
     await Promise.all(some);
     // The store of this process answers without waiting: requests have their turn in between.
-    await breathe();
+    await nextTurn();
   }
   found.sort((a, b) => b.share - a.share || (a.report.account < b.report.account ? -1 : 1));
   return found.slice(0, top).map(({ report }) => report);

@@ -103,7 +103,7 @@ describe("accounts", () => {
       [["acme"], /Nothing to set/],
       [["acme", "--plan", "gold"], /"gold" as it is unknown: expected free, pro/],
       [["--on", "gold", "--plan", "pro"], /"gold" as it is unknown/],
-      [["acme", "--limit", "week=1"], /--limit as WINDOW=NUMBER/],
+      [["acme", "--limit", "fortnight=1"], /--limit as WINDOW=NUMBER/],
       [["acme", "--meta", "tenant"], /--meta as NAME=VALUE/],
       [["acme", "--meta", "Tenant=1"], /metadata name "Tenant"/],
     ] as const) {
@@ -177,9 +177,9 @@ describe("accounts in Redis", () => {
         environment: "staging",
         windows: [],
       });
-      const wrong = await run("accounts", "reset", "acme", "--window", "week");
+      const wrong = await run("accounts", "reset", "acme", "--window", "fortnight");
       assert.equal(wrong.status, 64);
-      assert.match(wrong.err, /Unknown window "week": expected second, minute/);
+      assert.match(wrong.err, /Unknown window "fortnight": expected second, minute/);
     } finally {
       await redis.close();
     }

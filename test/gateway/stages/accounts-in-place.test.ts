@@ -55,7 +55,7 @@ describe("An account", () => {
       windows: [{ window: "minute", units: 2 }],
     });
     assert.equal((await house.ask(key)).status, 200);
-    const wrong = await patch(`/api/accounts/${account}/reset`, { windows: ["week"] }, "POST");
+    const wrong = await patch(`/api/accounts/${account}/reset`, { windows: ["fortnight"] }, "POST");
     assert.equal(wrong.status, 400);
   });
 

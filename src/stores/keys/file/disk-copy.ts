@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { SerialQueue } from "../../../base/serial-queue.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { damagedFileError } from "../../files/damaged-file.ts";
@@ -29,7 +30,7 @@ export async function openDiskCopy(
   const found = await read(file);
   let wanted: Records | undefined;
   let writing: Promise<void> | undefined;
-  let aside: Promise<void> = Promise.resolve();
+  const aside = new SerialQueue();
   let trouble = false;
 
   async function writeAll(): Promise<void> {
@@ -59,17 +60,16 @@ export async function openDiskCopy(
     },
     setAside: (records) => {
       const lost = `${file}.lost`;
-      aside = aside
-        .then(() => writeOne(lost, records, lockWaitMs))
-        .then(
-          () => report("info", "keys_set_aside", { file: lost }),
-          (cause) =>
-            report("error", "keys_copy_unwritten", { file: lost, why: fileErrorMessage(cause) }),
-        );
+      const written = aside.run(() => writeOne(lost, records, lockWaitMs));
+      written.then(
+        () => report("info", "keys_set_aside", { file: lost }),
+        (cause) =>
+          report("error", "keys_copy_unwritten", { file: lost, why: fileErrorMessage(cause) }),
+      );
     },
     close: async () => {
       await writing;
-      await aside;
+      await aside.idle();
     },
   };
 }

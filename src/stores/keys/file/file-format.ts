@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { inSlices } from "../../../base/event-loop.ts";
 import { NO_RECORDS, type Records } from "../../../core/keys/records.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import {
@@ -8,8 +8,6 @@ import {
 } from "../records/record-collector.ts";
 import { encodeAccount, encodeKey, RECORD_VERSION } from "../records/record-format.ts";
 
-/** Records read before the event loop has its turn: about two milliseconds. */
-const AT_ONCE = 500;
 /** Records written together: their text stays among the garbage that is cheap to collect. */
 const WRITTEN_AT_ONCE = 200;
 const HEAD = new RegExp(
@@ -85,14 +83,8 @@ export async function decodeKeyFile(
   const bytes = typeof content === "string" ? Buffer.from(content) : content;
   const { id, keys, accounts } = (await readByLine(bytes)) ?? wholeFile(file, bytes.toString());
   const collector = new RecordCollector();
-  for (const [index, value] of accounts.entries()) {
-    collector.account(value, ["accounts", index]);
-    if (index % AT_ONCE === AT_ONCE - 1) await breathe();
-  }
-  for (const [index, value] of keys.entries()) {
-    collector.key(value, ["keys", index]);
-    if (index % AT_ONCE === AT_ONCE - 1) await breathe();
-  }
+  await inSlices(accounts, (value, index) => collector.account(value, ["accounts", index]));
+  await inSlices(keys, (value, index) => collector.key(value, ["keys", index]));
   return { ...(await collector.end(known, nowMs)), id };
 }
 
@@ -131,6 +123,14 @@ class Lines {
     return this.#at === this.#bytes.length;
   }
 
+  /** The lines ahead of `end`; the last is undefined where the text has no such line. */
+  *until(end: string): Generator<string | undefined> {
+    for (let line = this.next(); line !== end; line = this.next()) {
+      yield line;
+      if (line === undefined) return;
+    }
+  }
+
   /** Undefined where no further line ends. */
   next(): string | undefined {
     const end = this.#bytes.indexOf(0x0a, this.#at);
@@ -145,17 +145,17 @@ class Lines {
 async function parseUntil(lines: Lines, end: string): Promise<unknown[] | undefined> {
   const values: unknown[] = [];
   let isLast = false;
-  for (let line = lines.next(); line !== end; line = lines.next()) {
-    if (line === undefined || isLast) return undefined;
+  const isWhole = await inSlices(lines.until(end), (line) => {
+    if (line === undefined || isLast) return false;
     isLast = !line.endsWith(",");
     try {
       values.push(JSON.parse(isLast ? line : line.slice(0, -1)));
+      return true;
     } catch {
-      return undefined;
+      return false;
     }
-    if (values.length % AT_ONCE === 0) await breathe();
-  }
-  return values.length === 0 || isLast ? values : undefined;
+  });
+  return isWhole && (values.length === 0 || isLast) ? values : undefined;
 }
 
 function wholeFile(file: string, text: string): Values {

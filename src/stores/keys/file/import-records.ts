@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { inSlices } from "../../../base/event-loop.ts";
 import {
   conflictRefusal,
   type EditResult,
@@ -18,18 +18,9 @@ import {
   type Records,
 } from "../../../core/keys/records.ts";
 import { damagedFileError } from "../../files/damaged-file.ts";
-import { encodeAccount, encodeKey, RecordReader } from "../records/record-format.ts";
+import { RecordReader } from "../records/record-format.ts";
+import { exportLines } from "./export-records.ts";
 import { decodeKeyFile } from "./file-format.ts";
-
-/** Records as lines of JSON, accounts first: digests, never keys (docs/reference/keys.md#transfer). */
-export function* exportLines({ keys, accounts }: Records): Generator<string> {
-  for (const account of accounts) yield marked("account", encodeAccount(account));
-  for (const key of keys) yield marked("key", encodeKey(key));
-}
-
-function marked(record: "account" | "key", text: string): string {
-  return `{"record":"${record}",${text.slice(1)}`;
-}
 
 /** One line, parsed: where it stands, for people, and its value. */
 export type ImportLine = { readonly at: string; readonly value: unknown };
@@ -76,14 +67,11 @@ export async function prepareImport(
   options: ImportOptions,
 ): Promise<(newest: Records) => EditResult<ImportCounts>> {
   const taking = new Importing(records, options);
-  for (const _ of taking.take(lines)) await breathe();
+  await inSlices(taking.take(lines), () => undefined);
   return (newest) => {
     return newest === records ? taking.end() : importNow(newest, lines, options);
   };
 }
-
-/** Records or lines taken before the event loop may have its turn. */
-const AT_ONCE = 500;
 
 class Importing {
   readonly #mistakes: string[] = [];
@@ -103,26 +91,25 @@ class Importing {
     this.#options = options;
   }
 
-  /** Takes in the lines until there are too many mistakes; yields after each piece. */
+  /** Takes in the lines until there are too many mistakes; yields after each. */
   *take(lines: readonly ImportLine[]): Generator<void> {
     const { keys, accounts } = this.#records;
-    let taken = 0;
     for (const account of accounts) {
       this.#accounts.set(account.id, account);
       this.#taken.add(account.id);
-      if (++taken % AT_ONCE === 0) yield;
+      yield;
     }
     for (const key of keys) {
       this.#byDigest.set(key.digest, key);
       this.#taken.add(key.id);
       this.#keyIds.add(key.id);
-      if (++taken % AT_ONCE === 0) yield;
+      yield;
     }
     for (const { at, value } of lines) {
       const mistake = this.#options.plain ? this.plain(value) : this.record(value);
       if (mistake !== undefined) this.#mistakes.push(`${at}: ${mistake}`);
       if (this.#mistakes.length === MISTAKES_MAX) return;
-      if (++taken % AT_ONCE === 0) yield;
+      yield;
     }
   }
 

@@ -1,8 +1,5 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { inSlices } from "../../../base/event-loop.ts";
 import { earliestEnd, type KeyRecord, type Records } from "../../../core/keys/records.ts";
-
-/** Records compared before the event loop has its turn: a millisecond or two. */
-const AT_ONCE = 2_000;
 
 /** Keys with the ends that are known here, and how many of them had none, or a later one. */
 export type RevocationMerge = { readonly keys: readonly KeyRecord[]; readonly changed: number };
@@ -24,20 +21,18 @@ export async function keepRevocations(
   isOlder: boolean,
 ): Promise<RevocationMerge> {
   const keys = [...found];
-  let [changed, looked] = [0, 0];
-  for (let i = 0; i < keys.length; i++) {
-    const key = keys[i] as KeyRecord;
-    if (key === known.records.keys[i]) continue;
-    if (++looked % AT_ONCE === 0) await breathe();
+  let changed = 0;
+  await inSlices(found, (key, i) => {
+    if (key === known.records.keys[i]) return;
     const own = known.find(key.digest);
-    if (own === undefined || own === key || own.id !== key.id) continue;
+    if (own === undefined || own === key || own.id !== key.id) return;
     // An expiry may be put off, a revocation never: in the order of changes the later one holds.
-    if (!isOlder && (own.revokedMs === undefined || key.revokedMs !== undefined)) continue;
+    if (!isOlder && (own.revokedMs === undefined || key.revokedMs !== undefined)) return;
     const { expiresMs: _, ...endless } = own;
     const ended = earliestEnd(key, isOlder ? own : endless);
-    if (ended === key) continue;
+    if (ended === key) return;
     keys[i] = ended;
     changed += 1;
-  }
+  });
   return { keys, changed };
 }

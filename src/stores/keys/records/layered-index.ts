@@ -1,7 +1,4 @@
-import { setImmediate as breathe } from "node:timers/promises";
-
-/** Records indexed before the event loop has its turn: a few milliseconds. */
-const AT_ONCE = 2_000;
+import { inSlices } from "../../../base/event-loop.ts";
 
 /**
  * Records by a name that is unique: a map of all of them, which takes many turns of the event loop to
@@ -48,11 +45,7 @@ export class LayeredIndex<T> {
   /** An index of all these records, built in pieces. */
   async of(list: readonly T[]): Promise<LayeredIndex<T>> {
     const index = new Map<string, T>();
-    for (let i = 0; i < list.length; i++) {
-      const record = list[i] as T;
-      index.set(this.#nameOf(record), record);
-      if (i % AT_ONCE === AT_ONCE - 1) await breathe();
-    }
+    await inSlices(list, (record) => index.set(this.#nameOf(record), record));
     return new LayeredIndex(index, new Map(), this.#nameOf);
   }
 }

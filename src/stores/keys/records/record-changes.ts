@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { inSlices } from "../../../base/event-loop.ts";
 import { findById } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 import type { ReadRecords } from "./record-collector.ts";
@@ -19,9 +19,6 @@ export type RecordChanges = {
   readonly keys: ListChanges<KeyRecord>;
   readonly accounts: ListChanges<AccountRecord>;
 };
-
-/** Places compared before the event loop has its turn: a millisecond at most. */
-const AT_ONCE = 10_000;
 
 /**
  * Compares records by what they are and not by what is in them: an edit leaves those alone that it
@@ -50,15 +47,15 @@ async function listChanges<T extends Named>(
   max: number,
 ): Promise<ListChanges<T> | undefined> {
   const [made, old]: [T[], T[]] = [[], []];
-  const length = before === after ? 0 : Math.max(before.length, after.length);
-  for (let i = 0; i < length; i++) {
-    if (i % AT_ONCE === AT_ONCE - 1) await breathe();
+  const longer = after.length > before.length ? after : before;
+  const isCompared = await inSlices(before === after ? [] : longer, (_, i) => {
     const [was, is] = [before[i], after[i]];
-    if (was === is) continue;
+    if (was === is) return true;
     if (was !== undefined) old.push(was);
     if (is !== undefined) made.push(is);
-    if (made.length > max || old.length > max) return undefined;
-  }
+    return made.length <= max && old.length <= max;
+  });
+  if (!isCompared) return undefined;
   if (old.length === 0) return { old, made, gone: old };
   const [known, stays] = [new Set(old), new Set(made)];
   const left = new Set(made.map(({ id }) => id));

@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { inSlices } from "../../../base/event-loop.ts";
 import {
   type AccountRecord,
   isWorking,
@@ -8,9 +8,6 @@ import {
 import type { JsonMistake } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 import { type LegacyAccountFields, RecordReader } from "./record-format.ts";
-
-/** Records looked at before the event loop has its turn: a millisecond or two. */
-const LOOK_AT_ONCE = 2_000;
 
 /** A record that cannot be used. Its value stays as it was found, so that an operator can repair it. */
 export type DamagedRecord = {
@@ -92,16 +89,14 @@ export class RecordCollector {
     for (const [id, keys] of this.#legacy) {
       if (!this.#accounts.has(id)) this.#accounts.set(id, accountFrom(id, keys, nowMs));
     }
-    let looked = 0;
-    for (const [id, { path, value }] of this.#orphans) {
-      if (++looked % LOOK_AT_ONCE === 0) await breathe();
+    await inSlices(this.#orphans, ([id, { path, value }]) => {
       const key = this.#keys.get(id) as KeyRecord;
-      if (this.#hasAccount(key)) continue;
+      if (this.#hasAccount(key)) return;
       const why = "there is no record of this account";
       const mistakes = [{ path: [...path, "account"], why: `${why}: ${key.account}` }];
       this.#keys.delete(id);
       this.#damaged.push({ kind: "key", id, value, mistakes });
-    }
+    });
     const records = { keys: [...this.#keys.values()], accounts: [...this.#accounts.values()] };
     return { records, damaged: this.#damaged, older };
   }

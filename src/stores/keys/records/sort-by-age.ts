@@ -1,7 +1,7 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { inSlices, nextTurn } from "../../../base/event-loop.ts";
 import type { AccountRecord, KeyRecord } from "../../../core/keys/records.ts";
 
-/** Records compared before the event loop has its turn: a millisecond or two. */
+/** Records sorted before the event loop has its turn: a millisecond or two. */
 const AT_ONCE = 2_000;
 
 /** Oldest first, as they are in a file; 100,000 of them in many turns of the event loop. */
@@ -11,7 +11,7 @@ export async function sortByAge<T extends KeyRecord | AccountRecord>(
   let runs: T[][] = [];
   for (let from = 0; from < records.length; from += AT_ONCE) {
     runs.push(records.slice(from, from + AT_ONCE).sort(byAge));
-    await breathe();
+    await nextTurn();
   }
   while (runs.length > 1) {
     const longer: T[][] = [];
@@ -31,13 +31,17 @@ function byAge(a: Aged, b: Aged): number {
 
 async function merged<T extends Aged>(one: readonly T[], other: readonly T[]): Promise<T[]> {
   const all: T[] = [];
+  await inSlices(inTurns(one, other), (record) => all.push(record));
+  return all;
+}
+
+/** The records of two lists that are sorted, oldest first. */
+function* inTurns<T extends Aged>(one: readonly T[], other: readonly T[]): Generator<T> {
   for (let [i, j] = [0, 0]; i < one.length || j < other.length; ) {
     const [first, second] = [one[i], other[j]];
     const isFirst = second === undefined || (first !== undefined && byAge(first, second) < 0);
-    all.push((isFirst ? first : second) as T);
+    yield (isFirst ? first : second) as T;
     if (isFirst) i += 1;
     else j += 1;
-    if (all.length % AT_ONCE === 0) await breathe();
   }
-  return all;
 }

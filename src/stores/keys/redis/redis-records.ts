@@ -1,6 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Records } from "../../../core/keys/records.ts";
-import { createQuotaClient } from "../../quotas/redis/quota-client.ts";
 import type { Link, RedisArgument } from "../../redis/link.ts";
 import { defineScript, runScript } from "../../redis/script.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
@@ -81,7 +80,6 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
   const key = `${prefix}:{0}:keys`;
   const hash = new RecordHash(link, key);
   const channel = `${prefix}:keys`;
-  const shared = createQuotaClient(link, prefix);
   async function versionSoon(): Promise<string> {
     for (let tried = 1; ; tried++) {
       try {
@@ -96,7 +94,7 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
   /** False when someone else was first. */
   async function write(args: readonly RedisArgument[], to: string): Promise<boolean> {
     try {
-      return (await withTimeout(shared.run(PUT, key, args), ALL_LATE_MS)) === 1;
+      return (await withTimeout(runScript(link, PUT, key, [1, key, ...args]), ALL_LATE_MS)) === 1;
     } catch (error) {
       // No answer: it may have been executed. The version says so, being ours alone.
       if (toStoreFailure(error).executed === "no" || (await versionSoon()) !== to) throw error;

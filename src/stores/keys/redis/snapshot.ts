@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { inSlices } from "../../../base/event-loop.ts";
 import { maskKeys } from "../../../core/keys/key.ts";
 import { findById } from "../../../core/keys/record-index.ts";
 import type { Records } from "../../../core/keys/records.ts";
@@ -6,10 +6,6 @@ import { type ReadRecords, RecordCollector } from "../records/record-collector.t
 import { sortByAge } from "../records/sort-by-age.ts";
 import type { ChangeLog } from "./change-log.ts";
 import { ACCOUNT_START, CHANGES_FIELD, type HashFields, VERSION_FIELD } from "./record-hash.ts";
-
-/** Records read, or looked at, before the event loop has its turn: about two milliseconds. */
-const READ_AT_ONCE = 500;
-const LOOK_AT_ONCE = 5_000;
 
 /** All records of one version; `version` is "" while Redis has none. */
 export type Snapshot = ReadRecords & {
@@ -26,11 +22,9 @@ export async function readSnapshot(
   nowMs: number,
 ): Promise<Snapshot> {
   const collector = new RecordCollector();
-  let read = 0;
-  for (const [field, text] of found) {
+  await inSlices(found, ([field, text]) => {
     if (field !== VERSION_FIELD && field !== CHANGES_FIELD) collect(collector, field, text);
-    if (++read % READ_AT_ONCE === 0) await breathe();
-  }
+  });
   const reading = await collector.end(known, nowMs);
   const { keys, accounts } = reading.records;
   return {
@@ -62,11 +56,10 @@ export async function applyPatch(
 ): Promise<Records | undefined> {
   const collector = new RecordCollector((account) => findById(accounts, account) !== undefined);
   const gone = new Set<string>();
-  for (const [i, [field, text]] of found.entries()) {
+  await inSlices(found, ([field, text]) => {
     if (text === null) gone.add(field);
     else collect(collector, field, text);
-    if (i % READ_AT_ONCE === READ_AT_ONCE - 1) await breathe();
-  }
+  });
   // Where an account is gone its keys must be too: all records tell.
   if ([...gone].some((field) => field.startsWith(ACCOUNT_START))) return undefined;
   const reading = await collector.end({ keys: [], accounts: [] }, nowMs);
@@ -93,11 +86,9 @@ async function merged<T extends { readonly id: string }>(
   if (instead.size === 0 && away.size === 0)
     return news.length === 0 ? before : [...before, ...news];
   const kept: T[] = [];
-  for (let i = 0; i < before.length; i++) {
-    const record = before[i] as T;
+  await inSlices(before, (record) => {
     if (!away.has(record)) kept.push(instead.get(record) ?? record);
-    if (i % LOOK_AT_ONCE === LOOK_AT_ONCE - 1) await breathe();
-  }
+  });
   return [...kept, ...news];
 }
 

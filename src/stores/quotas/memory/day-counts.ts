@@ -1,4 +1,4 @@
-import { type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
+import { DAY_MS, type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
 import { type AccountRef, accountId, parseAccountId } from "../quota-store.ts";
 import type { AccountDayCount, DayCount, DayFiles } from "./day-files.ts";
 
@@ -58,7 +58,7 @@ export class DayCounts {
         throw cause;
       }
     }
-    const oldest = today - Math.ceil(keptMs / 86_400_000);
+    const oldest = today - Math.ceil(keptMs / DAY_MS);
     for (const day of this.#days.keys()) {
       const isDone = this.#files !== undefined && day < today && !this.#changed.has(day);
       if (isDone || day < oldest) this.#days.delete(day);

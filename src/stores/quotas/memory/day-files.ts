@@ -2,6 +2,7 @@ import { createReadStream } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { createInterface } from "node:readline";
+import { quoteValue } from "../../../base/quote.ts";
 import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { dayOf, formatDay } from "../../../core/quota/days.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
@@ -99,7 +100,7 @@ function readLine(line: string, place: string): AccountDayCount {
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) {
     throw new Error(
-      `Cannot read the history: ${place} has ${JSON.stringify(unknown.slice(0, 40))}, which this version does not know. Run the version that wrote it, or a later one`,
+      `Cannot read the history: ${place} has ${quoteValue(unknown)}, which this version does not know. Run the version that wrote it, or a later one`,
     );
   }
   const read = { environment, account, admitted, units, refused } as AccountDayCount;

@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { inSlices } from "../../../base/event-loop.ts";
 import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
 import {
   type Ban,
@@ -47,8 +47,6 @@ const ACCOUNTS_MAX = 1_000_000;
 const EVERY_MS = 1_000;
 /** A gateway that is being replaced gets this long to let go of the state file. */
 const LOCK_WAIT_MS = 2_000;
-/** Accounts listed before the event loop has its turn. */
-const LISTED_AT_ONCE = 10_000;
 
 /**
  * The embedded store: decide() in this process, answered without a promise. Rejects when the state
@@ -178,12 +176,9 @@ class MemoryStore implements QuotaStore {
   async bans(): Promise<AccountBan[]> {
     const found: AccountBan[] = [];
     if (this.#policy === undefined) return found;
-    let looked = 0;
-    for (const [name, { ban }] of this.#accounts.all()) {
+    await inSlices(this.#accounts.all(), ([name, { ban }]) => {
       if (ban !== undefined && ban.untilMs > this.#now()) found.push({ ...name, ban });
-      looked += 1;
-      if (looked % LISTED_AT_ONCE === 0) await breathe();
-    }
+    });
     return found;
   }
 

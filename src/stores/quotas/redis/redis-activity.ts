@@ -1,3 +1,4 @@
+import { DAY_MS } from "../../../core/quota/days.ts";
 import {
   CALLERS_MAX,
   type DeprecatedCall,
@@ -15,7 +16,7 @@ const LATE_MS = 2_000;
 /** Keys or accounts in one command. */
 const PAGE = 1_000;
 /** Keys and operations that were unused for this long are forgotten. */
-const KEPT_MS = 400 * 86_400_000;
+const KEPT_MS = 400 * DAY_MS;
 
 const REFUSED = accountScript("history", "refused");
 

@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { KeyRecord, Records } from "../../../../src/core/keys/records.ts";
-import {
-  exportLines,
-  importNow,
-  prepareImport,
-} from "../../../../src/stores/keys/file/import-records.ts";
+import { exportLines } from "../../../../src/stores/keys/file/export-records.ts";
+import { importNow, prepareImport } from "../../../../src/stores/keys/file/import-records.ts";
 import { checkedChanges } from "../../../../src/stores/keys/records/record-changes.ts";
 import { accountFor, record, withAccounts } from "../record.ts";
 

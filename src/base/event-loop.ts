@@ -1,0 +1,30 @@
+import { setImmediate } from "node:timers/promises";
+
+/** How long one piece of a long work holds up requests, in milliseconds, and how often it looks. */
+const SLICE_MS = 1;
+const LOOK_EVERY = 16;
+
+/** Resolves when the event loop has had a turn: sockets are read and written in between. */
+export async function nextTurn(): Promise<void> {
+  await setImmediate();
+}
+
+/**
+ * Visits each of many items in slices of a millisecond, with a turn of the event loop after each. A
+ * visit that returns false ends it; returns whether all were visited. `index` counts from 0.
+ */
+export async function inSlices<T>(
+  items: Iterable<T>,
+  visit: (item: T, index: number) => unknown,
+): Promise<boolean> {
+  let endMs = performance.now() + SLICE_MS;
+  let index = 0;
+  for (const item of items) {
+    if (visit(item, index) === false) return false;
+    index += 1;
+    if (index % LOOK_EVERY !== 0 || performance.now() < endMs) continue;
+    await nextTurn();
+    endMs = performance.now() + SLICE_MS;
+  }
+  return true;
+}

@@ -1,0 +1,14 @@
+const SHOWN_MAX = 100;
+
+/**
+ * A value that was given from outside, for a message: as JSON, so that nothing in it can pass for the
+ * words of the message, and shortened to 100 characters.
+ */
+export function quoteValue(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(shorten(value));
+  return shorten(String(JSON.stringify(value)));
+}
+
+function shorten(text: string): string {
+  return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
+}
