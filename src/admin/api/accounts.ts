@@ -1,11 +1,12 @@
+import { inSlices } from "../../base/event-loop.ts";
 import {
   accountsOnPlan,
   resumeAccount,
   suspendAccount,
   updateAccounts,
 } from "../../core/keys/edit-accounts.ts";
-import { findAccount } from "../../core/keys/find-records.ts";
-import type { AccountRecord, Records } from "../../core/keys/records.ts";
+import { AccountSearch, findAccount } from "../../core/keys/find-records.ts";
+import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/reports.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
 import {
@@ -17,7 +18,6 @@ import {
 import { type ApiDeps, type ApiRequest, applyEdit } from "./api-request.ts";
 import { takePage } from "./pagination.ts";
 import { parseAccountChange, parseEmptyBody, parseSuspension } from "./request-bodies.ts";
-import { keysOfAccounts, searchAccounts } from "./search-accounts.ts";
 
 const SEARCH_CHARACTERS_MAX = 200;
 
@@ -124,4 +124,31 @@ export async function resume({ deps, id, members }: ApiRequest): Promise<AdminRe
   const report = await reportOf(deps, records, accounts[0] as AccountRecord);
   deps.log.info("account_resumed", { account: report.account, env: report.environment });
   return jsonResponse(200, report);
+}
+
+/** Finds the accounts that have all words of the text. `nowMs` is Unix milliseconds. */
+async function searchAccounts(
+  accounts: readonly AccountRecord[],
+  { keys, text, nowMs }: Pick<Records, "keys"> & { readonly text: string; readonly nowMs: number },
+): Promise<readonly AccountRecord[]> {
+  const search = new AccountSearch(text);
+  await inSlices(keys, (key) => search.note(key));
+  const fitting: AccountRecord[] = [];
+  await inSlices(accounts, (account) => {
+    if (search.fits(account, nowMs)) fitting.push(account);
+  });
+  return fitting;
+}
+
+/** The keys of these accounts, in the order in which they were issued. */
+async function keysOfAccounts(
+  accounts: readonly AccountRecord[],
+  { keys }: Pick<Records, "keys">,
+): Promise<readonly KeyRecord[]> {
+  const wanted = new Set(accounts.map(({ id }) => id));
+  const held: KeyRecord[] = [];
+  await inSlices(keys, (key) => {
+    if (wanted.has(key.account)) held.push(key);
+  });
+  return held;
 }

@@ -1,4 +1,4 @@
-import { errorMessage } from "../../base/error-message.ts";
+import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
 import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";

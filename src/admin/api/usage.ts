@@ -1,4 +1,4 @@
-import { errorMessage } from "../../base/error-message.ts";
+import { errorMessage } from "../../base/messages.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/reports.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";

@@ -1,4 +1,4 @@
-import { quoteValue } from "../../base/quote.ts";
+import { quoteValue } from "../../base/messages.ts";
 import type { Findings } from "../file/findings.ts";
 import { type ConfigPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
 import { SCOPE, scope } from "../schema/value-types.ts";

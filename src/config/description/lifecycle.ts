@@ -1,4 +1,4 @@
-import { quoteValue } from "../../base/quote.ts";
+import { quoteValue } from "../../base/messages.ts";
 import type { Lifecycle } from "../../core/http/route.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath, YamlMap } from "../file/mistake.ts";

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { quoteValue } from "../../base/quote.ts";
+import { quoteValue } from "../../base/messages.ts";
 import { type ConfigPath, formatPath, type Mistake, makeMistake, pathKey } from "./mistake.ts";
 import type { Tree } from "./tree.ts";
 

@@ -1,4 +1,4 @@
-import { quoteValue } from "../../base/quote.ts";
+import { quoteValue } from "../../base/messages.ts";
 import type { TextPosition } from "../../base/text-position.ts";
 
 /** A map of a file, as plain values. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { quoteValue } from "../../base/quote.ts";
+import { quoteValue } from "../../base/messages.ts";
 import { type Findings, noteIssues } from "../file/findings.ts";
 import { type ConfigPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
 import { environmentShape } from "../schema/environment.ts";

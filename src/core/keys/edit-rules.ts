@@ -1,4 +1,4 @@
-import { quoteValue } from "../../base/quote.ts";
+import { quoteValue } from "../../base/messages.ts";
 import { isCidr } from "../address.ts";
 import { DAY_MS } from "../quota/days.ts";
 import { LIMIT_MAX, type Limit, WINDOW_NAMES } from "../quota/windows.ts";

@@ -1,4 +1,4 @@
-import { quoteValue } from "../../base/quote.ts";
+import { quoteValue } from "../../base/messages.ts";
 import { conflictRefusal, type EditRefusal } from "./edit-rules.ts";
 import { maskKeys } from "./key.ts";
 import { findById } from "./record-index.ts";

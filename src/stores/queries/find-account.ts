@@ -1,4 +1,4 @@
-import { quoteValue } from "../../base/quote.ts";
+import { quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { maskKeys } from "../../core/keys/key.ts";
 import type { Records } from "../../core/keys/records.ts";

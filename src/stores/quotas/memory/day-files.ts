@@ -2,7 +2,7 @@ import { createReadStream } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { quoteValue } from "../../../base/quote.ts";
+import { quoteValue } from "../../../base/messages.ts";
 import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { dayOf, formatDay } from "../../../core/quota/days.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";

@@ -12,3 +12,8 @@ export function quoteValue(value: unknown): string {
 function shorten(text: string): string {
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
 }
+
+/** The message alone: errors of libraries carry commands, addresses and passwords as members. */
+export function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message : "unknown";
+}
