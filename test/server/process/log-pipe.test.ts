@@ -85,6 +85,28 @@ describe("the log pipe", () => {
     assert.equal(text.split("\n").filter((line) => line.startsWith("x")).length, 8 * 1024);
   });
 
+  it("gives a reader that is behind every line, whole and in order", async () => {
+    const { child } = startWriter(`
+      for (let i = 0; i < 60_000; i++) {
+        pipe.write("line " + String(i).padStart(90, "0") + "\\n");
+        if (i % 500 === 0) await new Promise(setImmediate);
+        if (i === 50_000) tell("ahead");
+      }
+      await pipe.flush(60_000);
+      process.exit(pipe.dropped());`);
+    child.stdout.pause();
+    await once(child.stderr, "data");
+    let text = "";
+    child.stdout.setEncoding("utf8").on("data", (piece) => {
+      text += piece;
+    });
+    child.stdout.resume();
+    const [code] = await once(child, "close");
+    assert.equal(code, 0);
+    const lines = Array.from({ length: 60_000 }, (_, i) => `line ${String(i).padStart(90, "0")}\n`);
+    assert.ok(text === lines.join(""), "a line is missing, cut or in another place");
+  });
+
   it("with a closed reader: goes on, and counts every line", async () => {
     const { child, told } = startWriter(`
       process.stdin.once("data", async () => {
