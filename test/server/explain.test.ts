@@ -12,7 +12,7 @@ import { onlyValue } from "../support/wire/response.ts";
 
 const BANS = { strikes: 4, grace: "5ms", within: "1m", duration: "1s", factor: 2, max: "3s" };
 
-type Told = { readonly bans: readonly { readonly strikes: readonly { readonly id: string }[] }[] };
+type Told = { readonly bans: readonly { readonly strikes: readonly { readonly at: number }[] }[] };
 
 /** The first ban is remembered with the four refusals that earned it. */
 async function bansAgree({ adminUrl }: SpawnedGateway): Promise<void> {
@@ -63,7 +63,7 @@ describe("explain", () => {
     const codes = new Set<string>();
     for (const [id, { code, window, reset }] of refused) {
       const line = served.lines.find((one) => one.id === id) ?? assert.fail(id);
-      const told = explainRefusal(line);
+      const told = explainRefusal(line, code === "key_banned" ? { imposed: false } : undefined);
       codes.add(code);
       assert.equal(told.code, code);
       assert.equal(told.passesAt, reset, JSON.stringify(line));

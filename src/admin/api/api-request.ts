@@ -38,7 +38,7 @@ export type ApiDeps = {
   /** The version of the gateway. */
   readonly version: string;
   /** The last events of the gateway. */
-  readonly recent: Pick<RecentEvents, "since" | "last">;
+  readonly recent: Pick<RecentEvents, "since" | "last" | "bansOf">;
 };
 
 /** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */

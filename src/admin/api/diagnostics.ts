@@ -1,5 +1,7 @@
 import { deprecatedOperations, deprecationReport } from "../../config/queries/deprecations.ts";
-import { explainRefusal } from "../../core/quota/explain.ts";
+import { explainRefusal, type KnownBan } from "../../core/quota/explain.ts";
+import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
+import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
@@ -8,9 +10,22 @@ import { withAccountUsage } from "./usage.ts";
 /** Why a request was refused, by its id, from the memory of the gateway. */
 export async function explainRequest({ deps, id }: ApiRequest): Promise<AdminResponse> {
   const line = await deps.recall.refusal(id);
-  if (line !== undefined) return jsonResponse(200, explainRefusal(line));
+  if (line !== undefined) return jsonResponse(200, explainRefusal(line, await banOf(deps, line)));
   const message = "No refusal with this request id is remembered: its line in the log explains it";
   return problemResponse("unknown_request", message);
+}
+
+/** How the ban that refused a request came about, by its event or the store; undefined if unknown. */
+async function banOf(
+  { recent, quotas }: ApiRequest["deps"],
+  { account, env: environment, ban: until }: AccessLogEntry,
+): Promise<KnownBan | undefined> {
+  if (account === undefined || environment === undefined || until === undefined) return undefined;
+  const name = { account, environment };
+  const told = recent.bansOf(name).find((one) => one.until === until);
+  if (told !== undefined) return { imposed: told.imposed === true, reason: told.reason };
+  const cause = await quotas.banCause(name).catch(() => undefined);
+  return cause !== undefined && Math.ceil(cause.untilMs / 1_000) === until ? cause : undefined;
 }
 
 /** Units that were charged for requests under way: no line of the log tells of them yet. */
@@ -35,10 +50,10 @@ export async function listDeprecations({ deps, query }: ApiRequest): Promise<Adm
   );
 }
 
-/** Why an account is or was banned: its running strikes, and the bans that are remembered. */
+/** Why an account is banned, by the store, and was banned, by the events that are remembered. */
 export function explainBan(call: ApiRequest): Promise<AdminResponse> {
-  return withAccountUsage(call, async ({ account, environment, strikes, ban }) => {
-    const bans = await call.deps.recall.bansOf({ account, environment });
-    return { account, environment, strikes, ban, bans };
+  const { quotas, recent } = call.deps;
+  return withAccountUsage(call, async (report) => {
+    return { ...(await readBanReasons(quotas, report)), bans: recent.bansOf(report) };
   });
 }

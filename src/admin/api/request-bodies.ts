@@ -83,15 +83,17 @@ export function parseReset(members: Members): BodyResult<readonly string[] | und
   return { ok: true, value: (members as { windows?: readonly string[] }).windows };
 }
 
-/** The body of a ban: the account or one of its keys, and for how long. */
-export function parseBanRequest(
-  members: Members,
-): BodyResult<{ readonly id: string; readonly lengthMs: number }> {
+/** The body of a ban: the account or one of its keys, for how long, and why. */
+export function parseBanRequest(members: Members): BodyResult<{
+  readonly id: string;
+  readonly lengthMs: number;
+  readonly reason: string | undefined;
+}> {
   const mistaken = mistakes(members, BAN_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
-  const { id, for: length } = members as { id: string; for: string };
+  const { id, for: length, reason } = members as { id: string; for: string; reason?: string };
   const lengthMs = parseDuration(length) ?? 0;
-  if (isValidPeriod(lengthMs, 1)) return { ok: true, value: { id, lengthMs } };
+  if (isValidPeriod(lengthMs, 1)) return { ok: true, value: { id, lengthMs, reason } };
   const message = `Cannot use the length ${length}: it must be from 1ms to 36525d`;
   return { ok: false, answer: problemResponse("bad_request", message) };
 }

@@ -2,7 +2,7 @@ import { errorMessage } from "../../base/messages.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/reports.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
-import { imposedBan } from "../../stores/queries/imposed-ban.ts";
+import { imposedBan, logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import { readUsage, usageOf } from "../../stores/queries/read-usage.ts";
 import type { AccountRef } from "../../stores/quotas/quota-store.ts";
 import {
@@ -86,18 +86,18 @@ function notFound({ because, message }: Extract<AccountLookup, { ok: false }>): 
 export async function addBan({ deps, members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseBanRequest(members);
   if (!wanted.ok) return wanted.answer;
-  const { id, lengthMs } = wanted.value;
+  const { id, lengthMs, reason } = wanted.value;
   const holder = findUsageSubject(deps.keys.records(), id);
   if (holder === undefined) return unknownIdResponse();
-  const imposed = imposedBan(deps.config(), holder, lengthMs);
+  const imposed = imposedBan(deps.config(), holder, { lengthMs, reason });
   if (typeof imposed === "string") return problemResponse("conflict", imposed);
-  const { account, environment, plan } = holder;
+  const { account, environment } = holder;
+  const name = { account, environment };
   return storeOr503(deps, async () => {
-    const ban = await deps.quotas.ban({ account, environment }, imposed);
-    const told = { account, environment, until: Math.ceil(ban.untilMs / 1000) };
-    const { window, offences } = ban;
-    deps.log.warn("ban", { account, env: environment, plan, window, until: told.until, offences });
-    return jsonResponse(201, { ...told, offences });
+    const { untilMs, offences } = await deps.quotas.ban(name, imposed);
+    const event = { name, atMs: untilMs - lengthMs, imposed: { ...imposed, untilMs, offences } };
+    logBanByHand(deps.log, event);
+    return jsonResponse(201, { ...name, until: Math.ceil(untilMs / 1_000), offences });
   });
 }
 
@@ -112,7 +112,11 @@ export async function liftBan({ deps, id, members }: ApiRequest): Promise<AdminR
     if (!(await deps.quotas.liftBan({ account, environment }))) {
       return problemResponse("not_banned", `Account ${account} is not banned`);
     }
-    deps.log.info("ban_lifted", { account, env: environment });
+    logBanByHand(deps.log, {
+      name: { account, environment },
+      atMs: deps.now(),
+      imposed: undefined,
+    });
     return jsonResponse(200, { account, environment, lifted: true });
   });
 }

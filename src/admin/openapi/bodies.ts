@@ -121,6 +121,7 @@ export const RESET_BODY = { windows: { kind: "texts" } } as const satisfies Body
 export const BAN_BODY = {
   id: { kind: "text", required: true },
   for: { kind: "duration", required: true },
+  reason: { kind: "text" },
 } as const satisfies BodyShape;
 
 export const IMPORT_BODY = {

@@ -45,7 +45,7 @@ const WINDOW = {
 
 const CHECK = objectOf({ ok: BOOLEAN, why: STRING }, ["why"]);
 
-const STRIKES = arrayOf(objectOf({ id: STRING, at: FRACTIONAL_SECONDS }));
+const STRIKES = arrayOf(objectOf({ at: FRACTIONAL_SECONDS }));
 
 const EXPLAINED_WINDOW = objectOf({ ...WINDOW, from: SECONDS, exhausted: BOOLEAN });
 
@@ -64,7 +64,13 @@ const EXPLANATION = {
   window: orNull(EXPLAINED_WINDOW),
   windows: arrayOf(EXPLAINED_WINDOW),
   strikes: orNull(COUNT),
-  ban: orNull(objectOf({ until: SECONDS })),
+  ban: orNull(
+    objectOf({
+      until: SECONDS,
+      imposed: { ...orNull(BOOLEAN), description: "By hand; null: not known here" },
+      reason: orNull(STRING),
+    }),
+  ),
   decidedAt: orNull(FRACTIONAL_SECONDS),
   decidedBy: orNull(STRING),
   config: orNull(STRING),
@@ -116,15 +122,30 @@ export const RESPONSE_SCHEMAS = {
     account: STRING,
     environment: STRING,
     strikes: COUNT,
-    ban: orNull(objectOf({ until: SECONDS, offences: COUNT })),
-    bans: arrayOf(
+    ban: orNull(
       objectOf({
-        ...BAN,
-        window: STRING,
-        at: FRACTIONAL_SECONDS,
-        until: FRACTIONAL_SECONDS,
+        until: SECONDS,
+        offences: COUNT,
+        at: orNull(FRACTIONAL_SECONDS),
+        imposed: { ...orNull(BOOLEAN), description: "By hand; null: not known" },
+        reason: orNull(STRING),
         strikes: STRIKES,
       }),
+    ),
+    bans: arrayOf(
+      objectOf(
+        {
+          ...BAN,
+          window: STRING,
+          at: FRACTIONAL_SECONDS,
+          until: FRACTIONAL_SECONDS,
+          observed: { const: true },
+          imposed: { const: true },
+          reason: STRING,
+          strikes: STRIKES,
+        },
+        ["observed", "imposed", "reason"],
+      ),
     ),
   }),
   Lifted: objectOf({ account: STRING, environment: STRING, lifted: { const: true } }),

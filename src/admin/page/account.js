@@ -116,6 +116,7 @@ const ACTS = [
     text: "Its requests are refused with 429 for this time. It counts as no offence.",
     fields: [
       { name: "for", label: "For", value: "1h", required: true, hint: "Such as 10m or 24h." },
+      { name: "reason", label: "Reason", hint: "For people; the account's clients do not see it." },
     ],
     danger: true,
     when: () => true,

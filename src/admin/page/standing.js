@@ -77,23 +77,21 @@ function watchedOf({ window, limit, used, reset }) {
   );
 }
 
-/** The bans of an account that the gateway remembers, with the refusals that earned each. */
+/** The bans of an account that the gateway remembers, with the refusals that earned each, or why. */
 export async function drawWhy({ api, id, why }) {
   const { bans } = await api.get(`/api/bans/${encodeURIComponent(id)}`);
   if (bans.length === 0) return fill(why);
   const rows = bans
     .toReversed()
-    .map(({ window, at, until, strikes }) => [
+    .map(({ window, at, until, imposed, reason, strikes }) => [
       time(at),
       time(until),
-      window,
-      strikes.length === 0 ? "–" : el("div", { class: "buttons" }, ...strikes.map(strikeOf)),
+      imposed ? "–" : window,
+      imposed
+        ? `Banned by hand${reason === undefined ? "" : `: ${reason}`}`
+        : el("div", { class: "buttons" }, ...strikes.map((strike) => time(strike.at))),
     ]);
-  const columns = [{ name: "Imposed" }, { name: "Ends" }, { name: "Limit" }];
-  columns.push({ name: "Refusals that earned it", class: "details" });
+  const columns = [{ name: "Since" }, { name: "Ends" }, { name: "Limit" }];
+  columns.push({ name: "Refusals that earned it, or why", class: "details" });
   fill(why, section("Recent bans", table({ label: "Recent bans", columns, rows, empty: "" })));
-}
-
-function strikeOf({ id, at }) {
-  return el("a", { href: `#/explain/${encodeURIComponent(id)}` }, time(at));
 }

@@ -1,4 +1,5 @@
 import type { BanReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
+import type { BanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccountSelector } from "../../stores/queries/find-account.ts";
 import type { DayReport, Period } from "../../stores/queries/read-history.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
@@ -16,12 +17,15 @@ export type HistoryQuery = {
   readonly period: Period;
 };
 
+export type WantedBan = { readonly lengthMs: number; readonly reason: string | undefined };
+
 export type LiftedBan = { readonly account: string; readonly environment: string };
 
 /** Questions about accounts, wherever their counts are. `id` is an account or one of its keys. */
 export type AccountOperations = {
   bans(): Promise<OperationResult<readonly BanReport[]>>;
-  ban(id: string, lengthMs: number): Promise<OperationResult<BanReport>>;
+  ban(id: string, wanted: WantedBan): Promise<OperationResult<BanReport>>;
+  banReasons(id: string): Promise<OperationResult<BanReasons>>;
   liftBan(id: string): Promise<OperationResult<LiftedBan>>;
   /** `windows` as people name them; undefined for all that run. */
   reset(

@@ -4,6 +4,7 @@ import type { Config } from "../../config/config.ts";
 import { formatMistake, isYamlMap, type Mistake } from "../../config/file/mistake.ts";
 import { unknownIdRefusal } from "../../core/keys/find-records.ts";
 import type { BanReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
+import type { BanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccountSelector } from "../../stores/queries/find-account.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
@@ -44,13 +45,20 @@ export function openAdminAccounts(config: Config): AccountOperations {
         id: named.id,
         only: ONLY,
       }),
-    ban: (id, lengthMs) =>
+    ban: (id, { lengthMs, reason }) =>
       fetchAdmin<BanReport>(config, {
         method: "POST",
         path: "/api/bans",
-        body: { id, for: `${lengthMs}ms` },
+        body: { id, for: `${lengthMs}ms`, ...(reason === undefined ? {} : { reason }) },
         also: [201],
         members: ["account", "until"],
+        id,
+        only: ONLY,
+      }),
+    banReasons: (id) =>
+      fetchAdmin<BanReasons>(config, {
+        path: `/api/bans/${encodeURIComponent(id)}`,
+        members: ["account", "environment", "strikes", "ban"],
         id,
         only: ONLY,
       }),

@@ -11,6 +11,7 @@ import {
 } from "../../core/keys/reports.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import { lastUsedOf, openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
+import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { imposedBan } from "../../stores/queries/imposed-ban.ts";
 import {
@@ -83,11 +84,20 @@ function storedAccounts(
         });
         return given({ account, environment, windows: told });
       }),
-    ban: (id, lengthMs) =>
+    banReasons: (id) =>
+      answered(config, async () => {
+        const found = await findAccountBySelector({ quotas, config }, keys.records(), { id });
+        if (!found.ok) return notFound(found);
+        const report = await usageOf(quotas, config, found.holder);
+        if (report !== undefined) return given(await readBanReasons(quotas, report));
+        const { account, plan } = found.holder;
+        return refused(`Account ${account} is on plan ${plan}, which is not configured`);
+      }),
+    ban: (id, wanted) =>
       answered(config, async () => {
         const holder = findUsageSubject(keys.records(), id);
         if (holder === undefined) return unknown(id);
-        const imposed = imposedBan(config, holder, lengthMs);
+        const imposed = imposedBan(config, holder, wanted);
         if (typeof imposed === "string") return refused(imposed);
         const { account, environment } = holder;
         const { untilMs, offences } = await quotas.ban({ account, environment }, imposed);

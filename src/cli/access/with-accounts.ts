@@ -5,7 +5,7 @@ import type { Invocation } from "../framework/verb.ts";
 import type { AccountOperations, OperationResult } from "./account-operations.ts";
 import { openAdminAccounts } from "./admin-client.ts";
 import { unknownEnvironmentError } from "./limit-options.ts";
-import { reachGateway } from "./reach.ts";
+import { type Reached, reachGateway } from "./reach.ts";
 
 /**
  * Asks a question about accounts: of the store where all gateways share one, else of the running
@@ -21,14 +21,20 @@ export async function withAccounts<T>(
 ): Promise<number> {
   const reached = await reachGateway(call, terminal);
   if (typeof reached === "number") return reached;
-  const { config, asksGateway } = reached;
-  const strange = unknownEnvironmentError(call.text("env"), config);
+  const strange = unknownEnvironmentError(call.text("env"), reached.config);
   if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
-  const answer = asksGateway
-    ? await work.ask(openAdminAccounts(config))
-    : await runAccountOperation(config, terminal, work.ask);
+  const answer = await askAccounts(reached, terminal, work.ask);
   if (answer.ok) return work.say(answer.value);
   return fail(terminal, answer.usage ? EXIT_USAGE : EXIT_FAILURE, answer.message);
+}
+
+/** Asks the gateway where it alone knows plans and limits, else as `runAccountOperation` does. */
+export function askAccounts<T>(
+  { config, asksGateway }: Reached,
+  terminal: Terminal,
+  ask: (accounts: AccountOperations) => Promise<OperationResult<T>>,
+): Promise<OperationResult<T>> {
+  return asksGateway ? ask(openAdminAccounts(config)) : runAccountOperation(config, terminal, ask);
 }
 
 /** Asks without saying anything. */

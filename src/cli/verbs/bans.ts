@@ -3,7 +3,7 @@ import { withAccounts } from "../access/with-accounts.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
-import { bansWhy } from "./explain.ts";
+import { bansWhy } from "./bans-why.ts";
 
 const list: Verb = {
   name: "bans list",
@@ -31,15 +31,16 @@ const list: Verb = {
 
 const add: Verb = {
   name: "bans add",
-  usage: "ID --for 1h [--admin URL] [--config FILE] [--json]",
+  usage: "ID --for 1h [--reason TEXT] [--admin URL] [--config FILE] [--json]",
   summary: "ban an account for a time, which is no offence of its; ID is an account or a key",
   options: [
     { name: "for", value: "1h", required: true, summary: "how long, from now on" },
+    { name: "reason", value: "TEXT", summary: "kept with the ban, for people" },
     ADMIN,
     CONFIG,
     JSON_FLAG,
   ],
-  example: "bans add a_8LwVnVUvnqzT --for 1h",
+  example: "bans add a_8LwVnVUvnqzT --for 1h --reason 'scrapes the catalogue'",
   args: ["ID"],
   run(call, terminal) {
     const lengthMs = parsePeriodOption(call, "for");
@@ -47,7 +48,9 @@ const add: Verb = {
       return Promise.resolve(fail(terminal, EXIT_USAGE, lengthMs ?? "Missing --for 1h"));
     }
     return withAccounts(call, terminal, {
-      ask: (accounts) => accounts.ban(call.args[0] ?? "", lengthMs),
+      ask: (accounts) => {
+        return accounts.ban(call.args[0] ?? "", { lengthMs, reason: call.text("reason") });
+      },
       say: (ban) => {
         if (call.flag("json")) return printJson(terminal, ban);
         const { account, environment, until } = ban;

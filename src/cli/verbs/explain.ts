@@ -1,7 +1,10 @@
-import type { Config } from "../../config/config.ts";
-import { type Explanation, explainRefusal as explainLine } from "../../core/quota/explain.ts";
+import {
+  type Explanation,
+  explainRefusal as explainLine,
+  type KnownBan,
+} from "../../core/quota/explain.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import type { BanRecord } from "../../telemetry/history/diagnostics.ts";
+import type { LoggedRequest } from "../../telemetry/log/read-log.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
 import { reachGateway } from "../access/reach.ts";
@@ -16,6 +19,7 @@ import {
   parseAdminOptions,
   type Verb,
 } from "../framework/verb.ts";
+import { LoggedBans } from "../logs/logged-bans.ts";
 
 export const explain: Verb = {
   name: "explain",
@@ -60,14 +64,24 @@ async function fromLogs(
   id: string,
 ): Promise<OperationResult<Explanation>> {
   const { readLogs } = await import("../../telemetry/log/read-log.ts");
-  let found: Explanation | undefined;
+  let found: LoggedRequest | undefined;
+  const bans = new LoggedBans();
   await readLogs(files, {
     request: (line) => {
-      if (line.id === id) found = explainLine(line);
+      if (line.id === id) found = line;
     },
+    event: (line) => bans.event(line),
   });
-  if (found !== undefined) return { ok: true, value: found };
+  if (found !== undefined) return { ok: true, value: explainLine(found, banOf(found, bans)) };
   return { ok: false, message: `No line of ${files.join(", ")} is of the request ${id}` };
+}
+
+/** The ban that refused a request, by its event; undefined if the logs do not have it. */
+function banOf(line: LoggedRequest, bans: LoggedBans): KnownBan | undefined {
+  const { account, env: environment, ban: until } = line;
+  if (account === undefined || environment === undefined) return undefined;
+  const ban = bans.of({ account, environment }).find((one) => one.until === until);
+  return ban && { imposed: ban.imposed === true, reason: ban.reason };
 }
 
 /** Each gateway remembers its own refusals: they are asked in turn. */
@@ -126,106 +140,4 @@ function explanationText(told: Explanation, terminal: Terminal): string {
       : `It would pass from ${formatInstant(passesAt)} on, by what was counted then\n`,
     told.config === null ? "" : `Configuration ${told.config}, request ${id}\n`,
   ].join("");
-}
-
-type WhyBanned = {
-  readonly account: string;
-  readonly environment: string;
-  readonly strikes: number;
-  readonly ban: { readonly until: number; readonly offences: number } | null;
-  readonly bans: readonly BanRecord[];
-};
-
-export const bansWhy: Verb = {
-  name: "bans why",
-  usage: "ID [--log FILE…] [--config FILE] [--json]",
-  summary: "say which refused requests earned the bans of an account",
-  options: [LOG, CONFIG, JSON_FLAG],
-  args: ["ID"],
-  more: true,
-  example: "bans why a_8LwVnVUvnqzT",
-  async run(call, terminal) {
-    const reached = await reachGateway(call, terminal);
-    if (typeof reached === "number") return reached;
-    const { config } = reached;
-    const [id = ""] = call.args;
-    const files = logFilesOf(call, 1);
-    const told = files.length > 0 ? await bansInLogs(files, id) : await bansOfGateway(config, id);
-    if (!told.ok) return fail(terminal, EXIT_FAILURE, told.message);
-    if (call.flag("json")) return printJson(terminal, told.value);
-    terminal.out(whyText(told.value, terminal));
-    return EXIT_OK;
-  },
-};
-
-function bansOfGateway(config: Config, id: string): Promise<OperationResult<WhyBanned>> {
-  return fetchAdmin<WhyBanned>(config, {
-    path: `/api/bans/${encodeURIComponent(id)}`,
-    members: ["account", "bans"],
-    id,
-  });
-}
-
-/** The lines of an account or of one of its keys, and the bans among them. */
-async function bansInLogs(
-  files: readonly string[],
-  id: string,
-): Promise<OperationResult<WhyBanned>> {
-  const { readLogs } = await import("../../telemetry/log/read-log.ts");
-  const { RecentRefusals } = await import("../../telemetry/history/diagnostics.ts");
-  const recall = new RecentRefusals();
-  let owner: { account: string; environment: string } | undefined;
-  let strikes = 0;
-  const earned: Readonly<Record<string, unknown>>[] = [];
-  await readLogs(files, {
-    request: (line) => {
-      const { account, env: environment, key } = line;
-      if (account === undefined || environment === undefined) return;
-      if (account !== id && key !== id) return;
-      owner = { account, environment };
-      strikes = line.strikes ?? strikes;
-      recall.note(line);
-    },
-    event: (line) => {
-      if (line.msg === "event" && line.kind === "ban") earned.push(line);
-    },
-  });
-  if (owner === undefined) {
-    return { ok: false, message: `No line of ${files.join(", ")} is of the account or key ${id}` };
-  }
-  const { account, environment } = owner;
-  const told = earned.filter((line) => line.account === account) as unknown as BanLine[];
-  for (const { time, decidedAt = time, window, offences, until, observed } of told) {
-    const ban = { account, environment, window, offences, until };
-    recall.banned(observed === true ? { ...ban, observed } : ban, decidedAt);
-  }
-  const bans = await recall.bansOf(owner);
-  return { ok: true, value: { account, environment, strikes, ban: null, bans } };
-}
-
-/** The members of the line of a ban that are needed here. */
-type BanLine = {
-  /** A ban that people imposed has none. */
-  readonly decidedAt?: number;
-  readonly time: number;
-  readonly window: string;
-  readonly offences: number;
-  readonly until: number;
-  readonly observed?: true;
-};
-
-function whyText(told: WhyBanned, terminal: Terminal): string {
-  const { account, environment, strikes, ban, bans } = told;
-  const now = ban === null ? "not banned" : `banned until ${formatInstant(ban.until)}`;
-  const head = `Account ${account} (${environment}): ${now}, running strikes: ${strikes}\n`;
-  if (bans.length === 0) return `${head}No ban of it is remembered\n`;
-  const rows = bans.flatMap(({ at, until, window, offences, observed, strikes: counted }) => {
-    const ends = observed === true ? "only observed" : `until ${formatInstant(until)}`;
-    const by = `by the ${window} limit, offence ${offences}`;
-    return [
-      ["ban", formatInstant(at), `${ends}, ${offences === 0 ? "imposed by hand" : by}`],
-      ...counted.map((strike) => ["strike", formatInstant(strike.at), `request ${strike.id}`]),
-    ];
-  });
-  return `${head}${formatTable(terminal, ["", "AT", "WHAT"], rows)}`;
 }

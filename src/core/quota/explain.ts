@@ -41,6 +41,9 @@ export type ExplainedWindow = {
   readonly exhausted: boolean;
 };
 
+/** How a ban came about: people imposed it, for a reason or for none, or strikes earned it. */
+export type KnownBan = { readonly imposed: boolean; readonly reason?: string | undefined };
+
 /** Why a request was answered as it was. Instants are Unix seconds. */
 export type Explanation = {
   readonly id: string;
@@ -58,7 +61,12 @@ export type Explanation = {
   readonly window: ExplainedWindow | null;
   readonly windows: readonly ExplainedWindow[];
   readonly strikes: number | null;
-  readonly ban: { readonly until: number } | null;
+  /** The ban that ran; `imposed` by hand or earned, null if that is not known here. */
+  readonly ban: {
+    readonly until: number;
+    readonly imposed: boolean | null;
+    readonly reason: string | null;
+  } | null;
   readonly decidedAt: number | null;
   readonly decidedBy: string | null;
   readonly config: string | null;
@@ -68,9 +76,10 @@ export type Explanation = {
 
 /**
  * Explains one line of the log, by the rules under which it was decided
- * (docs/reference/http.md#quotas): the same from the memory of a gateway and from a file.
+ * (docs/reference/http.md#quotas): the same from the memory of a gateway and from a file. `known` tells
+ * of the ban that ran, which the line does not.
  */
-export function explainRefusal(line: RefusalRecord): Explanation {
+export function explainRefusal(line: RefusalRecord, known?: KnownBan): Explanation {
   const { cost = 1, decidedAt, ban, code } = line;
   const windows = (line.windows ?? []).map((told) => explained(told, cost, decidedAt ?? 0));
   const exhausted = windows.filter((one) => one.exhausted);
@@ -88,13 +97,16 @@ export function explainRefusal(line: RefusalRecord): Explanation {
     request: `${line.method} ${line.path}`,
     status: line.status,
     code: code ?? null,
-    rule: ruleOf(line, window),
+    rule: ruleOf(line, window, known),
     cost: line.cost ?? null,
     charged: line.charged,
     window: window ?? null,
     windows,
     strikes: line.strikes ?? null,
-    ban: ban === undefined ? null : { until: ban },
+    ban:
+      ban === undefined
+        ? null
+        : { until: ban, imposed: known?.imposed ?? null, reason: known?.reason || null },
     decidedAt: decidedAt === undefined ? null : decidedAt / 1_000,
     decidedBy: line.by ?? null,
     config: line.config ?? null,
@@ -116,11 +128,17 @@ function explained(
 
 /** The rule that decided, in words. */
 function ruleOf(
-  { code, why, cost = 1, decision }: RefusalRecord,
+  { code, why, cost = 1, decision, account }: RefusalRecord,
   window?: ExplainedWindow,
+  ban?: KnownBan,
 ): string {
   if (code === "key_banned") {
-    return "A ban of the account ran: it is earned by requests that go on after a limit is used up";
+    if (ban === undefined) {
+      return `A ban of the account ran: tollgate bans why ${account ?? "ACCOUNT"} says how it came about`;
+    }
+    if (!ban.imposed)
+      return "A ban ran: the account had earned it by going on after a limit was used up";
+    return `A ban ran that was imposed by hand${ban.reason ? `: ${ban.reason}` : ", without a reason"}`;
   }
   if (code === "rate_limited" && window !== undefined) {
     const { window: name, used, limit } = window;
@@ -129,24 +147,4 @@ function ruleOf(
   if (code === undefined) return `It was not refused: ${decision}`;
   const when = Object.hasOwn(REFUSALS, code) ? REFUSALS[code as RefusalCode].when : code;
   return why === undefined ? when : `${when}: ${why}`;
-}
-
-/** A refusal that counted toward a ban. */
-export type Strike = { readonly id: string; readonly at: number };
-
-/**
- * The strikes among refusals of one account, oldest first, up to `untilMs`: each raised the count of
- * the one before it, or earned the ban, which clears them.
- */
-export function findStrikes(lines: readonly RefusalRecord[], untilMs: number): Strike[] {
-  let found: Strike[] = [];
-  let count = 0;
-  for (const { id, code, decision, strikes = 0, decidedAt } of lines) {
-    if (decision !== "refused" || decidedAt === undefined || decidedAt > untilMs) continue;
-    const earned = code === "key_banned" && count > 0 && decidedAt === untilMs;
-    if (strikes < count && !earned) found = [];
-    if (strikes > count || earned) found.push({ id, at: decidedAt / 1_000 });
-    count = strikes;
-  }
-  return found;
 }

@@ -2,7 +2,8 @@ import type { Config } from "../../config/config.ts";
 import { counterLabel } from "../../config/queries/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
-import type { ChargeResult, QuotaAdmin, ResetEvent } from "../../stores/quotas/quota-store.ts";
+import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
+import type { AdminEvent, ChargeResult, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
 /** The account that a request is of. */
@@ -60,17 +61,20 @@ export function logQuotaEvents(log: Log, owner: Owner, answer: ChargeResult, cos
 }
 
 /**
- * Tells a reset that a command made in the store, as the admin API tells its own. Windows of operations
- * that are not in `config` keep the name of their counter.
+ * Tells a reset or a ban that a command made in the store, as the admin API tells its own. Windows of
+ * operations that are not in `config` keep the name of their counter.
  */
-export function resetLogger(log: Log, config: Pick<Config, "environments">) {
-  return ({ name: { account, environment }, atMs, windows }: ResetEvent): void => {
-    log.info("account_reset", {
-      ...{ account, env: environment, resetAt: atMs },
-      windows: windows.map(({ counter, units }) => {
-        return { window: counterLabel(config, environment, counter), units };
-      }),
+export function adminEventLogger(log: Log, config: Pick<Config, "environments">) {
+  return (event: AdminEvent): void => {
+    if (!("windows" in event)) {
+      logBanByHand(log, event);
+      return;
+    }
+    const { account, environment } = event.name;
+    const windows = event.windows.map(({ counter, units }) => {
+      return { window: counterLabel(config, environment, counter), units };
     });
+    log.info("account_reset", { account, env: environment, resetAt: event.atMs, windows });
   };
 }
 

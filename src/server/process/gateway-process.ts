@@ -2,7 +2,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
 import type { ConfigChange } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
-import type { Ban } from "../../core/quota/decide.ts";
 import { AnonymousClients } from "../../gateway/client/anonymous-clients.ts";
 import { createAuthFailureLimiter } from "../../gateway/client/auth-failure-limiter.ts";
 import { trustedProxyMatcher } from "../../gateway/client/client-address.ts";
@@ -12,7 +11,6 @@ import { WrongEnvironmentKeys } from "../../gateway/client/wrong-environment-key
 import type { GatewayContext } from "../../gateway/exchange/environment.ts";
 import { Listeners } from "../../gateway/listen/listeners.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
-import type { AccountRef, ChargeResult } from "../../stores/quotas/quota-store.ts";
 import { type Diagnostics, RecentRefusals } from "../../telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
@@ -20,10 +18,10 @@ import { createMetricsRecorder } from "../../telemetry/metrics/metrics-recorder.
 import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { ActivityRecorder } from "../events/activity-recorder.ts";
 import {
+  adminEventLogger,
   logBanEvent,
   logKeyElsewhere,
   logQuotaEvents,
-  resetLogger,
 } from "../events/quota-events.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import {
@@ -57,8 +55,8 @@ export async function startProcess(config: Config, options: StartOptions): Promi
   try {
     const keys = await openKeyStore(config, { now, report, watch: true });
     closers.push(() => keys.close());
-    const onReset = resetLogger(options.log, config);
-    const quotas = await openQuotaStore(config, { now, report, serves: true, onReset });
+    const onAdminEvent = adminEventLogger(options.log, config);
+    const quotas = await openQuotaStore(config, { now, report, serves: true, onAdminEvent });
     closers.push(() => quotas.close());
     const stores = {
       keys,
@@ -222,7 +220,6 @@ function gatewayOf(
     onAnswer: (consumer, answer, cost) => {
       if (answer.earned !== undefined) {
         counting.banned(consumer.environment);
-        recall.banned(earnedBan(consumer, answer), answer.verdict.nowMs);
         logBanEvent(log, consumer, answer);
       }
       logQuotaEvents(log, consumer, answer, cost);
@@ -231,11 +228,4 @@ function gatewayOf(
     elapsed: () => performance.now(),
     draining: "no",
   };
-}
-
-function earnedBan({ account, environment }: AccountRef, { earned, verdict }: ChargeResult) {
-  const { window, offences, untilMs } = earned as Ban;
-  const until = Math.ceil(untilMs / 1_000);
-  const observed = verdict.ban === undefined ? ({ observed: true } as const) : {};
-  return { account, environment, window, offences, until, ...observed };
 }

@@ -2,7 +2,7 @@ import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
-import type { BanRecord, Diagnostics, OpenCharge } from "../../telemetry/history/diagnostics.ts";
+import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { ProcessStatus } from "../process/status.ts";
 import type { StoreAvailabilityEvent } from "./store-availability.ts";
@@ -35,10 +35,9 @@ export type WorkerMessage =
   /** `id` is that of the question; undefined in an unsolicited message. */
   | { readonly status: ProcessStatus; readonly id?: number };
 
-/** A question to a process: a refusal by its id, the bans of an account, its open charges, or its callers of what goes away. */
+/** A question to a process: a refusal by its id, open charges, or its callers of what goes away. */
 export type DiagnosticsQuery =
   | { readonly refusal: string }
-  | { readonly bansOf: Parameters<Diagnostics["bansOf"]>[0] }
   | { readonly open: true }
   | { readonly deprecated: true }
   /** Tell the store now what would be told within a minute. */
@@ -46,7 +45,6 @@ export type DiagnosticsQuery =
 
 export type DiagnosticsReply = {
   readonly refusal?: AccessLogEntry | undefined;
-  readonly bans?: readonly BanRecord[];
   readonly open?: readonly OpenCharge[];
   readonly deprecated?: readonly DeprecatedCall[];
 };

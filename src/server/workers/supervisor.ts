@@ -7,7 +7,7 @@ import { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
 import { addCounts, createMetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
 import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
-import { resetLogger } from "../events/quota-events.ts";
+import { adminEventLogger } from "../events/quota-events.ts";
 import { type CompileCache, openCompileCache } from "../process/compiled-code.ts";
 import type { GatewayHandle, StartOptions } from "../process/gateway-handle.ts";
 import {
@@ -44,8 +44,8 @@ export async function startWorkers(
     closers.push(() => keys.close());
     // This process decides nothing: it reads accounts and lifts bans, and is not counted as a
     // gateway by the others (docs/reference/store.md#shares).
-    const onReset = resetLogger(options.log, config);
-    const quotas = await openQuotaStore(config, { now, report, onReset });
+    const onAdminEvent = adminEventLogger(options.log, config);
+    const quotas = await openQuotaStore(config, { now, report, onAdminEvent });
     closers.push(() => quotas.close());
     const counting = createMetricsRecorder();
     const recent = new RecentEvents();
@@ -123,10 +123,6 @@ class Supervisor implements DataPlane {
     refusal: async (id) => {
       const answers = await this.#team.recall({ refusal: id }, ASK_MS_MAX);
       return answers.find(({ refusal }) => refusal !== undefined)?.refusal;
-    },
-    bansOf: async (account) => {
-      const answers = await this.#team.recall({ bansOf: account }, ASK_MS_MAX);
-      return answers.flatMap(({ bans = [] }) => bans).sort((a, b) => a.at - b.at);
     },
     open: async () => {
       const answers = await this.#team.recall({ open: true }, ASK_MS_MAX);

@@ -208,7 +208,6 @@ async function answerFrom(
   question: DiagnosticsQuery,
 ): Promise<DiagnosticsReply> {
   if ("refusal" in question) return { refusal: await recall.refusal(question.refusal) };
-  if ("bansOf" in question) return { bans: await recall.bansOf(question.bansOf) };
   if ("open" in question) return { open: await recall.open() };
   if ("deprecated" in question) return { deprecated: await recall.deprecated() };
   await recall.tellStore();

@@ -1,19 +1,40 @@
 import type { Config } from "../../config/config.ts";
+import { nameError } from "../../core/keys/edit-rules.ts";
 import { effectiveLimits } from "../../core/keys/records.ts";
 import type { UsageSubject } from "../../core/keys/reports.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
-import type { ImposedBan } from "../quotas/quota-store.ts";
+import type { Log } from "../../telemetry/log/log.ts";
+import type { BanEvent, ImposedBan } from "../quotas/quota-store.ts";
 
 /** The ban that people impose on an account, told by its longest window; or why there can be none. */
 export function imposedBan(
   { bans, plans }: Pick<Config, "bans" | "plans">,
   { account, plan, limits }: UsageSubject,
-  lengthMs: number,
+  { lengthMs, reason = "" }: { readonly lengthMs: number; readonly reason?: string | undefined },
 ): ImposedBan | string {
   if (bans === undefined) return "Bans are off: set bans in the configuration";
   const named = plans.get(plan);
   const windows = new Set(effectiveLimits(named ?? [], limits).map(({ window }) => window));
   const window = WINDOW_NAMES.findLast((name) => windows.has(name));
   if (window === undefined) return `The plan of account ${account} is not configured`;
-  return { lengthMs, window, keptMs: bans.forgetAfterMs };
+  if (nameError(reason) !== undefined) {
+    return "Cannot use this reason: it must be at most 200 characters on one line";
+  }
+  return { lengthMs, window, keptMs: bans.forgetAfterMs, plan, reason };
+}
+
+/** Tells a ban that people imposed or lifted. */
+export function logBanByHand(
+  log: Pick<Log, "info" | "warn">,
+  { name: { account, environment: env }, atMs: decidedAt, imposed }: BanEvent,
+): void {
+  if (imposed === undefined) {
+    log.info("ban_lifted", { account, env });
+    return;
+  }
+  const { plan, window, untilMs, offences, reason } = imposed;
+  log.warn("ban", {
+    ...{ account, env, plan, window, offences, decidedAt },
+    ...{ until: Math.ceil(untilMs / 1_000), imposed: true, reason },
+  });
 }

@@ -95,11 +95,38 @@ export type ResetEvent = {
   readonly windows: readonly ResetWindow[];
 };
 
+/** A ban by hand; `plan` is that of the account, and `reason` may be empty. */
 export type ImposedBan = {
   readonly lengthMs: number;
   readonly window: WindowName;
   readonly keptMs: number;
+  readonly plan: string;
+  readonly reason: string;
 };
+
+/**
+ * How the ban that ends at `untilMs` came about at `atMs`: people imposed it, for a reason or for none,
+ * or strikes at these instants earned it.
+ */
+export type BanCause = {
+  readonly untilMs: number;
+  readonly atMs: number;
+  readonly imposed: boolean;
+  readonly reason: string;
+  readonly strikesMs: readonly number[];
+};
+
+/** A ban that people imposed, as it is told; or the end of one that they lifted. */
+export type BanEvent = {
+  readonly name: AccountRef;
+  readonly atMs: number;
+  readonly imposed:
+    | (Pick<Ban, "untilMs" | "offences"> & Pick<ImposedBan, "window" | "plan" | "reason">)
+    | undefined;
+};
+
+/** A change that a command made in the store, for one gateway to tell. */
+export type AdminEvent = ResetEvent | BanEvent;
 
 export type AccountBan = AccountRef & { readonly ban: Ban };
 
@@ -147,6 +174,12 @@ export interface QuotaAdmin {
    * its end. Strikes are cleared. Every gateway knows it within a second.
    */
   ban(name: AccountRef, imposed: ImposedBan): Promise<Ban>;
+
+  /**
+   * How the last ban of the account came about; undefined if that is not known: there was none, it was
+   * lifted, or an earlier version made it. It is that of a ban in force only if `untilMs` is the same.
+   */
+  banCause(name: AccountRef): Promise<BanCause | undefined>;
 
   /** Ends a ban and forgets its offences and strikes; false when there was none in force. */
   liftBan(name: AccountRef): Promise<boolean>;

@@ -1,13 +1,17 @@
 import type { WebhookEvent } from "../log/webhook.ts";
+import { type BanRecord, banRecord } from "./ban-records.ts";
 
 /** The last events of a gateway, for people who look; older ones are in the log. */
 const KEPT_MAX = 200;
+/** Bans that are remembered for longer: the oldest leave first. */
+const BANS_MAX = 1_000;
 
 /** `number` counts up from 1, so that a reader knows which ones are new. */
 export type RecentEvent = WebhookEvent & { readonly number: number };
 
-/** Keeps the last 200 events, the oldest first. */
+/** Keeps the last 200 events and the last 1,000 bans, the oldest first. */
 export class RecentEvents {
+  readonly #bans: BanRecord[] = [];
   #events: RecentEvent[] = [];
   #last = 0;
 
@@ -19,6 +23,15 @@ export class RecentEvents {
     this.#last += 1;
     this.#events.push({ ...event, number: this.#last });
     if (this.#events.length > KEPT_MAX) this.#events.shift();
+    const ban = banRecord(event);
+    if (ban === undefined) return;
+    this.#bans.push(ban);
+    if (this.#bans.length > BANS_MAX) this.#bans.shift();
+  }
+
+  /** The bans of an account, oldest first. */
+  bansOf({ account, environment }: Pick<BanRecord, "account" | "environment">): BanRecord[] {
+    return this.#bans.filter((ban) => ban.account === account && ban.environment === environment);
   }
 
   /** Those that came after the one with this number, as far as they are kept. */

@@ -9,10 +9,10 @@ export const EVENTS = {
     level: "warn",
     members: [
       ...["account", "env", "plan", "window", "until", "offences", "observed", "decidedAt"],
-      "strikes",
+      ...["strikes", "imposed", "reason"],
     ],
     meaning:
-      "An account earned a ban, by the refusals of `window`; `until` and the instants of its `strikes`, whichever gateways saw them, in Unix seconds, `decidedAt` in milliseconds",
+      "An account earned a ban, by the refusals of `window`; `until` and the instants of its `strikes`, whichever gateways saw them, in Unix seconds, `decidedAt` in milliseconds. With `imposed` people banned it, for `reason`: no strikes",
   },
   ban_lifted: { level: "info", members: ["account", "env"], meaning: "A ban was lifted" },
   quota: {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
+import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
@@ -94,6 +95,118 @@ describe("bans list", () => {
   });
 });
 
+type Why = {
+  readonly strikes: number | null;
+  readonly ban: { readonly imposed: boolean | null; readonly reason: string | null } | null;
+  readonly bans: readonly { readonly imposed?: true; readonly reason?: string; at: number }[];
+  readonly missing: readonly string[];
+};
+
+/** A gateway whose account `acme` was banned by hand, though it had earned a ban before. */
+async function bannedByHand(store: string): Promise<void> {
+  await using folder = await openFolder();
+  const [admin = 0] = await freePorts(1);
+  const more = "bans: { strikes: 2, grace: 1ms, duration: 50ms }\n";
+  const free = "{ second: 1 }";
+  const file = await writeConfig(folder, { admin, store, free, more });
+  const named = (...args: string[]) => runVerb([...args, "--config", file]);
+  const args = ["--env", "production", "--plan", "free", "--account", "acme", "--json"];
+  const { key } = jsonOf<{ key: string }>(await named("keys", "create", ...args));
+  await using gateway = startTollgate(["start", "--config", file]);
+  const { urls } = await gateway.line(({ msg }) => msg === "serving");
+  const url = `${(urls as { production: string }).production}/v1/pets`;
+  const ask = () => fetch(url, { headers: { Authorization: `Bearer ${key}` } });
+  const why = async (...more: string[]) => {
+    return jsonOf<Why>(await named("bans", "why", "acme", "--json", ...more));
+  };
+  const log = join(folder.path, "gateway.log");
+  const seen = gateway.line(({ kind, imposed }) => kind === "ban" && imposed !== true);
+  await eventually(async () => assert.equal(await codeOf(ask()), "key_banned"), {
+    withinMs: 9_000,
+  });
+  const earned = (await seen) as unknown as { offences: number; strikes: readonly number[] };
+  assert.equal(earned.strikes.length, 2);
+
+  const added = await named("bans", "add", "acme", "--for", "1h", "--reason", "scrapes 'all'");
+  assert.equal(added.status, 0, added.err);
+  const event = await gateway.line(({ kind, imposed }) => kind === "ban" && imposed === true);
+  assert.deepEqual([event.reason, event.strikes], ["scrapes 'all'", undefined]);
+  assert.ok((event.offences as number) > 0, "an earlier offence stays");
+  const refused = await eventually(async () => {
+    const answer = await ask();
+    const until = Number(answer.headers.get("x-ratelimit-reset"));
+    assert.equal(until, event.until);
+    return answer;
+  });
+  const now = await why();
+  assert.deepEqual([now.ban?.imposed, now.ban?.reason], [true, "scrapes 'all'"]);
+  assert.deepEqual(now.missing, []);
+  const last = now.bans.at(-1);
+  assert.deepEqual([last?.imposed, last?.reason], [true, "scrapes 'all'"]);
+  assert.equal(now.bans[0]?.imposed, undefined);
+  const text = await named("bans", "why", "acme");
+  assert.match(
+    text.out,
+    /^Account acme \(production\): banned since .* imposed by hand: scrapes 'all'/,
+  );
+
+  const id = refused.headers.get("x-request-id") ?? "";
+  const explained = jsonOf<{ rule: string }>(await named("explain", id, "--json"));
+  assert.match(explained.rule, /imposed by hand: scrapes 'all'$/);
+  await eventually(() => assert.ok(gateway.stdout().includes(id)));
+  await writeFile(log, gateway.stdout());
+  const fromLog = jsonOf<{ rule: string }>(await named("explain", id, "--json", "--log", log));
+  assert.equal(fromLog.rule, explained.rule);
+  const bare = join(folder.path, "bare.log");
+  const lines = gateway.stdout().split("\n");
+  await writeFile(bare, lines.filter((line) => !line.includes('"kind":"ban"')).join("\n"));
+  const unknown = jsonOf<{ rule: string }>(await named("explain", id, "--json", "--log", bare));
+  assert.match(unknown.rule, /^A ban of the account ran: tollgate bans why acme says how/);
+
+  const logged = await why("--log", log);
+  assert.equal(logged.ban?.imposed, true, "the store tells the present ban");
+  assert.deepEqual(logged.bans, now.bans);
+  assert.equal((await named("bans", "lift", "acme")).status, 0);
+  await gateway.line(({ kind }) => kind === "ban_lifted");
+  assert.deepEqual((await why()).ban, null);
+}
+
+async function codeOf(answer: Promise<Response>): Promise<string> {
+  return ((await (await answer).json()) as { code: string }).code;
+}
+
+describe("a ban by hand", () => {
+  it("is never told as earned: by bans why, explain, the event and the log", async () => {
+    await bannedByHand("memory");
+  });
+
+  it("nor with the store that all gateways share, whose command no gateway ran", async () => {
+    const redis = await startRedis();
+    try {
+      await bannedByHand(redis.url);
+    } finally {
+      await redis.close();
+    }
+  });
+
+  it("has a reason of one line, at most 200 characters, or is refused", async () => {
+    const [admin = 0] = await freePorts(1);
+    const config = { admin: { listen: `127.0.0.1:${admin}` } };
+    await using house = await startTestGateway({ config });
+    const { account } = await house.issue();
+    for (const [reason, status] of [
+      ["x".repeat(200), 0],
+      ["x".repeat(201), 1],
+      ["two\nlines", 1],
+    ] as const) {
+      const args = ["bans", "add", account, "--for", "1h", "--reason", reason];
+      const said = await runVerb([...args, "--config", house.file]);
+      assert.equal(said.status, status, said.err);
+      if (status === 1) assert.match(said.err, /Cannot use this reason: it must be at most 200/);
+    }
+  });
+});
+
 describe("bans why", () => {
   it("tells a ban that people imposed from its line in a log, which has no strikes", async () => {
     await using folder = await openFolder();
@@ -131,5 +244,56 @@ describe("bans why", () => {
     ]);
     assert.deepEqual([status, err], [0, ""]);
     assert.match(out, /^ban +2026-11-22 02:00:00Z +until 2026-11-22 03:00:00Z, imposed by hand$/m);
+    assert.doesNotMatch(out, /not banned/);
+    assert.match(out, /^Account acme \(production\): whether it is banned now is not known$/m);
+  });
+
+  it("tells the strikes of the present ban alike from each gateway, and says what is not known", async () => {
+    const redis = await startRedis();
+    const policy = { strikes: 3, grace: "1ms", duration: "1h" };
+    const open = async () => {
+      const [admin = 0] = await freePorts(1);
+      return startTestGateway({
+        config: {
+          ...{ store: redis.url, bans: policy, plans: { free: { day: 1 } } },
+          admin: { listen: `127.0.0.1:${admin}` },
+        },
+        keys: { [KEY]: { account: ACCOUNT } },
+      });
+    };
+    await using one = await open();
+    await using other = await open();
+    const gateways = [one, other];
+    await eventually(
+      async () => {
+        for (const each of gateways)
+          assert.equal(await codeOf(each.ask(KEY, "/v1/pets")), "key_banned");
+      },
+      { withinMs: 9_000 },
+    );
+    const told = await Promise.all(
+      gateways.map(async ({ file }) => {
+        const said = await runVerb(["bans", "why", ACCOUNT, "--json", "--config", file]);
+        assert.equal(said.status, 0, said.err);
+        return jsonOf<Why & { ban: { strikes: unknown[] } }>(said);
+      }),
+    );
+    assert.deepEqual(told[0]?.ban, told[1]?.ban);
+    assert.equal(told[0]?.ban.imposed, false);
+    assert.equal(told[0]?.ban.strikes.length, 3);
+    // The event is told by one of the two: asked together they have it once.
+    const origin = other.adminUrl;
+    const both = ["bans", "why", ACCOUNT, "--json", "--admin", origin, "--config", one.file];
+    assert.equal(jsonOf<Why>(await runVerb(both)).bans.length, 1);
+    const repeated = await runVerb([...both, "--admin", "http://127.0.0.1:1"]);
+    assert.match(jsonOf<Why>(repeated).missing.join(), /127\.0\.0\.1:1/);
+    // A ban whose cause was lost is told as a ban, and no more.
+    const client = await redis.client();
+    const cause = await client.keys("tg:w{*");
+    assert.equal(cause.length, 1);
+    await client.del(cause);
+    const lost = jsonOf<Why>(await runVerb(both));
+    assert.equal(lost.ban?.imposed, null);
+    await redis.close();
   });
 });

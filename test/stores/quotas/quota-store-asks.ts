@@ -54,7 +54,13 @@ export function describeAsks(engine: string, bench: Bench): void {
       const look = () => store.peek(name, { limits: [], bans: BANS });
       const before = await look();
       assert.deepEqual([before.windows, before.ban], [[], undefined]);
-      await store.ban(name, { lengthMs: 60_000, window: "day", keptMs: 0 });
+      await store.ban(name, {
+        lengthMs: 60_000,
+        window: "day",
+        keptMs: 0,
+        plan: "free",
+        reason: "",
+      });
       assert.equal((await look()).ban?.lengthMs, 60_000);
     });
 

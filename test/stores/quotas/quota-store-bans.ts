@@ -107,7 +107,10 @@ export function describeBans(engine: string, bench: Bench): void {
     it("whoever is named, for as long as is said, as no offence, and known to every asker", async () => {
       const { store, name } = await bench.start();
       await spend(store, name, DAY_1);
-      const imposed = { lengthMs: 2 * MINUTE, window: "day", keptMs: MINUTE } as const;
+      const imposed = {
+        ...({ lengthMs: 2 * MINUTE, window: "day" } as const),
+        ...{ keptMs: MINUTE, plan: "free", reason: "" },
+      };
       const ban = await store.ban(name, imposed);
       assert.deepEqual([ban.offences, ban.lengthMs, ban.window], [0, 2 * MINUTE, "day"]);
       await eventually(async () => {
@@ -119,6 +122,47 @@ export function describeBans(engine: string, bench: Bench): void {
       bench.nowMs += 2 * MINUTE;
       await earnBan(store, name, DAY_1);
       assert.equal(lastLengthMs, MINUTE, "the first that it earns itself");
+    });
+
+    it("and remembers the strikes that earned a ban, until it is lifted", async () => {
+      const { store, name } = await bench.start();
+      assert.equal(await store.banCause(name), undefined);
+      const untilMs = await earnBan(store, name, DAY_1);
+      const strikesMs = [2, 1, 0].map((back) => bench.nowMs - back * (SECOND + 1));
+      const { nowMs: atMs } = bench;
+      const cause = { untilMs, atMs, imposed: false, reason: "", strikesMs };
+      assert.deepEqual(await store.banCause(name), cause);
+      bench.nowMs = untilMs - 1;
+      await spend(store, name, DAY_1);
+      assert.deepEqual(await store.banCause(name), cause, "requests change nothing");
+      await store.liftBan(name);
+      assert.equal(await store.banCause(name), undefined);
+    });
+
+    it("and remembers that people imposed one, and why, also after one that was earned", async () => {
+      const { store, name } = await bench.start();
+      await earnBan(store, name, DAY_1);
+      const { nowMs: atMs } = bench;
+      for (const reason of ["", "abuse {of} 7 \u00e9 'x'"]) {
+        const imposed = { lengthMs: MINUTE, window: "day", keptMs: MINUTE, plan: "free" } as const;
+        const { untilMs } = await store.ban(name, { ...imposed, reason });
+        const cause = { untilMs, atMs, imposed: true, reason, strikesMs: [] };
+        assert.deepEqual(await store.banCause(name), cause);
+      }
+      bench.nowMs = START + 2 * MINUTE;
+      const untilMs = await earnBan(store, name, DAY_1);
+      const { strikesMs, ...cause } = (await store.banCause(name)) ?? assert.fail("no cause");
+      assert.deepEqual(cause, { untilMs, atMs: bench.nowMs, imposed: false, reason: "" });
+      assert.equal(strikesMs.length, BANS.strikes);
+    });
+
+    it("and remembers nothing of a ban that is only observed", async () => {
+      const { store, name } = await bench.start();
+      for (let i = 0; i < 5; i++) {
+        await spend(store, name, DAY_1, { ...BANS, observe: true });
+        bench.nowMs += SECOND + 1;
+      }
+      assert.equal(await store.banCause(name), undefined);
     });
 
     it("nobody, and forgets strikes, where bans are off", async () => {

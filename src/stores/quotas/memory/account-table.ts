@@ -4,7 +4,7 @@ import {
   NEW_ACCOUNT_STATE,
 } from "../../../core/quota/decide.ts";
 import { counterWindow, type Limit, windowEnd } from "../../../core/quota/windows.ts";
-import type { AccountRef } from "../quota-store.ts";
+import type { AccountRef, BanCause } from "../quota-store.ts";
 
 /**
  * One account in memory, flat to be small. `limits` are those of its last request, read in that
@@ -14,17 +14,23 @@ export type AccountEntry = Unfrozen<AccountState> & {
   limits: readonly Limit[];
   era: number;
   recent: boolean;
+  /** Of the last ban; stale if it ends at another instant than `ban`. */
+  cause: BanCause | undefined;
 };
 type Unfrozen<T> = { -readonly [member in keyof T]: T[member] };
 
 const NO_LIMITS: readonly Limit[] = [];
 
-export function newAccountEntry({
-  usage,
-  strikesMs,
-  ban,
-}: AccountState = NEW_ACCOUNT_STATE): AccountEntry {
-  return { usage, strikesMs, ban, limits: NO_LIMITS, era: -1, recent: true };
+export function newAccountEntry(
+  { usage, strikesMs, ban }: AccountState = NEW_ACCOUNT_STATE,
+  cause?: BanCause,
+): AccountEntry {
+  return { usage, strikesMs, ban, limits: NO_LIMITS, era: -1, recent: true, cause };
+}
+
+/** How the ban of an account came about, in force or not forgotten yet; undefined if unknown. */
+export function causeOf({ ban, cause }: Pick<AccountEntry, "ban" | "cause">): BanCause | undefined {
+  return ban !== undefined && ban.untilMs === cause?.untilMs ? cause : undefined;
 }
 
 /** Accounts looked at in one sweep: about a millisecond of work. */

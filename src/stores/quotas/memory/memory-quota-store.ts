@@ -14,6 +14,7 @@ import { takeLock } from "../../files/file-lock.ts";
 import {
   type AccountBan,
   type AccountRef,
+  type BanCause,
   type ChargeResult,
   type ImposedBan,
   isAddressAccount,
@@ -21,7 +22,7 @@ import {
   type ResetWindow,
   type StorePolicy,
 } from "../quota-store.ts";
-import { type AccountEntry, AccountTable, newAccountEntry } from "./account-table.ts";
+import { type AccountEntry, AccountTable, causeOf, newAccountEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
 import { DayCounts } from "./day-counts.ts";
 import { DayFiles } from "./day-files.ts";
@@ -129,7 +130,9 @@ class MemoryStore implements QuotaStore {
       // A new file is there within a second, whether or not anybody asks.
       changed: saved.length === 0,
     });
-    for (const { state, ...name } of saved) this.#accounts.add(name, newAccountEntry(state));
+    for (const { state, cause, ...name } of saved) {
+      this.#accounts.add(name, newAccountEntry(state, cause));
+    }
     this.#timer = setInterval(() => this.#tick(), everyMs).unref();
   }
 
@@ -156,6 +159,10 @@ class MemoryStore implements QuotaStore {
     entry.usage = account.usage;
     entry.strikesMs = account.strikesMs;
     entry.ban = account.ban;
+    if (verdict.earned !== undefined && verdict.ban !== undefined) {
+      const { untilMs, strikesMs } = verdict.earned;
+      entry.cause = { untilMs, atMs: nowMs, imposed: false, reason: "", strikesMs };
+    }
     if (verdict.repaired) this.#tellRepair(name);
     return verdict;
   }
@@ -182,14 +189,21 @@ class MemoryStore implements QuotaStore {
     return found;
   }
 
-  async ban(name: AccountRef, { lengthMs, window }: ImposedBan): Promise<Ban> {
+  async ban(name: AccountRef, { lengthMs, window, reason }: ImposedBan): Promise<Ban> {
     const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newAccountEntry());
     const { offences = 0 } = entry.ban ?? {};
-    const ban = { untilMs: this.#now() + lengthMs, lengthMs, window, offences };
+    const atMs = this.#now();
+    const ban = { untilMs: atMs + lengthMs, lengthMs, window, offences };
+    entry.cause = { untilMs: ban.untilMs, atMs, imposed: true, reason, strikesMs: [] };
     entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
     entry.ban = ban;
     this.#saver.changed = true;
     return ban;
+  }
+
+  async banCause(name: AccountRef): Promise<BanCause | undefined> {
+    const entry = this.#accounts.find(name);
+    return entry && causeOf(entry);
   }
 
   async markFirst(): Promise<boolean> {
@@ -277,7 +291,7 @@ class MemoryStore implements QuotaStore {
 
   *#saved(): Generator<SavedAccount> {
     for (const [{ environment, account }, state] of this.#accounts.all()) {
-      yield { environment, account, state };
+      yield { environment, account, state, cause: causeOf(state) };
     }
   }
 

@@ -1,13 +1,18 @@
 import { readFile } from "node:fs/promises";
+import { NAME_PATTERN } from "../../../core/keys/edit-rules.ts";
 import type { AccountState, Ban, WindowCount } from "../../../core/quota/decide.ts";
 import { OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 import { fileErrorMessage } from "../../files/replace-file.ts";
-import { type AccountRef, isAccountName } from "../quota-store.ts";
+import { type AccountRef, type BanCause, isAccountName } from "../quota-store.ts";
 
 /** One account in the file of the memory store. */
-export type SavedAccount = AccountRef & { readonly state: AccountState };
+export type SavedAccount = AccountRef & {
+  readonly state: AccountState;
+  /** How its ban came about, if it has one and that is known. */
+  readonly cause?: BanCause | undefined;
+};
 
 const VERSION = 1;
 /** Accounts per piece: about a millisecond of work, then the event loop has its turn. */
@@ -29,7 +34,7 @@ export function* encodeState(accounts: Iterable<SavedAccount>): Generator<string
   yield `${piece}\n]}\n`;
 }
 
-function line({ environment, account, state }: SavedAccount): string {
+function line({ environment, account, state, cause }: SavedAccount): string {
   let text = `{"environment":${JSON.stringify(environment)},"account":${JSON.stringify(account)}`;
   for (const counter in state.usage) {
     const usage = state.usage[counter];
@@ -37,7 +42,7 @@ function line({ environment, account, state }: SavedAccount): string {
     text += `,"${counter}":[${usage.startMs},${usage.count},${usage.refusedMs}]`;
   }
   if (state.strikesMs.length > 0) text += `,"strikesMs":[${state.strikesMs.join()}]`;
-  if (state.ban !== undefined) text += `,"ban":${JSON.stringify(state.ban)}`;
+  if (state.ban !== undefined) text += `,"ban":${JSON.stringify({ ...state.ban, cause })}`;
   return `${text}}`;
 }
 
@@ -106,6 +111,24 @@ class StateReader extends JsonMemberReader {
       environment: this.text(environment, [...path, "environment"], /./s, "a name"),
       account: this.#name(account, [...path, "account"]),
       state,
+      cause: state.ban && this.#cause(ban, [...path, "ban"], state.ban.untilMs),
+    };
+  }
+
+  /** Earlier versions wrote none. */
+  #cause(ban: unknown, path: JsonPath, untilMs: number): BanCause | undefined {
+    const { cause } = this.object(ban, path);
+    if (cause === undefined) return undefined;
+    const at = [...path, "cause"];
+    const { atMs, imposed, reason, strikesMs } = this.object(cause, at);
+    return {
+      untilMs,
+      atMs: this.whole(atMs, [...at, "atMs"]),
+      imposed: imposed === true,
+      reason: this.text(reason, [...at, "reason"], NAME_PATTERN, "at most 200 characters"),
+      strikesMs: this.list(strikesMs, [...at, "strikesMs"]).map((ms, index) => {
+        return this.whole(ms, [...at, "strikesMs", index]);
+      }),
     };
   }
 

@@ -13,39 +13,11 @@ export function accountScript(...files: readonly string[]): Script {
 /** Sets running windows to 0: see lua/reset.lua. */
 export const RESET_SCRIPT = accountScript("reset");
 
-/** Ends a ban and forgets offences and strikes. ARGV: the test clock in ms, or -1. 1: there was one. */
-export const LIFT_BAN_SCRIPT = defineScript(`
-local now = tonumber(ARGV[1])
-if now < 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local ban = redis.pcall('HGET', KEYS[1], 'b')
-local ends = type(ban) == 'string' and tonumber(string.match(ban, '^(%d+) '))
-if not ends or ends <= now then return 0 end
-redis.call('HDEL', KEYS[1], 'b', 'k')
-return 1`);
+/** Bans an account by hand: see lua/ban.lua. */
+export const BAN_SCRIPT = accountScript("ban-cause", "ban");
 
-/**
- * Bans an account. KEYS: its hash. ARGV: the test clock in ms, or -1; the length; the field of the
- * window that tells it; how long the hash is kept after the end of the ban. The reply is the ban's
- * end, and the offences before it.
- */
-export const BAN_SCRIPT = defineScript(`
-local now = tonumber(ARGV[1])
-if now < 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local ends = now + tonumber(ARGV[2])
-local ban = redis.pcall('HGET', KEYS[1], 'b')
-if type(ban) == 'table' then redis.call('DEL', KEYS[1]) end
-local offences = type(ban) == 'string' and string.match(ban, ' (%d+)$') or '0'
-redis.call('HSET', KEYS[1], 'b', string.format('%.0f %s %s %s', ends, ARGV[2], ARGV[3], offences))
-redis.call('HDEL', KEYS[1], 'k')
-local kept = ends + tonumber(ARGV[4]) - now
-if redis.call('PTTL', KEYS[1]) < kept then redis.call('PEXPIRE', KEYS[1], string.format('%.0f', kept)) end
-return { string.format('%.0f', ends), offences }`);
+/** Ends a ban by hand: see lua/lift-ban.lua. */
+export const LIFT_BAN_SCRIPT = accountScript("ban-cause", "lift-ban");
 
 /** Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text. */
 export const PUBLISH_SCRIPT = defineScript(`

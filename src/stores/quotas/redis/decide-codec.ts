@@ -15,7 +15,7 @@ import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { accountScript } from "./account-scripts.ts";
 import { parseWindowField, windowField } from "./window-fields.ts";
 
-export const DECIDE_SCRIPT = accountScript("history", "decide", "charge");
+export const DECIDE_SCRIPT = accountScript("history", "ban-cause", "decide", "charge");
 
 /**
  * One account of a call: `ask.requests` requests. All of a call share the ban policy. `historyMs` is for

@@ -12,8 +12,8 @@ export type Invalidations = {
   publish(id: string): Promise<void>;
   /** Tells them of many accounts at once, in as few messages as name them. */
   publishAll(ids: readonly string[]): Promise<void>;
-  /** Tells them of an account whose reset waits for one of them to tell it. */
-  publishReset(id: string): Promise<void>;
+  /** Tells them of an account whose change waits for one of them to tell it. */
+  publishPending(id: string): Promise<void>;
   /** Tells them soon: at once, or together with others where there are many. */
   tell(id: string): void;
   close(): void;
@@ -23,8 +23,8 @@ export type InvalidationsOptions = {
   readonly shared: QuotaClient;
   readonly prefix: string;
   readonly forget: Invalidate;
-  /** Resets may wait in the store, to be told by one gateway. */
-  readonly resets: () => void;
+  /** Changes by commands may wait in the store, to be told by one gateway. */
+  readonly pending: () => void;
   /** Each second, how the store answered: undefined when it did. */
   readonly probed: (failure: StoreFailure | undefined) => void;
 };
@@ -36,7 +36,7 @@ const TELL_PAUSE_MS = 500;
 /** The most accounts that one message names; if there are more it says "all". */
 const TOLD_MAX = 500;
 /** Stands among the accounts of a message; no account has such a name. */
-const RESETS = "!resets";
+const PENDING = "!resets";
 /** If this many accounts change together, every cached decision is dropped. */
 const ALL_FROM = 10_000;
 
@@ -56,7 +56,7 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
   return {
     publish: (id) => telling.send(id),
     publishAll: (ids) => telling.sendAll(ids),
-    publishReset: (id) => telling.send(`${id} ${RESETS}`),
+    publishPending: (id) => telling.send(`${id} ${PENDING}`),
     tell: (id) => telling.soon(id),
     close: () => {
       hearing.close();
@@ -77,7 +77,7 @@ class InvalidationSubscriber {
   readonly #link: Link;
   readonly #place: InvalidationChannel;
   readonly #forget: Invalidate;
-  readonly #resets: () => void;
+  readonly #pending: () => void;
   readonly #probed: InvalidationsOptions["probed"];
   readonly #subscription: { restart(): void };
   #seen: number | undefined;
@@ -86,13 +86,13 @@ class InvalidationSubscriber {
   #closed = false;
 
   constructor(
-    { shared: { link }, forget, resets, probed }: InvalidationsOptions,
+    { shared: { link }, forget, pending, probed }: InvalidationsOptions,
     place: InvalidationChannel,
   ) {
     this.#link = link;
     this.#place = place;
     this.#forget = forget;
-    this.#resets = resets;
+    this.#pending = pending;
     this.#probed = probed;
     this.#subscription = link.subscribe(place.channel, {
       message: (text) => this.#hear(text),
@@ -116,7 +116,7 @@ class InvalidationSubscriber {
     const gap = this.#seen !== undefined && version > this.#seen + 1;
     this.#seen = Math.max(this.#seen ?? 0, version);
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
-    if (gap || ids.includes(RESETS)) this.#resets();
+    if (gap || ids.includes(PENDING)) this.#pending();
     if (gap || (ids[0] === "*" && from !== origin)) this.#forget(undefined);
     else if (from !== origin) for (const id of ids) this.#forget(id);
   }
@@ -134,7 +134,7 @@ class InvalidationSubscriber {
         this.#missed = version;
         this.#forget(undefined);
       }
-      if (this.#seen === undefined || version > this.#seen) this.#resets();
+      if (this.#seen === undefined || version > this.#seen) this.#pending();
       this.#seen = version;
       this.#probed(undefined);
     } catch (error) {

@@ -15,20 +15,22 @@ import { DenyDuringOutage, type OutageHandler, type UncertainCharge } from "../o
 import {
   type AccountBan,
   type AccountRef,
+  type AdminEvent,
   accountId,
+  type BanCause,
   type ImposedBan,
   parseAccountId,
   type QuotaStore,
-  type ResetEvent,
   type ResetWindow,
   type StorePolicy,
 } from "../quota-store.ts";
 import { bucketOf } from "./account-key.ts";
 import { BAN_SCRIPT, LIFT_BAN_SCRIPT, MARK_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
+import { banCauseKey, parseBanCause } from "./ban-cause.ts";
 import { readDayHistory } from "./day-history.ts";
 import { createInvalidations, type Invalidations } from "./invalidations.ts";
 import { listBans } from "./list-bans.ts";
-import { PendingResets } from "./pending-resets.ts";
+import { PendingEvents } from "./pending-events.ts";
 import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
 import { RedisActivity } from "./redis-activity.ts";
 import {
@@ -63,10 +65,10 @@ export type RedisQuotaStoreOptions = {
   /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
   readonly timeoutMs?: number | undefined;
   /**
-   * Told of the resets that commands made in the store: of each by one gateway. Without it this store
-   * is that of a command, and leaves its own resets to the gateways.
+   * Called with the resets and bans that commands made in the store: each at one gateway. Without it
+   * this store is that of a command, and leaves its own changes to the gateways.
    */
-  readonly onReset?: ((reset: ResetEvent) => void) | undefined;
+  readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
   /** For `rediss://`, beyond what Node trusts by itself. */
   readonly tls?: ConnectionOptions;
 };
@@ -94,7 +96,7 @@ class RedisQuotaStore implements QuotaStore {
   readonly #shared: QuotaClient;
   readonly #batch: Batcher;
   readonly #events: Invalidations;
-  readonly #resets: PendingResets;
+  readonly #pending: PendingEvents;
   readonly #eviction: EvictionWatcher;
   readonly #split: { stop(): void };
   readonly #tellLoss: ReturnType<typeof lostCountReporter>;
@@ -130,12 +132,12 @@ class RedisQuotaStore implements QuotaStore {
       },
       onUncertain,
     });
-    this.#resets = new PendingResets(shared, prefix);
+    this.#pending = new PendingEvents(shared, prefix);
     this.#events = createInvalidations({
       shared,
       prefix,
       forget: (id) => answers.invalidate(id === undefined ? undefined : parseAccountId(id)),
-      resets: () => this.#tellResets(),
+      pending: () => this.#tellPending(),
       probed: (why) => {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },
@@ -169,22 +171,29 @@ class RedisQuotaStore implements QuotaStore {
     return listBans(this.#link, this.#options.prefix, this.#options.now);
   }
 
-  async ban(name: AccountRef, { lengthMs, window, keptMs }: ImposedBan): Promise<Ban> {
-    const clockMs = this.#options.now?.() ?? -1;
-    const argv = [clockMs, Math.round(lengthMs), counterField(window), Math.round(keptMs)];
-    const run = this.#shared.run(BAN_SCRIPT, this.#shared.keyOf(name), argv);
-    const [untilMs, offences] = (await withTimeout(run, ADMIN_LATE_MS)) as [string, string];
-    await this.invalidateEverywhere([name]);
-    return { untilMs: Number(untilMs), lengthMs, window, offences: Number(offences) };
+  async ban(name: AccountRef, imposed: ImposedBan): Promise<Ban> {
+    const { lengthMs, window, keptMs, plan, reason } = imposed;
+    const args = [Math.round(lengthMs), counterField(window), Math.round(keptMs), reason];
+    const run = this.#shared.runOn(BAN_SCRIPT, [this.#shared.keyOf(name)], args);
+    const reply = (await withTimeout(run, ADMIN_LATE_MS)) as string[];
+    const [atMs, untilMs, offences] = reply.map(Number) as [number, number, number];
+    const told = { untilMs, offences, window, plan, reason };
+    await this.#tellEverywhere({ name, atMs, imposed: told });
+    return { untilMs, lengthMs, window, offences };
+  }
+
+  async banCause(name: AccountRef): Promise<BanCause | undefined> {
+    const key = banCauseKey(this.#shared.keyOf(name));
+    const text = await withTimeout(this.#link.send(key, "hget", [key, "c"]), ADMIN_LATE_MS);
+    return typeof text === "string" ? parseBanCause(text) : undefined;
   }
 
   async liftBan(name: AccountRef): Promise<boolean> {
-    const clockMs = this.#options.now?.() ?? -1;
-    const run = this.#shared.run(LIFT_BAN_SCRIPT, this.#shared.keyOf(name), [clockMs]);
-    const lifted = await withTimeout(run, ADMIN_LATE_MS);
-    this.#answers.invalidate(name);
-    await this.#events.publish(accountId(name));
-    return lifted === 1;
+    const run = this.#shared.runOn(LIFT_BAN_SCRIPT, [this.#shared.keyOf(name)], []);
+    const atMs = Number(await withTimeout(run, ADMIN_LATE_MS));
+    if (atMs === 0) return false;
+    await this.#tellEverywhere({ name, atMs, imposed: undefined });
+    return true;
   }
 
   async reset(name: AccountRef, counters?: readonly string[]): Promise<ResetWindow[]> {
@@ -198,22 +207,29 @@ class RedisQuotaStore implements QuotaStore {
       const counter = fieldCounter(reply[i] as string);
       windows.push({ counter, units: Number(reply[i + 1]) });
     }
-    this.#answers.invalidate(name);
-    if (this.#options.onReset !== undefined || windows.length === 0) {
-      await this.#events.publish(accountId(name));
-    } else {
-      await this.#resets.keep({ name, atMs: Number(atMs), windows });
-      await this.#events.publishReset(accountId(name));
-    }
+    if (windows.length === 0) await this.invalidateEverywhere([name]);
+    else await this.#tellEverywhere({ name, atMs: Number(atMs), windows });
     return windows;
   }
 
-  /** Tells the resets that wait: those that cannot be had now wait on. */
-  #tellResets(): void {
-    const { onReset } = this.#options;
-    if (onReset === undefined) return;
-    const tell = (resets: readonly ResetEvent[]) => resets.forEach(onReset);
-    this.#resets.take().then(tell, () => undefined);
+  /** Has every gateway drop what it knows of the account. The change of a command is told by one. */
+  async #tellEverywhere(event: AdminEvent): Promise<void> {
+    const { name } = event;
+    this.#answers.invalidate(name);
+    if (this.#options.onAdminEvent !== undefined) {
+      await this.#events.publish(accountId(name));
+    } else {
+      await this.#pending.keep(event);
+      await this.#events.publishPending(accountId(name));
+    }
+  }
+
+  /** Tells the changes that wait: those that cannot be had now wait on. */
+  #tellPending(): void {
+    const { onAdminEvent } = this.#options;
+    if (onAdminEvent === undefined) return;
+    const tell = (events: readonly AdminEvent[]) => events.forEach(onAdminEvent);
+    this.#pending.take().then(tell, () => undefined);
   }
 
   history(names: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {

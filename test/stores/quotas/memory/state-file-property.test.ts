@@ -109,7 +109,8 @@ describe("Whatever the memory store can hold", () => {
           const at = names[each.who] as AccountRef;
           if (each.act === "lift") return store.liftBan(at);
           if (each.act === "reset") return store.reset(at);
-          if (each.act === "ban") return store.ban(at, { ...each, keptMs: 60_000 });
+          if (each.act === "ban")
+            return store.ban(at, { ...each, keptMs: 60_000, plan: "free", reason: "why" });
           const asked = limits[each.kind] as readonly Limit[];
           return store.charge(at, { limits: asked, bans, requests: 1, cost: each.cost });
         };

@@ -75,3 +75,10 @@ local function read_window(text)
   if start > EXACT or count > EXACT or refused > EXACT then return nil end
   return start, count, refused
 end
+
+-- A node that a slot is on its way to would begin a second hash beside the one that is still to come.
+-- There a command for two keys that are missing is refused.
+local function is_moving(hash)
+  local reply = pcall('DEL', hash .. '?', hash .. '!')
+  return type(reply) ~= 'number'
+end

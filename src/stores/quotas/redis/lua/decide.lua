@@ -99,6 +99,20 @@ local function decider()
     return count
   end
 
+  local function within_reach(strikes)
+    local counted = {}
+    for i = 1, #strikes do
+      if now - strikes[i] < within then counted[#counted + 1] = strikes[i] end
+    end
+    return counted
+  end
+
+  local function joined(instants)
+    local texts = {}
+    for i = 1, #instants do texts[i] = format('%.0f', instants[i]) end
+    return table.concat(texts, ' ')
+  end
+
   -- The account under decision; the tables serve one account after the other.
   local NO_STRIKES = {}
   local start, used, refused, changed, set = {}, {}, {}, {}, {}
@@ -234,7 +248,7 @@ local function decider()
           local offences = ban and ban[4] or 0
           local length = ban_length(offences)
           earned, earned_how = { now + length, length, fields[last], offences + 1 }, 2
-          earned_by, strikes = strikes, {}
+          earned_by, strikes = within_reach(strikes), {}
           if observe then
             refused[last], changed[last], earned_how = now, true, 3
           else
@@ -260,9 +274,7 @@ local function decider()
         size = size + 2
       end
       if strikes_changed and strikes[1] then
-        local texts = {}
-        for i = 1, #strikes do texts[i] = format('%.0f', strikes[i]) end
-        set[size + 1], set[size + 2] = 'k', table.concat(texts, ' ')
+        set[size + 1], set[size + 2] = 'k', joined(strikes)
         size = size + 2
       end
       if ban_changed and not ban then call('HDEL', key, 'b') end
@@ -271,6 +283,10 @@ local function decider()
       -- Its life is only ever lengthened.
       local life = lifetime(key, stored, fields, count, strikes, ban)
       if call('PTTL', key) < life then call('PEXPIRE', key, format('%.0f', life)) end
+    end
+
+    if earned_how == 2 then
+      keep_cause(key, ban[1], now, 'k ' .. joined(earned_by), ban[1] - now + forget_after + SPARE)
     end
 
     -- The day is no part of the account: what is charged by now is added to it.
@@ -297,9 +313,7 @@ local function decider()
     if how == 0 then return end
     for _, value in ipairs(earned or ban) do tell(value) end
     if not earned then return end
-    tell(recent(earned_by))
-    for i = 1, #earned_by do
-      if now - earned_by[i] < within then tell(earned_by[i]) end
-    end
+    tell(#earned_by)
+    for i = 1, #earned_by do tell(earned_by[i]) end
   end
 end

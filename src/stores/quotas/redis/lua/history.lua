@@ -24,13 +24,6 @@ local function increase(hash, field, by)
   return call('HINCRBY', hash, field, by)
 end
 
--- A node that a slot is on its way to would begin a second hash beside the one that is still to come.
--- There a command for two keys that are missing is refused.
-local function is_moving(hash)
-  local reply = pcall('DEL', hash .. '?', hash .. '!')
-  return type(reply) ~= 'number'
-end
-
 -- Adds to a number of a day. Nil: the hash is elsewhere.
 local function increase_day(hash, field, by, life)
   local sum = increase(hash, field, by)

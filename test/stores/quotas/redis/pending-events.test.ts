@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
-import type { QuotaStore, ResetEvent } from "../../../../src/stores/quotas/quota-store.ts";
+import type {
+  AdminEvent,
+  QuotaStore,
+  ResetEvent,
+} from "../../../../src/stores/quotas/quota-store.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
@@ -14,7 +18,11 @@ const { server, redis } = await useRedis();
 const RESETS = "tg:{0}:resets";
 
 async function openHere(onReset?: (reset: ResetEvent) => void): Promise<QuotaStore> {
-  const { store } = await open(server.address, { onReset });
+  return openTelling(onReset && ((event) => onReset(event as ResetEvent)));
+}
+
+async function openTelling(onAdminEvent?: (event: AdminEvent) => void): Promise<QuotaStore> {
+  const { store } = await open(server.address, { onAdminEvent });
   opened.push(store);
   return store;
 }
@@ -68,6 +76,38 @@ describe("a reset that a command made", () => {
     const command = await openHere();
     assert.deepEqual(await command.reset(account("a")), []);
     assert.equal(await redis.exists(RESETS), 0);
+  });
+});
+
+describe("a ban that a command made", () => {
+  it("is told by one gateway of those that run, with its reason, and so is its end", async () => {
+    const told: AdminEvent[] = [];
+    for (const _ of [1, 2]) await openTelling((event) => told.push(event));
+    const command = await openTelling();
+    const wanted = { lengthMs: 60_000, window: "day", keptMs: 1, plan: "free" } as const;
+    const { untilMs } = await command.ban(account("a:b"), { ...wanted, reason: "abuse" });
+    await eventually(() => told.length > 0);
+    const imposed = { untilMs, offences: 0, window: "day", plan: "free", reason: "abuse" };
+    assert.deepEqual(told, [{ name: account("a:b"), atMs: untilMs - 60_000, imposed }]);
+    assert.equal(await command.liftBan(account("a:b")), true);
+    assert.equal(await command.liftBan(account("a:b")), false);
+    await eventually(() => told.length > 1);
+    assert.deepEqual([told[1]?.name, "imposed" in (told[1] ?? {})], [account("a:b"), true]);
+    assert.equal(told.length, 2);
+    assert.equal(await redis.exists(RESETS), 0);
+  });
+
+  it("that nobody can read is left out", async () => {
+    const good = { untilMs: 1, offences: 0, window: "day", plan: "free", reason: "" };
+    const records = [{ ...good, untilMs: "1" }, { ...good, reason: 7 }, {}, 7].map((what, i) => {
+      return [`${i}`, JSON.stringify(["production:x", 1, what])] as const;
+    });
+    await redis.hset(RESETS, Object.fromEntries(records));
+    await redis.hset(RESETS, "good", JSON.stringify(["production:y", 1, good]));
+    const told: string[] = [];
+    await openTelling(({ name }) => told.push(name.account));
+    await eventually(() => told.length > 0);
+    assert.deepEqual(told, ["y"]);
   });
 });
 

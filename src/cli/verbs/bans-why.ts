@@ -1,0 +1,167 @@
+import type { Config } from "../../config/config.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import type { BanInForce, BanReasons } from "../../stores/queries/ban-reasons.ts";
+import type { BanRecord } from "../../telemetry/history/ban-records.ts";
+import type { OperationResult } from "../access/account-operations.ts";
+import { fetchAdmin } from "../access/admin-client.ts";
+import { type Reached, reachGateway } from "../access/reach.ts";
+import { askAccounts } from "../access/with-accounts.ts";
+import { formatInstant, formatTable } from "../framework/table.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import {
+  CONFIG,
+  type Invocation,
+  JSON_FLAG,
+  LOG,
+  logFilesOf,
+  parseAdminOptions,
+  type Verb,
+} from "../framework/verb.ts";
+import { LoggedBans } from "../logs/logged-bans.ts";
+
+type Owner = { readonly account: string; readonly environment: string };
+
+/** `strikes` is null, and `ban` too, if the store could not be asked: `missing` says why. */
+type WhyBanned = Owner & {
+  readonly strikes: number | null;
+  readonly ban: BanInForce | null;
+  /** Bans that events tell, oldest first. */
+  readonly bans: readonly BanRecord[];
+  /** What could not be asked, in words. */
+  readonly missing: readonly string[];
+};
+
+export const bansWhy: Verb = {
+  name: "bans why",
+  usage: "ID [--admin URL]… [--log FILE…] [--config FILE] [--json]",
+  summary: "say how the bans of an account came about; ID is an account or one of its keys",
+  options: [
+    {
+      name: "admin",
+      value: "URL",
+      repeats: true,
+      summary: "ask the gateway at this admin listener too for earlier bans",
+    },
+    LOG,
+    CONFIG,
+    JSON_FLAG,
+  ],
+  args: ["ID"],
+  more: true,
+  example: "bans why a_8LwVnVUvnqzT",
+  async run(call, terminal) {
+    const admins = parseAdminOptions(call);
+    if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
+    const reached = await reachGateway(call, terminal, { asksSeveral: true });
+    if (typeof reached === "number") return reached;
+    const told = await whyBanned(call, { reached, admins }, terminal);
+    if (!told.ok) return fail(terminal, EXIT_FAILURE, told.message);
+    if (call.flag("json")) return printJson(terminal, told.value);
+    terminal.out(whyText(told.value, terminal));
+    return EXIT_OK;
+  },
+};
+
+type Places = { readonly reached: Reached; readonly admins: readonly string[] };
+
+/**
+ * The present ban as the store has it, so that it does not matter which gateway answers. Earlier ones
+ * are those of `ban` events, from logs or from what gateways remember
+ * (docs/reference/commands.md#bans-why).
+ */
+async function whyBanned(
+  call: Invocation,
+  { reached, admins }: Places,
+  terminal: Terminal,
+): Promise<OperationResult<WhyBanned>> {
+  const [id = ""] = call.args;
+  const files = logFilesOf(call, 1);
+  const { config } = reached;
+  const present = await askAccounts(reached, terminal, (accounts) => accounts.banReasons(id));
+  const logs = files.length === 0 ? undefined : await readBans(files, id);
+  const owner = present.ok ? present.value : logs?.owner;
+  if (!present.ok && owner === undefined) return present;
+  const { account, environment } = owner as Owner;
+  const missing: string[] = [];
+  const bans: BanRecord[] = [...(logs?.bans.of({ account, environment }) ?? [])];
+  // Without logs the gateway of the configuration is asked as well: it may remember some.
+  const origins = logs === undefined ? [undefined, ...admins] : admins;
+  for (const origin of origins) {
+    const asked = await fetchBans(config, account, origin);
+    if (asked.ok) bans.push(...asked.value.bans);
+    else missing.push(`earlier bans are not known of every gateway: ${asked.message}`);
+  }
+  if (!present.ok) {
+    missing.push(`whether it is banned now and its strikes are not known: ${present.message}`);
+  }
+  const { strikes = null, ban = null } = present.ok ? present.value : {};
+  const value = { account, environment, strikes, ban, bans: withoutRepeats(bans), missing };
+  return { ok: true, value };
+}
+
+function fetchBans(config: Config, id: string, origin: string | undefined) {
+  return fetchAdmin<BanReasons & { readonly bans: readonly BanRecord[] }>(config, {
+    ...{ path: `/api/bans/${encodeURIComponent(id)}`, members: ["account", "bans"], id },
+    ...(origin === undefined ? {} : { origin }),
+  });
+}
+
+/** The same event may be in a log and in the memory of a gateway. Oldest first. */
+function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
+  const known = new Map(bans.map((ban) => [`${ban.at} ${ban.until}`, ban]));
+  return [...known.values()].sort((a, b) => a.at - b.at);
+}
+
+/** The bans in logs, and the account that an id names there. */
+async function readBans(
+  files: readonly string[],
+  id: string,
+): Promise<{ readonly bans: LoggedBans; readonly owner: Owner | undefined }> {
+  const { readLogs } = await import("../../telemetry/log/read-log.ts");
+  const bans = new LoggedBans();
+  let owner: Owner | undefined;
+  await readLogs(files, {
+    request: ({ account, env: environment, key }) => {
+      if (account === undefined || environment === undefined) return;
+      if (account === id || key === id) owner = { account, environment };
+    },
+    event: (line) => bans.event(line),
+  });
+  return { bans, owner: owner ?? bans.ownerOf(id) };
+}
+
+function whyText({ bans, missing, ...told }: WhyBanned, terminal: Terminal): string {
+  const head = `Account ${told.account} (${told.environment}): ${nowText(told)}\n`;
+  const rows = bans.flatMap(({ at, until, window, offences, observed, ...how }) => {
+    const ends = observed === true ? "only observed" : `until ${formatInstant(until)}`;
+    const by =
+      how.imposed === true ? byHand(how.reason) : `by the ${window} limit, offence ${offences}`;
+    return [["ban", formatInstant(at), `${ends}, ${by}`], ...strikeRows(how.strikes)];
+  });
+  const earlier =
+    rows.length === 0
+      ? "No event of a ban of it is remembered\n"
+      : `Bans by their events:\n${formatTable(terminal, ["", "AT", "WHAT"], rows)}`;
+  const struck = strikeRows(told.ban?.strikes ?? []);
+  const table = struck.length === 0 ? "" : formatTable(terminal, ["", "AT", "WHAT"], struck);
+  return `${head}${table}${earlier}${missing.map((one) => `Missing: ${one}\n`).join("")}`;
+}
+
+function nowText({ strikes, ban }: Pick<WhyBanned, "strikes" | "ban">): string {
+  if (strikes === null) return "whether it is banned now is not known";
+  const running = `running strikes: ${strikes}`;
+  if (ban === null) return `not banned, ${running}`;
+  const { until, offences, at, imposed, reason } = ban;
+  const since = at === null ? "" : ` since ${formatInstant(at)}`;
+  const earned = imposed === null ? "how is not known" : `earned, offence ${offences}`;
+  const how = imposed === true ? byHand(reason ?? undefined) : earned;
+  return `banned${since} until ${formatInstant(until)}, ${how}; ${running}`;
+}
+
+function byHand(reason: string | undefined): string {
+  return reason === undefined ? "imposed by hand" : `imposed by hand: ${reason}`;
+}
+
+function strikeRows(strikes: readonly { readonly at: number }[]): string[][] {
+  return strikes.map(({ at }) => ["strike", formatInstant(at), ""]);
+}

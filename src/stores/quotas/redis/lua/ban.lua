@@ -1,0 +1,24 @@
+-- Bans an account by hand. Follows account.lua and ban-cause.lua.
+--
+-- KEYS 1  the hash of the account
+-- ARGV 1  the clock, see account.lua
+--      2  the length, in ms
+--      3  the field of the window that tells it
+--      4  how long the hash is kept after the end of the ban, in ms
+--      5  the reason, which may be empty
+-- Returns now, the ban's end, and the offences before it.
+
+local now, late = clock(ARGV[1])
+if late then return late end
+
+local key, length, field = KEYS[1], ARGV[2], ARGV[3]
+local ends = now + tonumber(length)
+local ban = pcall('HGET', key, 'b')
+if type(ban) == 'table' then call('DEL', key) end
+local offences = type(ban) == 'string' and match(ban, ' (%d+)$') or '0'
+call('HSET', key, 'b', format('%.0f %s %s %s', ends, length, field, offences))
+call('HDEL', key, 'k')
+local kept = ends + tonumber(ARGV[4]) - now
+if call('PTTL', key) < kept then call('PEXPIRE', key, format('%.0f', kept)) end
+keep_cause(key, ends, now, 'h ' .. ARGV[5], kept)
+return { format('%.0f', now), format('%.0f', ends), offences }

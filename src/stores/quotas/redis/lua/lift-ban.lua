@@ -1,0 +1,16 @@
+-- Ends a ban by hand, and forgets offences, strikes and how it came about. Follows account.lua and
+-- ban-cause.lua.
+--
+-- KEYS 1  the hash of the account
+-- ARGV 1  the clock, see account.lua
+-- Returns now where there was a ban in force, else 0.
+
+local now, late = clock(ARGV[1])
+if late then return late end
+
+local ban = pcall('HGET', KEYS[1], 'b')
+local ends = type(ban) == 'string' and tonumber(match(ban, '^(%d+) '))
+if not ends or ends <= now then return 0 end
+call('HDEL', KEYS[1], 'b', 'k')
+pcall('DEL', cause_key(KEYS[1]))
+return now

@@ -1,0 +1,87 @@
+import { randomUUID } from "node:crypto";
+import { DAY_MS } from "../../../core/quota/days.ts";
+import { WINDOW_ROWS } from "../../../core/quota/windows.ts";
+import { defineScript } from "../../redis/script.ts";
+import { withTimeout } from "../../redis/store-failure.ts";
+import {
+  type AdminEvent,
+  accountId,
+  type BanEvent,
+  parseAccountId,
+  type ResetWindow,
+} from "../quota-store.ts";
+import type { QuotaClient } from "./quota-client.ts";
+
+const LATE_MS = 2_000;
+/** Longer than any window: an audit of it finds a reset, whenever a gateway comes by. */
+const KEPT_MS = DAY_MS + Math.max(...WINDOW_ROWS.map(({ lengthMs }) => lengthMs));
+const RECORDS_MAX = 10_000;
+
+/** KEYS: the records. ARGV: a name for this one, its text, how long all are kept, how many at most. */
+const KEEP = defineScript(`
+if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1`);
+
+/** KEYS: the records. Gives all of them, once. */
+const TAKE = defineScript(`
+local all = redis.call('HGETALL', KEYS[1])
+if all[1] then redis.call('DEL', KEYS[1]) end
+return all`);
+
+/**
+ * Resets and bans that a command made in the store. They wait there until a gateway takes them: one
+ * gateway alone, so that its log tells each of them once (docs/reference/events.md#other-lines). A
+ * record is `[account, instant, what]`, with a list of windows for a reset, an object for a ban and
+ * null for one that was lifted: earlier versions know the list alone, and leave out the rest.
+ */
+export class PendingEvents {
+  readonly #shared: QuotaClient;
+  readonly #key: string;
+
+  constructor(shared: QuotaClient, prefix: string) {
+    this.#shared = shared;
+    this.#key = `${prefix}:{0}:resets`;
+  }
+
+  /** Rejects when the store is away. */
+  async keep(event: AdminEvent): Promise<void> {
+    const what = "windows" in event ? event.windows : (event.imposed ?? null);
+    const text = JSON.stringify([accountId(event.name), event.atMs, what]);
+    const run = this.#shared.run(KEEP, this.#key, [randomUUID(), text, KEPT_MS, RECORDS_MAX]);
+    await withTimeout(run, LATE_MS);
+  }
+
+  /** Rejects when the store is away. A record that cannot be read is left out. */
+  async take(): Promise<readonly AdminEvent[]> {
+    const reply = (await withTimeout(this.#shared.run(TAKE, this.#key, []), LATE_MS)) as string[];
+    return reply.filter((_, i) => i % 2 === 1).flatMap(readEvent);
+  }
+}
+
+function readEvent(text: string): AdminEvent[] {
+  try {
+    const [id, atMs, what] = JSON.parse(text) as [unknown, unknown, unknown];
+    if (typeof id !== "string" || !Number.isSafeInteger(atMs)) return [];
+    const event = { name: parseAccountId(id), atMs: atMs as number };
+    if (what === null) return [{ ...event, imposed: undefined }];
+    if (isImposed(what)) return [{ ...event, imposed: what }];
+    return Array.isArray(what) && what.every(isWindow) ? [{ ...event, windows: what }] : [];
+  } catch {
+    return [];
+  }
+}
+
+function isImposed(value: unknown): value is NonNullable<BanEvent["imposed"]> {
+  const { untilMs, offences, window, plan, reason } = (value ?? {}) as Partial<
+    NonNullable<BanEvent["imposed"]>
+  >;
+  const isText = [window, plan, reason].every((each) => typeof each === "string");
+  return isText && Number.isSafeInteger(untilMs) && Number.isSafeInteger(offences);
+}
+
+function isWindow(value: unknown): value is ResetWindow {
+  const { counter, units } = (value ?? {}) as Partial<ResetWindow>;
+  return typeof counter === "string" && Number.isSafeInteger(units);
+}

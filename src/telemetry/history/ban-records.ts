@@ -1,0 +1,50 @@
+/** A ban as its event told it. Instants are Unix seconds. */
+export type BanRecord = {
+  readonly account: string;
+  readonly environment: string;
+  readonly window: string;
+  readonly at: number;
+  readonly until: number;
+  readonly offences: number;
+  /** The ban was only told: `bans.observe` was on, and no request was refused for it. */
+  readonly observed?: true;
+  /** People imposed it: it has no strikes. */
+  readonly imposed?: true;
+  /** Their words, if they gave any. */
+  readonly reason?: string;
+  /** The refusals that earned it, whichever gateways saw them. */
+  readonly strikes: readonly { readonly at: number }[];
+};
+
+type Members = Readonly<Record<string, unknown>>;
+
+/**
+ * The ban that an event or a line of a log tells; undefined if it tells none, or has a member of a wrong
+ * type.
+ */
+export function banRecord(event: Members): BanRecord | undefined {
+  const { kind, account, env: environment, window, until, offences, decidedAt } = event;
+  const atMs = decidedAt ?? event.time;
+  if (kind !== "ban" || !isText(account) || !isText(environment) || !isText(window)) return;
+  if (!isInstant(until) || !isInstant(offences) || !isInstant(atMs)) return;
+  const strikes = event.strikes ?? [];
+  if (!Array.isArray(strikes) || !strikes.every(isInstant)) return;
+  // Earlier versions told a ban by hand without any of these, and an earned one never.
+  const isByHand = event.imposed === true || (decidedAt === undefined && strikes.length === 0);
+  const { reason } = event;
+  return {
+    ...{ account, environment, window, at: atMs / 1_000, until, offences },
+    ...(event.observed === true ? { observed: true } : {}),
+    ...(isByHand ? { imposed: true } : {}),
+    ...(isByHand && isText(reason) && reason !== "" ? { reason } : {}),
+    strikes: strikes.map((at) => ({ at })),
+  };
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+function isInstant(value: unknown): value is number {
+  return Number.isFinite(value) && (value as number) >= 0;
+}
