@@ -20,7 +20,11 @@ const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 async function openUsed(): Promise<TestGateway & { account: string }> {
   const house = await startTestGateway({ config: { bans: BANS }, now: fromNoon() });
   const { key, account } = await house.issue({ name: "the first" });
-  for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
+  for (let i = 0; i < 61; i++) await (await house.ask(key)).text();
+  // A strike is later than the first refusal by a millisecond at least.
+  const refusedMs = Date.now();
+  await eventually(() => assert.ok(Date.now() > refusedMs + 1));
+  await (await house.ask(key)).text();
   for (let i = 0; i < 3; i++) await (await fetch(`${house.url}/v1/pets`)).text();
   return Object.assign(house, { account });
 }
@@ -151,15 +155,25 @@ describe("the numbers of the page", () => {
     assert.deepEqual(complaints, []);
   });
 
-  it("explain a refusal, and a ban by the refusals that earned it", async () => {
+  it("explain a refusal by its id, and bans by their strikes or by the reason of one by hand", async () => {
     const config = { bans: { ...BANS, strikes: 2 } };
     await using house = await startTestGateway({ config, now: fromNoon() });
     const { key, account } = await house.issue();
-    for (let i = 0; i < 70; i++) await (await house.ask(key)).text();
+    let id = "";
+    for (let i = 0; i < 70; i++) {
+      const answer = await house.ask(key);
+      id = answer.headers.get("x-request-id") ?? "";
+      await answer.text();
+    }
+    const body = JSON.stringify({ id: account, for: "1h", reason: "scrapes" });
+    assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
-    const strike = page.getByRole("region", { name: "Recent bans" }).getByRole("link");
-    await strike.first().click();
-    const id = new URL(page.url()).hash.split("/").at(-1) ?? "";
+    await eventually(async () => {
+      const [byHand, earned] = await cells(page, "Recent bans");
+      assert.equal(byHand?.at(-1), "Banned by hand: scrapes");
+      assert.equal(earned?.at(-1)?.split("\n").length, 2, "strikes");
+    });
+    await page.goto(`${house.adminUrl}/#/explain/${id}`);
     const told = (await (await house.admin(`/api/explain/${id}`)).json()) as {
       rule: string;
       windows: { window: string; used: number; limit: number; exhausted: boolean }[];
