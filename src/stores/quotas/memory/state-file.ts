@@ -123,11 +123,11 @@ class StateReader extends JsonMemberReader {
     const { atMs, imposed, reason, strikesMs } = this.object(cause, at);
     return {
       untilMs,
-      atMs: this.whole(atMs, [...at, "atMs"]),
+      atMs: this.integer(atMs, [...at, "atMs"]),
       imposed: imposed === true,
       reason: this.text(reason, [...at, "reason"], NAME_PATTERN, "at most 200 characters"),
       strikesMs: this.list(strikesMs, [...at, "strikesMs"]).map((ms, index) => {
-        return this.whole(ms, [...at, "strikesMs", index]);
+        return this.integer(ms, [...at, "strikesMs", index]);
       }),
     };
   }
