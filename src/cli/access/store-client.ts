@@ -8,11 +8,16 @@ import {
   type KeyReport,
   keyReports,
   keyReportsWithLastUse,
+  type UsageReport,
 } from "../../core/keys/reports.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import { lastUsedOf, openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
-import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
+import {
+  type AccountLookup,
+  type AccountSelector,
+  findAccountBySelector,
+} from "../../stores/queries/find-account.ts";
 import { imposedBan } from "../../stores/queries/imposed-ban.ts";
 import {
   type DayReport,
@@ -53,17 +58,17 @@ function storedAccounts(
   keys: KeyStore,
   quotas: QuotaAdmin,
 ): AccountOperations {
+  const usage = async (named: AccountSelector): Promise<OperationResult<UsageReport>> => {
+    const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
+    if (!found.ok) return notFound(found);
+    const { account, plan } = found.holder;
+    const report = await usageOf(quotas, config, found.holder);
+    if (report !== undefined) return given(report);
+    return refused(`Account ${account} is on plan ${plan}, which is not configured`);
+  };
   return {
     bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
-    usage: (named) =>
-      answered(config, async () => {
-        const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
-        if (!found.ok) return notFound(found);
-        const { account, plan } = found.holder;
-        const report = await usageOf(quotas, config, found.holder);
-        if (report !== undefined) return given(report);
-        return refused(`Account ${account} is on plan ${plan}, which is not configured`);
-      }),
+    usage: (named) => answered(config, () => usage(named)),
     usageOfAll: (filter) =>
       answered(config, async () => {
         return given(await readUsage(quotas, keys.records().accounts, config, filter));
@@ -86,12 +91,8 @@ function storedAccounts(
       }),
     banReasons: (id) =>
       answered(config, async () => {
-        const found = await findAccountBySelector({ quotas, config }, keys.records(), { id });
-        if (!found.ok) return notFound(found);
-        const report = await usageOf(quotas, config, found.holder);
-        if (report !== undefined) return given(await readBanReasons(quotas, report));
-        const { account, plan } = found.holder;
-        return refused(`Account ${account} is on plan ${plan}, which is not configured`);
+        const found = await usage({ id });
+        return found.ok ? given(await readBanReasons(quotas, found.value)) : found;
       }),
     ban: (id, wanted) =>
       answered(config, async () => {

@@ -27,7 +27,7 @@ type WhyBanned = Owner & {
   readonly ban: BanInForce | null;
   /** Bans that events tell, oldest first. */
   readonly bans: readonly BanRecord[];
-  /** What could not be asked, in words. */
+  /** The questions that got no answer, in words. */
   readonly missing: readonly string[];
 };
 

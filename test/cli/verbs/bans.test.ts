@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
@@ -119,7 +119,6 @@ async function bannedByHand(store: string): Promise<void> {
   const why = async (...more: string[]) => {
     return jsonOf<Why>(await named("bans", "why", "acme", "--json", ...more));
   };
-  const log = join(folder.path, "gateway.log");
   const seen = gateway.line(({ kind, imposed }) => kind === "ban" && imposed !== true);
   await eventually(async () => assert.equal(await codeOf(ask()), "key_banned"), {
     withinMs: 9_000,
@@ -151,24 +150,35 @@ async function bannedByHand(store: string): Promise<void> {
   );
 
   const id = refused.headers.get("x-request-id") ?? "";
-  const explained = jsonOf<{ rule: string }>(await named("explain", id, "--json"));
-  assert.match(explained.rule, /imposed by hand: scrapes 'all'$/);
   await eventually(() => assert.ok(gateway.stdout().includes(id)));
+  const log = join(folder.path, "gateway.log");
   await writeFile(log, gateway.stdout());
-  const fromLog = jsonOf<{ rule: string }>(await named("explain", id, "--json", "--log", log));
-  assert.equal(fromLog.rule, explained.rule);
-  const bare = join(folder.path, "bare.log");
-  const lines = gateway.stdout().split("\n");
-  await writeFile(bare, lines.filter((line) => !line.includes('"kind":"ban"')).join("\n"));
-  const unknown = jsonOf<{ rule: string }>(await named("explain", id, "--json", "--log", bare));
-  assert.match(unknown.rule, /^A ban of the account ran: tollgate bans why acme says how/);
-
+  await explainsByHand({ named, id, log });
   const logged = await why("--log", log);
   assert.equal(logged.ban?.imposed, true, "the store tells the present ban");
   assert.deepEqual(logged.bans, now.bans);
   assert.equal((await named("bans", "lift", "acme")).status, 0);
   await gateway.line(({ kind }) => kind === "ban_lifted");
   assert.deepEqual((await why()).ban, null);
+}
+
+type Explained = {
+  readonly named: (...args: string[]) => ReturnType<typeof runVerb>;
+  readonly id: string;
+  readonly log: string;
+};
+
+/** A refusal of a ban by hand says so, and one of which no event is there says nothing about it. */
+async function explainsByHand({ named, id, log }: Explained): Promise<void> {
+  const explained = jsonOf<{ rule: string }>(await named("explain", id, "--json"));
+  assert.match(explained.rule, /imposed by hand: scrapes 'all'$/);
+  const fromLog = jsonOf<{ rule: string }>(await named("explain", id, "--json", "--log", log));
+  assert.equal(fromLog.rule, explained.rule);
+  const bare = `${log}.bare`;
+  const lines = (await readFile(log, "utf8")).split("\n");
+  await writeFile(bare, lines.filter((line) => !line.includes('"kind":"ban"')).join("\n"));
+  const unknown = jsonOf<{ rule: string }>(await named("explain", id, "--json", "--log", bare));
+  assert.match(unknown.rule, /^A ban of the account ran: tollgate bans why acme says how/);
 }
 
 async function codeOf(answer: Promise<Response>): Promise<string> {

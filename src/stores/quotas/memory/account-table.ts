@@ -14,7 +14,7 @@ export type AccountEntry = Unfrozen<AccountState> & {
   limits: readonly Limit[];
   era: number;
   recent: boolean;
-  /** Of the last ban; stale if it ends at another instant than `ban`. */
+  /** How the last ban came about; stale if it ends at another instant than `ban`. */
   cause: BanCause | undefined;
 };
 type Unfrozen<T> = { -readonly [member in keyof T]: T[member] };
