@@ -94,6 +94,17 @@ function storedAccounts(
         const found = await usage({ id });
         return found.ok ? given(await readBanReasons(quotas, found.value)) : found;
       }),
+    ...storedBans({ config, now }, keys, quotas),
+  };
+}
+
+/** Imposes and lifts bans in the store itself. */
+function storedBans(
+  { config }: Terms,
+  keys: KeyStore,
+  quotas: QuotaAdmin,
+): Pick<AccountOperations, "ban" | "liftBan"> {
+  return {
     ban: (id, wanted) =>
       answered(config, async () => {
         const holder = findUsageSubject(keys.records(), id);
