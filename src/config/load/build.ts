@@ -195,6 +195,8 @@ function edgeLimitsOf(limits: Required<LimitOverrides>): EdgeLimits {
     connectTimeoutMs: limits.connectTimeout,
     responseTimeoutMs: limits.responseTimeout,
     idleTimeoutMs: limits.idleTimeout,
+    upstreamIdleMs: limits.upstreamIdle,
+    connectRetryMs: limits.connectRetry,
     tunnelsPerKey: limits.tunnelsPerKey,
     tunnelIdleMs: limits.tunnelIdle,
     drainDelayMs: limits.drainDelay,

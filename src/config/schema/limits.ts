@@ -67,6 +67,16 @@ export const limits = z.strictObject(
       "60s",
       "Between two pieces of a body, either way.",
     ),
+    upstreamIdle: optional(
+      kind.duration(TIMEOUT),
+      "4s",
+      "A connection to an upstream that was not used for this long is closed; keep it below the idle time of the upstream.",
+    ),
+    connectRetry: optional(
+      kind.duration(PAUSE),
+      "0s",
+      "For how long a request that no upstream could be connected for waits and tries again, before it is 502.",
+    ),
     tunnelsPerKey: optional(
       kind.integer({ from: 0, to: 1_000_000 }),
       100,
@@ -105,6 +115,8 @@ export const backendLimits = overridesOf([
   "connectTimeout",
   "responseTimeout",
   "idleTimeout",
+  "upstreamIdle",
+  "connectRetry",
   "tunnelIdle",
 ]);
 

@@ -16,6 +16,8 @@ export type EdgeLimits = {
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
   readonly idleTimeoutMs: number;
+  readonly upstreamIdleMs: number;
+  readonly connectRetryMs: number;
   readonly tunnelsPerKey: number;
   readonly tunnelIdleMs: number;
   readonly drainDelayMs: number;

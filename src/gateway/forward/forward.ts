@@ -31,7 +31,7 @@ export function forward(admitted: ForwardContext): void {
 
 class Forward implements ForwardHandler, ResponseHandler {
   readonly #admitted: ForwardContext;
-  readonly #attempts = new RetryPolicy();
+  readonly #attempts: RetryPolicy;
   #hints: EarlyHints | undefined;
   #connection: UpstreamConnection | undefined;
   #trace: UpstreamSpan | undefined;
@@ -45,7 +45,9 @@ class Forward implements ForwardHandler, ResponseHandler {
   #pieces: Buffer[] = [];
 
   constructor(admitted: ForwardContext) {
+    const { backend, gateway } = admitted;
     this.#admitted = admitted;
+    this.#attempts = new RetryPolicy(backend.limits.connectRetryMs, gateway.elapsed);
   }
 
   start(): void {
@@ -116,8 +118,11 @@ class Forward implements ForwardHandler, ResponseHandler {
   onHead(head: ResponseHead): void {
     this.#trace?.answered(head.status);
     const wrong = validateResponse(head.status, head.rawHeaders);
-    if (wrong === undefined) this.#sendHead(head);
-    else this.#fail({ code: "upstream_invalid", why: wrong });
+    if (wrong === undefined) {
+      const { upstream } = this.#connection as UpstreamConnection;
+      this.#admitted.backend.upstreams.answering(upstream);
+      this.#sendHead(head);
+    } else this.#fail({ code: "upstream_invalid", why: wrong });
   }
 
   onData(piece: Buffer): void {
@@ -140,7 +145,8 @@ class Forward implements ForwardHandler, ResponseHandler {
     const { backend, exchange } = this.#admitted;
     this.#writePieces();
     this.#trace?.end();
-    backend.upstreams.succeeded(this.#connection as UpstreamConnection);
+    const { upstream, account } = this.#connection as UpstreamConnection;
+    backend.upstreams.answered(upstream, account, exchange.response.status);
     this.#body?.stop();
     exchange.settle();
     this.#releaseConnection();
@@ -157,10 +163,16 @@ class Forward implements ForwardHandler, ResponseHandler {
     // A connection that died of old age, or behind a client that reads nothing, says nothing of the
     // backend.
     const isBackends = isUpstreamFault(failure.code) && again !== "aged";
-    if (isBackends && exchange.waiting !== "reader") backend.upstreams.failed({ upstream });
+    if (isBackends && exchange.waiting !== "reader") backend.upstreams.failed(upstream);
     this.#releaseConnection();
     if (again === undefined) this.#end(failure);
-    else this.#try();
+    else if (typeof again === "string") this.#try();
+    else this.#tryAfter(again.pauseMs);
+  }
+
+  #tryAfter(pauseMs: number): void {
+    const timer = setTimeout(() => this.#try(), pauseMs);
+    this.#stopWaiting = () => clearTimeout(timer);
   }
 
   // Events of the gateway: a wait that took too long, a client that is wrong or gone.
@@ -196,7 +208,9 @@ class Forward implements ForwardHandler, ResponseHandler {
     if (connection === undefined) this.#stopWaiting();
     else {
       connection.abort();
-      if (isUpstreamFault(failure.code)) this.#admitted.backend.upstreams.failed(connection);
+      if (isUpstreamFault(failure.code)) {
+        this.#admitted.backend.upstreams.failed(connection.upstream);
+      }
       this.#releaseConnection();
     }
     this.#end(failure);

@@ -5,26 +5,40 @@ import type { PickPreference, UpstreamPool } from "../upstreams/upstream-pool.ts
 const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 /** Backends that one request may find unreachable before it is answered. */
 const UNREACHED_MAX = 3;
+/** Between two rounds over all upstreams, for as long as `connectRetry` allows. */
+const ROUND_MS = 100;
 const NONE: ReadonlySet<Upstream> = new Set();
 
-type RetryReason = "aged" | "unreached" | undefined;
+/** `pauseMs` is for the next round: every upstream may be reachable by then. */
+type RetryReason = "aged" | "unreached" | { readonly pauseMs: number } | undefined;
 
 /** The tries of one request so far, and their consequences for the next one. */
 export class RetryPolicy implements PickPreference {
   fresh = false;
   shunned: Upstream | undefined;
   unreached: ReadonlySet<Upstream> = NONE;
+  readonly #connectRetryMs: number;
+  readonly #elapsed: () => number;
+  /** When the first round found no upstream that could be reached. */
+  #roundsSinceMs: number | undefined;
+
+  /** `elapsed` is the monotonic clock, in milliseconds. */
+  constructor(connectRetryMs: number, elapsed: () => number) {
+    this.#connectRetryMs = connectRetryMs;
+    this.#elapsed = elapsed;
+  }
 
   /**
    * Whether the request may go out again (docs/reference/edge.md#retries), and why. `unreached`: a
-   * backend that could not be connected to has seen nothing, so any request may go to another one.
+   * backend that could not be connected to has seen nothing, so any request may go to another one,
+   * and if none is left, to all of them again after a pause.
    * `aged`: a connection that had carried responses died before any byte of this one; then once,
    * and on a new connection: any request that was not sent yet, and GET and HEAD that were.
    */
   again(
     upstreams: UpstreamPool,
     upstream: Upstream,
-    loss: RequestFailure,
+    loss: Omit<RequestFailure, "why">,
     method: string,
   ): RetryReason {
     if (loss.kind === "unanswered" && loss.reused && !this.fresh) {
@@ -36,6 +50,15 @@ export class RetryPolicy implements PickPreference {
     if (loss.kind !== "unreached") return undefined;
     this.unreached = new Set(this.unreached).add(upstream);
     const isLeft = this.unreached.size < UNREACHED_MAX && upstreams.hasOther(this.unreached);
-    return isLeft ? "unreached" : undefined;
+    return isLeft ? "unreached" : this.#nextRound();
+  }
+
+  #nextRound(): RetryReason {
+    const nowMs = this.#elapsed();
+    this.#roundsSinceMs ??= nowMs;
+    const leftMs = this.#connectRetryMs - (nowMs - this.#roundsSinceMs);
+    if (leftMs <= 0) return undefined;
+    this.unreached = NONE;
+    return { pauseMs: Math.min(ROUND_MS, leftMs) };
   }
 }

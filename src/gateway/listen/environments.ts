@@ -106,6 +106,7 @@ function backendOf(
     connectionsMax: limits.upstreamConnections,
     connectTimeoutMs: limits.connectTimeoutMs,
     headerBytesMax: limits.headerBytes,
+    idleMsMax: limits.upstreamIdleMs,
     ca: service.upstreamTls.ca?.text,
     serverName: service.upstreamTls.serverName,
     healthCheck: service.healthCheck,

@@ -10,6 +10,7 @@ import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Environment } from "../exchange/environment.ts";
 import type { ForwardHandler } from "../exchange/exchange.ts";
 import type { OpenTunnel, TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
+import { RetryPolicy } from "../forward/retry-policy.ts";
 import { type ForwardContext, startUpstreamSpan } from "../forward/upstream-request.ts";
 import * as answered from "../forward/upstream-response.ts";
 import { EarlyHints } from "../forward/upstream-response.ts";
@@ -43,14 +44,12 @@ const LOST: ReadonlySet<string> = new Set([
 ]);
 
 /** An error of Node's HTTP client, as the wire tells its own. */
-function lossOf(
-  error: Error,
-  sent: boolean,
-  answering: boolean,
-): Pick<RequestFailure, "kind" | "why"> {
-  const why = "code" in error && error.code !== undefined ? String(error.code) : error.name;
-  if (!sent) return { kind: "unreached", why };
-  return { kind: LOST.has(why) && !answering ? "unanswered" : "invalid", why };
+function lossOf(error: Error, sent: boolean, answering: boolean): RequestFailure {
+  const code = "code" in error ? error.code : undefined;
+  const why = code === undefined ? error.message : String(code);
+  const lost = { sent, reused: false, why };
+  if (!sent) return { ...lost, kind: "unreached" };
+  return { ...lost, kind: LOST.has(why) && !answering ? "unanswered" : "invalid" };
 }
 
 class Tunnel implements ForwardHandler, OpenTunnel {
@@ -61,6 +60,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   readonly #admitted: ForwardContext;
   readonly #tunnels: TunnelRegistry;
   readonly #nonce: string;
+  readonly #attempts: RetryPolicy;
   #client: ClientStream | undefined;
   #upstream: Upstream | undefined;
   #trace: UpstreamSpan | undefined;
@@ -71,6 +71,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   #answer: IncomingMessage | undefined;
   #bytes = 0;
   #settled = false;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(admitted: ForwardContext, { tunnels, nonce }: Facts) {
     const { key, account } = admitted.caller;
@@ -81,17 +82,24 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#admitted = admitted;
     this.#tunnels = tunnels;
     this.#nonce = nonce;
+    const { gateway, backend } = admitted;
+    this.#attempts = new RetryPolicy(backend.limits.connectRetryMs, gateway.elapsed);
   }
 
   start(): void {
+    this.#admitted.exchange.forward(this);
+    this.#try();
+  }
+
+  /** One try; `#failed` decides whether there is another one. */
+  #try(): void {
     const { gateway, exchange, backend, target } = this.#admitted;
     const { options } = backend.upstreams;
-    const upstream = backend.upstreams.pick();
+    const upstream = backend.upstreams.pick(this.#attempts);
     const client = new ClientStream();
     this.#upstream = upstream;
     this.#client = client;
     started.set(client, this);
-    exchange.forward(this);
     exchange.tryAt(upstream.origin);
     this.#trace = startUpstreamSpan(this.#admitted, upstream);
     exchange.wait("connection", gateway.elapsed());
@@ -99,7 +107,6 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     const request = { method: "GET", url: target, headers, socket: client, connection: client };
     const to = {
       target: upstream.origin,
-      connectTimeout: options.connectTimeoutMs,
       ...(options.ca === undefined ? {} : { ca: options.ca }),
       ssl: { minVersion: "TLSv1.2", servername: options.serverName },
     };
@@ -108,7 +115,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       client as unknown as Socket,
       Buffer.alloc(0),
       to,
-      (error) => this.#failed(error),
+      (error) => this.#failed(client, error),
     );
   }
 
@@ -116,11 +123,14 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   asks(request: ClientRequest): void {
     const { gateway, exchange, target } = this.#admitted;
+    const { connectTimeoutMs } = this.#admitted.backend.upstreams.options;
     this.#request = request;
+    this.#timer = setTimeout(() => request.destroy(new Error("timeout")), connectTimeoutMs);
     request.path = target;
     request.once("socket", (socket) => {
       const isTls = this.#upstream?.origin.startsWith("https:");
       socket.once(isTls ? "secureConnect" : "connect", () => {
+        clearTimeout(this.#timer);
         exchange.countForward();
         exchange.wait("answer", gateway.elapsed());
       });
@@ -149,7 +159,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       socket.destroy();
       return;
     }
-    this.#reports("succeeded");
+    this.#reports(101);
     this.#traced(101);
     exchange.startTunnel(gateway.elapsed());
     this.#client?.open(exchange.connection.takeOver());
@@ -169,7 +179,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       this.#fail({ code: "upstream_invalid", why: wrong });
       return;
     }
-    this.#reports("succeeded");
+    this.#reports(status);
     this.#traced(status);
     this.#tunnels.leave(this);
     const promisedBytes = Number(answer.headers["content-length"] ?? -1);
@@ -190,11 +200,37 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     });
   }
 
-  #failed(error: Error): void {
-    const { exchange } = this.#admitted;
-    const failure = answered.failureRefusal(lossOf(error, exchange.forwards > 0, this.#answering));
-    if (exchange.stage !== "tunnelling") this.#fail(failure);
-    else exchange.explain(`the backend's connection: ${failure.why}`);
+  /** The library tells of every end; `client` says of which try. */
+  #failed(client: ClientStream, error: Error): void {
+    const { exchange, backend } = this.#admitted;
+    if (client !== this.#client) return;
+    const loss = lossOf(error, exchange.forwards > 0, this.#answering);
+    const failure = answered.failureRefusal(loss);
+    if (exchange.stage === "tunnelling") {
+      exchange.explain(`the backend's connection: ${failure.why}`);
+      return;
+    }
+    const upstream = this.#upstream;
+    if (this.#settled || upstream === undefined) return;
+    const again = this.#attempts.again(backend.upstreams, upstream, loss, "GET");
+    if (again === undefined) {
+      this.#fail(failure);
+      return;
+    }
+    this.#trace?.end(failure.code);
+    backend.upstreams.failed(upstream);
+    this.#release();
+    if (typeof again === "string") this.#try();
+    else this.#timer = setTimeout(() => this.#try(), again.pauseMs);
+  }
+
+  /** The try is over. */
+  #release(): void {
+    clearTimeout(this.#timer);
+    if (this.#upstream !== undefined) this.#admitted.backend.upstreams.done(this.#upstream);
+    this.#upstream = undefined;
+    this.#client?.destroy();
+    this.#client = undefined;
   }
 
   // Events of the gateway.
@@ -248,20 +284,20 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   #fail(failure: Refusal): void {
     if (this.#settled) return;
+    if (isUpstreamFault(failure.code) && this.#upstream !== undefined) {
+      this.#admitted.backend.upstreams.failed(this.#upstream);
+    }
     this.#settle();
     this.#trace?.end(failure.code);
-    if (isUpstreamFault(failure.code)) this.#reports("failed");
     this.#request?.destroy();
     failExchange(this.#admitted.gateway, this.#admitted.exchange, failure);
   }
 
   #settle(): void {
-    const { exchange, backend } = this.#admitted;
     this.#settled = true;
-    exchange.settle();
+    this.#admitted.exchange.settle();
     this.#tunnels.leave(this);
-    if (this.#upstream !== undefined) backend.upstreams.done(this.#upstream);
-    this.#client?.destroy();
+    this.#release();
   }
 
   /** The backend's head ends the span: what follows it in a tunnel is no answer. */
@@ -270,8 +306,10 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#trace?.end();
   }
 
-  #reports(outcome: "succeeded" | "failed"): void {
-    const upstream = this.#upstream;
-    if (upstream !== undefined) this.#admitted.backend.upstreams[outcome]({ upstream });
+  #reports(status: number): void {
+    const { backend, caller } = this.#admitted;
+    if (this.#upstream !== undefined) {
+      backend.upstreams.answered(this.#upstream, caller.account, status);
+    }
   }
 }

@@ -3,7 +3,10 @@ import { startDueProbe } from "./health-check.ts";
 import { Upstream, UpstreamConnection, type UpstreamPoolOptions } from "./upstream.ts";
 
 const FAILURES_MAX = 5;
-const OUT_MS = 10_000;
+/** Answers that say that the upstream cannot serve (RFC 9110 15.6.3 to 15.6.5). */
+const UNAVAILABLE: ReadonlySet<number> = new Set([502, 503, 504]);
+/** Pauses ahead of the first probe of an upstream that fails, the second, and so on. */
+const PAUSES_MS: readonly [number, ...number[]] = [1_000, 2_000, 4_000, 10_000];
 const FAILED_PROBES_MAX = 2;
 
 /** Which connection a request would rather have, after it has been tried already. */
@@ -19,9 +22,10 @@ export type PickPreference = {
 const ANY: PickPreference = { fresh: false, unreached: new Set(), shunned: undefined };
 
 /**
- * The backends of one environment (docs/reference/edge.md#backends): least pending requests first;
- * five failures in a row take one out for 10 s, then one probe decides; two failed health checks
- * take one out, and the next good one brings it back; the last one in service is never taken out.
+ * The upstreams of one service (docs/reference/edge.md#backends): the one with the least pending
+ * requests first. Out of service is a preference: an upstream that is out is asked when no other is
+ * left, by its health check, or else by one request after a pause. The last one in service is never
+ * taken out.
  */
 export class UpstreamPool {
   readonly options: UpstreamPoolOptions;
@@ -46,7 +50,7 @@ export class UpstreamPool {
     onConnection: (connection: UpstreamConnection) => void,
     preference: PickPreference = ANY,
   ): () => void {
-    const upstream = this.#leastPending(preference) ?? (this.all[0] as Upstream);
+    const upstream = this.#choose(preference);
     const { share } = upstream;
     upstream.pending += 1;
     const waiter = { account, onFree: onConnection, fresh: preference.fresh };
@@ -56,19 +60,19 @@ export class UpstreamPool {
     }
     share.wait(waiter);
     return () => {
-      if (share.giveUp(waiter)) upstream.pending -= 1;
+      if (share.giveUp(waiter)) this.done(upstream);
     };
   }
 
-  /** Whether there is a backend in service that was not found unreachable already. */
+  /** Whether there is an upstream, in service or out, that was not found unreachable already. */
   hasOther(unreached: ReadonlySet<Upstream>): boolean {
-    return this.#leastPending({ ...ANY, unreached }) !== undefined;
+    return this.all.some((upstream) => !unreached.has(upstream));
   }
 
   /** Gives a connection back, after its response ended or failed. */
   release(connection: UpstreamConnection): void {
     const { upstream, account } = connection;
-    upstream.pending -= 1;
+    this.done(upstream);
     upstream.share.returned(account);
     if (this.#closed) connection.close();
     else upstream.idle.push(connection);
@@ -87,31 +91,67 @@ export class UpstreamPool {
     onFree(connection);
   }
 
-  /** The backend for a tunnel, which opens a connection of its own; pending until `done`. */
-  pick(): Upstream {
-    const upstream = this.#leastPending(ANY) as Upstream;
+  /** The upstream for a tunnel, which opens a connection of its own; pending until `done`. */
+  pick(preference: PickPreference = ANY): Upstream {
+    const upstream = this.#choose(preference);
     upstream.pending += 1;
     return upstream;
   }
 
   done(upstream: Upstream): void {
     upstream.pending -= 1;
+    // A trial without an outcome, because its client left, is given to the next request.
+    if (upstream.trial === "asked") upstream.trial = "due";
   }
 
-  succeeded({ upstream }: Pick<UpstreamConnection, "upstream">): void {
-    if (upstream.failuresInRow === 0) return;
+  /** The head of an answer is good. Its body may take long: meanwhile another request is the trial. */
+  answering(upstream: Upstream): void {
+    if (upstream.trial === "asked") upstream.trial = "due";
+  }
+
+  /** The upstream has answered a request of the account. */
+  answered(upstream: Upstream, account: string, status: number): void {
     upstream.failuresInRow = 0;
-    if (!upstream.out && this.options.healthCheck === undefined) upstream.probeAtMs = undefined;
+    if (UNAVAILABLE.has(status)) {
+      if (upstream.unavailableInRow === 0) upstream.unavailableFor = account;
+      upstream.isUnavailableForSeveral ||= upstream.unavailableFor !== account;
+      upstream.unavailableInRow += 1;
+    } else {
+      upstream.unavailableInRow = 0;
+      upstream.isUnavailableForSeveral = false;
+    }
+    if (isFailing(upstream)) this.#distrust(upstream);
+    else this.#trust(upstream);
   }
 
-  failed({ upstream }: Pick<UpstreamConnection, "upstream">): void {
+  /** A request to the upstream failed, and the upstream is to blame. */
+  failed(upstream: Upstream): void {
     upstream.failuresInRow += 1;
-    if (upstream.failuresInRow < FAILURES_MAX || upstream.out) return;
+    if (upstream.trial === "asked" || isFailing(upstream)) this.#distrust(upstream);
+  }
+
+  /** The upstream fails: out of service, if another one is left, until it proves itself. */
+  #distrust(upstream: Upstream): void {
     this.#takeOut(upstream);
-    // One that must stay in service is probed too: without requests nothing else would clear it.
-    if (upstream.out || upstream.failuresInRow === FAILURES_MAX) {
-      upstream.probeAtMs = this.options.elapsed() + OUT_MS;
-    }
+    const { trial, probeAtMs } = upstream;
+    if (trial === "asked") upstream.failedTrials += 1;
+    if (trial !== "none" || probeAtMs === undefined) this.#scheduleProbe(upstream);
+    upstream.trial = "none";
+  }
+
+  /** A request went well. A health check that fails says more than that. */
+  #trust(upstream: Upstream): void {
+    if (upstream.failedProbes >= FAILED_PROBES_MAX) return;
+    upstream.out = false;
+    upstream.trial = "none";
+    upstream.failedTrials = 0;
+    if (this.options.healthCheck === undefined) upstream.probeAtMs = undefined;
+  }
+
+  #scheduleProbe(upstream: Upstream): void {
+    const { healthCheck, elapsed } = this.options;
+    const pauseMs = PAUSES_MS[upstream.failedTrials] ?? (PAUSES_MS.at(-1) as number);
+    upstream.probeAtMs = elapsed() + (healthCheck?.everyMs ?? pauseMs);
   }
 
   /** Starts the probes that are due; called a few times a second. */
@@ -121,11 +161,11 @@ export class UpstreamPool {
     }
   }
 
-  /** Which backends are in service and answer, as far as is known: one that was never tried is. */
+  /** Which upstreams are in service and answer, as far as is known: one that was never tried is. */
   health(): { readonly origin: string; readonly up: boolean }[] {
-    return this.all.map(({ origin, out, failuresInRow, failedProbes }) => {
-      const failing = failuresInRow >= FAILURES_MAX || failedProbes >= FAILED_PROBES_MAX;
-      return { origin, up: !out && !failing };
+    return this.all.map((upstream) => {
+      const { origin, out, failedProbes } = upstream;
+      return { origin, up: !out && !isFailing(upstream) && failedProbes < FAILED_PROBES_MAX };
     });
   }
 
@@ -137,44 +177,85 @@ export class UpstreamPool {
   }
 
   #probed(upstream: Upstream, wentWell: boolean): void {
-    const { healthCheck, elapsed } = this.options;
-    const ejected = upstream.failuresInRow >= FAILURES_MAX;
-    const nextMs = healthCheck?.everyMs ?? OUT_MS;
+    if (this.options.healthCheck === undefined) this.#connected(upstream, wentWell);
+    else this.#checked(upstream, wentWell);
+  }
+
+  /** A health check: one success ends whatever took the upstream out, two failures take it out. */
+  #checked(upstream: Upstream, wentWell: boolean): void {
+    upstream.failedProbes = wentWell ? 0 : upstream.failedProbes + 1;
     if (wentWell) {
-      upstream.failedProbes = 0;
-      upstream.out = false;
-      // On trial: the next failure takes it out again.
-      if (ejected) upstream.failuresInRow = FAILURES_MAX - 1;
-    } else if (healthCheck !== undefined) {
-      upstream.failedProbes += 1;
-      if (upstream.failedProbes >= FAILED_PROBES_MAX) this.#takeOut(upstream);
+      forgive(upstream);
+      this.#trust(upstream);
+    } else if (upstream.failedProbes >= FAILED_PROBES_MAX) {
+      this.#takeOut(upstream);
     }
-    const wanted = healthCheck !== undefined || !wentWell;
-    upstream.probeAtMs = wanted ? elapsed() + nextMs : undefined;
+    this.#scheduleProbe(upstream);
+  }
+
+  /** A bare connection to an upstream that failed: if it went well, one request decides. */
+  #connected(upstream: Upstream, wentWell: boolean): void {
+    if (!wentWell) {
+      upstream.failedTrials += 1;
+      this.#scheduleProbe(upstream);
+      return;
+    }
+    upstream.probeAtMs = undefined;
+    if (upstream.out) {
+      upstream.trial = "due";
+    } else {
+      // The last one in service. Without requests nothing else would clear it.
+      forgive(upstream);
+      upstream.failuresInRow = FAILURES_MAX - 1;
+    }
   }
 
   #takeOut(upstream: Upstream): void {
-    const inService = this.all.filter(({ out }) => !out);
-    if (inService.length > 1) upstream.out = true;
+    if (this.all.some((one) => one !== upstream && !one.out)) upstream.out = true;
   }
 
-  /** Backends with as few pending requests as each other are asked in turn. */
-  #leastPending({ unreached, shunned }: PickPreference): Upstream | undefined {
-    const count = this.all.length;
-    let least: Upstream | undefined;
-    let place = this.#turn;
-    for (let i = 0; i < count; i++) {
-      const at = (this.#turn + i) % count;
-      const upstream = this.all[at] as Upstream;
-      if (upstream.out || unreached.has(upstream)) continue;
-      const isBetter = upstream !== shunned && upstream.pending < (least?.pending ?? 0);
-      if (least !== undefined && least !== shunned && !isBetter) continue;
-      least = upstream;
-      place = at;
-    }
-    this.#turn = (place + 1) % count;
-    return least;
+  #choose(preference: PickPreference): Upstream {
+    const upstream = this.#best(preference) ?? (this.all[0] as Upstream);
+    if (upstream.trial === "due") upstream.trial = "asked";
+    this.#turn = (this.all.indexOf(upstream) + 1) % this.all.length;
+    return upstream;
   }
+
+  /** Upstreams with as few pending requests as each other are asked in turn. */
+  #best({ unreached, shunned }: PickPreference): Upstream | undefined {
+    const count = this.all.length;
+    let best: Upstream | undefined;
+    for (let i = 0; i < count; i++) {
+      const upstream = this.all[(this.#turn + i) % count] as Upstream;
+      if (unreached.has(upstream)) continue;
+      const order = best === undefined ? -1 : rankOf(upstream, shunned) - rankOf(best, shunned);
+      if (order < 0 || (order === 0 && upstream.pending < (best as Upstream).pending)) {
+        best = upstream;
+      }
+    }
+    return best;
+  }
+}
+
+/** Whether what it did last should take it out of service. */
+function isFailing(upstream: Upstream): boolean {
+  const { failuresInRow, unavailableInRow, isUnavailableForSeveral } = upstream;
+  if (failuresInRow >= FAILURES_MAX) return true;
+  // One account with one bad route must not take an upstream from all others.
+  return unavailableInRow >= FAILURES_MAX && isUnavailableForSeveral;
+}
+
+function forgive(upstream: Upstream): void {
+  upstream.failuresInRow = 0;
+  upstream.unavailableInRow = 0;
+  upstream.isUnavailableForSeveral = false;
+}
+
+/** Lowest first: one on trial, those in service, the one to be avoided, those that are out. */
+function rankOf(upstream: Upstream, shunned: Upstream | undefined): number {
+  if (upstream === shunned) return upstream.out ? 4 : 2;
+  if (upstream.trial === "due") return 0;
+  return upstream.out ? 3 : 1;
 }
 
 function nothing(): void {}

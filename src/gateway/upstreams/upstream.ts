@@ -10,6 +10,8 @@ export type UpstreamPoolOptions = {
   readonly connectionsMax: number;
   readonly connectTimeoutMs: number;
   readonly headerBytesMax: number;
+  /** An idle connection is closed after this time, earlier if the upstream says so. */
+  readonly idleMsMax: number;
   /** For https origins: PEM to trust in place of the system's, and the name to ask and verify for. */
   readonly ca: string | undefined;
   readonly serverName: string | undefined;
@@ -18,8 +20,6 @@ export type UpstreamPoolOptions = {
   readonly elapsed: () => number;
 };
 
-/** Below the idle time of common backends (5 s and up), so that we are the first to close. */
-const KEEP_ALIVE_MS = 4_000;
 /** Few interim responses are passed on, and responseTimeout ends those that go on and on. */
 const INTERIM_MAX = Number.POSITIVE_INFINITY;
 
@@ -32,10 +32,18 @@ export class Upstream {
   readonly idle: UpstreamConnection[] = [];
   readonly share: ConnectionShares<UpstreamConnection>;
   pending = 0;
-  /** No requests go there, but for probes. */
+  /** No requests go there while there is another one in service. */
   out = false;
+  /** A probe went well while it was out: `due` for one request, which is `asked` to decide. */
+  trial: "none" | "due" | "asked" = "none";
+  /** Probes and trials that failed since it began to fail. */
+  failedTrials = 0;
   /** Failed requests. */
   failuresInRow = 0;
+  /** Answers in a row that say that it cannot serve, and whether they came to several accounts. */
+  unavailableInRow = 0;
+  unavailableFor = "";
+  isUnavailableForSeveral = false;
   /** Failed health checks. */
   failedProbes = 0;
   /** On the monotonic clock: when the next probe is due; undefined while none is wanted. */
@@ -86,7 +94,7 @@ export class UpstreamConnection extends ClientConnection {
       destination: upstream.destination,
       limits: { headBytesMax: 4 * options.headerBytesMax, interimMax: INTERIM_MAX },
       connectTimeoutMs: options.connectTimeoutMs,
-      idleMsMax: KEEP_ALIVE_MS,
+      idleMsMax: options.idleMsMax,
       elapsed: options.elapsed,
     });
     this.upstream = upstream;

@@ -16,6 +16,7 @@ function poolOf(origins: readonly string[], more: Partial<UpstreamPoolOptions> =
     connectionsMax: 4,
     connectTimeoutMs: 2_000,
     headerBytesMax: 16_384,
+    idleMsMax: 4_000,
     ca: undefined,
     serverName: undefined,
     healthCheck: undefined,
@@ -38,7 +39,7 @@ function take(upstreams: UpstreamPool): UpstreamConnection {
 function fail(upstreams: UpstreamPool, origin: string, times: number): void {
   const upstream = upstreams.all.find((one) => one.origin === origin);
   assert.ok(upstream);
-  for (let i = 0; i < times; i++) upstreams.failed({ upstream });
+  for (let i = 0; i < times; i++) upstreams.failed(upstream);
 }
 
 function originsOf(upstreams: UpstreamPool, count: number): string[] {
@@ -69,7 +70,7 @@ describe("several upstreams", () => {
     assert.deepEqual(originsOf(pool.upstreams, 2), [A, B]);
     const [a] = pool.upstreams.all;
     assert.ok(a);
-    pool.upstreams.succeeded({ upstream: a });
+    pool.upstreams.answered(a, "acme", 200);
     fail(pool.upstreams, A, 4);
     assert.deepEqual(originsOf(pool.upstreams, 2), [A, B]);
     fail(pool.upstreams, A, 1);
@@ -91,31 +92,133 @@ describe("several upstreams", () => {
     );
   });
 
-  it("get one probe after 10 s and not before; a good one puts them on trial, where one failure is enough", async () => {
+  it("are probed after 1 s and not before; then one request decides whether they are back", async () => {
+    await using backend = await startTestUpstream();
+    await using pool = poolOf([backend.origin, B]);
+    const [upstream] = pool.upstreams.all;
+    assert.ok(upstream);
+    fail(pool.upstreams, backend.origin, 5);
+    pool.clock.ms = 999;
+    pool.upstreams.probe();
+    assert.equal(backend.connections(), 0);
+    pool.clock.ms = 1_000;
+    pool.upstreams.probe();
+    pool.upstreams.probe();
+    await eventually(() => assert.equal(upstream.trial, "due"));
+    assert.equal(backend.connections(), 1);
+    assert.equal(backend.seen.length, 0, "a bare connection, and no request");
+    const [trial, ...others] = [1, 2, 3].map(() => take(pool.upstreams));
+    assert.deepEqual(
+      [trial, ...others].map((one) => one?.upstream.origin),
+      [backend.origin, B, B],
+    );
+    pool.upstreams.answered(upstream, "acme", 200);
+    for (const one of others) pool.upstreams.release(one);
+    pool.upstreams.release(trial as UpstreamConnection);
+    assert.equal(pool.upstreams.health()[0]?.up, true);
+    assert.deepEqual(originsOf(pool.upstreams, 2).sort(), [backend.origin, B].sort());
+  });
+
+  it("stay out after a request that failed, and are probed again after 2 s, 4 s and 10 s", async () => {
+    await using backend = await startTestUpstream();
+    await using pool = poolOf([backend.origin, B]);
+    const [upstream] = pool.upstreams.all;
+    assert.ok(upstream);
+    fail(pool.upstreams, backend.origin, 5);
+    for (const pauseMs of [1_000, 2_000, 4_000, 10_000, 10_000]) {
+      assert.equal(upstream.probeAtMs, pool.clock.ms + pauseMs);
+      pool.clock.ms += pauseMs;
+      pool.upstreams.probe();
+      await eventually(() => assert.equal(upstream.trial, "due"));
+      const trial = take(pool.upstreams);
+      assert.equal(trial.upstream, upstream);
+      fail(pool.upstreams, backend.origin, 1);
+      pool.upstreams.release(trial);
+      assert.deepEqual(originsOf(pool.upstreams, 2), [B, B]);
+    }
+  });
+
+  it("give the trial to the next request, where the client of the first one left", async () => {
     await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin, B]);
     fail(pool.upstreams, backend.origin, 5);
-    pool.clock.ms = 9_999;
+    pool.clock.ms = 1_000;
     pool.upstreams.probe();
-    assert.equal(backend.connections(), 0);
-    pool.clock.ms = 10_000;
-    pool.upstreams.probe();
-    pool.upstreams.probe();
-    await eventually(() => pool.upstreams.health()[0]?.up === true);
-    assert.equal(backend.connections(), 1);
-    assert.equal(backend.seen.length, 0, "a bare connection, and no request");
-    fail(pool.upstreams, backend.origin, 1);
+    await eventually(() => assert.equal(pool.upstreams.all[0]?.trial, "due"));
+    pool.upstreams.release(take(pool.upstreams));
+    assert.equal(take(pool.upstreams).upstream.origin, backend.origin);
+    assert.equal(take(pool.upstreams).upstream.origin, B);
+  });
+
+  it("stay out longer each time the probe finds nobody", async () => {
+    await using pool = poolOf([A, B]);
+    const [upstream] = pool.upstreams.all;
+    assert.ok(upstream);
+    fail(pool.upstreams, A, 5);
+    for (const nextMs of [2_000, 4_000, 10_000, 10_000]) {
+      pool.clock.ms = upstream.probeAtMs as number;
+      pool.upstreams.probe();
+      await eventually(() => assert.equal(upstream.endProbe, undefined));
+      assert.equal(upstream.probeAtMs, pool.clock.ms + nextMs);
+    }
     assert.deepEqual(originsOf(pool.upstreams, 2), [B, B]);
   });
 
-  it("stay out for another 10 s when the probe finds nobody", async () => {
+  it("are back with the first request that had no other choice and was answered", async () => {
     await using pool = poolOf([A, B]);
+    const [a, b] = pool.upstreams.all;
+    assert.ok(a && b);
     fail(pool.upstreams, A, 5);
-    pool.clock.ms = 10_000;
-    pool.upstreams.probe();
-    await eventually(() => pool.upstreams.all[0]?.endProbe === undefined);
-    assert.equal(pool.upstreams.all[0]?.probeAtMs, 20_000);
+    let taken: UpstreamConnection | undefined;
+    const wanted = { fresh: false, shunned: undefined, unreached: new Set([b]) };
+    pool.upstreams.take(
+      "acme",
+      (connection) => {
+        taken = connection;
+      },
+      wanted,
+    );
+    assert.equal(taken?.upstream, a);
+    pool.upstreams.answered(a, "acme", 404);
+    assert.equal(pool.upstreams.health()[0]?.up, true);
+  });
+
+  it("are taken out by five 502, 503 or 504 answers in a row to two accounts", async () => {
+    await using pool = poolOf([A, B]);
+    const [a] = pool.upstreams.all;
+    assert.ok(a);
+    const answer = (statuses: readonly number[], account = "acme") => {
+      for (const status of statuses) pool.upstreams.answered(a, account, status);
+    };
+    answer([503, 503, 503, 503, 503, 503, 503]);
+    assert.equal(a.out, false, "one account");
+    answer([200]);
+    answer([502, 503, 504], "bob");
+    answer([503, 500, 503]);
+    assert.equal(a.out, false, "a 500 among them is an answer like any other");
+    answer([502, 504]);
+    answer([503], "bob");
+    assert.equal(a.out, false, "four");
+    answer([503]);
+    assert.equal(a.out, true);
     assert.deepEqual(originsOf(pool.upstreams, 2), [B, B]);
+  });
+
+  it("stay out while 503 is their answer to the one request that decides", async () => {
+    await using backend = await startTestUpstream();
+    await using pool = poolOf([backend.origin, B]);
+    const [upstream] = pool.upstreams.all;
+    assert.ok(upstream);
+    for (const account of ["a", "b", "a", "b", "a"])
+      pool.upstreams.answered(upstream, account, 503);
+    pool.clock.ms = 1_000;
+    pool.upstreams.probe();
+    await eventually(() => assert.equal(upstream.trial, "due"));
+    const trial = take(pool.upstreams);
+    pool.upstreams.answered(upstream, "c", 503);
+    pool.upstreams.release(trial);
+    assert.equal(upstream.out, true);
+    assert.equal(upstream.probeAtMs, 3_000);
   });
 
   it("clear the last one, which stayed in service, by a probe too: without requests nothing else would", async () => {
@@ -123,7 +226,7 @@ describe("several upstreams", () => {
     await using pool = poolOf([backend.origin]);
     fail(pool.upstreams, backend.origin, 7);
     assert.deepEqual(pool.upstreams.health(), [{ origin: backend.origin, up: false }]);
-    pool.clock.ms = 10_000;
+    pool.clock.ms = 1_000;
     pool.upstreams.probe();
     await eventually(() => pool.upstreams.health()[0]?.up === true);
   });
@@ -209,15 +312,27 @@ describe("healthCheck", () => {
     assert.deepEqual(originsOf(pool.upstreams, 2), [other.origin, other.origin]);
   });
 
-  it("does not bring back for 10 s what requests have taken out", async () => {
+  it("brings back with one success what requests have taken out", async () => {
     await using backend = await answering(200);
     await using pool = poolOf([backend.origin, A], check);
     fail(pool.upstreams, backend.origin, 5);
-    await probeOnce(pool);
     assert.equal(pool.upstreams.health()[0]?.up, false);
-    pool.clock.ms = 10_000;
     await probeOnce(pool);
     assert.equal(pool.upstreams.health()[0]?.up, true);
+    fail(pool.upstreams, backend.origin, 4);
+    assert.equal(pool.upstreams.health()[0]?.up, true, "all failures are forgiven");
+  });
+
+  it("says more than a request that went well", async () => {
+    await using ill = await answering(503);
+    await using well = await answering(200);
+    await using pool = poolOf([ill.origin, well.origin], check);
+    await probeOnce(pool);
+    await probeOnce(pool);
+    const [upstream] = pool.upstreams.all;
+    assert.ok(upstream);
+    pool.upstreams.answered(upstream, "acme", 200);
+    assert.equal(upstream.out, true);
   });
 });
 
