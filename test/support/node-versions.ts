@@ -89,7 +89,7 @@ async function install(version: string): Promise<string | undefined> {
     await promisify(execFile)(
       "npm",
       ["install", ...options, "--prefix", folder, `${name}@${version}`],
-      { timeout: INSTALL_MS, env: userEnv() },
+      { timeout: INSTALL_MS },
     );
     const target = join(CACHE, version);
     await mkdir(target, { recursive: true });
