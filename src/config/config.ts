@@ -45,8 +45,14 @@ export type Config = {
   readonly keyHeaders: readonly string[];
   readonly foreignKeys: readonly { readonly prefix: string; readonly min: number }[];
   readonly events:
-    | { readonly url: string; readonly secret: string; readonly kinds: readonly string[] }
+    | {
+        readonly url: string;
+        readonly secret: string;
+        readonly kinds: readonly string[];
+      }
     | undefined;
+  /** Windows whose first use of 80 and 100 % is told as an event. */
+  readonly quotaEventWindows: readonly WindowName[];
   /** `serviceName` is that of OTEL_SERVICE_NAME, or empty. */
   readonly telemetry:
     | { readonly otlp: string; readonly sample: number; readonly serviceName: string }

@@ -16,7 +16,7 @@ test("80 and 100 % of a limit and a ban are told once each, in the log and to th
   const config = {
     plans: { vectors: { minute: 10, month: 1000 }, free: { minute: 60 } },
     bans: { strikes: 1, grace: "10ms", within: "1m", duration: "1m" },
-    events: { url: receiver.url, secret: SECRET },
+    events: { url: receiver.url, secret: SECRET, quota: ["minute"] },
   };
   await using served = await spawnGateway({ upstreams: [backend.origin], config });
   await awayFromMinuteEdge();
@@ -49,6 +49,19 @@ test("80 and 100 % of a limit and a ban are told once each, in the log and to th
     const sent = receiver.received.flatMap((message) => message.events.map(({ kind }) => kind));
     assert.deepEqual(sent, ["quota", "quota", "ban"]);
   });
+});
+
+test("the use of a day is told unasked, that of a minute is not, and one request that crosses both tells 100", async () => {
+  await using backend = await startTestUpstream();
+  const config = { plans: { vectors: { second: 1_000, minute: 4, day: 4 } } };
+  await using served = await spawnGateway({ upstreams: [backend.origin], config });
+  await awayFromMinuteEdge();
+  for (let i = 0; i < 4; i++) await sendRequest(served.port, { key: KEY });
+  await eventually(() => assert.ok(events(served).length > 0));
+  await sendRequest(served.port, { key: KEY });
+  const told = events(served).map(({ kind, percent, window }) => [kind, percent, window]);
+  // Three of four are 75 %, so that the fourth crosses 80 and 100 together.
+  assert.deepEqual(told, [["quota", 100, "day"]]);
 });
 
 test("a backend that goes out and comes back, and a reload, are told once each", async () => {

@@ -4,9 +4,10 @@ import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { type PathMatching, parsePattern } from "../../core/http/path-pattern.ts";
 import type { Operation, RouteRule, RouteTable } from "../../core/http/route.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
-import type { Limit, PlanOptions } from "../../core/quota/windows.ts";
+import type { Limit, PlanOptions, WindowName } from "../../core/quota/windows.ts";
 import type { CertificateFiles, Config, EnvironmentConfig, PathServiceConfig } from "../config.ts";
 import type { LimitOverrides } from "../schema/limits.ts";
+import { QUOTA_WINDOWS } from "../schema/observability.ts";
 import { limitsByLength } from "../schema/plans.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { CertificateAuthorities } from "./pem.ts";
@@ -56,6 +57,7 @@ export function buildConfig(draft: Draft, rest: BuildInputs): Config {
     keyHeaders: sound(draft.keyHeaders),
     foreignKeys: draft.foreignKeys ?? [],
     events: draft.events,
+    quotaEventWindows: (draft.events?.quota as readonly WindowName[] | undefined) ?? QUOTA_WINDOWS,
     telemetry: rest.telemetry,
   };
 }

@@ -28,6 +28,7 @@ export function maskedConfig(config: Config): unknown {
           },
     history: config.historyMs ?? "off",
     historyMs: undefined,
+    quotaEventWindows: undefined,
     foreignKeys: config.foreignKeys.length === 0 ? "off" : config.foreignKeys,
     events: config.events === undefined ? "off" : { ...config.events, secret: "***" },
     telemetry: shownTelemetry(config),

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { DAY_MS } from "../../core/quota/days.ts";
+import { WINDOW_NAMES, WINDOW_ROWS, type WindowName } from "../../core/quota/windows.ts";
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";
 
@@ -31,6 +33,11 @@ export const EVENT_KINDS = [
   ...["config_reloaded", "config_refused", "sunset"],
 ];
 
+/** Windows whose use is told without being asked for: a person can act before they are over. */
+export const QUOTA_WINDOWS: readonly WindowName[] = WINDOW_ROWS.filter(
+  ({ lengthMs }) => lengthMs >= DAY_MS,
+).map(({ name }) => name);
+
 export const events = z.strictObject(
   {
     url: required(kind.url, "Where events are sent with POST, signed as Standard Webhooks say."),
@@ -48,6 +55,13 @@ export const events = z.strictObject(
         .max(EVENT_KINDS.length, `a list of at most ${EVENT_KINDS.length} kinds of events`),
       ["all"],
       "The kinds that are sent; the log has all of them.",
+    ),
+    quota: optional(
+      z
+        .array(kind.oneOf([...WINDOW_NAMES]), "a list of windows")
+        .max(WINDOW_NAMES.length, `a list of at most ${WINDOW_NAMES.length} windows`),
+      [...QUOTA_WINDOWS],
+      "The windows whose first use of 80 and 100 % is told, in the log too; short ones would tell it all the time.",
     ),
   },
   "off, or a map",

@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import { counterLabel } from "../../config/queries/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
+import type { WindowName } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import type { AdminEvent, ChargeResult, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
@@ -39,9 +40,15 @@ export function logBanEvent(
 
 /**
  * Tells each limit of which a request was the one to use up 80 or 100 %: the counts before and after
- * it say so, so that no two gateways tell the same.
+ * it say so, so that no two gateways tell the same. A request that crosses both tells 100. Only
+ * `windows` are told: short ones would be told all the time.
  */
-export function logQuotaEvents(log: Log, owner: Owner, answer: ChargeResult, cost: number): void {
+export function logQuotaEvents(
+  { log, windows }: { readonly log: Log; readonly windows: readonly WindowName[] },
+  owner: Owner,
+  answer: ChargeResult,
+  cost: number,
+): void {
   const { environment: env, account, plan, key } = owner;
   const { verdict, admitted, unspent, by } = answer;
   // A share of a limit, while the store is away, is no limit of the account; addresses are many.
@@ -51,12 +58,13 @@ export function logQuotaEvents(log: Log, owner: Owner, answer: ChargeResult, cos
     const used = usedByAll - unspent;
     // The hot path: most requests cross nothing.
     if (observed || used * 100 < limit * (TOLD_PERCENT[0] as number)) continue;
-    for (const percent of TOLD_PERCENT) {
-      const least = Math.ceil((limit * percent) / 100);
-      if (used < least || used - cost >= least) continue;
-      const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
-      log.info("quota", { account, env, plan, window, percent, used, limit, reset });
-    }
+    const percent = TOLD_PERCENT.findLast((part) => {
+      const least = Math.ceil((limit * part) / 100);
+      return used >= least && used - cost < least;
+    });
+    if (percent === undefined || !windows.includes(counted.window)) continue;
+    const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
+    log.info("quota", { account, env, plan, window, percent, used, limit, reset });
   }
 }
 

@@ -109,7 +109,7 @@ class GatewayProcess implements DataPlane {
       ...stores,
       recall: this.recall,
       notebook: this.#notebook,
-      mode: () => this.#mode(),
+      inForce: () => this.#config,
     });
     this.#serving = new Listeners(this.#gateway);
     const { logDropped = () => 0 } = options;
@@ -168,24 +168,20 @@ class GatewayProcess implements DataPlane {
   cut(): void {
     this.#serving.cut();
   }
-
-  #mode(): Config["onStoreFailure"] {
-    return this.#config.onStoreFailure;
-  }
 }
 
 type Parts = GatewayStores & {
   readonly recall: RecentRefusals;
   readonly notebook: ActivityRecorder;
-  /** The `onStoreFailure` in force. */
-  readonly mode: () => Config["onStoreFailure"];
+  /** The configuration in force. */
+  readonly inForce: () => Config;
 };
 
 /** The parts that all listeners of this process share. */
 function gatewayOf(
   config: Config,
   { log, now }: StartOptions & { now: () => number },
-  { keys, quotas, counting, telemetry, recall, notebook, mode }: Parts,
+  { keys, quotas, counting, telemetry, recall, notebook, inForce }: Parts,
 ): GatewayContext {
   return {
     keys,
@@ -215,14 +211,14 @@ function gatewayOf(
     deprecatedCalls: ({ environment, account }) => notebook.callsOf(environment, account),
     onTurnedAway: (why) => counting.turnedAway(why),
     onWithoutStore: (answer) => {
-      counting.decidedWithoutStore(answer === "unavailable" ? "deny" : mode());
+      counting.decidedWithoutStore(answer === "unavailable" ? "deny" : inForce().onStoreFailure);
     },
     onAnswer: (consumer, answer, cost) => {
       if (answer.earned !== undefined) {
         counting.banned(consumer.environment);
         logBanEvent(log, consumer, answer);
       }
-      logQuotaEvents(log, consumer, answer, cost);
+      logQuotaEvents({ log, windows: inForce().quotaEventWindows }, consumer, answer, cost);
     },
     now,
     elapsed: () => performance.now(),
