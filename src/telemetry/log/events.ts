@@ -18,7 +18,8 @@ export const EVENTS = {
   quota: {
     level: "info",
     members: ["account", "env", "plan", "window", "percent", "used", "limit", "reset"],
-    meaning: "A count reached 80 or 100 % of its limit, in the windows of `events.quota`; told by the gateway whose request did so. A request that crosses both tells 100",
+    meaning:
+      "A count reached 80 or 100 % of its limit, in the windows of `events.quota`; told by the gateway whose request did so. A request that crosses both tells 100",
   },
   key_issued: {
     level: "info",
