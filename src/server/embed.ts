@@ -20,9 +20,12 @@ export type EmbeddedGateway = GatewayHandle;
  * Starts a gateway inside the process that calls this, and resolves when it listens. The process
  * keeps its signals, its stdout and its exit: `reload()` and `stop()` of the result are for it to
  * call. Rejects with an error in words when the configuration has mistakes (each as
- * FILE:LINE:COLUMN: message), when it wants several workers, or when an address is taken.
+ * FILE:LINE:COLUMN: message), when it wants several workers, when an address is taken, or when the
+ * options are not those of EmbedOptions. A `log` that throws loses its line and nothing else.
  */
 export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
+  const wrong = optionsError(options);
+  if (wrong !== undefined) throw new TypeError(wrong);
   const { configFile, env = {}, log: write = () => {} } = options;
   const load = () => loadConfig(configFile, env);
   const loaded = await load();
@@ -34,9 +37,46 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
         "Set workers: 1, or run `tollgate start`.",
     );
   }
-  const log = createLog({ write }, config.log.level, GATEWAY_ID);
+  const log = createLog({ write: harmless(write) }, config.log.level, GATEWAY_ID);
   for (const { message: why, ...place } of loaded.warnings) {
     log.warn("config_warning", { ...place, why });
   }
   return startGateway(config, { log, load });
+}
+
+const OPTIONS = ["configFile", "env", "log"];
+const USAGE = 'start({ configFile: "config/tollgate.yaml" })';
+
+/** Why these are no options, for a caller without types; undefined if they are. */
+function optionsError(options: unknown): string | undefined {
+  if (typeof options !== "object" || options === null) {
+    return `Cannot start without options: give the configuration, as in ${USAGE}`;
+  }
+  const given = options as Readonly<Record<string, unknown>>;
+  const unknown = Object.keys(given).filter((name) => !OPTIONS.includes(name));
+  if (unknown.length > 0) {
+    return `Cannot start with the option ${unknown.join(", ")}: the options are ${OPTIONS.join(", ")}`;
+  }
+  const { configFile, env, log } = given;
+  if (typeof configFile !== "string" || configFile === "") {
+    return `Cannot start without configFile, the path of the configuration, as in ${USAGE}`;
+  }
+  if (env !== undefined && (typeof env !== "object" || env === null)) {
+    return "Cannot start with this env: it must be an object such as process.env";
+  }
+  if (log !== undefined && typeof log !== "function") {
+    return "Cannot start with this log: it must be a function that takes a line";
+  }
+  return undefined;
+}
+
+/** The program's own function, whose faults are not those of a request. */
+function harmless(write: (line: string) => void): (line: string) => void {
+  return (line) => {
+    try {
+      write(line);
+    } catch {
+      // The line is lost: there is no other place to tell of it.
+    }
+  };
 }

@@ -60,6 +60,7 @@ describe("loadConfig fills in", () => {
       keyHeaders: ["authorization"],
       foreignKeys: [],
       events: undefined,
+      quotaEventWindows: ["day", "week", "month", "year"],
       telemetry: undefined,
     });
     assert.equal(environments.length, 1);

@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { type EmbedOptions, start } from "../../src/server/embed.ts";
+import { openFolder, runVerb, writeConfig } from "../cli/kit.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
+
+/** As a program in JavaScript calls it, without types. */
+const startWith = (options?: unknown) => start(options as EmbedOptions);
+
+describe("an embedded gateway", () => {
+  it.each([
+    [undefined, /^Cannot start without options: give the configuration/],
+    ["config.yaml", /^Cannot start without options/],
+    [{}, /^Cannot start without configFile/],
+    [{ configFile: 7 }, /^Cannot start without configFile/],
+    [
+      { configFile: "a.yaml", config: "b.yaml" },
+      /^Cannot start with the option config: the options are configFile, env, log$/,
+    ],
+    [{ configFile: "a.yaml", env: "A=1" }, /^Cannot start with this env/],
+    [{ configFile: "a.yaml", log: console }, /^Cannot start with this log/],
+  ])("refuses %j in a sentence", async (options, expected) => {
+    await assert.rejects(startWith(options), { name: "TypeError", message: expected });
+  });
+
+  it("serves on when the program's log throws", async () => {
+    await using folder = await openFolder();
+    await using upstream = await startTestUpstream();
+    const productionUpstream = Number(new URL(upstream.origin).port);
+    const configFile = await writeConfig(folder, { productionUpstream });
+    const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+    const made = await runVerb([...create, "--config", configFile]);
+    const { key } = JSON.parse(made.out) as { key: string };
+    let lines = 0;
+    const gateway = await start({
+      configFile,
+      log: () => {
+        lines += 1;
+        throw new Error("the program's own fault");
+      },
+    });
+    try {
+      const headers = { Authorization: `Bearer ${key}` };
+      for (let i = 0; i < 3; i++) {
+        const { status } = await fetch(`${gateway.urls.production}/v1/pets`, { headers });
+        assert.equal(status, 200);
+      }
+      assert.ok(lines >= 3, `${lines} lines`);
+    } finally {
+      await gateway.stop();
+    }
+  });
+});
