@@ -34,7 +34,7 @@ export class SentinelRoute {
 
   /** A connection that is yet to be opened, and leads to another node after each failover. */
   open(): Redis {
-    const place: Place = { address: undefined, why: undefined };
+    const place: Place = { address: undefined };
     const connector = () => new MasterConnector(this.#sentinels, this.#options, place);
     const redis = new Redis({
       ...this.#options,
@@ -52,7 +52,7 @@ export class SentinelRoute {
     const place = this.#places.get(redis);
     const isLeft = master !== undefined && master !== place?.address;
     if (!isLeft && promoted === undefined) return undefined;
-    return unreachableFailure(split ?? place?.why ?? `the Sentinels name ${master} the master`);
+    return unreachableFailure(split ?? `the Sentinels name ${master} the master`);
   }
 
   /** Why there may be more than one master, or none, if so. */
@@ -90,17 +90,15 @@ export class SentinelRoute {
   }
 }
 
-type Place = {
-  address: string | undefined;
-  /** Why the last attempt to connect came to nothing. */
-  why: string | undefined;
-};
+type Place = { address: string | undefined };
+type TellError = (type: "error", error: Error) => void;
 
 /** Connects to the master that the Sentinels name. An attempt that rejects would be the last one. */
 class MasterConnector extends AbstractConnector {
   readonly #sentinels: Sentinels;
   readonly #options: LinkOptions;
   readonly #place: Place;
+  #tell: TellError = () => undefined;
 
   constructor(sentinels: Sentinels, options: LinkOptions, place: Place) {
     super(LEAVE_MS);
@@ -109,10 +107,11 @@ class MasterConnector extends AbstractConnector {
     this.#place = place;
   }
 
-  override async connect(tell: (type: string, error: Error) => void) {
+  override async connect(tell: TellError) {
     this.connecting = true;
+    this.#tell = tell;
     this.#place.address = undefined;
-    const address = await this.#master(tell);
+    const address = await this.#master();
     const at = toHostPort(address);
     const { tls } = this.#options;
     this.#place.address = address;
@@ -127,11 +126,12 @@ class MasterConnector extends AbstractConnector {
   /** A node that is a replica is not what the Sentinels meant, or not yet: it is tried again. */
   override check({ role }: { readonly role?: string }): boolean {
     if (role === undefined || role === "master") return true;
-    this.#place.why = `${this.#place.address} is named the master, and says that it is a replica`;
+    const why = `${this.#place.address} is named the master, and says that it is a replica`;
+    this.#tell("error", unreachableFailure(why));
     return false;
   }
 
-  async #master(tell: (type: string, error: Error) => void): Promise<string> {
+  async #master(): Promise<string> {
     for (;;) {
       await this.#sentinels.askUntil(({ master, promoted }) => {
         return master !== undefined && promoted === undefined;
@@ -140,7 +140,10 @@ class MasterConnector extends AbstractConnector {
       const { master, promoted, split } = this.#sentinels.majority;
       if (master !== undefined && promoted === undefined) return master;
       if (master === undefined) {
-        tell("error", this.#sentinels.why ?? unreachableFailure(split ?? "no master is named"));
+        this.#tell(
+          "error",
+          this.#sentinels.why ?? unreachableFailure(split ?? "no master is named"),
+        );
       }
       await pause(RETRY_MS, undefined, { ref: false });
     }

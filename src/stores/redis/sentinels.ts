@@ -1,7 +1,12 @@
 import { Redis } from "ioredis";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { atHost, type LinkOptions, sendOn } from "./link.ts";
-import { StoreFailure, toStoreFailure, withTimeout } from "./store-failure.ts";
+import {
+  type StoreFailure,
+  toStoreFailure,
+  unreachableFailure,
+  withTimeout,
+} from "./store-failure.ts";
 
 /** The last answer of one Sentinel, each address as `host:port`. */
 export type SentinelAnswer = {
@@ -179,10 +184,13 @@ class WatchedSentinel {
     }
     const ask = (what: string) => sendOn(this.#asked, "sentinel", [what, this.#name]);
     // On one connection, one after the other: the replicas are not older than the master.
-    const asked = [ask("get-master-addr-by-name"), ask("replicas")] as const;
-    const [master, replicas] = await Promise.all(asked);
+    const [master, replicas] = await Promise.all([
+      ask("get-master-addr-by-name"),
+      // A user of the Sentinel may lack the right to ask: the end of a failover is seen all the same.
+      ask("replicas").catch((error) => (error.name === "ReplyError" ? [] : Promise.reject(error))),
+    ]);
     if (!Array.isArray(master)) {
-      throw new StoreFailure("unreachable", `a Sentinel knows no master ${this.#name}`, "no");
+      throw unreachableFailure(`a Sentinel knows no master ${this.#name}`);
     }
     const promoted = (replicas as readonly (readonly string[])[]).find(isPromoted);
     return {

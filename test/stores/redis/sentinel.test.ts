@@ -18,6 +18,26 @@ describe("Redis behind Sentinel", () => {
     assert.deepEqual(await store.charge(account("a"), perDay(1)), { unavailable: true });
   });
 
+  it("that name a replica, or no master, are told, and nothing is sent there", async (t) => {
+    const group = await startSentinel();
+    t.onTestFinished(() => group.close());
+    const sentinel = await group.sentinel.client();
+    await sentinel.call("SENTINEL", "MONITOR", "odd", "127.0.0.1", group.replica.port, 1);
+    for (const [name, why] of [
+      ["odd", `127.0.0.1:${group.replica.port} is named the master, and says that it is a replica`],
+      ["none", "a Sentinel knows no master none"],
+    ] as const) {
+      const url = group.address.url.replace("/main", `/${name}`);
+      const { store } = await open({ kind: "sentinel", url, shown: url });
+      t.onTestFinished(() => store.close());
+      assert.deepEqual(await store.charge(account("a"), perDay(1)), { unavailable: true });
+      await eventually(() => {
+        assert.deepEqual(store.health(), { ok: false, why: `Redis cannot be reached: ${why}` });
+      });
+    }
+    assert.equal(await (await group.replica.client()).dbsize(), 0);
+  });
+
   it("goes on at the promoted replica after a failover under load, and charges none twice", async (t) => {
     const password = "correct-horse";
     const group = await startSentinel(password);
