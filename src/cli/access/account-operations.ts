@@ -4,9 +4,12 @@ import type { AccountSelector } from "../../stores/queries/find-account.ts";
 import type { DayReport, Period } from "../../stores/queries/read-history.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 
-/** A question about accounts: an answer, or why there is none, in words: exit 1, or 64 of `usage`. */
+/**
+ * A question about accounts: an answer, or why there is none, in words: exit 1, or 64 of `usage`.
+ * `missing` names the parts of the store that the answer lacks: exit 1 too.
+ */
 export type OperationResult<T> =
-  | { readonly ok: true; readonly value: T }
+  | { readonly ok: true; readonly value: T; readonly missing?: readonly string[] }
   | { readonly ok: false; readonly message: string; readonly usage?: true };
 
 /** Usage by day of one account, an account or one of its keys, or of all that fit. */

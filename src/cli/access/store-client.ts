@@ -26,18 +26,21 @@ import {
   spanOf,
 } from "../../stores/queries/read-history.ts";
 import { readUsage, usageOf } from "../../stores/queries/read-usage.ts";
-import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
+import type { OnMissing, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
 
-/** Talks to the shared store itself: no gateway need run. Close it when done. */
+/**
+ * Talks to the shared store itself: no gateway need run. Close it when done. Key records that cannot
+ * be read fail the questions that need them.
+ */
 export async function openStoredAccounts(
   config: Config,
   terminal: Terminal,
 ): Promise<{ readonly accounts: AccountOperations; close(): Promise<void> }> {
   const options = { now: terminal.now, report: () => {} };
-  const keys = await openKeyStore(config, { ...options, watch: false });
+  const keys = await openKeyStore(config, { ...options, watch: false }).catch(unreadable);
   try {
     const quotas = await openQuotaStore(config, options);
     const close = async () => {
@@ -51,13 +54,20 @@ export async function openStoredAccounts(
   }
 }
 
+type Keys = Pick<KeyStore, "records" | "close">;
+
+function unreadable(cause: unknown): Keys {
+  return {
+    records: () => {
+      throw cause;
+    },
+    close: async () => undefined,
+  };
+}
+
 type Terms = { readonly config: Config; readonly now: () => number };
 
-function storedAccounts(
-  { config, now }: Terms,
-  keys: KeyStore,
-  quotas: QuotaAdmin,
-): AccountOperations {
+function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin): AccountOperations {
   const usage = async (named: AccountSelector): Promise<OperationResult<UsageReport>> => {
     const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
     if (!found.ok) return notFound(found);
@@ -67,23 +77,25 @@ function storedAccounts(
     return refused(`Account ${account} is on plan ${plan}, which is not configured`);
   };
   return {
-    bans: () => answered(config, async () => given(bansReport(await quotas.bans()))),
+    bans: () => answered(config, async (missing) => given(bansReport(await quotas.bans(missing)))),
     usage: (named) => answered(config, () => usage(named)),
     usageOfAll: (filter) =>
-      answered(config, async () => {
-        return given(await readUsage(quotas, keys.records().accounts, config, filter));
+      answered(config, async (missing) => {
+        return given(await readUsage(quotas, keys.records().accounts, config, filter, missing));
       }),
     history: (asked, tell) =>
-      answered(config, () => tellHistory({ config, now, keys, quotas }, asked, tell)),
+      answered(config, (missing) => {
+        return tellHistory({ config, now, keys, quotas, missing }, asked, tell);
+      }),
     reset: (named, windows) =>
-      answered(config, async () => {
+      answered(config, async (missing) => {
         const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
         if (!found.ok) return notFound(found);
         const { account, environment } = found.holder;
         const known = resolveCounters(config, environment, windows ?? []);
         if (!known.ok) return { ...known, usage: true };
         const counters = windows === undefined ? undefined : known.counters;
-        const done = await quotas.reset({ account, environment }, counters);
+        const done = await quotas.reset({ account, environment }, counters, untold(missing));
         const told = done.map(({ counter, units }) => {
           return { window: counterLabel(config, environment, counter), units };
         });
@@ -101,7 +113,7 @@ function storedAccounts(
 /** Imposes and lifts bans in the store itself. */
 function storedBans(
   { config }: Terms,
-  keys: KeyStore,
+  keys: Keys,
   quotas: QuotaAdmin,
 ): Pick<AccountOperations, "ban" | "liftBan"> {
   return {
@@ -130,10 +142,20 @@ function storedBans(
   };
 }
 
-type Stores = Terms & { readonly keys: KeyStore; readonly quotas: QuotaAdmin };
+/** The part that is missing from a reset is the one over which gateways hear of it. */
+function untold(onMissing: OnMissing): OnMissing {
+  const meaning = "gateways are not told of it, and go by what they know for a while";
+  return (part) => onMissing({ ...part, why: `${part.why}; ${meaning}` });
+}
+
+type Stores = Terms & {
+  readonly keys: Keys;
+  readonly quotas: QuotaAdmin;
+  readonly missing: OnMissing;
+};
 
 async function tellHistory(
-  { config, now, keys, quotas }: Stores,
+  { config, now, keys, quotas, missing }: Stores,
   { id, environment, plan, period }: HistoryQuery,
   tell: (rows: readonly DayReport[]) => void,
 ): Promise<OperationResult<undefined>> {
@@ -144,19 +166,27 @@ async function tellHistory(
   if (id !== undefined && holder === undefined) return unknown(id);
   const filter = { environment, plan, account: holder?.account };
   const span = spanOf(period, now());
-  for await (const rows of readHistory(quotas, records.accounts, span, filter)) tell(rows);
+  for await (const rows of readHistory(quotas, records.accounts, span, filter, missing)) {
+    tell(rows);
+  }
   return given(undefined);
 }
 
 type NotFound = Extract<AccountLookup, { ok: false }>;
 
-/** A store that is away is said in words, without its password. */
+/** A store that is away is said in words, without its password; so is each part of it that is. */
 async function answered<T>(
   config: Config,
-  ask: () => Promise<OperationResult<T>>,
+  ask: (onMissing: OnMissing) => Promise<OperationResult<T>>,
 ): Promise<OperationResult<T>> {
+  const parts = new Map<string, string>();
+  const onMissing: OnMissing = ({ node, buckets, why }) => {
+    const name = buckets.length === 1 ? "bucket" : "buckets";
+    parts.set(node, `${name} ${buckets.join(", ")} at ${node}: ${why}`);
+  };
   try {
-    return await ask();
+    const answer = await ask(onMissing);
+    return answer.ok && parts.size > 0 ? { ...answer, missing: [...parts.values()] } : answer;
   } catch (error) {
     const where = config.store.kind === "memory" ? "memory" : config.store.shown;
     const why = error instanceof Error ? error.message : String(error);

@@ -24,7 +24,11 @@ export async function withAccounts<T>(
   const strange = unknownEnvironmentError(call.text("env"), reached.config);
   if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
   const answer = await askAccounts(reached, terminal, work.ask);
-  if (answer.ok) return work.say(answer.value);
+  if (answer.ok) {
+    const status = work.say(answer.value);
+    for (const part of answer.missing ?? []) terminal.err(`Missing: ${part}\n`);
+    return answer.missing?.length ? EXIT_FAILURE : status;
+  }
   return fail(terminal, answer.usage ? EXIT_USAGE : EXIT_FAILURE, answer.message);
 }
 

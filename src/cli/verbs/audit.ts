@@ -68,8 +68,10 @@ export const audit: Verb = {
       last = await read(files, terminal, atMs);
       found = balanced(last.ledger, open);
     }
-    const missing = [...last.missing, ...days.missing(), ...unasked];
-    return say({ call, terminal, found, missing, charged: last.ledger.charged });
+    const { parts } = asked.value;
+    const missing = [...last.missing, ...days.missing(), ...unasked, ...parts];
+    const status = say({ call, terminal, found, missing, charged: last.ledger.charged });
+    return parts.length > 0 ? EXIT_FAILURE : status;
   },
 };
 
@@ -105,6 +107,8 @@ type Asked = {
   readonly open: readonly OpenCharge[];
   /** Accounts and gateways of which nothing could be learned, in words. */
   readonly unasked: readonly string[];
+  /** Parts of the store that did not answer, and their nodes, in words. */
+  readonly parts: readonly string[];
   /** When the store was asked. */
   readonly atMs: number;
 };
@@ -137,7 +141,8 @@ async function ask(
     if (answer.ok) open.push(...answer.value);
     else unasked.push(`requests under way are not known: ${answer.message}`);
   }
-  return { ok: true, value: { reports: counted.value, days, open, unasked, atMs } };
+  const parts = (counted.missing ?? []).map((part) => `the counts of ${part}`);
+  return { ok: true, value: { reports: counted.value, days, open, unasked, parts, atMs } };
 }
 
 type DaysAsked = {
@@ -182,7 +187,7 @@ async function countsOf(
     if (one.ok) further.push(one.value);
     else unasked.push(`the counts of ${account} are not known: ${one.message}`);
   }
-  return { ok: true, value: [...all.value, ...further] };
+  return { ...all, value: [...all.value, ...further] };
 }
 
 type AnyBalance = Balance | DayBalance;

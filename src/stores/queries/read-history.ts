@@ -7,7 +7,7 @@ import {
   formatDay,
   monthRange,
 } from "../../core/quota/days.ts";
-import type { QuotaAdmin } from "../quotas/quota-store.ts";
+import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 
 /** The usage of an account on one day, as it is shown (docs/reference/history.md#days). */
 export type DayReport = {
@@ -63,13 +63,15 @@ export function historyDisabledError({ historyMs }: Pick<Config, "historyMs">): 
 
 /**
  * The rows of all accounts that fit, account by account and day by day, in pieces: never more than a
- * few thousand are in memory. Rejects when the store is away.
+ * few thousand are in memory. Rejects when the store is away, where it has parts only without
+ * `onMissing`.
  */
 export async function* readHistory(
   quotas: Pick<QuotaAdmin, "history">,
   accounts: readonly AccountRecord[],
   span: DaySpan,
   { environment, plan, account, after }: HistoryFilter,
+  onMissing?: OnMissing,
 ): AsyncGenerator<readonly DayReport[]> {
   const chosen = accounts.filter(
     (one) => (environment ?? one.environment) === one.environment && (account ?? one.id) === one.id,
@@ -79,7 +81,7 @@ export async function* readHistory(
   for (let from = first; from < chosen.length; from += ACCOUNTS_TOGETHER) {
     const some = chosen.slice(from, from + ACCOUNTS_TOGETHER);
     const names = some.map((one) => ({ environment: one.environment, account: one.id }));
-    const days = await quotas.history(names, span);
+    const days = await quotas.history(names, span, onMissing);
     const rows = some.flatMap((one, i) => {
       return (days[i] ?? []).map((counted) => reportOf(one, counted));
     });

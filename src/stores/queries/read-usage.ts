@@ -5,7 +5,8 @@ import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts"
 import { type UsageReport, type UsageSubject, usageReport } from "../../core/keys/reports.ts";
 import type { QuotaRequest } from "../../core/quota/decide.ts";
 import { type Limit, mergeLimits } from "../../core/quota/windows.ts";
-import type { QuotaAdmin } from "../quotas/quota-store.ts";
+import { PartsAsked } from "../quotas/parts-asked.ts";
+import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 
 /** Which accounts: undefined for any. `over` is in percent of a limit, `top` a number of accounts. */
 export type UsageFilter = {
@@ -37,14 +38,17 @@ export async function usageOf(
 
 /**
  * The usage of all accounts that fit, those that are nearest to a limit first. Charges nothing;
- * accounts whose plan is not configured are left out. Rejects when the store is away.
+ * accounts whose plan is not configured are left out. Rejects when the store is away, where it
+ * has parts only without `onMissing`.
  */
 export async function readUsage(
-  quotas: Pick<QuotaAdmin, "peek">,
+  quotas: Pick<QuotaAdmin, "peek" | "partOf">,
   accounts: readonly AccountRecord[],
   terms: Terms,
   filter: UsageFilter,
+  onMissing?: OnMissing,
 ): Promise<UsageReport[]> {
+  const parts = new PartsAsked((name) => quotas.partOf(name), onMissing);
   const { environment, plan, over = 0, top } = filter;
   const chosen = accounts.filter(
     (one) =>
@@ -55,7 +59,8 @@ export async function readUsage(
     const some = chosen.slice(from, from + TOGETHER).map(async (account) => {
       const { id, environment: where, plan: on, limits } = account;
       const holder = { account: id, environment: where, plan: on, limits };
-      const report = await usageOf(quotas, terms, holder);
+      const name = { environment: where, account: id };
+      const report = await parts.ask(name, () => usageOf(quotas, terms, holder));
       if (report === undefined) return;
       const share = shareOf(report);
       if (share * 100 >= over) found.push({ report, share });

@@ -128,6 +128,15 @@ export type BanEvent = {
 /** A change that a command made in the store, for one gateway to tell. */
 export type AdminEvent = ResetEvent | BanEvent;
 
+/** A part of a shared store: some buckets of a Cluster, and the node that has them. */
+export type StorePart = { readonly node: string; readonly buckets: readonly number[] };
+
+/** A part that cannot be reached, and why, in words. */
+export type MissingPart = StorePart & { readonly why: string };
+
+/** Called for each part that cannot be reached, perhaps more than once. Without it the call rejects. */
+export type OnMissing = (part: MissingPart) => void;
+
 export type AccountBan = AccountRef & { readonly ban: Ban };
 
 /**
@@ -165,8 +174,11 @@ export interface QuotaAdmin {
   /** The account as the store has it now; charges nothing. */
   peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision>;
 
+  /** The part of a shared store that has the account; undefined where the store has one part. */
+  partOf(name: AccountRef): StorePart | undefined;
+
   /** Every ban in force. */
-  bans(): Promise<AccountBan[]>;
+  bans(onMissing?: OnMissing): Promise<AccountBan[]>;
 
   /**
    * Bans an account from now on, whatever it has done: no offence, and a ban in force is replaced.
@@ -187,15 +199,24 @@ export interface QuotaAdmin {
   /**
    * Sets the running windows of the account to 0, first refusals too, in one call: all of them, or
    * those of the counters named (`minute`, `1z141z3.minute`: see `counterName`). Returns what each had
-   * counted. Bans and strikes stay. Every gateway drops its cached decision within a second.
+   * counted. Bans and strikes stay. Every gateway drops its cached decision within a second; the part
+   * over which they hear of it may be missing.
    */
-  reset(name: AccountRef, counters?: readonly string[]): Promise<readonly ResetWindow[]>;
+  reset(
+    name: AccountRef,
+    counters?: readonly string[],
+    onMissing?: OnMissing,
+  ): Promise<readonly ResetWindow[]>;
 
   /**
    * The usage of each of the accounts by UTC day, oldest day first, in their order; days without any
-   * are left out (docs/reference/history.md).
+   * are left out (docs/reference/history.md), and all of accounts in a missing part.
    */
-  history(names: readonly AccountRef[], span: DaySpan): Promise<readonly (readonly DayUsage[])[]>;
+  history(
+    names: readonly AccountRef[],
+    span: DaySpan,
+    onMissing?: OnMissing,
+  ): Promise<readonly (readonly DayUsage[])[]>;
 
   /**
    * Makes every gateway drop its cached decisions of these accounts within a second, as after a raised

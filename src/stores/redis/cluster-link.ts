@@ -3,6 +3,7 @@ import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { BUCKET_COUNT, crc16, keyBucket } from "./hash-slots.ts";
 import {
   atHost,
+  type ClusterPart,
   type Link,
   type LinkHealth,
   type LinkOptions,
@@ -38,11 +39,16 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
     send: (key, name, args) => send(map, keyBucket(key), name, args),
     masters: async () => {
       await map.refresh();
-      return map.owners().map((node): RedisNode => {
-        const failed = (error: unknown) => Promise.reject(toStoreFailure(error));
-        return { send: (name, args) => sendOn(node, name, args).catch(failed) };
+      return map.parts().map((part): RedisNode => {
+        const send: RedisNode["send"] = async (name, args) => {
+          const node = map.owner(part.buckets[0] as number);
+          if (node === undefined) throw unreachableFailure("a part of the cluster has no owner");
+          return sendOn(node, name, args).catch((error) => Promise.reject(toStoreFailure(error)));
+        };
+        return { part, send };
       });
     },
+    partOf: (bucket) => map.parts().find(({ buckets }) => buckets.includes(bucket)),
     // A node of a Cluster that is replaced as planned hands over all that it has.
     master: async () => "",
     split: () => undefined,
@@ -72,7 +78,7 @@ async function send(map: ClusterMap, bucket: number, name: string, args: readonl
       const to = redirection(error);
       if (to === undefined || redirections >= REDIRECTIONS_MAX) {
         if (failure.code === "unreachable" || failure.code === "CLUSTERDOWN") map.refreshSoon();
-        throw failure;
+        throw failure.at(`bucket ${bucket} at ${addressOf(node)}`);
       }
       asking = to.kind === "ASK";
       node = await map.nodeAt(to.at, node);
@@ -108,10 +114,12 @@ class ClusterMap {
     await Promise.allSettled(owners.map((node) => node.status === "ready" || whenReady(node)));
   }
 
-  owners(): Redis[] {
-    const owners = new Set(this.#owners);
-    if (owners.has(undefined)) throw unreachableFailure("a part of the cluster has no owner");
-    return [...owners] as Redis[];
+  /** All buckets, by the node that owns them. */
+  parts(): ClusterPart[] {
+    return [...new Set(this.#owners)].map((owner) => ({
+      node: owner === undefined ? "no node" : addressOf(owner),
+      buckets: [...this.#owners.keys()].filter((bucket) => this.#owners[bucket] === owner),
+    }));
   }
 
   moved(bucket: number, node: Redis): void {
@@ -231,13 +239,25 @@ class ClusterMap {
   }
 }
 
+function addressOf({ options: { host, port } }: Redis): string {
+  return formatHostPort({ host: String(host), port: Number(port) });
+}
+
+/** One wait for each node: many requests may wait for the same one, and share its listeners. */
+const WAITING = new WeakMap<Redis, Promise<void>>();
+
 function whenReady(node: Redis): Promise<void> {
-  return new Promise((resolve, reject) => {
+  const waiting = WAITING.get(node);
+  if (waiting !== undefined) return waiting;
+  const ready = new Promise<void>((resolve, reject) => {
     const settle = () => {
       node.off("ready", settle).off("close", settle).off("end", settle);
+      WAITING.delete(node);
       if (node.status === "ready") resolve();
       else reject(unreachableFailure("a node of the cluster does not answer"));
     };
     node.on("ready", settle).on("close", settle).on("end", settle);
   });
+  WAITING.set(node, ready);
+  return ready;
 }

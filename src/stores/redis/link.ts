@@ -14,8 +14,15 @@ export function atHost(options: LinkOptions, { host, port }: HostPort): LinkOpti
 
 export type RedisArgument = string | number;
 
-/** One node that takes writes. Rejects with StoreFailure. */
-export type RedisNode = { send(name: string, args: readonly RedisArgument[]): Promise<unknown> };
+/** Some buckets of a Cluster, and the node that has them, as `host:port`. */
+export type ClusterPart = { readonly node: string; readonly buckets: readonly number[] };
+
+/** One node that takes writes. `send` rejects with StoreFailure. */
+export type RedisNode = {
+  send(name: string, args: readonly RedisArgument[]): Promise<unknown>;
+  /** Undefined without a Cluster. */
+  readonly part?: ClusterPart;
+};
 
 export type Subscriber = {
   /** A message came over the channel. */
@@ -40,8 +47,10 @@ export type Link = {
    * Rejects with StoreFailure.
    */
   send(key: string, name: string, args: readonly RedisArgument[]): Promise<unknown>;
-  /** Every node that takes writes. Rejects when one cannot be reached. */
+  /** Every node that takes writes, also those that cannot be reached. */
   masters(): Promise<readonly RedisNode[]>;
+  /** The part of a Cluster that has a bucket; undefined without a Cluster. */
+  partOf(bucket: number): ClusterPart | undefined;
   /**
    * Names the master that writes go to now; waits for the end of a failover. Where it is the same
    * before and after a write, that write went to the master. Always the same without Sentinels.
@@ -100,6 +109,7 @@ export class CountedLink implements Link {
     return this.#link.send(key, name, args);
   };
   masters: Link["masters"] = () => this.#link.masters();
+  partOf: Link["partOf"] = (bucket) => this.#link.partOf(bucket);
   master: Link["master"] = () => this.#link.master();
   split: Link["split"] = () => this.#link.split();
   subscribe: Link["subscribe"] = (channel, subscriber) => this.#link.subscribe(channel, subscriber);

@@ -109,6 +109,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
     clustered: false,
     send: (_key, name, args) => send(name, args),
     masters: async () => [{ send }],
+    partOf: () => undefined,
     subscribe: (channel, subscriber) => {
       const listener = open();
       others.push(listener);

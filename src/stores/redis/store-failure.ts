@@ -15,6 +15,12 @@ export class StoreFailure extends Error {
     this.code = code;
     this.executed = executed;
   }
+
+  /** The same failure, with where it was. */
+  at(where: string): StoreFailure {
+    const { code, message, executed, storeNowMs } = this;
+    return new StoreFailure(code, `${message} (${where})`, executed, storeNowMs);
+  }
 }
 
 /**

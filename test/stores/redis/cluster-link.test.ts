@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import { accountKey, bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
 import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
+import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
@@ -126,4 +127,25 @@ describe("Redis Cluster", () => {
   async function settled(store: QuotaStore): Promise<void> {
     await eventually(() => store.health().ok);
   }
+
+  it("lets any number of requests wait for a node that is being connected, without a warning", async (t) => {
+    const warnings: string[] = [];
+    const onWarning = ({ name, message }: Error) => warnings.push(`${name}: ${message}`);
+    process.on("warning", onWarning);
+    t.onTestFinished(() => void process.off("warning", onWarning));
+    // It takes connections, and says nothing on them until it goes on.
+    const silent = cluster.nodes[1];
+    silent?.stop();
+    t.onTestFinished(() => silent?.cont());
+    const link = connectRedis({ address: cluster.address });
+    t.onTestFinished(() => link.close());
+    await eventually(() => link.partOf(0)?.node !== "no node");
+    const keys = Array.from({ length: 16 * 20 }, (_, i) => `tg:{${i % 16}}:none`);
+    const asked = Promise.all(keys.map((key) => link.send(key, "get", [key])));
+    silent?.cont();
+    const answers = await asked;
+    assert.ok(answers.every((answer) => answer === null));
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(warnings, []);
+  });
 });

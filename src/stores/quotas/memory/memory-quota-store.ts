@@ -180,6 +180,10 @@ class MemoryStore implements QuotaStore {
     return decide(state, { ...ask, requests: 0 }, this.#now()).verdict;
   }
 
+  partOf(): undefined {
+    return undefined;
+  }
+
   async bans(): Promise<AccountBan[]> {
     const found: AccountBan[] = [];
     if (this.#policy === undefined) return found;

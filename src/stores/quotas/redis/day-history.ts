@@ -1,7 +1,9 @@
 import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { type DaySpan, type DayUsage, monthsOf } from "../../../core/quota/days.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
-import type { AccountRef } from "../quota-store.ts";
+import { PartsAsked } from "../parts-asked.ts";
+import type { AccountRef, OnMissing } from "../quota-store.ts";
+import { bucketOf } from "./account-key.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 /** Questions under way at once. */
@@ -15,18 +17,30 @@ function historyKey(accountKey: string, month: number): string {
   return `${accountKey.replace(":{", ":h{")}:${month}`;
 }
 
-/** The usage of each account, by day; days without any are left out. Rejects with StoreFailure. */
+/**
+ * The usage of each account, by day; days without any are left out, and all of accounts in a part of a
+ * Cluster that cannot be reached, which is then asked no more. Rejects with StoreFailure, of a
+ * Cluster only without `onMissing`.
+ */
 export async function readDayHistory(
   shared: Pick<QuotaClient, "keyOf" | "link">,
   names: readonly AccountRef[],
   span: DaySpan,
+  onMissing?: OnMissing,
 ): Promise<readonly DayUsage[][]> {
+  const parts = new PartsAsked((name) => shared.link.partOf(bucketOf(name)), onMissing);
   const all: DayUsage[][] = [];
   const months = monthsOf(span);
   const together = Math.max(1, Math.floor(TOGETHER / (months.length + 1)));
   for (let from = 0; from < names.length; from += together) {
     const some = names.slice(from, from + together);
-    all.push(...(await Promise.all(some.map((name) => readOne(shared, name, months, span)))));
+    all.push(
+      ...(await Promise.all(
+        some.map(async (name) => {
+          return (await parts.ask(name, () => readOne(shared, name, months, span))) ?? [];
+        }),
+      )),
+    );
   }
   return all;
 }

@@ -1,43 +1,55 @@
+import { errorMessage } from "../../../base/messages.ts";
 import type { Link, RedisNode } from "../../redis/link.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
-import type { AccountBan } from "../quota-store.ts";
+import type { AccountBan, OnMissing } from "../quota-store.ts";
 import { parseBan } from "./decide-codec.ts";
 
 const PAGE = 1_000;
 const PAGE_LATE_MS = 2_000;
 
+type ListBansOptions = {
+  readonly prefix: string;
+  /** The store's test clock, in milliseconds. */
+  readonly now?: (() => number) | undefined;
+  readonly onMissing?: OnMissing | undefined;
+};
+
 /**
  * Every ban in force, from the accounts themselves: an index beside them would need a second key in
  * each decision, which a Cluster refuses while a slot moves, or could be wrong. Costs a SCAN of the
  * store in pages, so that no other client waits; for people, not for requests. Rejects when the store
- * is away.
+ * cannot be reached, of a Cluster only without `onMissing`.
  */
 export async function listBans(
   link: Link,
-  prefix: string,
-  now?: () => number,
+  { prefix, now, onMissing }: ListBansOptions,
 ): Promise<AccountBan[]> {
-  const pattern = `${prefix.replace(/[\\*?[\]]/g, "\\$&")}:{*}:*:*`;
   const found = new Map<string, AccountBan>();
   for (const node of await link.masters()) {
-    const nowMs = now ? now() : await timeOf(node);
-    let cursor = "0";
-    do {
-      const page = await send(node, "scan", [
-        cursor,
-        "MATCH",
-        pattern,
-        "COUNT",
-        PAGE,
-        "TYPE",
-        "hash",
-      ]);
-      const [next, keys] = page as [string, string[]];
-      for (const [id, ban] of await bansOf(link, prefix, keys, nowMs)) found.set(id, ban);
-      cursor = next;
-    } while (cursor !== "0");
+    try {
+      for await (const [id, ban] of bansOn(node, link, { prefix, now })) found.set(id, ban);
+    } catch (error) {
+      if (node.part === undefined || onMissing === undefined) throw error;
+      onMissing({ ...node.part, why: errorMessage(error) });
+    }
   }
   return [...found.values()].sort((a, b) => a.ban.untilMs - b.ban.untilMs);
+}
+
+async function* bansOn(
+  node: RedisNode,
+  link: Link,
+  { prefix, now }: ListBansOptions,
+): AsyncGenerator<[string, AccountBan]> {
+  const pattern = `${prefix.replace(/[\\*?[\]]/g, "\\$&")}:{*}:*:*`;
+  const nowMs = now ? now() : await timeOf(node);
+  let cursor = "0";
+  do {
+    const args = [cursor, "MATCH", pattern, "COUNT", PAGE, "TYPE", "hash"];
+    const [next, keys] = (await send(node, "scan", args)) as [string, string[]];
+    yield* await bansOf(link, prefix, keys, nowMs);
+    cursor = next;
+  } while (cursor !== "0");
 }
 
 async function bansOf(link: Link, prefix: string, keys: readonly string[], nowMs: number) {

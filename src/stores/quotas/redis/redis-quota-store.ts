@@ -1,5 +1,6 @@
 import { hash, randomUUID } from "node:crypto";
 import type { ConnectionOptions } from "node:tls";
+import { errorMessage } from "../../../base/messages.ts";
 import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
 import type { Ban, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
@@ -19,9 +20,11 @@ import {
   accountId,
   type BanCause,
   type ImposedBan,
+  type OnMissing,
   parseAccountId,
   type QuotaStore,
   type ResetWindow,
+  type StorePart,
   type StorePolicy,
 } from "../quota-store.ts";
 import { bucketOf } from "./account-key.ts";
@@ -74,6 +77,8 @@ export type RedisQuotaStoreOptions = {
 };
 
 const ADMIN_LATE_MS = 2_000;
+/** The bucket with the number of the last invalidation, and the changes that wait to be told. */
+const EVENTS_BUCKET = 0;
 /** So much of a digest has 80 bits: no two markers meet. */
 const MARKER_DIGITS = 20;
 /** Failures that a probe which only reads cannot see to be over. */
@@ -167,8 +172,13 @@ class RedisQuotaStore implements QuotaStore {
     return outcome;
   }
 
-  bans(): Promise<AccountBan[]> {
-    return listBans(this.#link, this.#options.prefix, this.#options.now);
+  partOf(name: AccountRef): StorePart | undefined {
+    return this.#link.partOf(bucketOf(name));
+  }
+
+  bans(onMissing?: OnMissing): Promise<AccountBan[]> {
+    const { prefix, now } = this.#options;
+    return listBans(this.#link, { prefix, now, onMissing });
   }
 
   async ban(name: AccountRef, imposed: ImposedBan): Promise<Ban> {
@@ -196,7 +206,11 @@ class RedisQuotaStore implements QuotaStore {
     return true;
   }
 
-  async reset(name: AccountRef, counters?: readonly string[]): Promise<ResetWindow[]> {
+  async reset(
+    name: AccountRef,
+    counters?: readonly string[],
+    onMissing?: OnMissing,
+  ): Promise<ResetWindow[]> {
     const fields = counters?.map(counterField) ?? [];
     if (counters?.length === 0) return [];
     const giveUpMs = performance.now() + ADMIN_LATE_MS;
@@ -207,8 +221,14 @@ class RedisQuotaStore implements QuotaStore {
       const counter = fieldCounter(reply[i] as string);
       windows.push({ counter, units: Number(reply[i + 1]) });
     }
-    if (windows.length === 0) await this.invalidateEverywhere([name]);
-    else await this.#tellEverywhere({ name, atMs: Number(atMs), windows });
+    try {
+      if (windows.length === 0) await this.invalidateEverywhere([name]);
+      else await this.#tellEverywhere({ name, atMs: Number(atMs), windows });
+    } catch (error) {
+      const part = this.#link.partOf(EVENTS_BUCKET);
+      if (part === undefined || onMissing === undefined) throw error;
+      onMissing({ ...part, why: errorMessage(error) });
+    }
     return windows;
   }
 
@@ -232,8 +252,12 @@ class RedisQuotaStore implements QuotaStore {
     this.#pending.take().then(tell, () => undefined);
   }
 
-  history(names: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
-    return readDayHistory(this.#shared, names, span);
+  history(
+    names: readonly AccountRef[],
+    span: DaySpan,
+    onMissing?: OnMissing,
+  ): Promise<readonly DayUsage[][]> {
+    return readDayHistory(this.#shared, names, span, onMissing);
   }
 
   async invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {

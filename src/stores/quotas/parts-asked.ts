@@ -1,0 +1,34 @@
+import { errorMessage } from "../../base/messages.ts";
+import type { AccountRef, OnMissing, StorePart } from "./quota-store.ts";
+
+/** Asks about many accounts of a store that may be reached in parts. */
+export class PartsAsked {
+  readonly #partOf: (name: AccountRef) => StorePart | undefined;
+  readonly #onMissing: OnMissing | undefined;
+  /** Nodes that did not answer: each further question would wait as long as the first. */
+  readonly #missing = new Set<string>();
+
+  constructor(
+    partOf: (name: AccountRef) => StorePart | undefined,
+    onMissing: OnMissing | undefined,
+  ) {
+    this.#partOf = partOf;
+    this.#onMissing = onMissing;
+  }
+
+  /** The answer; undefined if the part that has the account is missing. */
+  async ask<T>(name: AccountRef, question: () => Promise<T>): Promise<T | undefined> {
+    const part = this.#onMissing === undefined ? undefined : this.#partOf(name);
+    if (part !== undefined && this.#missing.has(part.node)) return undefined;
+    try {
+      return await question();
+    } catch (error) {
+      if (part === undefined) throw error;
+      if (!this.#missing.has(part.node)) {
+        this.#missing.add(part.node);
+        this.#onMissing?.({ ...part, why: errorMessage(error) });
+      }
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
+import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
+import { account, open, perDay, spend } from "../../stores/quotas/redis/redis-kit.ts";
+import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
+import { type Folder, jsonOf, openFolder, runVerb, type Said, writeConfig } from "../kit.ts";
+
+type Told = { readonly account: string };
+
+describe("with one master of a Cluster down, what is on the others is told and the rest is named", () => {
+  let cluster: TestCluster;
+  let folder: Folder;
+  let file: string;
+  let ids: string[];
+  const nodeOf = (id: string) => cluster.ownerOf(crc16(String(bucketOf(account(id)))) % 16_384);
+  const isGone = (id: string) => nodeOf(id) === 1;
+  const run = (...args: string[]) => runVerb([...args, "--config", file]);
+
+  beforeAll(async () => {
+    cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
+    folder = await openFolder();
+    file = await writeConfig(folder, { store: cluster.address.url, more: "history: 400d" });
+    const made = jsonOf<Told[]>(
+      await run(
+        "keys",
+        "create",
+        "--env",
+        "production",
+        "--plan",
+        "free",
+        "--count",
+        "30",
+        "--json",
+      ),
+    );
+    ids = made.map((one) => one.account);
+    assert.ok(ids.some(isGone) && ids.some((id) => !isGone(id)));
+    const { store } = await open(cluster.address, { historyMs: 400 * 86_400_000 });
+    for (const id of ids) await spend(store, account(id), perDay(1_000));
+    await store.close();
+    for (const id of ids) assert.equal((await run("bans", "add", id, "--for", "1h")).status, 0);
+    await cluster.nodes[1]?.kill();
+  });
+  afterAll(async () => {
+    await cluster.close();
+    await folder[Symbol.asyncDispose]();
+  });
+
+  const named = ({ err }: Said) => {
+    const [, buckets = "", node] =
+      /buckets? ([\d, ]+) at (127\.0\.0\.1:\d+)/.exec(err) ?? assert.fail(err);
+    assert.equal(node, `127.0.0.1:${cluster.nodes[1]?.port}`);
+    const gone = Array.from({ length: 16 }, (_, bucket) => bucket).filter((bucket) => {
+      return cluster.ownerOf(crc16(String(bucket)) % 16_384) === 1;
+    });
+    assert.equal(buckets, gone.join(", "));
+    assert.equal(err.split("\n").length, 2, "one line names the node");
+  };
+  const reachable = (list: readonly Told[]) => {
+    assert.deepEqual(
+      [...new Set(list.map((one) => one.account))].sort(),
+      ids.filter((id) => !isGone(id)).sort(),
+    );
+  };
+
+  it.each([
+    ["usage", "--json"],
+    ["bans", "list", "--json"],
+    ["usage", "--days", "2", "--json"],
+  ])("by `%s %s %s %s`", async (...args) => {
+    const said = await run(...args.filter((one) => one !== undefined));
+    assert.equal(said.status, 1);
+    reachable(JSON.parse(said.out) as Told[]);
+    named(said);
+  });
+
+  it("by `usage` and `accounts reset` of one account", async () => {
+    const [gone = "", there = ""] = [ids.find(isGone), ids.find((id) => nodeOf(id) === 2)];
+    for (const verb of [["usage"], ["accounts", "reset"]]) {
+      const lost = await run(...verb, gone);
+      assert.deepEqual([lost.status, lost.out], [1, ""]);
+      assert.match(lost.err, new RegExp(`at 127\\.0\\.0\\.1:${cluster.nodes[1]?.port}`));
+      assert.match(lost.err, new RegExp(`bucket ${bucketOf(account(gone))}\\b`));
+      assert.equal((await run(...verb, there)).status, 0);
+    }
+  });
+
+  it("by `audit`", async () => {
+    const log = `${folder.path}/empty.log`;
+    await writeFile(log, "");
+    const said = await run("audit", "--log", log);
+    assert.equal(said.status, 1);
+    assert.match(said.out, new RegExp(`at 127\\.0\\.0\\.1:${cluster.nodes[1]?.port}`));
+  });
+});
+
+describe("with the master of bucket 0 down, where gateways hear of changes", () => {
+  it("`accounts reset` resets what it reaches, and says that gateways were not told", async (t) => {
+    const cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
+    t.onTestFinished(() => cluster.close());
+    await using folder = await openFolder();
+    const file = await writeConfig(folder, { store: cluster.address.url });
+    const run = (...args: string[]) => runVerb([...args, "--config", file]);
+    const ownerOf = (bucket: number) => cluster.ownerOf(crc16(String(bucket)) % 16_384);
+    const made = jsonOf<Told[]>(
+      await run(
+        "keys",
+        "create",
+        "--env",
+        "production",
+        "--plan",
+        "free",
+        "--count",
+        "20",
+        "--json",
+      ),
+    ).map((one) => one.account);
+    const id = made.find((one) => ownerOf(bucketOf(account(one))) !== ownerOf(0)) ?? "";
+    const { store } = await open(cluster.address);
+    for (let i = 0; i < 7; i++) await spend(store, account(id), perDay(1_000));
+    await store.close();
+    await cluster.nodes[ownerOf(0)]?.kill();
+    const said = await run("accounts", "reset", id);
+    assert.equal(said.status, 1);
+    assert.match(said.out, /day had 7/);
+    assert.match(said.err, /^Missing: buckets .* at .*; gateways are not told of it/);
+  });
+});
