@@ -63,7 +63,7 @@ describe("2.1 Down at boot", () => {
 });
 
 describe("2.1 Comes back: a share of the limit", () => {
-  it("is what the headers tell and what is admitted; the rest is 429 with Retry-After", async () => {
+  it("is what the headers tell and what is admitted; the rest is 503 that names the share", async () => {
     await using house = await openHouseBehind(proxy, { config: { expectedGateways: 4 } });
     const { key, account } = await house.issue();
     // On a busy machine a call may be late, and that request decided here: told is of the store.
@@ -80,13 +80,20 @@ describe("2.1 Comes back: a share of the limit", () => {
     assert.deepEqual(
       told.map(({ status, limit, remaining }) => [status, limit, remaining]),
       Array.from({ length: share + 2 }, (_, i) => {
-        return i < share ? [200, share, share - 1 - i] : [429, share, 0];
+        return i < share ? [200, share, share - 1 - i] : [503, share, 0];
       }),
     );
     const refused = await house.ask(key);
-    assert.equal(((await refused.json()) as { code: string }).code, "rate_limited");
-    const toMidnight = 86_400 - (Math.floor(Date.now() / 1000) % 86_400);
-    assert.ok(Math.abs(Number(refused.headers.get("retry-after")) - toMidnight) <= 2);
+    const { code, message } = (await refused.json()) as { code: string; message: string };
+    assert.equal(code, "store_unavailable");
+    assert.match(message, new RegExp(`share of the day limit, ${share} units, is used up`));
+    const retryAfter = Number(refused.headers.get("retry-after"));
+    assert.ok(retryAfter >= 1 && retryAfter <= 5, `${retryAfter}`);
+    assert.equal(await metric(house, "tollgate_share_refusals_total"), 3);
+    await eventually(() => {
+      const line = house.lines.findLast(({ status }) => status === 503);
+      assert.deepEqual([line?.by, line?.charged, line?.strikes], ["share", 0, 0]);
+    });
     await proxy.listen();
     await readyWithin(house, 3_000);
     assert.equal((await askTimed(house, key)).remaining, left - share - 1);

@@ -72,6 +72,12 @@ export type QuotaRequest = {
   readonly cost?: number;
   /** The name of the account's plan, which the usage by day keeps; it decides nothing. */
   readonly plan?: string;
+  /**
+   * Units of each limit that are kept for other gateways, in the order of `limits`: requests are
+   * granted up to the rest. A request that does not fit for this reason alone is neither the first
+   * refusal of a window nor a strike.
+   */
+  readonly reserved?: readonly number[] | undefined;
   /** The requests were refused already, from an earlier answer: they may be strikes, and none is granted. */
   readonly strikesOnly?: boolean;
 };
@@ -113,12 +119,12 @@ export function fitsLimit(used: number, cost: number, limit: number): boolean {
  * differential test holds the two together.
  */
 export function decide(account: AccountState, ask: QuotaRequest, nowMs: number): DecideResult {
-  const { limits, bans, requests, cost = 1, strikesOnly = false } = ask;
+  const { limits, bans, requests, strikesOnly = false, cost = 1 } = ask;
   const past = present(account, ask, nowMs);
   const { usage, ban } = past;
 
   const banned = ban !== undefined && bans !== undefined && ban.untilMs > nowMs;
-  const room = banned || strikesOnly ? 0 : roomFor(cost, usage, limits);
+  const room = banned || strikesOnly ? 0 : roomFor(ask, usage);
   const granted = Math.max(0, Math.min(requests, room));
   charge(usage, limits, granted * cost);
 
@@ -132,11 +138,17 @@ export function decide(account: AccountState, ask: QuotaRequest, nowMs: number):
   return { account: next, verdict: earned === undefined ? verdict : { ...verdict, earned } };
 }
 
-/** How many requests of that cost fit into every window. */
-function roomFor(cost: number, usage: AccountState["usage"], limits: readonly Limit[]): number {
+/** How many requests of that cost fit into every window, without what is reserved. */
+function roomFor(
+  { limits, reserved, cost = 1 }: QuotaRequest,
+  usage: AccountState["usage"],
+): number {
   if (cost === 0) return Number.POSITIVE_INFINITY;
   return Math.min(
-    ...limits.map((limit) => Math.floor((limit.limit - held(usage, limit).count) / cost)),
+    ...limits.map((limit, i) => {
+      const left = limit.limit - (reserved?.[i] ?? 0) - held(usage, limit).count;
+      return Math.floor(left / cost);
+    }),
   );
 }
 

@@ -1,5 +1,6 @@
 import type { RefusalCode } from "../refusal.ts";
 import { REFUSALS } from "../refusal-table.ts";
+import { shareRetrySeconds } from "./rate-limit-info.ts";
 import { WINDOW_NAMES, windowStart } from "./windows.ts";
 
 /** The members of the line of a request that a refusal is explained from (docs/reference/log.md). */
@@ -110,8 +111,19 @@ export function explainRefusal(line: RefusalRecord, known?: KnownBan): Explanati
     decidedAt: decidedAt === undefined ? null : decidedAt / 1_000,
     decidedBy: line.by ?? null,
     config: line.config ?? null,
-    passesAt: ends.length === 0 ? null : Math.max(...ends),
+    passesAt: ends.length === 0 ? null : passesAt(line, Math.max(...ends)),
   };
+}
+
+/** A refusal for the sake of a share tells a wait of its own: the share is given up before its window ends. */
+function passesAt({ by, cost = 1, decidedAt = 0, windows = [] }: RefusalRecord, endsAt: number) {
+  if (by !== "share") return endsAt;
+  const share = Math.min(...windows.map(([, , limit]) => limit));
+  const standing = { limit: share, remaining: 0, resetMs: endsAt * 1_000 };
+  return Math.min(
+    endsAt,
+    Math.ceil(decidedAt / 1_000) + shareRetrySeconds(standing, cost, decidedAt),
+  );
 }
 
 function explained(
@@ -128,7 +140,7 @@ function explained(
 
 /** The rule that decided, in words. */
 function ruleOf(
-  { code, why, cost = 1, decision, account }: RefusalRecord,
+  { by, code, why, cost = 1, decision, account }: RefusalRecord,
   window?: ExplainedWindow,
   ban?: KnownBan,
 ): string {
@@ -143,6 +155,10 @@ function ruleOf(
   if (code === "rate_limited" && window !== undefined) {
     const { window: name, used, limit } = window;
     return `The ${name} limit is ${limit} units: ${used} were used, and the request costs ${cost}`;
+  }
+  if (by === "share" && window !== undefined) {
+    const { window: name, used, limit } = window;
+    return `This gateway's share of the ${name} limit is ${limit} units: ${used} were used, and the request costs ${cost}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike`;
   }
   if (code === undefined) return `It was not refused: ${decision}`;
   const when = Object.hasOwn(REFUSALS, code) ? REFUSALS[code as RefusalCode].when : code;

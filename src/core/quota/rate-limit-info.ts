@@ -108,10 +108,35 @@ export function crossedLimits(
  * (docs/reference/http.md#refusals). The window of an operation is named `createPet.minute`.
  */
 export function limitExceededMessage({ window = "", limit }: RateLimitInfo): string {
+  return `The ${limitName(window)}, ${limit} units, is used up: retry after the time in Retry-After`;
+}
+
+function limitName(window: string): string {
   const dot = window.lastIndexOf(".");
-  const which =
-    dot === -1 ? `${window} limit` : `${window.slice(dot + 1)} limit of ${window.slice(0, dot)}`;
-  return `The ${which}, ${limit} units, is used up: retry after the time in Retry-After`;
+  return dot === -1
+    ? `${window} limit`
+    : `${window.slice(dot + 1)} limit of ${window.slice(0, dot)}`;
+}
+
+/** The message of a 503 to a request that only finds this gateway's share of a limit used up. */
+export function shareExceededMessage({ window = "", limit }: RateLimitInfo): string {
+  return `This gateway's share of the ${limitName(window)}, ${limit} units, is used up, and the limit is not: retry after the time in Retry-After`;
+}
+
+/** The same for the log. */
+export function shareWhy({ window = "", limit }: RateLimitInfo): string {
+  return `the share of the ${limitName(window)}, ${limit} units, leaves no room, though the limit does`;
+}
+
+const SHARE_RETRY_S_MAX = 5;
+
+/**
+ * Seconds until a request may pass that found a share used up. A share is given up long before its
+ * window ends, by 5 s in nearly every case. No waiting lets a cost pass that is above the whole share.
+ */
+export function shareRetrySeconds({ limit, resetMs }: RateLimitInfo, cost: number, nowMs: number) {
+  if (cost > limit && cost > 1) return 1;
+  return Math.min(SHARE_RETRY_S_MAX, retryAfterSeconds(resetMs, nowMs));
 }
 
 /**

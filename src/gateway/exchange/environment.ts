@@ -105,7 +105,7 @@ export type GatewayContext = {
   /** The deprecated operations that an account calls, as far as this process knows. */
   readonly deprecatedCalls?: (name: AccountRef) => readonly DeprecatedCall[];
   /** A request was decided without the store, or not at all (docs/reference/store.md#away). */
-  readonly onWithoutStore: (answer: "local" | "unavailable") => void;
+  readonly onWithoutStore: (answer: "local" | "share" | "unavailable") => void;
   /** The store, or what stands in for it, answered for a request of that cost. */
   readonly onAnswer: (consumer: RespondedAccount, answer: ChargeResult, cost: number) => void;
   readonly now: () => number;

@@ -7,6 +7,9 @@ import {
   type RateLimitInfo,
   type RateLimitRefusal,
   rateLimitRefusal,
+  shareExceededMessage,
+  shareRetrySeconds,
+  shareWhy,
   unusedRateLimit,
   windowLabel,
 } from "../../core/quota/rate-limit-info.ts";
@@ -55,7 +58,7 @@ export function chargeQuota(
   const settle = (answer: ChargeResult | StoreUnavailable): Result<RateLimitInfo> => {
     exchange.decided();
     if (!("unavailable" in answer)) {
-      if (answer.by === "local") gateway.onWithoutStore("local");
+      if (answer.by === "local" || answer.by === "share") gateway.onWithoutStore(answer.by);
       gateway.onAnswer(consumer, answer, exchange.cost);
       return judgeAnswer(answer, exchange, bounds);
     }
@@ -139,6 +142,11 @@ function judgeAnswer(
     ...{ outcome: "refused", charged: 0, standing, decidedMs, strikes },
     refusal: { windows, by, ban: verdict.ban && Math.ceil(verdict.ban.untilMs / 1_000) },
   });
+  if (by === "share") {
+    const message = shareExceededMessage(standing);
+    const retryAfterSeconds = shareRetrySeconds(standing, cost, decidedMs);
+    return refuse("store_unavailable", shareWhy(standing), { message, retryAfterSeconds });
+  }
   if (refusal.code === "key_banned") return refuse(refusal.code);
   return refuse(refusal.code, undefined, { message: limitExceededMessage(standing) });
 }

@@ -212,6 +212,7 @@ function gatewayOf(
     onTurnedAway: (why) => counting.turnedAway(why),
     onWithoutStore: (answer) => {
       counting.decidedWithoutStore(answer === "unavailable" ? "deny" : inForce().onStoreFailure);
+      if (answer === "share") counting.shareRefused();
     },
     onAnswer: (consumer, answer, cost) => {
       if (answer.earned !== undefined) {

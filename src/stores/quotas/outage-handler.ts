@@ -43,10 +43,15 @@ export interface OutageHandler extends CallObserver {
    */
   prepare(queue: number): Promise<void> | undefined;
   /**
-   * The limits by which the store is to decide, from those of the request: less if other gateways may
-   * have admitted requests, in an outage that is over, that they have not charged yet.
+   * Units of each limit that the store is to keep, because other gateways may have admitted requests,
+   * in an outage that is over for this one, that they have not charged yet. Undefined, as nearly
+   * always, if there are none.
    */
-  limitsFor(queue: number, name: AccountRef, limits: readonly Limit[]): readonly Limit[];
+  reservedFor(
+    queue: number,
+    name: AccountRef,
+    limits: readonly Limit[],
+  ): readonly number[] | undefined;
   /** Decides one request without the store. */
   decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable;
   /** The parts of the configuration that a reload may change. */
@@ -83,8 +88,8 @@ export class DenyDuringOutage implements OutageHandler {
     return this.#ensureClock(queue, this.timeoutMs);
   }
 
-  limitsFor(_queue: number, _name: unknown, limits: readonly Limit[]): readonly Limit[] {
-    return limits;
+  reservedFor(_queue: number, _name: unknown, _limits: unknown): undefined {
+    return undefined;
   }
 
   decide(): StoreUnavailable {

@@ -59,7 +59,7 @@ export type ChargeResult = {
   /** Units of the same verdict that were admitted after this one: it was merged with other asks. */
   readonly unspent: number;
   readonly admitted: boolean;
-  readonly by: "store" | "memory" | "local";
+  readonly by: "store" | "memory" | "local" | "share";
 };
 
 /** Why there is no answer: the store is away and `onStoreFailure` is `deny`. */

@@ -36,7 +36,7 @@ export type AccessLogEntry = {
   readonly config?: string | undefined;
   readonly observed?: readonly string[] | undefined;
   readonly windows?: readonly WindowMember[] | undefined;
-  readonly by?: "store" | "memory" | "local" | undefined;
+  readonly by?: "store" | "memory" | "local" | "share" | undefined;
   /** The end of the ban that ran, in Unix seconds. */
   readonly ban?: number | undefined;
   /** Why, for people: never shown to the client. */
@@ -96,7 +96,8 @@ export const ACCESS_LOG_FIELDS: Readonly<
     absent: "no window and no ban refused it",
   },
   by: {
-    meaning: "`memory`, `local` or `store`: where the refusal was decided",
+    meaning:
+      "`memory`, `local` or `store`: where the refusal was decided; `share`: only this gateway's [share](store.md#shares) was used up, and the limits in `windows` are shares",
     absent: "as `windows`",
   },
   ban: { meaning: "The end of the ban that ran, in Unix seconds", absent: "none ran" },

@@ -66,6 +66,7 @@ export function metricReaders(
     upstream_up: () => upstreamsUp(watched),
     store_up: one(() => (watched.storeUp() ? 1 : 0)),
     store_unavailable_decisions_total: counted(tallies.withoutStore),
+    share_refusals_total: counted(tallies.shareRefusals),
     store_commands_total: one(watched.storeCommands),
     charges_uncertain_total: one(watched.chargesUncertain),
     charges_lost_total: one(watched.chargesLost),

@@ -28,6 +28,8 @@ export class MetricVec<Cell> {
 
   /** The cell of these values, as many and in the order of `labelNames`; made at its first use. */
   cell(...labels: readonly LabelValue[]): Cell {
+    // Without labels there is one cell.
+    if (labels.length === 0) return this.#cells[0]?.cell ?? this.#add(labels);
     let at: Branch<Cell> | Cell | undefined = this.#root;
     for (let i = 0; i < labels.length; i++) {
       at = (at as Branch<Cell>).get(labels[i] as LabelValue);

@@ -24,6 +24,8 @@ export type MetricsRecorder = {
   turnedAway(why: TurnedAwayReason): void;
   /** A request was decided without the store (docs/reference/store.md#away). */
   decidedWithoutStore(mode: "local" | "deny" | "allow"): void;
+  /** A request was refused that only found this gateway's share of a limit used up. */
+  shareRefused(): void;
   /** This configuration is in force from now on: at the start, and after each reload that worked. */
   configured(config: Pick<Config, "hash" | "environments">, nowMs: number): void;
   reloaded(result: "success" | "failure"): void;
@@ -48,6 +50,7 @@ export function createMetricsRecorder(): MetricsRecorder {
     banned: (environment) => increment(tallies.bans.cell(environment)),
     turnedAway: (why) => increment(tallies.turnedAway.cell(why)),
     decidedWithoutStore: (mode) => increment(tallies.withoutStore.cell(mode)),
+    shareRefused: () => increment(tallies.shareRefusals.cell()),
     configured: (config, nowMs) => {
       configuration = { hash: config.hash, configuredMs: nowMs };
       deprecated = deprecatedRoutes(config);

@@ -97,6 +97,11 @@ export const METRICS = {
     help: "Requests decided while the store was away, by the mode that decided them.",
     meaning: "`mode` is the `onStoreFailure` of then",
   },
+  share_refusals_total: {
+    type: "counter",
+    labels: [],
+    help: "Requests answered 503 because this gateway's share of a limit was used up, while the limit was not.",
+  },
   store_commands_total: { type: "counter", labels: [], help: "Commands sent to the store." },
   charges_uncertain_total: {
     type: "counter",

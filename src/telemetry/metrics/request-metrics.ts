@@ -53,11 +53,13 @@ export function newMetricTables() {
     bans: counts("bans_total"),
     turnedAway: counts("connections_refused_total"),
     withoutStore: counts("store_unavailable_decisions_total"),
+    shareRefusals: counts("share_refusals_total"),
     reloads: counts("config_reloads_total"),
   };
   // A counter that starts at 0 shows its first increase; one that appears with 1 hides it.
   for (const mode of ["local", "deny", "allow"]) tallies.withoutStore.cell(mode);
   for (const why of TURNED_AWAY_REASONS) tallies.turnedAway.cell(why);
+  tallies.shareRefusals.cell();
   for (const result of ["success", "failure"]) tallies.reloads.cell(result);
   return tallies;
 }

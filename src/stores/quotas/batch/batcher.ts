@@ -1,4 +1,5 @@
 import type { NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
 import { StoreFailure, setTimeoutAfterPoll } from "../../redis/store-failure.ts";
 import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import {
@@ -182,12 +183,13 @@ export class Batcher {
 
   #send(queue: CallQueue, merged: readonly MergedRequest[]): void {
     const { answers, outage } = this.#options;
-    const asks = merged.map(({ name, ask, waiting }) => {
-      const { bans, cost = 1, plan, strikesOnly = false } = ask;
-      const limits = outage.limitsFor(queue.number, name, ask.limits);
-      const requests = strikesOnly ? 1 : waiting.length;
-      const named = plan === undefined ? {} : { plan };
-      return { name, ask: { limits, bans, requests, cost, strikesOnly, ...named } };
+    const asks = merged.map((each) => {
+      const { name, ask, waiting } = each;
+      each.reserved = outage.reservedFor(queue.number, name, ask.limits);
+      const { reserved } = each;
+      const requests = ask.strikesOnly ? 1 : waiting.length;
+      const kept = reserved === undefined ? {} : { reserved };
+      return { name, ask: { ...ask, requests, strikesOnly: ask.strikesOnly ?? false, ...kept } };
     });
     const call: StoreCall = { asks: merged, isOver: false, answered: Promise.resolve() };
     const forgotten = answers.beginCall();
@@ -262,7 +264,7 @@ export class Batcher {
     trip: RoundTrip,
     forgotten: InvalidatedAccounts,
   ): void {
-    const { id, name, ask, waiting } = merged;
+    const { id, name, ask, waiting, reserved } = merged;
     const { answers, onVerdict } = this.#options;
     const before = answers.get(id);
     onVerdict(name, verdict, findLostCount(before, ask, verdict));
@@ -270,8 +272,13 @@ export class Batcher {
     if (waiting.length === 0) answers.putUnreportedBan(id, verdict.earned);
     const { granted } = verdict;
     const { cost = 1 } = ask;
+    const share = granted < waiting.length ? shareRefusal(verdict, cost, reserved) : undefined;
     for (let i = 0; i < waiting.length; i++) {
       const admitted = i < granted;
+      if (share !== undefined && !admitted) {
+        waiting[i]?.(share);
+        continue;
+      }
       const unspent = admitted ? (granted - 1 - i) * cost : 0;
       // Told to one of the refused alone: a ban is earned once.
       const first = i === granted && verdict.earned !== undefined;
@@ -314,6 +321,23 @@ export class Batcher {
     });
     if (charges.length > 0) this.#options.onUncertain(charges);
   }
+}
+
+/**
+ * The refusal of requests that the plan's limits leave room for, without the units that are kept for
+ * other gateways; undefined if a limit or a ban refuses them.
+ */
+function shareRefusal(
+  verdict: QuotaDecision,
+  cost: number,
+  reserved: readonly number[] | undefined,
+): ChargeResult | undefined {
+  if (reserved === undefined) return undefined;
+  if (rateLimitRefusal(verdict, verdict.nowMs, cost) !== undefined) return undefined;
+  const windows = verdict.windows.map((standing, i) => {
+    return { ...standing, limit: Math.max(0, standing.limit - (reserved[i] ?? 0)) };
+  });
+  return { verdict: { ...verdict, windows }, unspent: 0, admitted: false, by: "share" };
 }
 
 function failureOf(outcome: CallOutcome | undefined): StoreFailure | undefined {

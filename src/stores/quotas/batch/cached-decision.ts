@@ -9,6 +9,7 @@ import {
 } from "../../../core/quota/decide.ts";
 import {
   counterName,
+  counterWindow,
   type Limit,
   type WindowName,
   windowEnd,
@@ -147,6 +148,68 @@ function windowsOf({ limits, trip, used, refusal: whole }: CachedDecision): read
     return { ...standing, counter: counterName(limit), strikeDueMs: trip.nowMs };
   });
 }
+
+/** The count of the window of a counter that starts at `startMs`. */
+export type WindowTotal = {
+  readonly counter: string;
+  readonly startMs: number;
+  readonly used: number;
+};
+
+/** What is known of a window's count; 0 if nothing is. */
+export function countIn(known: CachedDecision, counter: string, startMs: number): number {
+  const endMs = windowEnd(counterWindow(counter), startMs);
+  const found = windowsOf(known).find((one) => one.counter === counter && one.resetMs === endMs);
+  return found?.used ?? 0;
+}
+
+/**
+ * The decision with counts that the store told later. Where nothing was known, or another window of a
+ * counter, the limit of it is unknown, and the greatest there is.
+ */
+export function withCounts(
+  known: CachedDecision | undefined,
+  counts: readonly WindowTotal[],
+  nowMs: number,
+): CachedDecision {
+  const receivedMs = performance.now();
+  const trip = { sentMs: receivedMs, receivedMs, nowMs };
+  const told = counts.map(({ counter, startMs, used }): KnownWindow => {
+    const window = counterWindow(counter);
+    const resetMs = windowEnd(window, startMs);
+    const [id] = counter.split(".");
+    const operation = id === counter ? {} : { operation: { id: id as string, name: "" } };
+    const limit = Number.MAX_SAFE_INTEGER;
+    return { window, ...operation, limit, used, resetMs, counter, strikeDueMs: nowMs };
+  });
+  const before = known === undefined ? NONE : windowsOf(known);
+  const windows = before.flatMap((one) => {
+    const used = told.find(({ counter, resetMs }) => {
+      return counter === one.counter && resetMs === one.resetMs;
+    })?.used;
+    return one.resetMs <= nowMs ? [] : [used === undefined ? one : { ...one, used }];
+  });
+  for (const one of told) {
+    if (!windows.some(({ counter }) => counter === one.counter)) windows.push(one);
+  }
+  const refusal = known?.refusal ?? NO_REFUSAL;
+  return {
+    limits: known?.limits ?? [],
+    bans: known?.bans,
+    trip,
+    used: [],
+    refusal: { ...refusal, windows },
+    era: 0,
+  };
+}
+
+const NO_REFUSAL: RefusalDetails = {
+  windows: [],
+  ban: undefined,
+  strikes: 0,
+  isStrikePending: false,
+  unreportedBan: undefined,
+};
 
 export type LostCount = {
   readonly window: WindowName;

@@ -13,6 +13,8 @@ export type MergedRequest = {
   readonly ask: QuotaRequest;
   /** Set for a refusal that is known already and may be a strike. */
   readonly known: CachedDecision | undefined;
+  /** Units of each limit that the store keeps for other gateways; known when the call goes. */
+  reserved?: readonly number[] | undefined;
   readonly waiting: ((answer: ChargeResult | StoreUnavailable) => void)[];
 };
 

@@ -5,8 +5,11 @@ import { type AccountRef, accountId, type ChargeResult } from "../quota-store.ts
 import {
   type CachedDecision,
   couldCauseBan,
+  countIn,
   decisionAfter,
   refusalKind,
+  type WindowTotal,
+  withCounts,
 } from "./cached-decision.ts";
 
 /** The accounts forgotten since a call left: its verdict of them is old. */
@@ -81,10 +84,22 @@ export class DecisionCache {
     return known && decisionAfter(known, this.#sinceReceived(known), limits);
   }
 
-  /** The counts of the account in its last answer, whether or not its refusals were forgotten since. */
-  lastCounted(name: AccountRef): QuotaDecision | undefined {
+  /**
+   * The last known count of the window of a counter that starts at `startMs`, whether or not its
+   * refusals were dropped since; 0 if there is none.
+   */
+  countOf(name: AccountRef, counter: string, startMs: number): number {
     const known = this.#last.get(accountId(name));
-    return known && decisionAfter(known, this.#sinceReceived(known));
+    return known === undefined ? 0 : countIn(known, counter, startMs);
+  }
+
+  /** The store told these counts at `nowMs` of its clock, with no decision: they are the last known. */
+  learnCounts(name: AccountRef, counts: readonly WindowTotal[], nowMs: number): void {
+    const id = accountId(name);
+    const known = this.#last.get(id);
+    if (counts.length === 0 || (known !== undefined && known.trip.nowMs > nowMs)) return;
+    const era = known?.era ?? this.#era;
+    this.#last.set(id, { ...withCounts(known, counts, nowMs), era });
   }
 
   /** Counted from when the call was sent: early costs a command, late would break a promise. */

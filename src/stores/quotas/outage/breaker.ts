@@ -5,70 +5,59 @@ import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { UncertainCharge } from "../outage-handler.ts";
 import type { AccountRef, ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
-import type { Heartbeat } from "./heartbeat.ts";
+import { windowDebt } from "./debts.ts";
+import type { Heartbeat, Peers } from "./heartbeat.ts";
 import { LocalQuotas, type OutageContext } from "./local-quotas.ts";
+import { PendingPeers } from "./pending-peers.ts";
 import { DebtSettlement } from "./settlement.ts";
 
 /** The state that the breakers of one store share. */
 export type BreakerContext = {
   readonly shared: QuotaClient;
   readonly answers: DecisionCache;
-  readonly heart: Pick<Heartbeat, "gateways">;
+  readonly heart: Pick<Heartbeat, "gateways" | "peers">;
   policy: FailurePolicy;
   /** The store's test clock. */
   readonly clock: (() => number) | undefined;
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
-/**
- * Gateways that may have admitted shares and not charged them yet. `sinceMs`, of the clock of bucket
- * 0: when the store was seen to be back. A gateway with no debt from before that instant has none
- * from this absence; one that had none earlier may still have asked in vain.
- */
-type PeerShares = { sinceMs: number; pending: number; untilMs: number };
-
-/** The store is not back yet: later than any heartbeat. */
-const NOT_BACK_MS = Number.MAX_SAFE_INTEGER;
-
-/** A gateway that is not back by then has died, and its shares with it. */
-const OTHERS_MS_MAX = 5_000;
 const FAILURES_MAX = 5;
 /** As long as this a charge may take while no request waits for it. */
 const CHARGE_LATE_MS = 2_000;
 
 /**
- * A part of the store that can be away by itself: a bucket of a Cluster, else all of it. Says
- * whether requests go there, decides them while they do not, and keeps what is owed for that.
+ * A part of the store that can fail by itself: a bucket of a Cluster, else all of it. Says whether
+ * requests go there, decides them while they do not, and keeps what is owed for that.
  */
 export class CircuitBreaker {
   readonly #context: BreakerContext;
   readonly #bucket: number;
   readonly #accounts: LocalQuotas;
+  readonly #settlement: DebtSettlement;
   #failuresInRow = 0;
   /**
-   * The first failure of an absence tells more than later ones: READONLY, then a connection made
-   * anew.
+   * The first failure of an outage tells more than later ones: READONLY, then a new connection that
+   * cannot be made.
    */
   #first: StoreFailure | undefined;
-  #wentMs: number;
-  #gatewaysThen = 1;
-  /** Why it is away; undefined while it is not. */
+  /** Why the store is unreachable; undefined while it is not. */
   #why: string | undefined;
-  /** The absence goes on until an answer, or until all that is owed for it is charged. */
+  /** The outage goes on until an answer, or until all that is owed for it is charged. */
   #isAbsent = false;
-  #others: PeerShares | undefined;
-  /** The same, left over from the absence before this one. */
+  #gatewaysAtOutage = 1;
+  #peers: PendingPeers | undefined;
+  /** Peers that were pending already when this outage began. */
   #pendingBefore = 0;
   #preparing: Promise<void> | undefined;
-  readonly #settlement: DebtSettlement;
 
   constructor(context: BreakerContext, bucket: number, accountsMax: number) {
     this.#context = context;
     this.#bucket = bucket;
     this.#accounts = new LocalQuotas(accountsMax);
-    const { shared, onUncertain } = context;
-    this.#settlement = new DebtSettlement({ shared, accounts: this.#accounts, onUncertain });
-    this.#wentMs = this.#now();
+    const { shared, answers, onUncertain } = context;
+    const { debts } = this.#accounts;
+    this.#settlement = new DebtSettlement({ shared, debts, answers, onUncertain });
   }
 
   get isTripped(): boolean {
@@ -88,13 +77,13 @@ export class CircuitBreaker {
       case "deny":
         return { unavailable: true };
       case "allow": {
-        const verdict = this.#accounts.admit(name, ask, this.#terms(name));
+        const verdict = this.#accounts.admit(name, ask, this.#outageContext(name));
         return { verdict, unspent: 0, admitted: true, by: "local" };
       }
       case "local": {
-        const verdict = this.#accounts.decide(name, ask, this.#terms(name));
-        if (verdict === undefined) return { unavailable: true };
-        const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "local" } as const;
+        const { verdict, outcome } = this.#accounts.decide(name, ask, this.#outageContext(name));
+        const by = outcome === "share" ? "share" : "local";
+        const answer = { verdict, unspent: 0, admitted: outcome === "admitted", by } as const;
         return verdict.earned === undefined ? answer : { ...answer, earned: verdict.earned };
       }
     }
@@ -113,14 +102,13 @@ export class CircuitBreaker {
   }
 
   /**
-   * Told of the end of a call: `failure` is undefined when it was answered. Gives true when it
-   * failed once too often.
+   * Called when a call ends: `failure` is undefined if the store replied. Returns true when it failed
+   * once too often.
    */
   onCallEnd(failure: StoreFailure | undefined): boolean {
     if (failure === undefined) {
       this.#failuresInRow = 0;
-      this.#isAbsent = false;
-      this.#awaitOthers();
+      this.#onStoreBack();
       if (!this.isTripped) this.prepare()?.catch(() => undefined);
       return false;
     }
@@ -131,7 +119,7 @@ export class CircuitBreaker {
     return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;
   }
 
-  /** From now on nobody waits for the store. Returns the failure that the absence began with. */
+  /** From now on no request waits for the store. Returns the failure that the outage began with. */
   trip(failure: StoreFailure): StoreFailure {
     if (!this.#isAbsent) this.#begin(failure);
     const began = this.#first as StoreFailure;
@@ -139,27 +127,26 @@ export class CircuitBreaker {
     return began;
   }
 
-  /** It is still away, for this reason. */
+  /** The store is still unreachable, for this reason. */
   updateReason(failure: StoreFailure): void {
     this.#why = failure.message;
   }
 
   /**
-   * Charges what is owed so far, then lets requests through. The units that were admitted meanwhile
-   * are charged ahead of the first of them. Gives the accounts that were charged.
+   * Charges what is owed so far, then lets requests through. The units that are admitted during that are
+   * charged ahead of the first of them. Returns the number of accounts that were charged.
    */
   async recover(): Promise<number> {
     const accountsCharged = await this.settle();
     this.#why = undefined;
     this.#failuresInRow = 0;
-    this.#isAbsent = false;
     this.#first = undefined;
-    this.#awaitOthers();
-    if (this.#others === undefined) this.#accounts.forget();
+    this.#onStoreBack();
+    this.#endIfSettled();
     return accountsCharged;
   }
 
-  /** Charges what is owed; returns of how many accounts. Rejects where there was no answer. */
+  /** Charges what is owed; returns of how many accounts. Rejects if there is no answer. */
   settle(timeoutMs = CHARGE_LATE_MS): Promise<number> {
     return this.#settlement.settle(timeoutMs);
   }
@@ -169,7 +156,7 @@ export class CircuitBreaker {
     this.#settlement.onCallTimeout(answered);
   }
 
-  /** Forgets the debts for good; gives their units. */
+  /** Drops the debts for good; returns their units. */
   drop(): number {
     return this.#accounts.debts.drop();
   }
@@ -181,48 +168,48 @@ export class CircuitBreaker {
 
   /** Whether other gateways may have admitted what they have not charged. */
   get awaitsPeers(): boolean {
-    return this.#others !== undefined;
+    return this.#pending > 0;
   }
 
-  /**
-   * When the store was seen to be back, while other gateways may have admitted what they have not
-   * charged; undefined where there is nothing to wait for, or the store is not back.
-   */
-  get peersSinceMs(): number | undefined {
-    const sinceMs = this.#others?.sinceMs;
-    return sinceMs === NOT_BACK_MS ? undefined : sinceMs;
+  /** Called with the answer to a heartbeat: what the other gateways owe. */
+  onHeartbeat(peers: Peers): void {
+    if (this.isSettled) this.#onStoreBack();
+    this.#peers?.onHeartbeat(peers);
+    this.#endIfSettled();
   }
 
-  /** So many gateways, this one too, owe nothing that is older than `sinceMs`. */
-  onPeersSettled(settled: number, sinceMs: number): void {
-    if (this.isSettled) this.#isAbsent = false;
-    if (this.#others === undefined) return;
-    this.#awaitOthers();
-    // The heartbeat that counted them was sent before this absence was over.
-    if (sinceMs < this.#others.sinceMs) return;
-    this.#others.pending = Math.max(0, this.#gatewaysThen - settled);
-    if (this.#others.pending > 0 && performance.now() < this.#others.untilMs) return;
-    this.#others = undefined;
-    if (!this.#isAbsent && !this.isTripped) this.#accounts.forget();
-  }
-
-  /** See OutageHandler.limitsFor. */
-  limitsFor(name: AccountRef, limits: readonly Limit[]): readonly Limit[] {
-    if (this.#others === undefined) return limits;
-    return this.#accounts.limitsBesidePeers(name, limits, this.#others.pending, this.#terms(name));
-  }
-
-  /** The store is back: the others have from now on so long to come back too. */
-  #awaitOthers(): void {
-    if (this.#others === undefined || this.#others.sinceMs !== NOT_BACK_MS) return;
-    this.#others.sinceMs = this.#context.shared.clockOf(0).now();
-    this.#others.untilMs = performance.now() + OTHERS_MS_MAX;
+  /** See OutageHandler.reservedFor. */
+  reservedFor(name: AccountRef, limits: readonly Limit[]): readonly number[] | undefined {
+    const pending = this.#pending;
+    if (pending === 0) return undefined;
+    return this.#accounts.reservedFor(name, limits, pending, this.#outageContext(name));
   }
 
   /** See CallObserver.onLateDecision. */
   onLateDecision(name: AccountRef, verdict: QuotaDecision, units: number): number {
+    const charged = verdict.windows.map((standing) => windowDebt(standing, units));
+    const counts = charged.map(({ counter, startMs }, i) => {
+      return { counter, startMs, used: verdict.windows[i]?.used as number };
+    });
+    this.#context.answers.learnCounts(name, counts, verdict.nowMs);
     const admitted = { requests: verdict.granted, units };
-    return this.#accounts.onLateDecision(name, verdict.windows, admitted);
+    return this.#accounts.debts.release({ name, windows: charged, admitted });
+  }
+
+  get #pending(): number {
+    return this.#peers?.count ?? 0;
+  }
+
+  #onStoreBack(): void {
+    this.#isAbsent = false;
+    this.#peers?.onStoreBack(this.#context.shared.clockOf(0).now());
+  }
+
+  /** Shares are of one outage, and stand as long as others may owe theirs. */
+  #endIfSettled(): void {
+    if (this.#isAbsent || this.isTripped || this.#pending > 0) return;
+    this.#peers = undefined;
+    this.#accounts.endOutage();
   }
 
   async #prepare(): Promise<void> {
@@ -234,33 +221,28 @@ export class CircuitBreaker {
     }
   }
 
-  /** The first failure after an answer: an absence begins, with shares of its own. */
+  /** The first failure after an answer: an outage begins, with shares of its own. */
   #begin(failure: StoreFailure): void {
     const { heart, policy } = this.#context;
     this.#first = failure;
     this.#isAbsent = true;
-    this.#wentMs = this.#now();
-    this.#gatewaysThen = heart.gateways();
-    this.#accounts.forget();
-    this.#pendingBefore = this.#others?.pending ?? 0;
-    const pending = policy.onStoreFailure === "local" ? this.#gatewaysThen - 1 : 0;
-    const untilMs = Number.POSITIVE_INFINITY;
-    this.#others = pending > 0 ? { sinceMs: NOT_BACK_MS, pending, untilMs } : undefined;
+    this.#pendingBefore = this.#pending;
+    const before = this.#pendingBefore > 0 ? this.#peers : undefined;
+    if (before === undefined) this.#accounts.endOutage();
+    else this.#accounts.beginOutage();
+    const gateways = Math.max(policy.expectedGateways, heart.gateways());
+    const isShared = policy.onStoreFailure === "local" && (gateways > 1 || before !== undefined);
+    this.#gatewaysAtOutage = gateways;
+    this.#peers = isShared ? new PendingPeers(gateways, heart.peers(), before) : undefined;
   }
 
-  #now(): number {
-    const { clock, shared } = this.#context;
-    return clock?.() ?? shared.clockOf(this.#bucket).now();
-  }
-
-  #terms(name: AccountRef): OutageContext {
-    const { policy, answers } = this.#context;
+  #outageContext(name: AccountRef): OutageContext {
+    const { clock, shared, answers } = this.#context;
     return {
-      nowMs: this.#now(),
-      wentMs: this.#wentMs,
-      gateways: Math.max(policy.expectedGateways, this.#gatewaysThen),
-      last: answers.lastCounted(name),
+      nowMs: clock?.() ?? shared.clockOf(this.#bucket).now(),
+      gateways: this.#gatewaysAtOutage,
       pending: this.#pendingBefore,
+      knownCount: (counter, startMs) => answers.countOf(name, counter, startMs),
     };
   }
 }

@@ -71,9 +71,10 @@ export class Debts {
     return twice;
   }
 
-  /** The units that the account owes, of each window. */
-  of(id: string): readonly WindowDebt[] {
-    return this.#owed.get(id)?.windows.map((one) => ({ ...one })) ?? [];
+  /** The units that the account owes to the window of a counter that starts at `startMs`. */
+  unitsIn(name: AccountRef, counter: string, startMs: number): number {
+    const owed = this.#owed.get(accountId(name));
+    return owed?.windows.find((one) => isSame(one, { counter, startMs }))?.units ?? 0;
   }
 
   /** Takes all that is owed, for charging. */
@@ -138,7 +139,10 @@ export function windowDebt(standing: WindowUsage, units: number): WindowDebt {
   return { counter: counterName(standing), startMs, units };
 }
 
-function isSame(one: WindowDebt, other: WindowDebt): boolean {
+function isSame(
+  one: Pick<WindowDebt, "counter" | "startMs">,
+  other: Pick<WindowDebt, "counter" | "startMs">,
+): boolean {
   return one.counter === other.counter && one.startMs === other.startMs;
 }
 

@@ -37,7 +37,7 @@ const ACCOUNTS_MAX = 100_000;
 /**
  * Decides while the store is away (docs/reference/store.md#away). A breaker trips after five
  * failures in a row: from then on no request waits for the store, and a probe each 500 ms, which writes
- * and is as impatient as a request, finds out when it is back. Before it opens, the units that were
+ * and is as impatient as a request, finds out when it is back. Before it closes, the units that were
  * admitted here are charged, once, each to its own window. On a Cluster each bucket has a breaker
  * of its own: a breaker that is tripped is decided here, the others by the store.
  */
@@ -93,8 +93,8 @@ class StoreFallback implements Fallback {
     return this.#breaker(bucket).prepare();
   }
 
-  limitsFor(bucket: number, name: AccountRef, limits: readonly Limit[]): readonly Limit[] {
-    return this.#breaker(bucket).limitsFor(name, limits);
+  reservedFor(bucket: number, name: AccountRef, limits: readonly Limit[]) {
+    return this.#breaker(bucket).reservedFor(name, limits);
   }
 
   decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable {
@@ -248,12 +248,9 @@ class StoreFallback implements Fallback {
       // Debts of the last failures wait for no request.
       const open = this.#breakers.filter(({ isTripped }) => !isTripped);
       await Promise.allSettled(open.map((breaker) => breaker.prepare()));
-      const since = this.#breakers.map(({ peersSinceMs: othersSinceMs = 0 }) => othersSinceMs);
-      const sinceMs = Math.max(...since);
-      const debts = { settledMs: this.#settledMs(), sinceMs };
-      const settled = await this.#heart.beat(this.#beatLateMs, 0, debts);
+      const peers = await this.#heart.beat(this.#beatLateMs, 0, this.#settledMs());
       this.#beatsMissed = 0;
-      for (const breaker of open) breaker.onPeersSettled(settled, sinceMs);
+      for (const breaker of open) breaker.onHeartbeat(peers);
     } catch (error) {
       this.#beatsMissed += 1;
       const failure = toStoreFailure(error);
@@ -263,7 +260,7 @@ class StoreFallback implements Fallback {
     }
   }
 
-  /** See DebtState. */
+  /** See Heartbeat.beat. */
   #settledMs(): number {
     if (!this.#breakers.every((breaker) => breaker.isSettled)) return 0;
     return this.#shared.clockOf(0).before(this.#shared.answeredUntilMs()) ?? 0;

@@ -11,12 +11,13 @@ const ACCOUNTS_FORM = 1;
 
 /**
  * KEYS: the gateways by their last heartbeat; those that owe nothing, by the instant up to which that
- * is certain; the hash that says the form of accounts, written by the first heartbeat of all. A newer
- * form than this gateway's is refused before anything is written. ARGV: this gateway, 1 to live or 0 to leave, that instant of its own or 0, and another
- * instant, both of the store's clock. Returns the gateways of the last 5 s, the store's now, whether
- * this one was still among them (if not, the others may be missing too), and how many are certain to
- * owe nothing from before the other instant. The first write is one that needs memory: after any
- * other, a script is not stopped when there is none.
+ * is certain; the hash that says the form of accounts, written by the first heartbeat of all; a hash
+ * that names each gateway, "beat settled". A newer form than this gateway's is refused before anything
+ * is written. ARGV: this gateway, 1 to live or 0 to leave, and the instant of the store's clock up to
+ * which it is certain to owe nothing, or 0. Returns the number of gateways of the last 5 s, the
+ * store's now, whether this one was still among them (if not, the others may be missing too), and
+ * then the name of each other one and that instant of it. The first write is one that needs memory:
+ * after any other, a script is not stopped when there is none.
  */
 const BEAT = defineScript(`
 local form = tonumber(redis.call('HGET', KEYS[3], 'version') or 0)
@@ -33,7 +34,25 @@ if ARGV[2] == '1' and ARGV[3] ~= '0' then redis.call('ZADD', KEYS[2], ARGV[3], A
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - 5000)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[2], 60000)
-return { redis.call('ZCARD', KEYS[1]), now, there, redis.call('ZCOUNT', KEYS[2], '(' .. ARGV[4], '+inf') }`);
+local reply = { redis.call('ZCARD', KEYS[1]), now, there }
+local peers = redis.call('HGETALL', KEYS[4])
+for i = 1, #peers, 2 do
+  local beat, settled = string.match(peers[i + 1], '^(%d+) (%d+)$')
+  if peers[i] ~= ARGV[1] then
+    if not beat or math.abs(now - beat) > 5000 then
+      redis.call('HDEL', KEYS[4], peers[i])
+    else
+      reply[#reply + 1], reply[#reply + 2] = peers[i], tonumber(settled)
+    end
+  end
+end
+if ARGV[2] == '1' then
+  redis.call('HSET', KEYS[4], ARGV[1], string.format('%.0f %s', now, ARGV[3]))
+  redis.call('PEXPIRE', KEYS[4], 60000)
+else
+  redis.call('HDEL', KEYS[4], ARGV[1])
+end
+return reply`);
 
 /**
  * A gateway counts as one while its last heartbeat is younger than this
@@ -42,60 +61,69 @@ return { redis.call('ZCARD', KEYS[1]), now, there, redis.call('ZCOUNT', KEYS[2],
 const COUNTED_MS = 5_000;
 const LEAVE_LATE_MS = 500;
 
-/**
- * Whether this gateway owes the store anything, by instants of the store's clock. `settledMs`: it
- * owes nothing, and every decision that it asked for before then has its answer; 0 where it owes. A
- * heartbeat may lie in the socket of a store that stands still, so that the instant at which the
- * store reads it says nothing. `sinceMs`: the instant to compare those of the others with.
- */
-export type DebtState = { readonly settledMs: number; readonly sinceMs: number };
-const UNSETTLED: DebtState = { settledMs: 0, sinceMs: 0 };
+/** Every other gateway, and the instant of the store's clock up to which it owes nothing, or 0. */
+export type Peers = ReadonlyMap<string, number>;
 
 export type Heartbeat = {
   /** Gateways with a heartbeat in the 5 s before this gateway's last one; at least 1. */
   gateways(): number;
+  /** The names of the others among them; undefined before the first answer. */
+  peers(): ReadonlySet<string> | undefined;
   /**
    * Beats once: a write, so it says whether the store works. In another bucket of a Cluster than 0,
-   * where the gateways are counted, it says no more than that. Gives how many gateways owe nothing
-   * that is older than `sinceMs`. Rejects when no answer comes in time.
+   * where the gateways are counted, it says no more than that. `settledMs`: up to this instant of the
+   * store's clock this gateway owes nothing, and every decision that it asked for has its answer; 0 if
+   * it owes. The instant at which the store reads a heartbeat says nothing of that: it may have lain in
+   * the socket of a store that stood still. Rejects when no answer comes in time.
    */
-  beat(lateMs: number, bucket?: number, debts?: DebtState): Promise<number>;
+  beat(lateMs: number, bucket?: number, settledMs?: number): Promise<Peers>;
   /** This gateway counts no more. Never rejects. */
   leave(): Promise<void>;
 };
 
-/** Tells the store that this gateway lives, and learns how many do; the caller beats the time. */
+/** Tells the store that this gateway lives, and learns which others do; the caller beats the time. */
 export function createHeartbeat(
   { link, clockOf }: Pick<QuotaClient, "link" | "clockOf">,
   prefix: string,
 ): Heartbeat {
   const id = randomUUID();
-  let counted = 1;
+  let counted: Alive = { gateways: 1, peers: undefined };
   /** After a gap the others are not back yet: they count as before, for as long as they may take. */
-  let held = { gateways: 1, untilMs: 0 };
-  const gateways = () => {
-    return performance.now() < held.untilMs ? Math.max(counted, held.gateways) : counted;
+  let held = { ...counted, untilMs: 0 };
+  const isHeld = () => performance.now() < held.untilMs;
+  const gateways = () => (isHeld() ? Math.max(counted.gateways, held.gateways) : counted.gateways);
+  const peers = () => {
+    return isHeld() ? new Set([...(held.peers ?? []), ...(counted.peers ?? [])]) : counted.peers;
   };
-  const send = (alive: 1 | 0, bucket: number, { settledMs, sinceMs }: DebtState) => {
-    const keys = ["gateways", "settled", "form"].map((of) => `${prefix}:{${bucket}}:${of}`);
-    const args = [keys.length, ...keys, id, alive, settledMs, sinceMs];
-    return runScript(link, BEAT, keys[0] as string, args);
+  const send = (alive: 1 | 0, bucket: number, settledMs: number) => {
+    const keys = KEYS.map((of) => `${prefix}:{${bucket}}:${of}`);
+    return runScript(link, BEAT, keys[0] as string, [keys.length, ...keys, id, alive, settledMs]);
   };
 
   return {
     gateways,
-    beat: async (lateMs, bucket = 0, debts = UNSETTLED) => {
+    peers,
+    beat: async (lateMs, bucket = 0, settledMs = 0) => {
       const sentMs = performance.now();
-      const reply = await withTimeout(send(1, bucket, debts), lateMs);
-      const [count, nowMs, there, settled] = reply as [number, number, number, number];
+      const reply = await withTimeout(send(1, bucket, settledMs), lateMs);
+      const [count, nowMs, there, ...names] = reply as [number, number, number, ...unknown[]];
       clockOf(bucket).learn(sentMs, performance.now(), nowMs);
-      if (bucket !== 0) return 0;
-      if (there === 0) held = { gateways: gateways(), untilMs: performance.now() + COUNTED_MS };
-      counted = Math.max(1, count);
-      return settled;
+      if (bucket !== 0) return NO_PEERS;
+      const all = new Map<string, number>();
+      for (let i = 0; i < names.length; i += 2) {
+        all.set(names[i] as string, names[i + 1] as number);
+      }
+      const untilMs = performance.now() + COUNTED_MS;
+      if (there === 0) held = { gateways: gateways(), peers: peers(), untilMs };
+      counted = { gateways: Math.max(1, count), peers: new Set(all.keys()) };
+      return all;
     },
     leave: async () => {
-      await withTimeout(send(0, 0, UNSETTLED), LEAVE_LATE_MS).catch(() => undefined);
+      await withTimeout(send(0, 0, 0), LEAVE_LATE_MS).catch(() => undefined);
     },
   };
 }
+
+type Alive = { readonly gateways: number; readonly peers: ReadonlySet<string> | undefined };
+const KEYS = ["gateways", "settled", "form", "peers"];
+const NO_PEERS: Peers = new Map();

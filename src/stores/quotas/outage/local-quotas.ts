@@ -6,51 +6,44 @@ import {
   type QuotaRequest,
   type WindowUsage,
 } from "../../../core/quota/decide.ts";
-import {
-  counterName,
-  counterWindow,
-  type Limit,
-  windowEnd,
-  windowStart,
-} from "../../../core/quota/windows.ts";
+import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
+import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../quota-store.ts";
-import {
-  type AccountDebt,
-  type AdmittedTotals,
-  Debts,
-  keep,
-  type WindowDebt,
-  windowDebt,
-} from "./debts.ts";
+import { Debts, keep } from "./debts.ts";
 
-/** A part of a limit, in the window that starts at `startMs`. `of` is the whole limit then. */
+/**
+ * A part of a limit, in the window that starts at `startMs`. `of` is the whole limit then. `most` is
+ * the largest share of the window since other gateways may have one too: as much each of them may owe.
+ */
 type Share = {
   readonly counter: string;
   readonly startMs: number;
   readonly of: number;
   readonly limit: number;
+  readonly most: number;
+  readonly outage: number;
 };
-type Local = {
-  account: AccountState;
-  readonly shares: Share[];
-  /** Debts from before this absence of the store: no answer tells of them yet. */
-  readonly owed: readonly WindowDebt[];
-};
-
-/** The use of a window, as the store told it when it was charged late. */
-type ChargedWindow = { readonly counter: string; readonly startMs: number; readonly used: number };
+/** `account` counts what was admitted from the shares of one outage. */
+type Local = { outage: number; account: AccountState; readonly shares: Share[] };
 
 export type OutageContext = {
   /** The store's now, in Unix milliseconds, as far as it is known. */
   readonly nowMs: number;
-  /** When the store went, on the same clock. */
-  readonly wentMs: number;
   /** Over how many gateways a limit is shared. */
   readonly gateways: number;
-  /** The last answer of the store for the account, if any. */
-  readonly last: QuotaDecision | undefined;
-  /** Gateways that may not have charged yet what they admitted in an earlier absence. */
+  /** Other gateways that may not have charged yet what they admitted in an earlier outage. */
   readonly pending: number;
+  /** The last known count of a counter in the window that starts at `startMs`; 0 if there is none. */
+  readonly knownCount: (counter: string, startMs: number) => number;
+};
+
+/**
+ * A decision from shares. `admitted`: the request fits, and is owed. `exhausted`: a limit of the plan is
+ * used up by what was counted. `share`: only this gateway's share is.
+ */
+export type LocalDecision = {
+  readonly verdict: QuotaDecision;
+  readonly outcome: "admitted" | "exhausted" | "share";
 };
 
 /**
@@ -69,8 +62,8 @@ export function shareOf(limit: number, known: number, gateways: number): number 
 export class LocalQuotas {
   readonly debts: Debts;
   readonly #accounts = new Map<string, Local>();
-  readonly #chargedWindows = new Map<string, readonly ChargedWindow[]>();
   readonly #accountsMax: number;
+  #outage = 0;
 
   constructor(accountsMax = 100_000) {
     this.#accountsMax = accountsMax;
@@ -78,142 +71,134 @@ export class LocalQuotas {
   }
 
   /**
-   * Decides one request from this gateway's share. Undefined where its cost is above a whole share:
-   * no waiting would let it pass here.
+   * Decides one request. Of each window at most this gateway's share is granted, and never more than
+   * the plan's limit leaves beside what was counted: what the store told last, and what is owed to it.
+   * A request that finds that limit used up is refused as by the store, with its strike; one that only
+   * finds the share used up is not (docs/reference/store.md#shares).
    */
-  decide(name: AccountRef, ask: QuotaRequest, terms: OutageContext): QuotaDecision | undefined {
-    const id = accountId(name);
-    const local = this.#local(id);
-    const limits = ask.limits.map((limit) => this.#shared(id, local, limit, terms));
+  decide(name: AccountRef, ask: QuotaRequest, context: OutageContext): LocalDecision {
+    const local = this.#local(accountId(name));
     const { cost = 1 } = ask;
-    // A share of nothing refuses as a window that is used up does: by its end there is more.
-    if (cost > 1 && limits.some(({ limit }) => cost > limit)) return undefined;
-    const decision = decide(local.account, { ...ask, limits, requests: 1 }, terms.nowMs);
-    local.account = decision.account;
-    if (decision.verdict.granted > 0) this.debts.add(name, decision.verdict.windows, cost);
-    return decision.verdict;
+    const standings = ask.limits.map((limit) => this.#standing(name, local, limit, context));
+    const limits = ask.limits.map((limit, i) => {
+      return { ...limit, limit: (standings[i] as Standing).room };
+    });
+    const reserved = standings.map(({ room, share }) => room - share);
+    const asked = { ...ask, limits, reserved, requests: 1 };
+    const { account, verdict } = decide(local.account, asked, context.nowMs);
+    local.account = account;
+    if (verdict.granted > 0) this.debts.add(name, verdict.windows, cost);
+    const isExhausted = rateLimitRefusal(verdict, verdict.nowMs, cost) !== undefined;
+    const outcome =
+      verdict.granted > 0 ? "admitted" : isExhausted ? "exhausted" : ("share" as const);
+    const windows = verdict.windows.map((standing, i) => {
+      const limit = ask.limits[i] as Limit;
+      const { room, share } = standings[i] as Standing;
+      if (outcome !== "exhausted") return { ...standing, limit: Math.max(0, share) };
+      return { ...standing, limit: limit.limit, used: limit.limit - room + standing.used };
+    });
+    return { verdict: { ...verdict, windows }, outcome };
   }
 
   /** Counts one request and admits it, whatever its windows say (`onStoreFailure: allow`). */
-  admit(name: AccountRef, ask: QuotaRequest, terms: OutageContext): QuotaDecision {
-    const id = accountId(name);
-    const local = this.#local(id);
+  admit(name: AccountRef, ask: QuotaRequest, context: OutageContext): QuotaDecision {
+    const local = this.#local(accountId(name));
     const counted = { ...ask, limits: ask.limits.map(unlimited), bans: undefined, requests: 1 };
-    const { account, verdict } = decide(local.account, counted, terms.nowMs);
+    const { account, verdict } = decide(local.account, counted, context.nowMs);
     local.account = account;
     this.debts.add(name, verdict.windows, ask.cost ?? 1);
     const windows = ask.limits.map((limit, i) => {
-      const { used, resetMs } = verdict.windows[i] as WindowUsage;
-      const startMs = windowStart(limit.window, terms.nowMs);
-      const known = this.#known(id, terms, counterName(limit), startMs);
-      return { ...limit, used: Math.min(limit.limit, known + used), resetMs };
+      const { resetMs } = verdict.windows[i] as WindowUsage;
+      const startMs = windowStart(limit.window, context.nowMs);
+      const used = this.#counted(name, counterName(limit), startMs, context);
+      return { ...limit, used: Math.min(limit.limit, used), resetMs };
     });
     return { ...verdict, windows };
   }
 
   /**
-   * The limits of a request that the store decides while `pending` other gateways may have admitted
-   * their shares and not charged them yet: without those shares.
+   * Units of each limit that the store is to keep for `pending` other gateways, which may have admitted
+   * their shares and not charged them yet.
    */
-  limitsBesidePeers(
+  reservedFor(
     name: AccountRef,
     limits: readonly Limit[],
     pending: number,
-    terms: OutageContext,
-  ) {
-    const id = accountId(name);
-    const local = this.#local(id);
+    context: OutageContext,
+  ): readonly number[] {
+    const local = this.#local(accountId(name));
     return limits.map((limit) => {
-      if (limit.observed) return limit;
-      const share = this.#shared(id, local, limit, terms).limit;
-      return { ...limit, limit: Math.max(0, limit.limit - pending * share) };
+      if (limit.observed) return 0;
+      return Math.min(limit.limit, pending * this.#share(name, local, limit, context).most);
     });
   }
 
-  /** Told that what an account owed is charged, and of the use of its windows, where they run on. */
-  onCharged({ name, windows }: AccountDebt, counts: readonly (number | undefined)[]): void {
-    const charged: ChargedWindow[] = [];
-    windows.forEach(({ counter, startMs }, i) => {
-      const used = counts[i];
-      if (used !== undefined) charged.push({ counter, startMs, used });
-    });
-    this.#learn(accountId(name), charged);
+  /** Another outage begins while other gateways may owe their shares of the one before. */
+  beginOutage(): void {
+    this.#outage += 1;
   }
 
-  /**
-   * The store charged requests that were decided here. Gives the units that are charged twice by
-   * that: nothing was owed for them.
-   */
-  onLateDecision(
-    name: AccountRef,
-    windows: readonly WindowUsage[],
-    admitted: AdmittedTotals,
-  ): number {
-    const charged = windows.map((standing) => windowDebt(standing, admitted.units));
-    const used = windows.map(({ used: now }, i) => {
-      const { counter, startMs } = charged[i] as WindowDebt;
-      return { counter, startMs, used: now };
-    });
-    this.#learn(accountId(name), used);
-    return this.debts.release({ name, windows: charged, admitted });
-  }
-
-  #learn(id: string, charged: readonly ChargedWindow[]): void {
-    const before = this.#chargedWindows.get(id) ?? [];
-    const others = before.filter((one) => {
-      return !charged.some(({ counter }) => counter === one.counter);
-    });
-    keep(this.#chargedWindows, id, [...others, ...charged].slice(-WINDOWS_MAX), this.#accountsMax);
-  }
-
-  /** Another absence begins, or this one is over: shares and what was used of them are of one. */
-  forget(): void {
+  /** The outage is over, and no other gateway owes a share of it. */
+  endOutage(): void {
     this.#accounts.clear();
   }
 
   #local(id: string): Local {
     let local = this.#accounts.get(id);
     if (local === undefined) {
-      local = { account: NEW_ACCOUNT_STATE, shares: [], owed: this.debts.of(id) };
+      local = { outage: this.#outage, account: NEW_ACCOUNT_STATE, shares: [] };
       keep(this.#accounts, id, local, this.#accountsMax);
+    }
+    if (local.outage !== this.#outage) {
+      const { strikesMs, ban } = local.account;
+      local.account = { usage: {}, strikesMs, ban };
+      local.outage = this.#outage;
     }
     return local;
   }
 
-  /** In a window that was running when the store went: of what was left; in later ones: of all. */
-  #shared(id: string, local: Local, limit: Limit, terms: OutageContext): Limit {
-    if (limit.observed) return limit;
-    const { window, limit: of } = limit;
-    const counter = counterName(limit);
-    const startMs = windowStart(window, terms.nowMs);
-    const at = local.shares.findIndex((each) => each.counter === counter);
-    let share = local.shares[at];
-    if (share === undefined || share.startMs !== startMs || share.of !== of) {
-      const running = windowStart(window, terms.wentMs) === startMs;
-      const owed = local.owed.find((one) => one.counter === counter && one.startMs === startMs);
-      const told = running ? this.#known(id, terms, counter, startMs) : 0;
-      const ours = told + (owed?.units ?? 0);
-      const known = ours + terms.pending * shareOf(of, ours, terms.gateways);
-      share = { counter, startMs, of, limit: shareOf(of, known, terms.gateways) };
-      local.shares[at < 0 ? local.shares.length : at] = share;
-    }
-    return { ...limit, limit: share.limit };
+  #standing(name: AccountRef, local: Local, limit: Limit, context: OutageContext): Standing {
+    if (limit.observed) return { room: limit.limit, share: limit.limit };
+    const { startMs, counter, limit: share } = this.#share(name, local, limit, context);
+    const used = usedLocally(local, counter, startMs);
+    const room = limit.limit - this.#counted(name, counter, startMs, context) + used;
+    return { room, share: Math.min(room, share) };
   }
 
-  /** The last known count of the window that starts at `startMs`, 0 if none. */
-  #known(id: string, { last }: OutageContext, counter: string, startMs: number): number {
-    const answered = last?.windows.find((each) => counterName(each) === counter);
-    const charged = this.#chargedWindows.get(id)?.find((each) => each.counter === counter);
-    const endMs = windowEnd(counterWindow(counter), startMs);
-    return Math.max(
-      answered?.resetMs === endMs ? answered.used : 0,
-      charged?.startMs === startMs ? charged.used : 0,
-    );
+  /** What was counted in a window: what the store told last, and what is owed to it since. */
+  #counted(name: AccountRef, counter: string, startMs: number, context: OutageContext): number {
+    return context.knownCount(counter, startMs) + this.debts.unitsIn(name, counter, startMs);
+  }
+
+  /** In a window that was running when the store went: of what was left; in later ones: of all. */
+  #share(name: AccountRef, local: Local, limit: Limit, context: OutageContext): Share {
+    const { window, limit: of } = limit;
+    const counter = counterName(limit);
+    const startMs = windowStart(window, context.nowMs);
+    const at = local.shares.findIndex((each) => each.counter === counter);
+    const before = local.shares[at];
+    const isSame = before?.startMs === startMs && before.of === of;
+    if (isSame && before.outage === this.#outage) return before;
+    const here = usedLocally(local, counter, startMs);
+    const counted = this.#counted(name, counter, startMs, context) - here;
+    const own = shareOf(of, counted, context.gateways);
+    const most = Math.max(own, isSame ? before.most : 0);
+    const left = Math.max(0, of - counted - context.pending * most);
+    const outage = this.#outage;
+    const share = { counter, startMs, of, limit: Math.min(own, left), most, outage };
+    local.shares[at < 0 ? local.shares.length : at] = share;
+    return share;
   }
 }
 
-/** Windows of one account whose use is remembered from late charges. */
-const WINDOWS_MAX = 64;
+/** Units of a window that may be admitted here: by the plan's limit, and from the share. */
+type Standing = { readonly room: number; readonly share: number };
+
+/** Units of a window that were admitted from the shares of this outage. */
+function usedLocally({ account }: Local, counter: string, startMs: number): number {
+  const stored = account.usage[counter];
+  return stored?.startMs === startMs ? stored.count : 0;
+}
 
 function unlimited(limit: Limit): Limit {
   return { ...limit, limit: Number.MAX_SAFE_INTEGER };

@@ -1,16 +1,17 @@
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
+import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { UncertainCharge } from "../outage-handler.ts";
 import { isAddressAccount } from "../quota-store.ts";
 import { accountScript } from "../redis/account-scripts.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import { counterField } from "../redis/window-fields.ts";
-import { type AccountDebt, debtUnits } from "./debts.ts";
-import type { LocalQuotas } from "./local-quotas.ts";
+import { type AccountDebt, type Debts, debtUnits } from "./debts.ts";
 
 export type SettlementOptions = {
   readonly shared: QuotaClient;
-  readonly accounts: LocalQuotas;
+  readonly debts: Debts;
+  readonly answers: Pick<DecisionCache, "learnCounts">;
   /** Told of units that may have been charged twice. */
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
@@ -54,7 +55,7 @@ export class DebtSettlement {
   /** As many accounts in a call as fit. */
   async #chargeAll(giveUpMs: number): Promise<number> {
     while (this.#unanswered.size > 0) await inTime(Promise.all(this.#unanswered), giveUpMs);
-    const { debts } = this.#options.accounts;
+    const { debts } = this.#options;
     const owed = debts.take();
     for (let i = 0; i < owed.length; i += CALL_ACCOUNTS_MAX) {
       try {
@@ -69,15 +70,12 @@ export class DebtSettlement {
 
   /** A call without an answer counts as not run: what it would have charged is owed again. */
   async #charge(batch: readonly AccountDebt[], giveUpMs: number): Promise<void> {
-    const { shared, accounts } = this.#options;
+    const { shared, debts } = this.#options;
     const reply = chargeLate(shared, batch, giveUpMs);
     try {
-      const counts = await inTime(reply, giveUpMs);
-      for (const [i, owed] of batch.entries()) {
-        accounts.onCharged(owed, counts[i] as (number | undefined)[]);
-      }
+      this.#learn(batch, await inTime(reply, giveUpMs));
     } catch (error) {
-      accounts.debts.restore(batch);
+      debts.restore(batch);
       const failure = toStoreFailure(error);
       const tell = (later: unknown) => {
         const { code, executed } = toStoreFailure(later);
@@ -86,22 +84,26 @@ export class DebtSettlement {
         if (executed === "unknown") this.#tellUncertain(batch.map(chargeOf));
       };
       if (failure.code !== "late") tell(failure);
-      else this.onCallTimeout(reply.then((counts) => this.#chargedLate(batch, counts), tell));
+      else this.onCallTimeout(reply.then((late) => this.#chargedLate(batch, late), tell));
       throw error;
     }
   }
 
   /** The charge had run, though nobody waited for its answer any more. */
-  #chargedLate(
-    batch: readonly AccountDebt[],
-    counts: readonly (readonly (number | undefined)[])[],
-  ): void {
-    const { accounts } = this.#options;
-    const twice = batch.map((owed, i) => {
-      accounts.onCharged(owed, counts[i] as (number | undefined)[]);
-      return { name: owed.name, units: accounts.debts.release(owed) };
-    });
-    this.#tellUncertain(twice);
+  #chargedLate(batch: readonly AccountDebt[], reply: LateCharged): void {
+    this.#learn(batch, reply);
+    const { debts } = this.#options;
+    this.#tellUncertain(batch.map((owed) => ({ name: owed.name, units: debts.release(owed) })));
+  }
+
+  #learn(batch: readonly AccountDebt[], { nowMs, counts }: LateCharged): void {
+    for (const [i, { name, windows }] of batch.entries()) {
+      const totals = windows.flatMap(({ counter, startMs }, j) => {
+        const used = counts[i]?.[j];
+        return used === undefined ? [] : [{ counter, startMs, used }];
+      });
+      this.#options.answers.learnCounts(name, totals, nowMs);
+    }
   }
 
   #tellUncertain(charges: readonly UncertainCharge[]): void {
@@ -118,6 +120,12 @@ function chargeOf(owed: AccountDebt): UncertainCharge {
   return { name: owed.name, units: debtUnits(owed) };
 }
 
+/** The store's now, and for each window of each account its count, undefined if it is over. */
+export type LateCharged = {
+  readonly nowMs: number;
+  readonly counts: readonly (readonly (number | undefined)[])[];
+};
+
 const NOTHING = { requests: 0, units: 0 };
 const LATE_CHARGE = accountScript("history", "late-charge");
 
@@ -132,7 +140,7 @@ export async function chargeLate(
   { runOn, keyOf, historyMs = 0 }: Pick<QuotaClient, "runOn" | "keyOf" | "historyMs">,
   owed: readonly AccountDebt[],
   giveUpMs: number,
-): Promise<(number | undefined)[][]> {
+): Promise<LateCharged> {
   const keys = owed.map(({ name }) => keyOf(name));
   const texts = owed.map(({ name, windows, admitted }) => {
     const parts = windows.map((one) => `${counterField(one.counter)} ${one.startMs} ${one.units}`);
@@ -140,12 +148,14 @@ export async function chargeLate(
     return [requests, charged, ...parts].join(" ");
   });
   const args = [historyMs, ...texts];
-  const counts = (await runOn(LATE_CHARGE, keys, args, giveUpMs)) as number[];
+  const reply = (await runOn(LATE_CHARGE, keys, args, giveUpMs)) as number[];
   let at = 0;
-  return owed.map(({ windows }) => {
+  const nowMs = reply[at++] as number;
+  const counts = owed.map(({ windows }) => {
     return windows.map(() => {
-      const count = counts[at++] as number;
+      const count = reply[at++] as number;
       return count < 0 ? undefined : count;
     });
   });
+  return { nowMs, counts };
 }

@@ -31,21 +31,31 @@ const plans = new WeakMap<readonly Limit[], Map<number | string, string>>();
 
 /** Cost, history and limits as decide.lua reads them; equal ones give equal text. */
 function planText(
-  { limits, cost = 1, plan = "" }: QuotaRequest,
+  { limits, reserved, cost = 1, plan = "" }: QuotaRequest,
   historyMs: number | undefined,
 ): string {
+  const terms = historyMs === undefined ? cost : `${cost}h${historyMs}p${plan}`;
+  // Rare, and of one account: not worth keeping.
+  if (reserved !== undefined) return `${terms} ${limitsText(limits, reserved)}`;
   let texts = plans.get(limits);
   if (texts === undefined) {
     texts = new Map();
     plans.set(limits, texts);
   }
-  const terms = historyMs === undefined ? cost : `${cost}h${historyMs}p${plan}`;
   let text = texts.get(terms);
   if (text === undefined) {
-    text = `${terms} ${limits.map((each) => `${windowField(each)} ${each.limit}`).join(" ")}`;
+    text = `${terms} ${limitsText(limits)}`;
     texts.set(terms, text);
   }
   return text;
+}
+
+function limitsText(limits: readonly Limit[], reserved?: readonly number[]): string {
+  const texts = limits.map((each, i) => {
+    const kept = reserved?.[i] ?? 0;
+    return `${windowField(each)} ${each.limit}${kept > 0 ? `-${kept}` : ""}`;
+  });
+  return texts.join(" ");
 }
 
 type PolicyText = { readonly terms: string; readonly lengths: string };

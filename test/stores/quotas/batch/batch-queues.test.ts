@@ -64,7 +64,7 @@ function openBatch() {
     },
     isAway: () => gate.isShut,
     prepare: () => undefined,
-    limitsFor: (_queue, _name, all) => all,
+    reservedFor: () => undefined,
     decide: (name) => {
       gate.decided.push(name.account);
       return { unavailable: true };

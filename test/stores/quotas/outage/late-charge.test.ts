@@ -26,7 +26,7 @@ async function charge(
   try {
     const admitted = { requests: Math.ceil(units / 2), units };
     const owed = { name, windows: [{ counter: "hour", startMs: startMs(), units }], admitted };
-    return await chargeLate(shared, [owed], giveUpMs);
+    return (await chargeLate(shared, [owed], giveUpMs)).counts;
   } finally {
     await link.close();
   }

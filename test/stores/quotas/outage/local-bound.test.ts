@@ -28,7 +28,7 @@ describe("the bound while the store is away", () => {
     const last = toldBy(ask, used, NOON);
     const one = (gateway: number) => {
       const given = terms({ gateways, last: knows(gateway) ? last : undefined });
-      return (all[gateway] as LocalQuotas).decide(name, ask, given)?.granted ?? 0;
+      return (all[gateway] as LocalQuotas).decide(name, ask, given).verdict.granted;
     };
     let sum = used;
     for (const turn of turns) sum += one(turn % gateways);
@@ -75,10 +75,11 @@ describe("the bound while the store is away", () => {
           let own = 0;
           // Dear ones first come, cheap ones after them: what is left is used up.
           for (const each of [...cost, ...Array<number>(limit).fill(1)]) {
-            const verdict = accounts.decide(name, { ...ask, cost: each }, given);
-            assert.equal(verdict === undefined, each > 1 && each > share, `${each} of ${share}`);
-            const fits = each === 0 || (each <= share && own + each <= share);
-            assert.equal(verdict?.granted ?? 0, fits ? 1 : 0);
+            const { verdict, outcome } = accounts.decide(name, { ...ask, cost: each }, given);
+            const fits = each === 0 || own + each <= share;
+            assert.equal(verdict.granted, fits ? 1 : 0);
+            const isExhausted = used + own + each > limit;
+            assert.equal(outcome, fits ? "admitted" : isExhausted ? "exhausted" : "share");
             if (fits) own += each;
           }
           const owed = accounts.debts.take().flatMap(({ windows: units }) => units);

@@ -4,7 +4,12 @@ import {
   type QuotaDecision,
   type QuotaRequest,
 } from "../../../../src/core/quota/decide.ts";
-import type { Limit } from "../../../../src/core/quota/windows.ts";
+import {
+  counterName,
+  counterWindow,
+  type Limit,
+  windowEnd,
+} from "../../../../src/core/quota/windows.ts";
 import type { OutageContext } from "../../../../src/stores/quotas/outage/local-quotas.ts";
 import { account } from "../redis/redis-kit.ts";
 
@@ -22,6 +27,13 @@ export function toldBy(ask: QuotaRequest, used: number, nowMs: number): QuotaDec
   return decide(NEW_ACCOUNT_STATE, { ...ask, requests: used }, nowMs).verdict;
 }
 
-export function terms(more: Partial<OutageContext> = {}): OutageContext {
-  return { nowMs: NOON, wentMs: NOON, gateways: 1, last: undefined, pending: 0, ...more };
+type Terms = Partial<Omit<OutageContext, "knownCount">> & { last?: QuotaDecision | undefined };
+
+/** `last` is the last answer of the store. */
+export function terms({ last, ...more }: Terms = {}): OutageContext {
+  const knownCount = (counter: string, startMs: number) => {
+    const found = last?.windows.find((one) => counterName(one) === counter);
+    return found?.resetMs === windowEnd(counterWindow(counter), startMs) ? found.used : 0;
+  };
+  return { nowMs: NOON, gateways: 1, pending: 0, knownCount, ...more };
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { windowDebt } from "../../../../src/stores/quotas/outage/debts.ts";
 import {
   LocalQuotas,
   type OutageContext,
@@ -17,7 +18,7 @@ function admitted(
   requests = 1_000,
 ): number {
   let count = 0;
-  for (let i = 0; i < requests; i++) count += accounts.decide(name, ask, given)?.granted ?? 0;
+  for (let i = 0; i < requests; i++) count += accounts.decide(name, ask, given).verdict.granted;
   return count;
 }
 
@@ -44,7 +45,7 @@ describe("the share of a gateway", () => {
     const accounts = new LocalQuotas();
     const ask = asking({ window: "minute", limit: 60 });
     const last = toldBy(ask, 41, NOON + 1_000);
-    const went = { wentMs: NOON + 30_000, gateways: 2, last };
+    const went = { gateways: 2, last };
     const lastMs = NOON + MINUTE - 1;
     assert.equal(admitted(accounts, ask, terms({ ...went, nowMs: lastMs })), 10);
     assert.equal(admitted(accounts, ask, terms({ ...went, nowMs: lastMs + 1 })), 30);
@@ -64,9 +65,9 @@ describe("the share of a gateway", () => {
     const ask = asking({ window: "minute", limit: 60 }, { window: "day", limit: 100 });
     const last = toldBy(ask, 20, NOON);
     const given = terms({ gateways: 4, last });
-    const verdict = accounts.decide(name, ask, given);
+    const { verdict } = accounts.decide(name, ask, given);
     assert.deepEqual(
-      verdict?.windows.map(({ limit, used, resetMs }) => [limit, used, resetMs]),
+      verdict.windows.map(({ limit, used, resetMs }) => [limit, used, resetMs]),
       [
         [10, 1, NOON + MINUTE],
         [20, 1, DAY_START + 86_400_000],
@@ -90,7 +91,7 @@ describe("the share of a gateway", () => {
     const ask = asking({ window: "day", limit: 60 });
     assert.equal(admitted(accounts, ask, terms(), 5), 5);
     accounts.debts.take();
-    accounts.forget();
+    accounts.endOutage();
     const last = toldBy(ask, 59, NOON);
     assert.equal(admitted(accounts, ask, terms({ last })), 1);
   });
@@ -102,7 +103,7 @@ describe("what is owed still when another absence begins", () => {
     const ask = asking({ window: "day", limit: 60 });
     const given = terms({ last: toldBy(ask, 10, NOON) });
     assert.equal(admitted(accounts, ask, given, 30), 30);
-    accounts.forget();
+    accounts.endOutage();
     assert.equal(admitted(accounts, ask, given), 20);
   });
 
@@ -111,30 +112,29 @@ describe("what is owed still when another absence begins", () => {
     const ask = asking({ window: "day", limit: 60 });
     const given = terms({ last: toldBy(ask, 10, NOON) });
     assert.equal(admitted(accounts, ask, given, 30), 30);
-    const { windows } = toldBy(ask, 35, NOON);
-    assert.equal(
-      accounts.onLateDecision(name, windows, { requests: 25, units: 25 }),
-      0,
-      "of 30 owed, 25 are charged",
-    );
+    const last = toldBy(ask, 35, NOON);
+    const release = (units: number) => {
+      const charged = last.windows.map((window) => windowDebt(window, units));
+      return accounts.debts.release({
+        ...{ name, windows: charged },
+        admitted: { requests: units, units },
+      });
+    };
+    assert.equal(release(25), 0, "of 30 owed, 25 are charged");
     const [left] = accounts.debts.take();
     assert.equal(left?.windows[0]?.units, 5);
     assert.deepEqual(left?.admitted, { requests: 5, units: 5 }, "for the history too");
-    accounts.forget();
-    assert.equal(admitted(accounts, ask, given), 25);
-    assert.equal(
-      accounts.onLateDecision(name, windows, { requests: 40, units: 40 }),
-      15,
-      "nothing was owed for these",
-    );
+    accounts.endOutage();
+    assert.equal(admitted(accounts, ask, terms({ last })), 25);
+    assert.equal(release(40), 15, "nothing was owed for these");
   });
 
   it("is refused where the cost of one request is more than a whole share", () => {
     const accounts = new LocalQuotas();
     const ask = { ...asking({ window: "day", limit: 60 }), cost: 31 };
-    assert.equal(accounts.decide(name, ask, terms({ gateways: 2 })), undefined);
+    assert.equal(accounts.decide(name, ask, terms({ gateways: 2 })).outcome, "share");
     const fits = accounts.decide(name, { ...ask, cost: 30 }, terms({ gateways: 2 }));
-    assert.equal(fits?.granted, 1);
+    assert.equal(fits.outcome, "admitted");
     assert.equal(accounts.debts.take()[0]?.windows[0]?.units, 30);
   });
 });
@@ -166,7 +166,7 @@ describe("what is owed", () => {
     assert.equal(accounts.debts.take()[0]?.windows[0]?.units, 9);
   });
 
-  it("is put back beside what was admitted since, and known once it is charged", () => {
+  it("is put back beside what was admitted since", () => {
     const accounts = new LocalQuotas();
     admitted(accounts, ask, terms(), 3);
     const taken = accounts.debts.take();
@@ -178,11 +178,11 @@ describe("what is owed", () => {
       owed.windows.map(({ units }) => units),
       [5, 5],
     );
-    accounts.onCharged(owed, [8, 8]);
-    accounts.forget();
-    assert.equal(admitted(accounts, ask, terms()), 1);
-    const next = terms({ nowMs: NOON + MINUTE, wentMs: NOON + MINUTE });
-    accounts.forget();
+    const last = toldBy(ask, 8, NOON);
+    accounts.endOutage();
+    assert.equal(admitted(accounts, ask, terms({ last })), 1);
+    const next = terms({ nowMs: NOON + MINUTE, last });
+    accounts.endOutage();
     assert.equal(admitted(accounts, ask, next), 9, "of a later minute nothing is known");
   });
 
@@ -228,8 +228,8 @@ describe("memory", () => {
     const accounts = new LocalQuotas(3);
     const ask = asking({ window: "day", limit: 1 });
     for (let i = 0; i < 5; i++) accounts.decide(account(`n${i}`), ask, terms());
-    assert.equal(accounts.decide(account("n4"), ask, terms())?.granted, 0);
-    assert.equal(accounts.decide(account("n0"), ask, terms())?.granted, 1);
+    assert.equal(accounts.decide(account("n4"), ask, terms()).verdict.granted, 0);
+    assert.equal(accounts.decide(account("n0"), ask, terms()).verdict.granted, 1);
     const owing = accounts.debts.take().map(({ name: { account: id } }) => id);
     assert.deepEqual(owing, ["n3", "n4", "n0"]);
     assert.equal(accounts.debts.lostUnits, 3, "of n0, n1 and n2");

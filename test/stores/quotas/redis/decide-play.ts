@@ -147,6 +147,7 @@ export async function play(
         requests: ask.units,
         cost: ask.cost,
         strikesOnly: ask.strikesOnly,
+        reserved: ask.reserved,
       },
       historyMs,
     }));

@@ -16,6 +16,7 @@ type Step =
         units: number;
         cost: number;
         strikesOnly: boolean;
+        reserved: readonly number[] | undefined;
       }[];
     }
   | { readonly kind: "terms"; readonly account: number; readonly limits: readonly Limit[] }
@@ -54,6 +55,11 @@ const strikesOnly = fc.oneof(
   { weight: 4, arbitrary: fc.constant(false) },
   { weight: 1, arbitrary: fc.constant(true) },
 );
+/** Units that are kept for other gateways, of each limit in order. */
+const reserved = fc.option(fc.array(fc.integer({ min: 0, max: 14 }), { maxLength: 6 }), {
+  nil: undefined,
+  freq: 1,
+});
 const damage: fc.Arbitrary<Damage> = fc.record({
   field: fc.constantFrom<Damage["field"]>(...WINDOW_NAMES, "strikes", "ban", "key"),
   text: fc.constantFrom(
@@ -75,7 +81,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 60,
     arbitrary: fc.record({
       kind: fc.constant("ask" as const),
-      asks: fc.array(fc.record({ account, units, cost: costs, strikesOnly }), {
+      asks: fc.array(fc.record({ account, units, cost: costs, strikesOnly, reserved }), {
         minLength: 1,
         maxLength: 4,
       }),

@@ -14,7 +14,7 @@ local set, counts = {}, {}
 
 -- False: nothing was done.
 local function charge(key, requests, plan)
-  local fields, limits, count, kept = plan[1], plan[2], plan[3], plan[5]
+  local fields, rooms, count, kept = plan[1], plan[7], plan[3], plan[5]
   local units = requests * plan[4]
   local stored = pcall('HMGET', key, unpack(fields, 1, count))
   if stored.err then return false end
@@ -23,7 +23,7 @@ local function charge(key, requests, plan)
     local charged = text and tonumber(match(text, running[field]))
     if not charged then return false end
     charged = charged + units
-    if charged > limits[i] then return false end
+    if charged > rooms[i] then return false end
     counts[i], set[2 * i - 1], set[2 * i] = charged, field, starts_text[field] .. charged .. ' 0'
   end
   if call('HLEN', key) ~= count or call('PTTL', key) < 0 then return false end

@@ -7,7 +7,8 @@
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
 --      4  how many plans follow; each "cost field limit field limit ...", or "costhKEPTpNAME field ..."
 --         where the usage of each day is kept for KEPT ms, with the plan of the account, NAME: see
---         history.lua, which precedes this too
+--         history.lua, which precedes this too; a limit is "100", or "100-20" if 20 units of it are
+--         kept for other gateways
 --         then one number per key: units * 256 + plan, plans counted from 0; negative where the
 --         units were refused already, and may only be strikes
 -- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
@@ -23,18 +24,19 @@ if late then return late end
 local starts, ends, starts_text = {}, {}, {}
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
-  local fields, limits, count = {}, {}, 0
+  local fields, limits, rooms, count = {}, {}, {}, 0
   local cost, kept, name, text = match(ARGV[4 + i], '^(%d+)h?(%d*)p?(%S*) (.*)$')
-  for field, limit in string.gmatch(text, '(%w+) (%d+)') do
+  for field, limit, reserved in string.gmatch(text, '(%w+) (%d+)-?(%d*)') do
     count = count + 1
     fields[count], limits[count] = field, tonumber(limit)
+    rooms[count] = limits[count] - (tonumber(reserved) or 0)
     if not starts[field] then
       local start = window_start(field, now)
       starts[field], ends[field] = start, window_end(field, start)
       starts_text[field] = format('%.0f ', start)
     end
   end
-  plans[i] = { fields, limits, count, tonumber(cost), tonumber(kept), name }
+  plans[i] = { fields, limits, count, tonumber(cost), tonumber(kept), name, rooms }
 end
 local first_ask = 4 + #plans
 local out, n = { now }, 1
@@ -225,7 +227,7 @@ local function decider()
     if grants and not banned and units > 0 then
       granted = units
       if cost > 0 then
-        for i = 1, count do granted = min(granted, floor((limits[i] - used[i]) / cost)) end
+        for i = 1, count do granted = min(granted, floor((plan[7][i] - used[i]) / cost)) end
         granted = max(0, granted)
         if granted > 0 then
           for i = 1, count do used[i], changed[i] = used[i] + granted * cost, true end

@@ -7,14 +7,14 @@
 --      2  for how many ms the usage of each day is kept; 0: not at all
 --         then one text per key: "requests units field start units field start units ..."; the first
 --         two are added to the day of now
--- Returns, for each window of each key in order, its count now, or -1 where it is over.
+-- Returns now, and for each window of each key in order its count now, or -1 where it is over.
 
 local TICK = 1000
 local now, late = clock(ARGV[1])
 if late then return late end
 
 local kept = tonumber(ARGV[2])
-local counts = {}
+local counts = { now }
 for i, key in ipairs(KEYS) do
   local kind = call('TYPE', key).ok
   if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
