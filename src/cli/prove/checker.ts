@@ -36,6 +36,8 @@ export type CheckReport = {
   readonly falseRefusals: number;
   readonly untrueHeaders: number;
   readonly otherAnswers: number;
+  /** Refusals for the sake of a gateway's share: 503, while the limit had room. */
+  readonly shareRefusals: number;
   readonly longestWaitMs: number;
   /** The first few findings, in words. */
   readonly examples: readonly string[];
@@ -79,6 +81,7 @@ export class PromiseChecker {
   #requests = 0;
   #untrue = 0;
   #others = 0;
+  #shareRefusals = 0;
   #longestMs = 0;
 
   /** `isClockOurs`: the store runs on this machine; else its clock is learned from the answers. */
@@ -108,6 +111,11 @@ export class PromiseChecker {
       return;
     }
     const { status, resetSeconds } = answer;
+    // docs/reference/store.md#shares: no rate limit, told by its share and a wait of its own.
+    if (isShareRefusal(answer, promised)) {
+      this.#shareRefusals += 1;
+      return;
+    }
     if (status !== 200 && status !== 429) {
       this.#others += 1;
       this.#note(`${account} was answered ${status}`);
@@ -173,6 +181,7 @@ export class PromiseChecker {
       requests: this.#requests,
       ...{ admitted, refused, unanswered, windows: this.#windows.size },
       ...{ overLimit, falseRefusals, untrueHeaders: this.#untrue, otherAnswers: this.#others },
+      shareRefusals: this.#shareRefusals,
       longestWaitMs: Math.round(this.#longestMs),
       examples: this.#examples,
     };
@@ -247,4 +256,16 @@ export class PromiseChecker {
 
 function add<K>(counts: Map<K, number>, key: K): void {
   counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+const SHARE_RETRY_S_MAX = 5;
+
+function isShareRefusal(
+  { status, limit, window, retryAfterSeconds }: ObservedResponse,
+  promised: PromisedLimit,
+): boolean {
+  const isShare = window === promised.window && limit < promised.limit;
+  return (
+    status === 503 && isShare && retryAfterSeconds >= 1 && retryAfterSeconds <= SHARE_RETRY_S_MAX
+  );
 }
