@@ -156,7 +156,7 @@ export type WindowTotal = {
   readonly used: number;
 };
 
-/** What is known of a window's count; 0 if nothing is. */
+/** The last known count of a window; 0 if there is none. */
 export function countIn(known: CachedDecision, counter: string, startMs: number): number {
   const endMs = windowEnd(counterWindow(counter), startMs);
   const found = windowsOf(known).find((one) => one.counter === counter && one.resetMs === endMs);

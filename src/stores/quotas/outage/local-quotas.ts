@@ -165,7 +165,7 @@ export class LocalQuotas {
     return { room, share: Math.min(room, share) };
   }
 
-  /** What was counted in a window: what the store told last, and what is owed to it since. */
+  /** The count of a window: as the store told it last, and the units owed to it since. */
   #counted(name: AccountRef, counter: string, startMs: number, context: OutageContext): number {
     return context.knownCount(counter, startMs) + this.debts.unitsIn(name, counter, startMs);
   }
