@@ -36,6 +36,8 @@ const NEEDS: readonly Need[] = [
   { program: "nginx", debian: "nginx", brew: "nginx", ofFewTests: true },
   { program: "haproxy", debian: "haproxy", brew: "haproxy", ofFewTests: true },
   { program: "caddy", debian: "caddy", brew: "caddy", ofFewTests: true },
+  // A router that test/attacks/real-routers.ts holds beside the gateway.
+  { program: "go", debian: "golang-go", brew: "go", ofFewTests: true },
 ];
 
 /** Runs one command; true when it ended well. */

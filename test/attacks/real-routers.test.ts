@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
+import { isOnPath } from "../../scripts/needs.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { openClient } from "../support/wire/client.ts";
@@ -19,13 +20,15 @@ type Row = {
   readonly name: string;
   readonly paths: "exact" | "loose";
   readonly start: () => Promise<RealRouter>;
+  /** Has to be installed. */
+  readonly program?: string;
   /** The paths that this router reads neither exactly nor loosely. */
   readonly besides?: RegExp;
 };
 const ROUTERS: readonly Row[] = [
   { name: "Fastify", paths: "exact", start: () => startFastify(false) },
-  { name: "Go's net/http", paths: "exact", start: startGo },
-  { name: "nginx", paths: "exact", start: () => startNginx(false) },
+  { name: "Go's net/http", paths: "exact", start: startGo, program: "go" },
+  { name: "nginx", paths: "exact", start: () => startNginx(false), program: "nginx" },
   {
     name: "Fastify, told to be loose",
     paths: "loose",
@@ -34,7 +37,13 @@ const ROUTERS: readonly Row[] = [
     besides: /\.(?!json)[jJ][sS][oO][nN]/,
   },
   // Locations know nothing of ";".
-  { name: "nginx, with ~*", paths: "loose", start: () => startNginx(true), besides: /;/ },
+  {
+    name: "nginx, with ~*",
+    paths: "loose",
+    start: () => startNginx(true),
+    program: "nginx",
+    besides: /;/,
+  },
 ];
 const RUNS = 400;
 
@@ -81,8 +90,9 @@ const path = fc
   .map(([text, changes]) => changes.reduce((spelt, change) => change(spelt), text));
 
 describe("what the gateway found is what the backend's own router finds", () => {
-  for (const { name, paths, start: open, besides } of ROUTERS) {
-    it(`${name}, with paths: ${paths}`, async (t) => {
+  for (const { name, paths, start: open, program, besides } of ROUTERS) {
+    const isMissing = program !== undefined && !isOnPath(program);
+    it.skipIf(isMissing)(`${name}, with paths: ${paths}`, async (t) => {
       await using router = await open();
       await using house = await openAttacked({
         api: "./api.yaml",

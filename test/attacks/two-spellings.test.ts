@@ -45,7 +45,7 @@ function openDescribed(paths: "exact" | "loose" | undefined) {
   return openAttacked({
     api: "./api.yaml",
     files: { "api.yaml": API },
-    environment: { public: "open", ...(paths && { paths }) },
+    environment: { public: "open", standing: "/v1/Where-I-Stand", ...(paths && { paths }) },
     config: PLANS,
   });
 }
@@ -60,7 +60,7 @@ const houses = {
     environment: {
       api: null,
       public: "open",
-      standing: "/v1/_limits",
+      standing: "/v1/my:limits",
       costs: [
         { match: "POST /v1/reports/{id}", cost: 5 },
         { match: "POST /v1/jobs/{id}:run", cost: 6 },
@@ -68,6 +68,7 @@ const houses = {
       publicRoutes: ["GET /v1/status:now"],
       backends: [
         { path: "/v1/files", stripPrefix: "/v1/files", addPrefix: "/f", upstreams: [files.origin] },
+        { path: "/v1/x:y", addPrefix: "/f", upstreams: [files.origin] },
         { path: "/v1/Docs", paths: "loose", stripPrefix: "/v1", upstreams: [docs.origin] },
       ],
     },
@@ -120,6 +121,8 @@ describe("two spellings of one path are one path", () => {
       assert.equal((await ask(raw, `GET ${path}`)).answer, 200);
       assert.equal(targetOf(files), "/f/a-b", "what follows stripPrefix, in the normal form");
     }
+    assert.equal((await ask(raw, "GET /v1/x%3ay/a")).answer, 200);
+    assert.equal(targetOf(files), "/f/v1/x%3Ay/a");
   });
 
   test("what is matched is logged and forwarded, byte for byte, and the query as it was", async () => {
@@ -160,8 +163,12 @@ describe("two spellings of one path are one path", () => {
   });
 
   test("the path at which a key asks where it stands has one spelling", async () => {
-    const { answer, charged } = await ask(raw, "GET /v1/%5flimit%73");
-    assert.deepEqual([answer, charged], [200, 0]);
+    for (const path of ["/v1/my:limits", "/v1/my:limit%73", "/v1/my%3alimits"]) {
+      const { answer, charged } = await ask(raw, `GET ${path}`);
+      assert.deepEqual([path, answer, charged], [path, 200, 0]);
+    }
+    assert.equal((await ask(raw, "GET /v1/My:limits")).charged, 1, "forwarded");
+    assert.equal((await ask(loose, "GET /v1/where-i-stand/")).charged, 0);
   });
 });
 
@@ -195,6 +202,11 @@ describe("with paths: loose", () => {
       assert.notEqual((await ask(loose, `GET ${path}`)).answer, 200);
     }
     assert.equal((await ask(loose, "GET /v1/files/secre")).answer, 200);
+    const before = docs.seen.length;
+    for (const path of ["/v1/docs/;/a", "/v1/docs//a", "/v1/docs/;a//"]) {
+      assert.notEqual((await ask(raw, `GET ${path}`)).answer, 200, "some routers leave it out");
+    }
+    assert.equal(docs.seen.length, before);
   });
 
   test("what is forwarded is what the client sent, in the normal form", async () => {

@@ -53,6 +53,31 @@ describe("backends", () => {
     assert.deepEqual(upstreams, ["http://127.0.0.1:9001"]);
   });
 
+  it("may read paths in their own way, in their descriptions too", async () => {
+    const orders = (path: string, more = "") =>
+      `      - { path: ${path}, ${more}stripPrefix: /v1, api: orders.yaml, upstreams: [http://127.0.0.1:9002] }\n`;
+    const files = {
+      "orders.yaml": describing("  /orders/a: { get: {} }\n  /orders/A: { get: {} }\n"),
+    };
+    const head = `${UPSTREAMS}    backends:\n`;
+    const { backends, routes } = await environment(`${head}${orders("/v1/orders")}`, files);
+    assert.deepEqual([routes.paths, backends[0]?.routes.paths], ["exact", "exact"]);
+    const same = await mistakes(`${head}${orders("/v1/orders", "paths: loose, ")}`, files);
+    assert.match(same.join("\n"), /the path "\/orders\/A": it matches the same requests as/);
+    const loose = `    paths: loose\n${head}${orders("/v1/orders", "paths: exact, ")}`;
+    assert.equal((await environment(loose, files)).backends[0]?.routes.paths, "exact");
+  });
+
+  it("are one path where one of the two is read loosely", async () => {
+    const two = (more: string) => `${UPSTREAMS}    backends:
+      - { path: /v1/orders, upstreams: [http://127.0.0.1:9002] }
+      - { path: /v1/Orders, ${more}upstreams: [http://127.0.0.1:9003] }
+`;
+    assert.equal((await environment(two(""))).backends.length, 2);
+    const [one] = await mistakes(two("paths: loose, "));
+    assert.match(one ?? "", /Cannot use the path \/v1\/Orders twice: backends\[0\] has it/);
+  });
+
   it("that have basePath itself leave nothing for upstreams of the environment", async () => {
     const lines = "    backends: [{ path: /v1, upstreams: [http://127.0.0.1:9002] }]\n";
     assert.deepEqual((await environment(lines)).upstreams, []);

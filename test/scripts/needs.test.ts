@@ -5,7 +5,7 @@ import { fulfilNeeds } from "../../scripts/needs.ts";
 const ESSENTIAL = ["redis-server", "redis-cli", "openssl"];
 const BROWSER = "chromium-headless-shell";
 /** Programs without which a few tests leave themselves out or fail: the suite goes on. */
-const OF_FEW = [BROWSER, "nginx", "haproxy", "caddy"];
+const OF_FEW = [BROWSER, "nginx", "haproxy", "caddy", "go"];
 
 /** A machine in memory: installing for real would change the one that the tests run on. */
 function machine(programs: readonly string[], { root = true, works = true, stale = false } = {}) {
@@ -25,7 +25,7 @@ function machine(programs: readonly string[], { root = true, works = true, stale
 }
 
 const INSTALL = "apt-get install -y --no-install-recommends redis-server redis-tools openssl";
-const INSTALL_FEW = `apt-get install -y --no-install-recommends ${BROWSER} nginx haproxy caddy`;
+const INSTALL_FEW = `apt-get install -y --no-install-recommends ${BROWSER} nginx haproxy caddy golang-go`;
 
 describe("the programs that the tests need", () => {
   it("are left alone where they are there", () => {
@@ -57,7 +57,7 @@ describe("the programs that the tests need", () => {
     assert.equal(fulfilNeeds(rest), undefined);
     assert.deepEqual(ran, [
       "brew install redis openssl",
-      "brew install chromium nginx haproxy caddy",
+      "brew install chromium nginx haproxy caddy go",
     ]);
   });
 

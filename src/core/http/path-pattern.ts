@@ -63,10 +63,11 @@ export function fitsPattern(
   pattern: readonly PatternSegment[],
   segments: readonly string[],
 ): boolean {
-  return (
-    pattern.length === segments.length &&
-    pattern.every((part, i) => fitsSegment(part, segments[i] as string))
-  );
+  if (pattern.length !== segments.length) return false;
+  for (let i = 0; i < pattern.length; i++) {
+    if (!fitsSegment(pattern[i], segments[i] as string)) return false;
+  }
+  return true;
 }
 
 export function fitsSegment(part: PatternSegment, text: string): boolean {

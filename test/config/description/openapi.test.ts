@@ -265,6 +265,24 @@ paths:
     assert.match(told(loaded)[2] ?? "", /"\.\.\/back.yaml#\/item": it could not be read$/);
   });
 
+  it("has its security schemes in the file that the configuration names", async () => {
+    const basic = "components: { securitySchemes: { token: { type: http, scheme: basic } } }\n";
+    const loaded = await loadFiles({ ...split, "api/a.yaml": `${split["api/a.yaml"]}${basic}` });
+    assert.ok(loaded.ok, told(loaded).join("\n"));
+  });
+
+  it("has a thousand files at most", async () => {
+    const paths = Array.from({ length: 1_000 }, (_, i) => `  /p${i}: { $ref: ${i}.yaml }\n`);
+    const around = {
+      file: "api.yaml",
+      basePath: "/v1",
+      readFile: async () => ({ ok: true, text: "get: {}\n" }) as const,
+    };
+    const read = await readDescription(`openapi: 3.1.0\npaths:\n${paths.join("")}`, around);
+    assert.equal(read.operations.length, 999);
+    assert.match(read.mistakes[0]?.message ?? "", /"999.yaml": a description has at most 1000 fi/);
+  });
+
   it("says of a reference that leads nowhere, or in a circle through files, why", async () => {
     for (const [file, text, why] of [
       ["api/a.yaml", undefined, "there is no such file; check the path"],

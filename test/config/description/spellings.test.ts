@@ -55,6 +55,8 @@ describe("check warns of an operation that another spelling makes cheaper", () =
   it("by a key, a scope, a cost, a limit, a sunset or a brownout", async () => {
     const keyed = "/files/{name}: { get: { operationId: file } }";
     assert.equal(await more("{ security: [{ token: [a] }] }", keyed), "a scope");
+    const either = "/files/{name}: { get: { security: [{ token: [a] }, { token: [b] }] } }";
+    assert.equal(await more("{ security: [{ token: [a] }] }", either), "a scope");
     assert.equal(await more("{ x-stability: beta, x-requires-scope: true }", keyed), "a scope");
     assert.equal(await more("{ security: [], x-cost: 50 }"), "a cost of 50");
     assert.equal(await more(LIMITS), "a limit of its own");
@@ -94,9 +96,17 @@ describe("check warns of an operation that another spelling makes cheaper", () =
         "{ security: [{ token: [a] }, { token: [c] }] }",
         "/files/secret",
       ],
+      ...["5", "6"].map(
+        (limit) =>
+          [
+            "/files/{a}: { get: { operationId: a, x-limits: { minute: 5 } } }",
+            `{ operationId: b, x-limits: { minute: ${limit} } }`,
+            "/files/secret",
+          ] as const,
+      ),
       [
-        "/files/{a}: { get: { operationId: a, x-limits: { minute: 5 } } }",
-        "{ operationId: b, x-limits: { minute: 6 } }",
+        "/files/{a}: { get: { x-stability: beta, x-requires-scope: true } }",
+        "{ x-stability: beta, x-requires-scope: true }",
         "/files/secret",
       ],
     ] as const) {
