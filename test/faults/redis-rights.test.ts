@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { it } from "vitest";
-import type { TestGateway } from "../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
@@ -78,6 +78,29 @@ it("a user with the rights that docs/operations.md lists can do all that a gatew
     assert.ok(!said.includes("s3cret"), "the password is in no line");
   } finally {
     await proxy.close();
+    await server.close();
+  }
+});
+
+it("a user without the right to SELECT leaves database 0 alone: the store is away, with code NOPERM", async () => {
+  const server = await startRedis();
+  try {
+    const admin = await server.client();
+    const rights = "on >s3cret ~tg:* &tg:* +@all -select".split(" ");
+    await admin.call("ACL", "SETUSER", "tollgate", ...rights);
+    await using house = await startTestGateway({
+      config: { store: `redis://tollgate:s3cret@127.0.0.1:${server.port}/1` },
+    });
+    const { key } = await house.issue();
+    assert.equal((await house.ask(key)).status, 200, "decided without the store");
+    const told = await eventually(
+      () => house.said.find(({ kind }) => kind === "store_away") ?? assert.fail("not yet"),
+    );
+    assert.equal(told.code, "NOPERM");
+    assert.match(String(told.why), /permission/);
+    assert.equal((await fetch(`${house.adminUrl}/readyz`)).status, 503);
+    assert.equal(await admin.dbsize(), 0);
+  } finally {
     await server.close();
   }
 });

@@ -149,7 +149,7 @@ function misfit(kind: RedisUrl["kind"], nodes: number, path: string): string | u
       : "a Sentinel address ends in /NAME, the name of the master";
   }
   if (kind === "cluster") {
-    return path === "" ? undefined : "a Cluster has no numbered databases: remove the path";
+    return /^0?$/.test(path) ? undefined : "a Cluster has no numbered databases: remove the path";
   }
   if (nodes > 1) return "several hosts need redis+sentinel:// or redis+cluster://";
   return /^\d{0,5}$/.test(path) ? undefined : "its path must be the number of a database";

@@ -1,4 +1,4 @@
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { BUCKET_COUNT, crc16, keyBucket } from "./hash-slots.ts";
 import {
@@ -19,6 +19,7 @@ import {
   toStoreFailure,
   unreachableFailure,
 } from "./store-failure.ts";
+import { StrictRedis } from "./strict-redis.ts";
 
 const REDIRECTIONS_MAX = 5;
 const CONNECTING: ReadonlySet<string> = new Set(["wait", "connecting", "connect"]);
@@ -140,7 +141,7 @@ class ClusterMap {
     const key = formatHostPort(address);
     let node = this.#nodes.get(key);
     if (node === undefined) {
-      node = new Redis(atHost(this.#options, address));
+      node = new StrictRedis(atHost(this.#options, address));
       node.on("error", (error) => {
         this.#why = toStoreFailure(error);
       });
@@ -210,7 +211,7 @@ class ClusterMap {
       const ready = [...this.#nodes.values()].filter(({ status }) => status === "ready");
       const node = ready[Math.floor(Math.random() * ready.length)];
       const { host, port } = node?.options ?? this.#seeds[0] ?? {};
-      const next = new Redis({
+      const next = new StrictRedis({
         ...atHost(this.#options, { host: String(host), port: Number(port) }),
         retryStrategy: null,
       });

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { Command, type Redis, type RedisOptions } from "ioredis";
 import type { HostPort } from "../../core/address.ts";
+import type { StoreFailure } from "./store-failure.ts";
 
 /** Options of a connection; ours leave replies in the shapes of RESP 2. */
 export type LinkOptions = RedisOptions & { replyMapping: "legacy" };
@@ -33,7 +34,10 @@ export type Subscriber = {
   down(): void;
 };
 
-export type LinkHealth = { readonly ok: true } | { readonly ok: false; readonly why: string };
+/** `code` as of a StoreFailure, where the server said why. */
+export type LinkHealth =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly why: string; readonly code?: string | undefined };
 
 /**
  * The way to Redis: alone, through Sentinel, or a Cluster. Never queues while there is no connection
@@ -69,10 +73,11 @@ export type Link = {
 
 /** Sends one command on one connection, with its arguments kept out of what it may throw. */
 export function sendOn(
-  redis: Redis,
+  redis: Redis & { readonly refused?: StoreFailure | undefined },
   name: string,
   args: readonly RedisArgument[],
 ): Promise<unknown> {
+  if (redis.refused !== undefined) return Promise.reject(redis.refused);
   const command = new Command(name, args as RedisArgument[], { replyEncoding: "utf8" });
   return redis.sendCommand(command) as Promise<unknown>;
 }

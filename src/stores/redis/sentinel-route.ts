@@ -1,11 +1,12 @@
 import { connect as connectTcp } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
-import { AbstractConnector, Redis } from "ioredis";
+import { AbstractConnector, type Redis } from "ioredis";
 import type { RedisUrl } from "../../config/schema/addresses.ts";
 import type { LinkOptions } from "./link.ts";
 import { Sentinels } from "./sentinels.ts";
 import { type StoreFailure, unreachableFailure } from "./store-failure.ts";
+import { StrictRedis } from "./strict-redis.ts";
 
 const RETRY_MS = 100;
 /** Replies of a master that is left are waited for no longer than this. */
@@ -33,10 +34,10 @@ export class SentinelRoute {
   }
 
   /** A connection that is yet to be opened, and leads to another node after each failover. */
-  open(): Redis {
+  open(): StrictRedis {
     const place: Place = { address: undefined };
     const connector = () => new MasterConnector(this.#sentinels, this.#options, place);
-    const redis = new Redis({
+    const redis = new StrictRedis({
       ...this.#options,
       Connector: function Connector() {
         return connector();

@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import type { ConnectionOptions } from "node:tls";
-import { Redis } from "ioredis";
 import { parseRedisUrl, type RedisUrl, type StoreAddress } from "../../config/schema/addresses.ts";
 import type { HostPort } from "../../core/address.ts";
 import { createClusterLink } from "./cluster-link.ts";
@@ -14,6 +13,7 @@ import {
 } from "./link.ts";
 import { SentinelRoute } from "./sentinel-route.ts";
 import { type StoreFailure, toStoreFailure } from "./store-failure.ts";
+import { StrictRedis } from "./strict-redis.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type ConnectOptions = {
@@ -83,12 +83,12 @@ function retryDelay(times: number): number {
  * Sentinels tell.
  */
 function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
-  const open = () => route?.open() ?? new Redis(options);
+  const open = () => route?.open() ?? new StrictRedis(options);
   const redis = open();
-  const others: Redis[] = [];
+  const others: StrictRedis[] = [];
   let why: StoreFailure | undefined;
   redis.on("error", (error) => {
-    why = toStoreFailure(error);
+    why = redis.refused ?? toStoreFailure(error);
   });
   redis.on("ready", () => {
     why = undefined;
@@ -97,7 +97,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
   const tried = Promise.race([redis.connect(), once(redis, "ready")]).then(
     () => undefined,
     (error) => {
-      why = toStoreFailure(error);
+      why ??= toStoreFailure(error);
     },
   );
   const send = (name: string, args: readonly RedisArgument[]) => {
@@ -122,7 +122,8 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
       const refusal = route?.refusal(redis);
       if (refusal !== undefined) return { ok: false, why: refusal.message };
       if (redis.status === "ready") return { ok: true };
-      return { ok: false, why: why?.message ?? "Redis cannot be reached: not connected yet" };
+      const { message = "Redis cannot be reached: not connected yet", code } = why ?? {};
+      return { ok: false, why: message, code };
     },
     tried,
     close: async () => {

@@ -80,7 +80,7 @@ describe("a store address", () => {
     "redis://a:1,",
     "redis://h/0/1",
     "http://h",
-    "redis+cluster://a/0",
+    "redis+cluster://a/1",
   ]) {
     it(`${JSON.stringify(url)} is none, and why does not repeat it`, () => {
       const read = parseStoreAddress(url);

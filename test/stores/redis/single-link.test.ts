@@ -103,6 +103,66 @@ describe("a store with a password", () => {
   });
 });
 
+describe("a store whose greeting fails", () => {
+  async function userWith(t: TestContext, rights: readonly string[]) {
+    const redis = await server(t);
+    const admin = await redis.client();
+    await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...rights);
+    return { admin, url: `redis://gate:${QUOTED}@127.0.0.1:${redis.port}` };
+  }
+
+  it("is not database 0 where SELECT of another one is refused, and the code says NOPERM", async (t) => {
+    const { admin, url } = await userWith(t, LEAST);
+    const { store, failures } = await opened(t, `${url}/1`);
+    for (let i = 0; i < 3; i++) {
+      assert.deepEqual(await store.charge(account("a"), perDay(1)), { unavailable: true });
+    }
+    assert.deepEqual(new Set(failures.map(({ code }) => code)), new Set(["NOPERM"]));
+    assert.ok(failures.every(({ executed }) => executed === "no"));
+    assert.match(String(store.health().why), /permission/);
+    assert.equal(await admin.dbsize(), 0, "nothing was written to database 0");
+  });
+
+  it("is the database of its address where SELECT is granted, also after the connection was cut", async (t) => {
+    const { admin, url } = await userWith(t, [...LEAST, "+select"]);
+    const { store } = await opened(t, `${url}/1`);
+    assert.equal((await spend(store, account("a"), perDay(2))).admitted, true);
+    await admin.call("CLIENT", "KILL", "USER", "gate");
+    await eventually(async () => {
+      assert.deepEqual(
+        "verdict" in (await store.charge(account("a"), perDay(2))) && store.health().ok,
+        true,
+      );
+    });
+    assert.equal(await admin.dbsize(), 0);
+    await admin.select(1);
+    assert.ok((await admin.dbsize()) > 0);
+  });
+
+  it("comes when the right is granted, without a restart", async (t) => {
+    const { admin, url } = await userWith(t, LEAST);
+    const { store } = await opened(t, `${url}/1`);
+    await eventually(() => assert.match(String(store.health().why), /permission/));
+    await admin.call("ACL", "SETUSER", "gate", "+select");
+    const answer = await eventually(async () => {
+      const given = await store.charge(account("a"), perDay(1));
+      return "verdict" in given ? given : assert.fail("not yet");
+    });
+    assert.equal(answer.admitted, true);
+    assert.deepEqual(store.health(), { ok: true });
+  });
+
+  it("is none where a password is given to a server that has none", async (t) => {
+    const redis = await server(t);
+    const { store } = await opened(t, `redis://:${QUOTED}@127.0.0.1:${redis.port}`);
+    assert.deepEqual(await store.charge(account("a"), perDay(1)), { unavailable: true });
+    const { ok, why } = store.health();
+    assert.equal(ok, false);
+    assert.match(String(why), /without any password/);
+    assert.ok(!String(why).includes(PASSWORD));
+  });
+});
+
 describe("a store behind TLS", () => {
   it("is trusted by its certificate, and refused without", async (t) => {
     using authority = openAuthority();

@@ -168,7 +168,7 @@ class StoreFallback implements Fallback {
     const way = health();
     if (way.ok || this.isAway(0)) void this.#runHeartbeat();
     else if (clustered) void this.#probeAllBuckets().then(() => this.#runHeartbeat());
-    else this.#trip(0, new StoreFailure("unreachable", way.why, "no"));
+    else this.#trip(0, new StoreFailure(way.code ?? "unreachable", way.why, "no"));
   }
 
   #trip(bucket: number, failure: StoreFailure): void {
