@@ -37,7 +37,7 @@ export type Subscriber = {
 /** `code` as of a StoreFailure, where the server said why. */
 export type LinkHealth =
   | { readonly ok: true }
-  | { readonly ok: false; readonly why: string; readonly code?: string | undefined };
+  | { readonly ok: false; readonly why: string; readonly code?: string };
 
 /**
  * The way to Redis: alone, through Sentinel, or a Cluster. Never queues while there is no connection

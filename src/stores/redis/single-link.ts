@@ -122,8 +122,9 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
       const refusal = route?.refusal(redis);
       if (refusal !== undefined) return { ok: false, why: refusal.message };
       if (redis.status === "ready") return { ok: true };
-      const { message = "Redis cannot be reached: not connected yet", code } = why ?? {};
-      return { ok: false, why: message, code };
+      const { message = "Redis cannot be reached: not connected yet" } = why ?? {};
+      const { refused } = redis;
+      return { ok: false, why: message, ...(refused && { code: refused.code }) };
     },
     tried,
     close: async () => {
