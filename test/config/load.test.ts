@@ -98,6 +98,8 @@ describe("loadConfig fills in", () => {
           headersTimeoutMs: 10 * SECOND,
           requestTimeoutMs: 30 * SECOND,
           connectTimeoutMs: 2 * SECOND,
+          upstreamIdleMs: 4 * SECOND,
+          connectRetryMs: 0,
           responseTimeoutMs: 60 * SECOND,
           idleTimeoutMs: 60 * SECOND,
           tunnelsPerKey: 100,
@@ -219,6 +221,21 @@ admin: { listen: 127.0.0.1:0 }`);
   it("a file with a byte order mark and CRLF, keeping lines and columns", async () => {
     const text = `\uFEFF${ENVIRONMENTS}${PLANS}log:\n  level: loud\n`.replaceAll("\n", "\r\n");
     assert.match(told(await loadFiles({ "tollgate.yaml": text }))[0] ?? "", /^5:10: /);
+  });
+
+  it("a warning of a longer window that allows less than a shorter one, at its place", async () => {
+    const warned = async (plan: string) => {
+      const loaded = await loadFiles({
+        "tollgate.yaml": `${ENVIRONMENTS}plans: { free: ${plan} }\n`,
+      });
+      assert.ok(loaded.ok);
+      return loaded.warnings.map(({ message }) => message);
+    };
+    assert.deepEqual(await warned("{ minute: 60, day: 60, month: 60 }"), []);
+    assert.deepEqual(await warned("{ minute: 60, day: 59 }"), [
+      "The minute limit of plan free, 60, is never reached: the day allows 59 in all; raise one or lower the other",
+    ]);
+    assert.equal((await warned("{ minute: 60, day: 1000, week: 999 }")).length, 1);
   });
 
   it("warnings of bans that can never happen or never grow", async () => {

@@ -6,10 +6,11 @@ import {
 } from "../../core/keys/edit-accounts.ts";
 import { limitsText } from "../../core/keys/edit-rules.ts";
 import { accountReports } from "../../core/keys/reports.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, type KeyStore, keyContextOf } from "../../stores/keys/key-store.ts";
 import { parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
+import { formatCount } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
@@ -32,6 +33,8 @@ export const accountsSet: Verb = {
       repeats: true,
       summary: "tell the backend; NAME= drops it",
     },
+    { name: "yes", summary: "with --on: change them without asking" },
+    { name: "dry-run", summary: "with --on: list the accounts that would change, and change none" },
     ADMIN,
     CONFIG,
     JSON_FLAG,
@@ -67,6 +70,7 @@ function readChange(call: Invocation): AccountChange | string {
   const on = call.text("on");
   if (on === undefined && call.args.length === 0) return "Missing ID, or --on PLAN";
   if (on !== undefined && call.args.length > 0) return "Give IDs or --on PLAN, not both";
+  if (on === undefined && call.flag("dry-run")) return "--dry-run goes with --on PLAN";
   const limits = parseLimitOptions(call);
   if (typeof limits === "string") return limits;
   const meta = parseMetaOptions(call);
@@ -86,6 +90,16 @@ type All = {
   readonly terminal: Terminal;
 };
 
+/** Asks at a terminal, unless --yes says so already; a script is not asked. */
+async function isConfirmed(
+  count: number,
+  { on, call, terminal }: Pick<All, "on" | "call" | "terminal">,
+): Promise<boolean> {
+  if (terminal.ask === undefined || call.flag("yes") || call.flag("json")) return true;
+  const question = `Change ${formatCount(count, "account")} on plan ${on}? [y/N]: `;
+  return /^y(?:es)?$/i.test((await terminal.ask(question)).trim());
+}
+
 /** Checks all of them first, then changes them in batches: run again, it goes on. */
 async function setAllOn(
   keys: KeyStore,
@@ -96,6 +110,16 @@ async function setAllOn(
   const judged = accountsOnPlan(keys.records(), on, change, ring);
   if (!judged.ok) return failWithRefusal(terminal, judged);
   const { ids } = judged;
+  if (call.flag("dry-run")) {
+    if (call.flag("json")) return printJson(terminal, { changed: 0, accounts: ids });
+    terminal.out(
+      `${ids.map((id) => `${id}\n`).join("")}${formatCount(ids.length, "account")} would be changed\n`,
+    );
+    return EXIT_OK;
+  }
+  if (!(await isConfirmed(ids.length, { on, call, terminal }))) {
+    return fail(terminal, EXIT_FAILURE, "No account is changed");
+  }
   let changed = 0;
   for (let from = 0; from < ids.length; from += BATCH) {
     const batch = new Set(ids.slice(from, from + BATCH));

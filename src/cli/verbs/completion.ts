@@ -1,7 +1,8 @@
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { configFileOf } from "../framework/config-file.ts";
 import { didYouMean } from "../framework/parse.ts";
-import { printJson } from "../framework/terminal.ts";
-import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 type Words = {
   /** The first words of all verbs. */
@@ -18,9 +19,18 @@ const SHELLS: Readonly<Record<string, (words: Words) => string>> = { bash, zsh, 
 export function completionOf(verbs: () => readonly Verb[]): Verb {
   return {
     name: "completion",
-    usage: "bash|zsh|fish [--json]",
-    summary: "print what completes verbs and options in a shell",
-    options: [CONFIG_IGNORED, JSON_FLAG],
+    usage: "bash|zsh|fish [--names plan|env] [--config FILE] [--json]",
+    summary: "print what completes verbs, options, plans, environments and files in a shell",
+    options: [
+      {
+        name: "names",
+        value: "plan|env",
+        summary:
+          "print the plans or environments of the configuration, as the scripts ask for them",
+      },
+      CONFIG,
+      JSON_FLAG,
+    ],
     args: ["SHELL"],
     example: "completion bash > /etc/bash_completion.d/tollgate",
     async run(call, terminal) {
@@ -31,6 +41,8 @@ export function completionOf(verbs: () => readonly Verb[]): Verb {
         const message = `Expected ${known.join(", ")}: found ${JSON.stringify(shell)}${didYouMean(shell, known)}`;
         return fail(terminal, EXIT_USAGE, message);
       }
+      const wanted = call.text("names");
+      if (wanted !== undefined) return printNames(wanted, call, terminal);
       const text = script(wordsOf(verbs()));
       if (call.flag("json")) return printJson(terminal, { shell, script: text });
       terminal.out(text);
@@ -38,6 +50,29 @@ export function completionOf(verbs: () => readonly Verb[]): Verb {
     },
   };
 }
+
+/** Names of the configuration, one a line; of one that cannot be read those that can, or none. */
+async function printNames(wanted: string, call: Invocation, terminal: Terminal): Promise<number> {
+  if (wanted !== "plan" && wanted !== "env") {
+    const message = `Expected --names plan or --names env: found ${JSON.stringify(wanted)}`;
+    return fail(terminal, EXIT_USAGE, message);
+  }
+  const { loadConfig } = await import("../../config/load/load.ts");
+  const { loadReachable } = await import("../../config/load/reachable.ts");
+  const loaded = await loadConfig(configFileOf(call), terminal.env);
+  const sound = loaded.ok ? undefined : await loadReachable(configFileOf(call), terminal.env);
+  const config = loaded.ok ? loaded.config : sound?.ok ? sound.reach.config : undefined;
+  const plans = [...(config?.plans.keys() ?? [])];
+  const names = wanted === "plan" ? plans : (config?.environments ?? []).map(({ name }) => name);
+  if (call.flag("json")) return printJson(terminal, names);
+  terminal.out(names.map((name) => `${name}\n`).join(""));
+  return EXIT_OK;
+}
+
+/** Options whose value is a plan, an environment or a file, for all shells. */
+const PLANS = ["--plan", "--on"];
+const ENVIRONMENTS = ["--env"];
+const FILES = ["--config", "--log", "--data"];
 
 function wordsOf(verbs: readonly Verb[]): Words {
   const second = new Map<string, string[]>();
@@ -75,6 +110,20 @@ ${seconds.join("")}    esac
   fi
   echo "$words $options"
 }
+# The names that the configuration has for the value of an option; nothing for all other words.
+_tollgate_names() {
+  local kind="" file="" word="" before=""
+  case "$1" in
+    ${PLANS.join("|")}) kind=plan ;;
+    ${ENVIRONMENTS.join("|")}) kind=env ;;
+    *) return ;;
+  esac
+  for word in $2; do
+    if [ "$before" = "--config" ]; then file="$word"; fi
+    before="$word"
+  done
+  tollgate completion bash --names "$kind" \${file:+--config "$file"} 2>/dev/null
+}
 `;
 }
 
@@ -82,6 +131,15 @@ function bash(words: Words): string {
   return `${candidates(words)}_tollgate() {
   local typed="\${COMP_WORDS[*]:1:COMP_CWORD-1}"
   local current="\${COMP_WORDS[COMP_CWORD]}"
+  local previous="\${COMP_WORDS[COMP_CWORD-1]}"
+  case "$previous" in
+    ${[...PLANS, ...ENVIRONMENTS].join("|")})
+      COMPREPLY=($(compgen -W "$(_tollgate_names "$previous" "$typed")" -- "$current"))
+      return ;;
+    ${FILES.join("|")})
+      COMPREPLY=($(compgen -f -- "$current"))
+      return ;;
+  esac
   COMPREPLY=($(compgen -W "$(_tollgate_words "$COMP_CWORD" "$typed" "\${COMP_WORDS[1]}")" -- "$current"))
 }
 complete -o default -F _tollgate tollgate
@@ -92,6 +150,15 @@ function zsh(words: Words): string {
   return `#compdef tollgate
 ${candidates(words)}_tollgate() {
   local typed="\${words[2,CURRENT-1]}"
+  local previous="\${words[CURRENT-1]}"
+  case "$previous" in
+    ${[...PLANS, ...ENVIRONMENTS].join("|")})
+      compadd -- \${=$(_tollgate_names "$previous" "$typed")}
+      return ;;
+    ${FILES.join("|")})
+      _files
+      return ;;
+  esac
   compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "$typed" "\${words[2]}")}
   _files
 }
@@ -111,8 +178,16 @@ function fish({ first, second, options }: Words): string {
   for (const [verb, names] of options) {
     const seen = verb.split(" ").map((word) => `__fish_seen_subcommand_from ${word}`);
     for (const name of names) {
-      lines.push(`complete -c tollgate -n "${seen.join("; and ")}" -l ${name.slice(2)}`);
+      const value = fishValue(name);
+      lines.push(`complete -c tollgate -n "${seen.join("; and ")}" -l ${name.slice(2)}${value}`);
     }
   }
   return `${lines.join("\n")}\n`;
+}
+
+/** The completion of the value of an option in fish; "" where it has none of these. */
+function fishValue(option: string): string {
+  if (FILES.includes(option)) return " -rF";
+  const kind = PLANS.includes(option) ? "plan" : ENVIRONMENTS.includes(option) ? "env" : undefined;
+  return kind === undefined ? "" : ` -xa "(tollgate completion fish --names ${kind} 2>/dev/null)"`;
 }

@@ -3,12 +3,13 @@ import {
   type Deprecation,
   deprecationReport as report,
 } from "../../config/queries/deprecations.ts";
+import { DAY_MS } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAllPages } from "../access/admin-client.ts";
 import { reachGateway } from "../access/reach.ts";
 import { readDeprecatedCalls } from "../access/store-client.ts";
-import { formatInstant, formatTable } from "../framework/table.ts";
+import { formatCount, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, JSON_FLAG, parseAdminOptions, type Verb } from "../framework/verb.ts";
 
@@ -67,12 +68,19 @@ async function askGateways(
   return { ok: true, value: calls };
 }
 
+/** "266 days left, until …", or "gone for 266 days, since …". */
+function sunsetText(sunset: number, daysLeft: number, nowMs: number): string {
+  if (daysLeft > 0) return `${formatCount(daysLeft, "day")} left, until ${formatInstant(sunset)}`;
+  const daysGone = Math.floor((nowMs - sunset * 1_000) / DAY_MS);
+  return `gone for ${formatCount(daysGone, "day")}, since ${formatInstant(sunset)}`;
+}
+
 function deprecationsText(found: readonly Deprecation[], terminal: Terminal): string {
   if (found.length === 0) return "No operation is deprecated\n";
   return found
     .map(({ environment, method, route, sunset, daysLeft, accounts }) => {
       const left =
-        sunset === null ? "no sunset" : `${daysLeft} days left, until ${formatInstant(sunset)}`;
+        sunset === null ? "no sunset" : sunsetText(sunset, daysLeft ?? 0, terminal.now());
       const head = `${environment}: ${method} ${route}, ${left}\n`;
       if (accounts.length === 0) return `${head}  No account has called it\n`;
       const rows = accounts.map(({ account, requests, last }) => {

@@ -1,4 +1,5 @@
 import { type KeyChange, updateKey } from "../../core/keys/edit-keys.ts";
+import { keyState } from "../../core/keys/records.ts";
 import { keyReports } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { withEdit, withKeys } from "../access/with-keys.ts";
@@ -43,12 +44,21 @@ export const keysSet: Verb = {
           const [report] = keyReports([changed], records);
           if (call.flag("json")) return printJson(terminal, report);
           terminal.out(`Key ${changed.id} is changed\n`);
+          const state = keyState(changed, terminal.now());
+          if (state !== "works")
+            terminal.out(`It still does not work: it is ${state}${REMEDY[state]}\n`);
           return EXIT_OK;
         },
       }),
     );
   },
 };
+
+/** How a key that does not work would work again. */
+const REMEDY = {
+  expired: ". Give it a new end with --expires 90d, or --expires never",
+  revoked: ", which is for ever. Issue another one with `keys create`",
+} as const;
 
 function readChange(call: Invocation): KeyChange | string {
   const from = call.texts("from");

@@ -2,6 +2,7 @@ import { normalize } from "node:path";
 import { formatHostPort, type HostPort, isLoopback } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
+import { limitsByLength } from "../schema/plans.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 
 const ADMIN_TOKEN_MIN = 32;
@@ -25,7 +26,24 @@ export function validateDraft(draft: Draft, findings: Findings): void {
   if (draft.plans !== undefined && Object.keys(draft.plans).length === 0) {
     findings.misread(["plans"], "a map of at least one plan");
   }
+  checkPlans(draft, findings);
   checkBans(draft, findings);
+}
+
+/** A longer window that allows less than a shorter one is allowed, but hardly meant. */
+function checkPlans({ plans = {} }: Draft, findings: Findings): void {
+  for (const [name, plan] of Object.entries(plans)) {
+    if (typeof plan !== "object") continue;
+    const limits = limitsByLength(plan);
+    for (const [i, { window, limit }] of limits.entries()) {
+      const shorter = limits.slice(0, i).find((one) => one.limit > limit);
+      if (shorter === undefined) continue;
+      findings.warning(
+        ["plans", name, window],
+        `The ${shorter.window} limit of plan ${name}, ${shorter.limit}, is never reached: the ${window} allows ${limit} in all; raise one or lower the other`,
+      );
+    }
+  }
 }
 
 /** Where a key stands, and how one of another shape is told from ours. */

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { openFolder, runVerb } from "../kit.ts";
+import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 async function refusal(...args: string[]): Promise<string> {
   const { status, out, err } = await runVerb(args);
@@ -142,10 +142,32 @@ describe("completion", () => {
       "bash",
       "zsh",
       "fish",
+      "--names",
       "--config",
       "--json",
       "--help",
     ]);
+  });
+
+  it("in bash offers the plans and environments of the configuration, and files", async () => {
+    await using folder = await openFolder();
+    const config = await writeConfig(folder, { more: "log: { level: loud }\n" });
+    const file = join(folder.path, "complete.bash");
+    writeFileSync(file, (await runVerb(["completion", "bash"])).out);
+    const [node, main] = [process.execPath, join(import.meta.dirname, "../../../src/main.ts")];
+    const complete = (...typed: string[]) => {
+      const words = ["tollgate", ...typed].map((word) => `"${word}"`).join(" ");
+      const script = `tollgate() { "${node}" "${main}" "$@"; }; source "${file}"; COMP_WORDS=(${words}); COMP_CWORD=${typed.length}; _tollgate; echo "\${COMPREPLY[*]}"`;
+      const options = { encoding: "utf8", cwd: folder.path } as const;
+      return execFileSync("bash", ["-c", script], options).trim().split(" ");
+    };
+    const create = ["keys", "create", "--config", config];
+    // The file has a mistake elsewhere: its plans and environments are offered all the same.
+    assert.deepEqual(complete(...create, "--plan", ""), ["free", "pro", "business", "enterprise"]);
+    assert.deepEqual(complete(...create, "--plan", "b"), ["business"]);
+    assert.deepEqual(complete(...create, "--env", "s"), ["staging"]);
+    assert.deepEqual(complete("check", "--config", "tollgate."), ["tollgate.yaml"]);
+    assert.deepEqual(complete("keys", "create", "--plan", ""), [""], "there is no configuration");
   });
 
   it("is one JSON value with --json", async () => {

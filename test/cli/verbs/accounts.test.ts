@@ -127,6 +127,25 @@ describe("accounts", () => {
     assert.deepEqual([again.status, again.out], [0, "0 accounts are changed\n"]);
   });
 
+  it("set --on asks at a terminal how many it may change, --yes answers, and --dry-run lists them", async () => {
+    for (const name of ["a", "b", "c"]) await create("--account", name);
+    const args = ["accounts", "set", "--on", "free", "--plan", "business", "--config", file];
+    const dry = await runVerb([...args, "--dry-run"], { nowMs: NOW_MS, answer: "y" });
+    assert.deepEqual([dry.status, dry.out], [0, "a\nb\nc\n3 accounts would be changed\n"]);
+    const listed = await runVerb([...args, "--dry-run", "--json"], { nowMs: NOW_MS });
+    assert.deepEqual(jsonOf(listed), { changed: 0, accounts: ["a", "b", "c"] });
+    for (const answer of ["", "n", "yess"]) {
+      const asked = await runVerb(args, { nowMs: NOW_MS, answer });
+      assert.deepEqual([asked.status, asked.err], [1, "No account is changed\n"], answer);
+    }
+    assert.equal((await show("a")).plan, "free");
+    const agreed = await runVerb(args, { nowMs: NOW_MS, answer: "Y" });
+    assert.deepEqual([agreed.status, agreed.out], [0, "3 accounts are changed\n"]);
+    const back = ["accounts", "set", "--on", "business", "--plan", "free", "--yes"];
+    const sure = await runVerb([...back, "--config", file], { nowMs: NOW_MS, answer: "n" });
+    assert.equal(sure.out, "3 accounts are changed\n");
+  });
+
   it("suspend and resume tell the state, which ends by itself where it was told to", async () => {
     await create("--account", "acme");
     const args = ["suspend", "acme", "--for", "2h", "--reason", "unpaid", "--json"];

@@ -23,7 +23,7 @@ paths:
       operationId: older
       deprecated: true
       x-deprecated-since: "2020-01-01"
-      x-sunset: "2125-01-01"
+      x-sunset: "2020-01-02"
       responses: { "200": { description: ok } }
   /new:
     get:
@@ -81,6 +81,10 @@ describe("deprecations", () => {
     assert.match(
       out,
       /production: GET \/v1\/old, \d+ days left, until 2126-01-01 00:00:00Z\nACCOUNT/,
+    );
+    assert.match(
+      out,
+      /production: GET \/v1\/older, gone for \d{4} days, since 2020-01-02 00:00:00Z\n/,
     );
     await house.started.stop();
     assert.equal((await runVerb(asked)).status, 1);

@@ -119,6 +119,21 @@ describe("keys by stdin", () => {
     }
   });
 
+  it("stop after 20 mistakes, saying so, and say what lines with a key itself need", async () => {
+    const line = (i: number) =>
+      `{"key":"k${i}","account":"a","plan":"free","environment":"production"}`;
+    const many = (count: number) => Array.from({ length: count }, (_, i) => line(i)).join("\n");
+    const told = await keys(many(21), "import", "-");
+    const lines = told.err.trimEnd().split("\n");
+    assert.equal(told.status, 1);
+    assert.equal(lines.length, 21);
+    assert.match(lines[0] ?? "", /^-:1: it is no line of `keys export`: .* need --plain$/);
+    assert.equal(lines[20], "Stopped after 20 mistakes: more may follow");
+    const few = (await keys(many(19), "import", "-")).err.trimEnd().split("\n");
+    assert.equal(few.length, 19);
+    assert.doesNotMatch(told.err, /k20|"k1"/, "a key itself is never repeated");
+  });
+
   it("come in from a whole key file, such as the copy of what Redis has lost", async () => {
     const { id } = await create("--account", "acme");
     const lost = join(folder.path, "state.json.lost");

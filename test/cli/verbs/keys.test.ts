@@ -33,6 +33,24 @@ describe("keys", () => {
   });
   afterEach(() => folder[Symbol.asyncDispose]());
 
+  it("set on a key that does not work says that it still does not, and what would help", async () => {
+    const { id } = await create("--expires", "1h");
+    assert.equal((await keys("set", id, "--name", "x")).out, `Key ${id} is changed\n`);
+    const later = { nowMs: NOW_MS + 2 * 3_600_000 };
+    const set = (...args: string[]) =>
+      runVerb(["keys", "set", id, ...args, "--config", file], later);
+    assert.match(
+      (await set("--name", "y")).out,
+      /It still does not work: it is expired\. .*--expires/,
+    );
+    assert.equal((await set("--expires", "90d")).out, `Key ${id} is changed\n`);
+    await keys("revoke", id);
+    assert.match(
+      (await set("--name", "z")).out,
+      /It still does not work: it is revoked, .*for ever/,
+    );
+  });
+
   it("create --json tells one key with the documented members, and stores its digest only", async () => {
     const told = await create("--name", "a shop", "--expires", "90d", "--scope", "beta");
     assert.deepEqual(told, {

@@ -41,7 +41,7 @@ export type ImportCounts = {
 };
 
 /** With more mistakes than these it is the file that is wrong. */
-const MISTAKES_MAX = 1_000;
+const MISTAKES_MAX = 20;
 
 /**
  * Takes in all lines or none: a refusal has a line for each mistake. Doing it twice changes nothing;
@@ -108,7 +108,10 @@ class Importing {
     for (const { at, value } of lines) {
       const mistake = this.#options.plain ? this.plain(value) : this.record(value);
       if (mistake !== undefined) this.#mistakes.push(`${at}: ${mistake}`);
-      if (this.#mistakes.length === MISTAKES_MAX) return;
+      if (this.#mistakes.length === MISTAKES_MAX) {
+        this.#mistakes.push(`Stopped after ${MISTAKES_MAX} mistakes: more may follow`);
+        return;
+      }
       yield;
     }
   }
@@ -231,8 +234,12 @@ type Plain = {
   readonly name?: string;
 };
 
-const NO_RECORD = "it is no line of `keys export`";
+const NO_RECORD =
+  'it is no line of `keys export`: lines {"key","account","plan","environment"} need --plain';
 const NO_PLAIN = 'expected {"key","account","plan","environment"}, all of them texts, and "name"';
+
+/** The start of a whole file of records, which no line of an export is. */
+const KEY_FILE = /^\s*\{\s*"version"\s*:\s*\d+\s*,\s*(?:"id"\s*:\s*"[^"]*"\s*,\s*)?"keys"/;
 
 /**
  * The lines to import: those of an export, or the records of a whole key file or of a copy of one.
@@ -243,7 +250,7 @@ export async function readLines(
   text: string,
   nowMs: number,
 ): Promise<readonly ImportLine[]> {
-  if (!/^\s*\{\s*"version"\s*:\s*\d+\s*,\s*"keys"/.test(text)) return linesOf(file, text);
+  if (!KEY_FILE.test(text)) return linesOf(file, text);
   const { records, damaged: broken } = await decodeKeyFile(file, text, { nowMs });
   const mistakes = broken.flatMap((each) => each.mistakes);
   if (mistakes.length > 0) throw damagedFileError(file, text, mistakes);
