@@ -40,6 +40,9 @@ export function openSocket({ host, port, tls }: Destination, events: SocketEvent
   const to: Reading = { host, port, onread };
   const socket = tls === undefined ? connect(to) : secure(to, tls);
   socket.setNoDelay(true);
+  outliveWriteErrors(socket, (code) => {
+    why = code;
+  });
   socket.once(tls === undefined ? "connect" : "secureConnect", () => events.onConnect(socket));
   socket.on("drain", () => events.onDrain(socket));
   socket.once("end", () => events.onEnd(socket));
@@ -48,6 +51,35 @@ export function openSocket({ host, port, tls }: Destination, events: SocketEvent
   });
   socket.once("close", () => events.onClose(socket, why));
   return socket;
+}
+
+/**
+ * Keeps a connection whose other side takes no more. Node destroys a socket when a write fails, and
+ * with it what the other side sent before: a backend that answers early and closes has answered
+ * (docs/reference/edge.md#early-answers). The end comes from the reading side, as an end or an error.
+ */
+function outliveWriteErrors(socket: Socket, onFailed: (code: string) => void): void {
+  let isBroken = false;
+  const watched = (done: (error?: Error | null) => void) => {
+    return (error?: NodeJS.ErrnoException | null) => {
+      if (error && !isBroken) {
+        isBroken = true;
+        onFailed(error.code ?? error.name);
+      }
+      done();
+    };
+  };
+  const write = socket._write;
+  const writeMany = socket._writev;
+  socket._write = (chunk, encoding, done) => {
+    if (isBroken) done();
+    else write.call(socket, chunk, encoding, watched(done));
+  };
+  if (writeMany === undefined) return;
+  socket._writev = (chunks, done) => {
+    if (isBroken) done();
+    else writeMany.call(socket, chunks, watched(done));
+  };
 }
 
 type Reading = TcpSocketConnectOpts & { readonly onread: OnReadOpts };
