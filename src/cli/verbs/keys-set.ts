@@ -44,9 +44,7 @@ export const keysSet: Verb = {
           const [report] = keyReports([changed], records);
           if (call.flag("json")) return printJson(terminal, report);
           terminal.out(`Key ${changed.id} is changed\n`);
-          const state = keyState(changed, terminal.now());
-          if (state !== "works")
-            terminal.out(`It still does not work: it is ${state}${REMEDY[state]}\n`);
+          if (keyState(changed, terminal.now()) === "expired") terminal.out(STILL_EXPIRED);
           return EXIT_OK;
         },
       }),
@@ -54,11 +52,8 @@ export const keysSet: Verb = {
   },
 };
 
-/** How a key that does not work would work again. */
-const REMEDY = {
-  expired: ". Give it a new end with --expires 90d, or --expires never",
-  revoked: ", which is for ever. Issue another one with `keys create`",
-} as const;
+const STILL_EXPIRED =
+  "It still does not work: it is expired. Give it a new end with --expires 90d, or --expires never\n";
 
 function readChange(call: Invocation): KeyChange | string {
   const from = call.texts("from");
