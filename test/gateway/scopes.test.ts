@@ -55,3 +55,39 @@ test("security: a key without the scopes of one alternative is 403, charged, and
   assert.match(errorOf(beta).message, /needs the scope beta/);
   await house.law();
 });
+
+const KEYED = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+components:
+  securitySchemes:
+    field: { type: apiKey, in: header, name: Api-Key }
+    other: { type: apiKey, in: header, name: x-other }
+paths:
+  /orders:
+    get: { operationId: orders, security: [{ field: [] }, { other: [] }], responses: {} }
+    put: { operationId: put, security: [{ field: ["orders:write"] }], responses: {} }
+`;
+
+test("security: an apiKey scheme is met by a key in a field of keyHeaders, whatever the field is called", async () => {
+  await using house = await startTestGateway({
+    files: { "api.yaml": KEYED },
+    api: "./api.yaml",
+    config: { keyHeaders: ["apikey", "api-key", "api_key", "key"] },
+  });
+  const { key } = await house.issue();
+  const ask = (name: string, method = "GET") =>
+    sendRequest(house.port, { method, path: "/v1/orders", fields: [[name, key]] });
+  for (const name of ["apikey", "Api-Key", "API_KEY", "Key"]) {
+    assert.equal((await ask(name)).status, 200, name);
+    const seen = house.backend.seen.at(-1);
+    assert.ok(!JSON.stringify(seen?.rawHeaders).includes(key), "the key stays here");
+  }
+  assert.equal(errorOf(await ask("x-other")).code, "key_missing");
+  assert.equal(errorOf(await ask("Authorization")).code, "key_missing");
+  assert.equal(errorOf(await ask("api-key", "PUT")).code, "scope_required");
+  const scoped = await house.issue({ scopes: ["orders:write"] });
+  const fields = [["Api-Key", scoped.key]] as const;
+  const put = await sendRequest(house.port, { method: "PUT", path: "/v1/orders", fields });
+  assert.equal(put.status, 200);
+  await house.law();
+});

@@ -14,31 +14,40 @@ export type OperationAccess = {
 
 export const ANY_KEY: OperationAccess = { scopes: [], isPublic: false };
 
+/** The parts of a configuration that say who may call. */
+export type AccessRules = {
+  /** Whether the environment has a plan for requests without a key. */
+  readonly hasPublicPlan: boolean;
+  /** Names of the fields that a key may stand in, lower case. */
+  readonly keyHeaders: readonly string[];
+};
+
 type AccessContext = {
+  readonly rules: AccessRules;
   readonly findings: Findings;
   /** The file that the configuration names: it has the security schemes. */
   readonly main: Findings;
-  /** Whether the environment has a plan for requests without a key. */
-  readonly hasPublicPlan: boolean;
 };
 
 /**
  * Reads the `security` at `path`, of an operation or of the whole description: alternatives, of
- * which one has to be met. A bearer key meets the schemes http bearer, oauth2 and openIdConnect,
- * with the scopes that they name; an alternative with any other scheme is never met.
+ * which one has to be met. A key meets the schemes http bearer, oauth2 and openIdConnect, and apiKey
+ * in a field of `keyHeaders`, with the scopes that they name; an alternative with any other scheme is
+ * never met.
  */
 export function readAccess(
   value: unknown,
   path: ConfigPath,
-  { findings, main, hasPublicPlan }: AccessContext,
+  context: AccessContext,
 ): OperationAccess {
+  const { rules, findings } = context;
   if (!Array.isArray(value)) {
     findings.misread(path, "a list of security requirements");
     return ANY_KEY;
   }
-  const read = value.map((one, i) => readAlternative(one, [...path, i], findings, main));
+  const read = value.map((one, i) => readAlternative(one, [...path, i], context));
   const isPublic = value.length === 0 || read.some((one) => one === "public");
-  if (isPublic && !hasPublicPlan) {
+  if (isPublic && !rules.hasPublicPlan) {
     findings.warning(
       path,
       "Operations without security need a key all the same: the environment has public: off; name a plan there",
@@ -46,9 +55,11 @@ export function readAccess(
   }
   const scopes = read.filter((one) => typeof one === "object");
   if (!isPublic && scopes.length === 0 && !read.includes("unknown")) {
+    const fields = keyFieldsOf(value, context);
+    const also = fields.length === 0 ? "" : `, or name the field ${fields[0]} in keyHeaders`;
     findings.mistake(
       path,
-      "Cannot serve this security: none of its alternatives can be met by a bearer key; add one with an http bearer, oauth2 or openIdConnect scheme",
+      `Cannot serve this security: none of its alternatives can be met by a bearer key; add one with an http bearer, oauth2 or openIdConnect scheme${also}`,
     );
   }
   const isOpen = isPublic || scopes.some((one) => one.length === 0);
@@ -58,12 +69,8 @@ export function readAccess(
 /** Scopes; "public" where nothing is needed; "never" and "unknown" where it is not to be met. */
 type Alternative = readonly string[] | "public" | "never" | "unknown";
 
-function readAlternative(
-  value: unknown,
-  path: ConfigPath,
-  findings: Findings,
-  main: Findings,
-): Alternative {
+function readAlternative(value: unknown, path: ConfigPath, context: AccessContext): Alternative {
+  const { findings, rules } = context;
   if (!isYamlMap(value)) {
     findings.misread(path, "a map of security schemes to scopes");
     return "unknown";
@@ -73,7 +80,7 @@ function readAlternative(
   const scopes: string[] = [];
   let result: Alternative = scopes;
   for (const name of names) {
-    const scheme = schemeOf(name, main) ?? schemeOf(name, findings);
+    const scheme = schemeOf(name, context);
     const at = [...path, name];
     if (scheme === undefined) {
       findings.mistakeAtKey(
@@ -81,11 +88,9 @@ function readAlternative(
         `Cannot use the security scheme ${quoteValue(name)}: components.securitySchemes has none of this name`,
       );
       result = "unknown";
-    } else if (!isMetByKey(scheme)) {
-      findings.warning(
-        at,
-        `This alternative is never met: ${quoteValue(name)} is no http bearer, oauth2 or openIdConnect scheme`,
-      );
+    } else if (!isMetByKey(scheme, rules)) {
+      const why = whyNeverMet(scheme);
+      findings.warning(at, `This alternative is never met: ${quoteValue(name)} is ${why}`);
       if (result !== "unknown") result = "never";
     }
     if (!readScopes(value[name], at, findings, scopes)) result = "unknown";
@@ -110,7 +115,11 @@ function readScopes(value: unknown, path: ConfigPath, findings: Findings, into: 
   return isSound;
 }
 
-function schemeOf(name: string, findings: Findings): YamlMap | undefined {
+function schemeOf(name: string, { main, findings }: AccessContext): YamlMap | undefined {
+  return schemeIn(name, main) ?? schemeIn(name, findings);
+}
+
+function schemeIn(name: string, findings: Findings): YamlMap | undefined {
   const root = findings.tree.value;
   let scheme = valueAtPath(root, ["components", "securitySchemes", name]);
   for (let hops = 0; isYamlMap(scheme) && typeof scheme.$ref === "string" && hops < 16; hops++) {
@@ -120,7 +129,34 @@ function schemeOf(name: string, findings: Findings): YamlMap | undefined {
   return isYamlMap(scheme) ? scheme : undefined;
 }
 
-function isMetByKey({ type, scheme }: YamlMap): boolean {
+function isMetByKey(description: YamlMap, { keyHeaders }: AccessRules): boolean {
+  const { type, scheme } = description;
   if (type === "http") return typeof scheme === "string" && scheme.toLowerCase() === "bearer";
+  const field = keyFieldOf(description);
+  if (field !== undefined) return keyHeaders.includes(field);
   return type === "oauth2" || type === "openIdConnect";
+}
+
+/** The field in which an apiKey scheme has the key, lower case; undefined for other schemes. */
+function keyFieldOf({ type, in: place, name }: YamlMap): string | undefined {
+  const isField = type === "apiKey" && place === "header" && typeof name === "string";
+  return isField ? name.toLowerCase() : undefined;
+}
+
+function whyNeverMet(description: YamlMap): string {
+  const field = keyFieldOf(description);
+  if (field !== undefined) {
+    return `a key in the field ${quoteValue(field)}, which keyHeaders does not name`;
+  }
+  return "no http bearer, oauth2 or openIdConnect scheme";
+}
+
+/** The fields that would let a key meet an alternative, were they in `keyHeaders`. */
+function keyFieldsOf(alternatives: readonly unknown[], context: AccessContext): string[] {
+  return alternatives.flatMap((one) => {
+    const schemes = Object.keys(isYamlMap(one) ? one : {}).map((name) => schemeOf(name, context));
+    const unmet = schemes.filter((scheme) => scheme && !isMetByKey(scheme, context.rules));
+    const fields = unmet.map((scheme) => (scheme === undefined ? undefined : keyFieldOf(scheme)));
+    return fields.every((field) => field !== undefined) ? fields.slice(0, 1) : [];
+  });
 }

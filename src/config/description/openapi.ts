@@ -1,8 +1,8 @@
 import { isTemplateUnder, type PathMatching, parsePattern } from "../../core/http/path-pattern.ts";
 import type { Operation } from "../../core/http/route.ts";
 import type { Findings } from "../file/findings.ts";
-import { isYamlMap, type Mistake } from "../file/mistake.ts";
-import { ANY_KEY, readAccess } from "./access.ts";
+import { type ConfigPath, isYamlMap, type Mistake } from "../file/mistake.ts";
+import { type AccessRules, ANY_KEY, readAccess } from "./access.ts";
 import type { CostContext } from "./cost.ts";
 import { DescriptionFiles, type ReadDescriptionFile } from "./description-files.ts";
 import type { DescriptionDefaults, PathTemplate, PlacedOperation } from "./operation.ts";
@@ -24,7 +24,7 @@ type DescriptionContext = {
   /** The path of the backend that the description is of: its operations must not lie elsewhere. */
   readonly under?: string;
   readonly charging?: CostContext;
-  readonly hasPublicPlan?: boolean;
+  readonly rules?: AccessRules;
   readonly paths?: PathMatching;
   /** For references into other files of the folder. */
   readonly readFile: ReadDescriptionFile;
@@ -48,10 +48,17 @@ async function readPaths(
   files: DescriptionFiles,
   around: DescriptionContext,
 ): Promise<Operation[]> {
-  const { charging = alone(), hasPublicPlan = false, paths = "exact" } = around;
+  const { charging = alone(), rules = KEYS_ONLY, paths = "exact" } = around;
   const root = findings.tree.value;
   if (!isYamlMap(root)) {
     findings.misread([], "an OpenAPI 3 description");
+    return [];
+  }
+  if (typeof root.swagger === "string" && root.openapi === undefined) {
+    findings.mistake(
+      ["swagger"],
+      `Cannot read a description of Swagger ${root.swagger.slice(0, 10)}: convert it to OpenAPI 3, as with "npx swagger2openapi FILE -o NEW", and name the new file`,
+    );
     return [];
   }
   if (typeof root.openapi !== "string" || !/^3\.\d+(\.|$)/.test(root.openapi)) {
@@ -66,15 +73,15 @@ async function readPaths(
   const access =
     root.security === undefined
       ? ANY_KEY
-      : readAccess(root.security, ["security"], { findings, main: findings, hasPublicPlan });
-  const of: DescriptionDefaults = { charging, hasPublicPlan, access, main: findings };
+      : readAccess(root.security, ["security"], { findings, main: findings, rules });
+  const of: DescriptionDefaults = { charging, rules, access, main: findings };
   const placed: PlacedOperation[] = [];
   for (const { path, ...matched } of readTemplates(Object.keys(root.paths), findings, around)) {
     placed.push(...(await readPathItem({ findings, path }, matched, of, files)));
   }
   const operations = placed.map(({ operation }) => operation);
   checkOperationIds(operations, findings);
-  if (paths === "exact") warnOfSpellings(placed, { hasPublicPlan });
+  if (paths === "exact") warnOfSpellings(placed, rules);
   return operations;
 }
 
@@ -107,9 +114,22 @@ function readTemplates(
       return refuse(`it matches the same requests as ${JSON.stringify(earlier)}; keep one`);
     }
     seen.set(matched, template);
+    warnOfLongParameters(template, path, findings);
     return [{ path, template: whole, segments }];
   });
 }
+
+/** Google writes {+name}, AWS {proxy+}, Express {name*}: none of it is OpenAPI. */
+function warnOfLongParameters(template: string, path: ConfigPath, findings: Findings): void {
+  const [parameter] = /\{(?:[+*][^{}]*|[^{}]*[+*])\}/.exec(template) ?? [];
+  if (parameter === undefined) return;
+  findings.warning(
+    path,
+    `${parameter} stands for one segment, as every parameter of OpenAPI does: describe longer paths by themselves`,
+  );
+}
+
+const KEYS_ONLY: AccessRules = { hasPublicPlan: false, keyHeaders: ["authorization"] };
 
 /** A description by itself: no other of its environment, and no plan, is known. */
 function alone(): CostContext {

@@ -1,7 +1,8 @@
+import { quoteValue } from "../../base/messages.ts";
 import type { Operation } from "../../core/http/route.ts";
-import type { Findings } from "../file/findings.ts";
+import { type Findings, nearestKey } from "../file/findings.ts";
 import type { ConfigPath, YamlMap } from "../file/mistake.ts";
-import { type OperationAccess, readAccess } from "./access.ts";
+import { type AccessRules, type OperationAccess, readAccess } from "./access.ts";
 import { type CostContext, readOperationCost } from "./cost.ts";
 import type { DescriptionPlace } from "./description-files.ts";
 import { readLifecycle } from "./lifecycle.ts";
@@ -10,7 +11,7 @@ import { readLifecycle } from "./lifecycle.ts";
 export type PathTemplate = Pick<Operation, "template" | "segments">;
 export type DescriptionDefaults = {
   readonly charging: CostContext;
-  readonly hasPublicPlan: boolean;
+  readonly rules: AccessRules;
   /** The description's own `security`. */
   readonly access: OperationAccess;
   /** The file that the configuration names: it has the security schemes. */
@@ -22,12 +23,10 @@ export type PlacedOperation = DescriptionPlace & { readonly operation: Operation
 
 /** Reads what the gateway acts on of one operation; the rest is for others. */
 export function readOperation(
-  operation: YamlMap,
-  path: ConfigPath,
+  { item: operation, findings, path }: DescriptionPlace & { readonly item: YamlMap },
   matched: PathTemplate & Pick<Operation, "method">,
-  findings: Findings,
-  { charging, hasPublicPlan, access: inherited, main }: DescriptionDefaults,
-): Operation {
+  { charging, rules, access: inherited, main }: DescriptionDefaults,
+): PlacedOperation {
   const { operationId, security } = operation;
   if (operationId !== undefined && typeof operationId !== "string") {
     findings.misread([...path, "operationId"], "a name");
@@ -35,9 +34,10 @@ export function readOperation(
   const access =
     security === undefined
       ? inherited
-      : readAccess(security, [...path, "security"], { findings, main, hasPublicPlan });
+      : readAccess(security, [...path, "security"], { findings, main, rules });
   const lifecycle = readLifecycle(operation, path, findings);
-  return {
+  warnOfMisspeltExtensions(operation, path, findings);
+  const read: Operation = {
     ...matched,
     operationId:
       typeof operationId === "string" ? operationId : `${matched.method} ${matched.template}`,
@@ -47,6 +47,28 @@ export function readOperation(
     ...readOperationCost(operation, path, findings, charging),
     lifecycle,
   };
+  return { operation: read, findings, path };
+}
+
+/** The keys of an operation that only the gateway reads. */
+export const EXTENSIONS: readonly string[] = [
+  ...["x-cost", "x-limits", "x-requires-scope", "x-stability", "x-stability-level"],
+  ...["x-deprecated-since", "x-sunset", "x-deprecated-sunset", "x-successor", "x-brownouts"],
+];
+
+/** Other tools have extensions of their own: only what is almost one of the gateway's is told. */
+function warnOfMisspeltExtensions(operation: YamlMap, path: ConfigPath, findings: Findings): void {
+  for (const key of Object.keys(operation)) {
+    if (!/^x[-_]./i.test(key) || EXTENSIONS.includes(key)) continue;
+    const word = key.slice(2).toLowerCase();
+    const alike = EXTENSIONS.map((name) => name.slice(2)).filter((name) => name[0] === word[0]);
+    const meant = nearestKey(word, alike, 4);
+    if (meant === undefined) continue;
+    findings.warning(
+      [...path, key],
+      `${quoteValue(key)} has no effect: there is no such key; did you mean x-${meant}?`,
+    );
+  }
 }
 
 function readRequiresScope(

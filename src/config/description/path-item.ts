@@ -3,6 +3,7 @@ import type { DescriptionFiles, DescriptionPlace } from "./description-files.ts"
 import { valueAtPath } from "./json-pointer.ts";
 import {
   type DescriptionDefaults,
+  EXTENSIONS,
   type PathTemplate,
   type PlacedOperation,
   readOperation,
@@ -19,20 +20,22 @@ export async function readPathItem(
   of: DescriptionDefaults,
   files: DescriptionFiles,
 ): Promise<PlacedOperation[]> {
-  const found = await follow(start, files);
+  const found = await follow(start, files, "a map of operations");
   if (found === undefined) return [];
   const { findings, path, item } = found;
   const operations: PlacedOperation[] = [];
-  for (const [key, value] of Object.entries(item)) {
+  for (const key of Object.keys(item)) {
     const at = [...path, key];
     if (METHODS.includes(key)) {
-      if (isYamlMap(value)) {
-        const method = key.toUpperCase();
-        const operation = readOperation(value, at, { ...matched, method }, findings, of);
-        operations.push({ operation, findings, path: at });
-      } else findings.misread(at, "an operation");
+      // OpenAPI knows no reference in place of an operation; bundlers, and people, do.
+      const place = await follow({ findings, path: at }, files, "an operation");
+      if (place === undefined) continue;
+      const method = key.toUpperCase();
+      operations.push(readOperation(place, { ...matched, method }, of));
     } else if (key === "trace") {
       findings.warning(at, "The gateway never forwards TRACE: this operation is left out");
+    } else if (EXTENSIONS.includes(key)) {
+      findings.warning(at, `${key} has no effect here: write it in the operations`);
     } else if (!BESIDE.includes(key) && !key.startsWith("x-")) {
       findings.warning(at, `There is no method ${formatPath([key])}: this entry is left out`);
     }
@@ -40,17 +43,18 @@ export async function readPathItem(
   return operations;
 }
 
-/** The path item, through references; where they lead nowhere that is noted. */
+/** The map at a place, through references; where they lead nowhere that is noted. */
 async function follow(
   start: DescriptionPlace,
   files: DescriptionFiles,
+  wanted: string,
 ): Promise<(DescriptionPlace & { readonly item: YamlMap }) | undefined> {
   let place = start;
   for (let hops = 0; ; hops++) {
     const { findings, path } = place;
     const item = valueAtPath(findings.tree.value, path);
     if (!isYamlMap(item)) {
-      findings.misread(path, "a map of operations");
+      findings.misread(path, wanted);
       return undefined;
     }
     if (item.$ref === undefined) return { ...place, item };

@@ -1,5 +1,6 @@
 import { fitsSegment, isLiteral, type PatternSegment } from "../../core/http/path-pattern.ts";
 import type { Operation } from "../../core/http/route.ts";
+import type { AccessRules } from "./access.ts";
 import type { PlacedOperation } from "./operation.ts";
 
 /**
@@ -9,7 +10,7 @@ import type { PlacedOperation } from "./operation.ts";
  */
 export function warnOfSpellings(
   operations: readonly PlacedOperation[],
-  { hasPublicPlan }: { readonly hasPublicPlan: boolean },
+  { hasPublicPlan }: AccessRules,
 ): void {
   const templates = operations.filter(({ operation }) => !isLiteral(operation.segments));
   for (const { operation, findings, path } of operations) {

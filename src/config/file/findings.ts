@@ -45,7 +45,7 @@ export class Findings {
 
   unknownKey(path: ConfigPath, known: readonly string[]): void {
     const name = String(path.at(-1));
-    const near = nearest(name, known);
+    const near = nearestKey(name, known);
     const advice =
       near === undefined ? `the keys here are ${known.join(", ")}` : `did you mean ${near}?`;
     this.mistakeAtKey(path, `Cannot use ${formatPath(path)}: there is no such key; ${advice}`);
@@ -151,11 +151,11 @@ function quoted(value: string): string {
   return quoteValue(value.replace(/[^/\s]*@/g, "***@"));
 }
 
-/** The known key that was probably meant: at most a third of its letters differ. */
-function nearest(name: string, known: readonly string[]): string | undefined {
+/** The known key that was probably meant: at most a third of its letters differ, or another part. */
+export function nearestKey(name: string, known: readonly string[], part = 3): string | undefined {
   const near = known
     .map((key) => ({ key, distance: distance(name.toLowerCase(), key.toLowerCase()) }))
-    .filter(({ key, distance }) => distance <= Math.max(1, Math.floor(key.length / 3)))
+    .filter(({ key, distance }) => distance <= Math.max(1, Math.floor(key.length / part)))
     .sort((a, b) => a.distance - b.distance);
   return near[0]?.key;
 }

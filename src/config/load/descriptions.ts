@@ -53,7 +53,10 @@ export async function readDescriptions(draft: Draft, findings: Findings): Promis
         ? {}
         : { under: service.backend.path }),
       charging: { environment, names: ofEnvironment, leastLimits },
-      hasPublicPlan: draft.environments.get(environment)?.public !== undefined,
+      rules: {
+        hasPublicPlan: draft.environments.get(environment)?.public !== undefined,
+        keyHeaders: draft.keyHeaders ?? ["authorization"],
+      },
       readFile,
     });
     operations.set(service.key, read.operations);

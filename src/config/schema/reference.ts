@@ -85,7 +85,10 @@ const DESCRIPTION_NOTES = `## The API description
 Dates are \`2030-12-05\`, which means 00:00:00Z, or \`2030-12-05T00:00:00Z\`. On an operation that is not
 \`deprecated: true\` they are a warning and have no effect. A \`$ref\` of a path item is followed inside
 the file, and into other files of its folder, as in \`pets.yaml\` or \`paths/pets.yaml#/list\`; saving one of them
-reloads.
+reloads. One in place of an operation is followed likewise.
+
+A description of Swagger 2.0 is a mistake that names a converter. Other tools' \`x-\` keys are left alone; one that is
+almost a key of this table is a warning with the right word.
 `;
 
 type Row = { readonly key: string; readonly schema: JsonSchema; readonly isRequired: boolean };

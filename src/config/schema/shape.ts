@@ -161,7 +161,7 @@ export const shape = z.strictObject(
     keyHeaders: optional(
       keyHeaders,
       ["authorization"],
-      "Where a key may stand: `authorization`, as a bearer token, or fields such as x-api-key, bare.",
+      "Where a key may stand: `authorization`, as a bearer token, or fields such as apikey or x-api-key, bare.",
     ),
     foreignKeys: optional(
       foreignKeys,
