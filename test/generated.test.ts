@@ -103,6 +103,7 @@ describe("the rows", () => {
       storeUp: () => true,
       storeUnsafePolicy: () => false,
       storeSplit: () => false,
+      keysLost: () => 0,
       storeCommands: () => 0,
       chargesUncertain: () => 0,
       chargesLost: () => 0,

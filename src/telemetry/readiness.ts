@@ -11,8 +11,8 @@ export type ReadinessInputs = {
   /** Where the last reload failed, without a word of the file; undefined after one that worked. */
   readonly reloadFailed: string | undefined;
   readonly store: ReadinessCheck;
-  /** `why` is not told: it may quote a record. */
-  readonly keys: ReadinessCheck;
+  /** `why` is not told: it may quote a record. `lost` is: it says how lost records come back. */
+  readonly keys: ReadinessCheck & { readonly lost?: string };
   readonly upstreams: Iterable<Upstream>;
   readonly draining: boolean;
   readonly workers?: ReadinessCheck;
@@ -40,7 +40,7 @@ export function readinessChecks(observed: ReadinessInputs, environment?: string)
         ? OK
         : { ok: true, why: `not reloaded: ${reloadFailed}; the log says why` },
     store,
-    keys: keys.ok ? OK : UNREADABLE_KEYS,
+    keys: checkKeys(keys),
     upstreams: environment === undefined ? ofAll(upstreams) : ofOne(upstreams, environment),
     draining: draining ? { ok: false, why: "shutting down" } : OK,
     ...(workers && { workers }),
@@ -52,6 +52,11 @@ const UNREADABLE_KEYS: ReadinessCheck = {
   ok: false,
   why: "no usable key records: the log says why",
 };
+
+function checkKeys({ ok, lost }: ReadinessInputs["keys"]): ReadinessCheck {
+  if (ok) return OK;
+  return lost === undefined ? UNREADABLE_KEYS : { ok, why: lost };
+}
 
 /** Well while any environment has an upstream left; those that are down are told all the same. */
 function ofAll(upstreams: readonly Upstream[]): ReadinessCheck {

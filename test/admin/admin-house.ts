@@ -157,6 +157,7 @@ export const UNWATCHED: Omit<MetricSources, "storeUp"> = {
   upstreams: () => [],
   storeUnsafePolicy: () => false,
   storeSplit: () => false,
+  keysLost: () => 0,
   storeCommands: () => 0,
   chargesUncertain: () => 0,
   chargesLost: () => 0,

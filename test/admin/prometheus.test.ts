@@ -20,6 +20,7 @@ const WATCHED: MetricSources = {
   storeUp: () => true,
   storeUnsafePolicy: () => false,
   storeSplit: () => false,
+  keysLost: () => 0,
   storeCommands: () => 42,
   chargesUncertain: () => 0,
   chargesLost: () => 0,

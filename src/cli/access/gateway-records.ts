@@ -82,6 +82,11 @@ class GatewayRecords implements KeyStore {
     return { ok: true };
   }
 
+  /** The gateway tells it itself. */
+  lostCount(): number {
+    return 0;
+  }
+
   async identity(): Promise<RecordsIdentity> {
     const known = await fetchAdmin<{ id: string | null; place: string }>(this.#config, {
       ...{ path: "/api/records", members: ["id", "place"] },

@@ -114,7 +114,7 @@ class GatewayProcess implements DataPlane {
     this.#serving = new Listeners(this.#gateway);
     const { logDropped = () => 0 } = options;
     this.watched = {
-      ...metricSources(this.#serving, stores.quotas),
+      ...metricSources(this.#serving, stores),
       logDropped,
       eventsDropped: () => 0,
       telemetryDropped: () => 0,

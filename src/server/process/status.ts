@@ -1,4 +1,5 @@
 import type { Listeners } from "../../gateway/listen/listeners.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { StoreStatus } from "../../stores/quotas/quota-store.ts";
 import type { WebhookEvent } from "../../telemetry/log/webhook.ts";
 import type { MetricSources } from "../../telemetry/metrics/metric-readers.ts";
@@ -22,6 +23,7 @@ export type Gauges = {
   readonly storeUp: boolean;
   readonly storeUnsafePolicy: boolean;
   readonly storeSplit: boolean;
+  readonly keysLost: number;
   /** These only grow, as long as the process lives. */
   readonly storeCommands: number;
   readonly chargesUncertain: number;
@@ -35,7 +37,7 @@ type UpstreamUp = { readonly environment: string; readonly origin: string; reado
 /** The facts about a gateway in this process that are asked for at each scrape. */
 export function metricSources(
   serving: Listeners,
-  quotas: StoreStatus,
+  { quotas, keys }: { readonly quotas: StoreStatus; readonly keys: Pick<KeyStore, "lostCount"> },
 ): Omit<MetricSources, "version" | "logDropped" | "eventsDropped" | "telemetryDropped"> {
   return {
     inFlight: () => serving.active,
@@ -45,6 +47,7 @@ export function metricSources(
     storeUp: () => quotas.health().ok,
     storeUnsafePolicy: () => quotas.unsafePolicy(),
     storeSplit: () => quotas.isSplit(),
+    keysLost: () => keys.lostCount(),
     storeCommands: () => quotas.commandCount(),
     chargesUncertain: () => quotas.charges().uncertainUnits,
     chargesLost: () => quotas.charges().lostUnits,
@@ -60,6 +63,7 @@ export function readGauges(watched: Omit<MetricSources, "version">): Gauges {
     storeUp: watched.storeUp(),
     storeUnsafePolicy: watched.storeUnsafePolicy(),
     storeSplit: watched.storeSplit(),
+    keysLost: watched.keysLost(),
     storeCommands: watched.storeCommands(),
     chargesUncertain: watched.chargesUncertain(),
     chargesLost: watched.chargesLost(),
@@ -88,6 +92,7 @@ export function sumGauges(all: readonly Gauges[]): Gauges {
     storeUp: all.every(({ storeUp }) => storeUp),
     storeUnsafePolicy: all.some(({ storeUnsafePolicy }) => storeUnsafePolicy),
     storeSplit: all.some(({ storeSplit }) => storeSplit),
+    keysLost: Math.max(0, ...all.map(({ keysLost }) => keysLost)),
     storeCommands: sum(({ storeCommands }) => storeCommands),
     chargesUncertain: sum(({ chargesUncertain }) => chargesUncertain),
     chargesLost: sum(({ chargesLost }) => chargesLost),

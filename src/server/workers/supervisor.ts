@@ -100,6 +100,7 @@ class Supervisor implements DataPlane {
       storeUp: () => team.gauges.storeUp,
       storeUnsafePolicy: () => team.gauges.storeUnsafePolicy,
       storeSplit: () => team.gauges.storeSplit,
+      keysLost: () => team.gauges.keysLost,
       storeCommands: () => team.gauges.storeCommands + stores.quotas.commandCount(),
       chargesUncertain: () => team.gauges.chargesUncertain,
       chargesLost: () => team.gauges.chargesLost,
@@ -144,7 +145,7 @@ class Supervisor implements DataPlane {
     const served = checks.length > 0;
     return {
       store: served ? worstReadinessCheck(checks, "store") : quotas.health(),
-      keys: served ? worstReadinessCheck(checks, "keys") : keys.health(),
+      keys: served ? { ...keys.health(), ...worstReadinessCheck(checks, "keys") } : keys.health(),
       upstreams: gauges.upstreams,
       workers: health,
     };

@@ -184,6 +184,8 @@ class Service {
  */
 function numbered(log: Log, { number: worker, tell }: SupervisorChannel): Log {
   const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
+    // The process that watches has the same records, and tells it.
+    if (kind === "keys_lost") return true;
     if ((kind !== "store_away" && kind !== "store_back") || "buckets" in details) return false;
     void tell({ store: { kind, details } });
     return true;

@@ -34,8 +34,13 @@ export interface KeyStore {
   onChange(listener: () => void): void;
   /** One line for each damaged record, with its place; empty when all can be read. */
   damage(): readonly string[];
-  /** `why` repeats nothing of a record. */
-  health(): { readonly ok: boolean; readonly why?: string };
+  /**
+   * `why` repeats nothing of a record. `lost`: records that were known here are gone from a shared
+   * store though no command deleted them, and how they come back, in words for anyone.
+   */
+  health(): { readonly ok: boolean; readonly why?: string; readonly lost?: string };
+  /** How many records are lost so. */
+  lostCount(): number;
   /**
    * Which set of records this is: two stores with the same `id` hold the same records. A gateway
    * gives them one when it is asked; `id` is undefined if it has no right to write there, and for a

@@ -66,6 +66,12 @@ export const EVENTS = {
     members: ["accountsCharged", "buckets"],
     meaning: "The store decides again, and what was admitted without it is charged",
   },
+  keys_lost: {
+    level: "error",
+    members: ["keys", "accounts", "ids", "file", "why"],
+    meaning:
+      "Records that this gateway knew are [gone from Redis](../operations.md#records-that-are-gone), and no command deleted them; `why` has the line that brings them back, `file` is what it reads",
+  },
   config_reloaded: {
     level: "info",
     members: ["hash"],

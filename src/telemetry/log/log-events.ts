@@ -181,8 +181,13 @@ export const LOG_EVENTS = {
   },
   keys_older: {
     level: "error",
-    members: ["keys", "gone", "ids", "why"],
-    meaning: "Redis has [older key records](keys.md#copies) than before; `gone` no longer work",
+    members: ["keys", "why"],
+    meaning: "Redis has [older key records](keys.md#copies) than before",
+  },
+  keys_found: {
+    level: "info",
+    members: [],
+    meaning: "All records that were [lost](../operations.md#records-that-are-gone) are back",
   },
   keys_ended: {
     level: "error",

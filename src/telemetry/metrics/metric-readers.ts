@@ -21,6 +21,8 @@ export type MetricSources = {
   readonly storeUnsafePolicy: () => boolean;
   /** Whether the store may have more than one master, or none. */
   readonly storeSplit: () => boolean;
+  /** Records that are gone from the store though no command deleted them. */
+  readonly keysLost: () => number;
   /** Commands sent to the store since the start. */
   readonly storeCommands: () => number;
   /** Units. */
@@ -72,6 +74,7 @@ export function metricReaders(
     charges_lost_total: one(watched.chargesLost),
     store_unsafe_policy: one(() => (watched.storeUnsafePolicy() ? 1 : 0)),
     store_split: one(() => (watched.storeSplit() ? 1 : 0)),
+    keys_lost: one(watched.keysLost),
     log_dropped_total: one(watched.logDropped),
     events_dropped_total: one(watched.eventsDropped),
     telemetry_dropped_total: one(watched.telemetryDropped),

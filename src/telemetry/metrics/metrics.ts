@@ -124,6 +124,12 @@ export const METRICS = {
     help: "Whether the Sentinels of the store name more than one master, or none: 1, or 0.",
     meaning: "1 during a failover too",
   },
+  keys_lost: {
+    type: "gauge",
+    labels: [],
+    help: "Records of keys and accounts that are gone from the store though no command deleted them.",
+    meaning: "0 again when they are back; see [operations](../operations.md#records-that-are-gone)",
+  },
   log_dropped_total: {
     type: "counter",
     labels: [],

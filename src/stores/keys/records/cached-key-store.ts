@@ -33,6 +33,10 @@ export abstract class CachedKeyStore {
     return this.damageLines;
   }
 
+  lostCount(): number {
+    return 0;
+  }
+
   change<T>(edit: RecordEdit<T>): Promise<T> {
     return this.turn.run(() => this.apply(edit));
   }

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
+import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { MISTAKES_MAX } from "../../files/damaged-file.ts";
 import type { Link } from "../../redis/link.ts";
@@ -14,6 +15,7 @@ import {
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { keepRevocations } from "../records/keep-revocations.ts";
+import { LostRecords } from "../records/lost-records.ts";
 import {
   checkedChanges,
   compareRecords,
@@ -78,10 +80,13 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #remote: RedisRecords;
   readonly #copy: DiskCopy | undefined;
   readonly #report: Reporter;
-  readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "watch">;
+  readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "watch" | "copyFile">;
   /** The state of Redis when it was last read in this process's life; undefined before that. */
   #seen: Snapshot | undefined;
   #ready = false;
+  readonly #lost = new LostRecords();
+  /** The file that the lost records are in. */
+  #lostFile: string | undefined;
   /** Why the newest records cannot be had, in words for people. */
   #trouble: string | undefined;
   /** The trouble that the log has. */
@@ -119,7 +124,11 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     return this.#ready;
   }
 
-  health(): { readonly ok: boolean; readonly why?: string } {
+  health(): { readonly ok: boolean; readonly why?: string; readonly lost?: string } {
+    if (this.#lost.count > 0) {
+      const lost = this.#lost.words(this.#lostFile);
+      return { ok: false, why: lost, lost };
+    }
     if (this.#told !== undefined) return { ok: false, why: this.#told };
     const length = this.#seen?.damaged.length ?? 0;
     if (length > 0) {
@@ -127,6 +136,10 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     }
     const why = this.#trouble;
     return why === undefined ? { ok: this.#ready } : { ok: this.#ready, why };
+  }
+
+  override lostCount(): number {
+    return this.#lost.count;
   }
 
   async identity(): Promise<RecordsIdentity> {
@@ -186,18 +199,27 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const mark = await this.#remote.mark();
       const isSame = mark.version === before?.version && mark.fields === before.fields;
       if (before !== undefined && isSame && before.damaged.length === 0) return this.#settle();
-      const found = await this.#read(before, mark);
+      const { found, isFollowed } = await this.#read(before, mark);
       const isOlder =
         before !== undefined && numberOfVersion(found.version) < numberOfVersion(before.version);
       const whole = await this.#withEnds(found, isOlder);
       if (whole === undefined) continue;
-      if (isOlder) this.#tellLoss(before, found);
-      return this.#adopt(whole);
+      // Commands write what they change into the log of changes, by which the records were followed.
+      if (isFollowed || before === undefined) return this.#adopt(whole);
+      const changes = await compareRecords(before.records, whole.records);
+      await this.#adopt(whole, changes);
+      const gone = { keys: changes.keys.gone, accounts: changes.accounts.gone };
+      if (gone.keys.length + gone.accounts.length > 0) this.#tellLoss(before.records, gone);
+      else if (isOlder) this.#tellOlder(before.records);
+      return;
     }
     throw new Error("Cannot read the keys: too many others are changing them. Try again");
   }
 
-  async #read(before: Snapshot | undefined, mark: HashMark): Promise<Snapshot> {
+  async #read(
+    before: Snapshot | undefined,
+    mark: HashMark,
+  ): Promise<{ readonly found: Snapshot; readonly isFollowed: boolean }> {
     const isNext = before !== undefined && before.version !== mark.version;
     const followed = isNext ? await this.#remote.since(before) : undefined;
     const pieces = this.#ready ? "small" : "large";
@@ -208,7 +230,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
         "Redis has no key records, the last copy on disk has some: the copy stays in use. Restore Redis, or remove the copy and restart",
       );
     }
-    return found;
+    return { found, isFollowed: followed !== undefined };
   }
 
   /**
@@ -234,14 +256,24 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   /** Deleted records and a restored backup are wanted, or a loss: either way operators are told. */
-  #tellLoss({ records: before }: Snapshot, { records }: Snapshot): void {
-    const left = new Set(records.keys.map(({ id }) => id));
-    const gone = before.keys.filter(({ id }) => !left.has(id)).map(({ id }) => id);
-    this.#copy?.setAside(before);
+  #tellLoss(before: Records, gone: Records): void {
+    const { copyFile } = this.#options;
+    this.#copy?.setAside(this.#lost.with(before));
+    this.#lost.add(gone);
+    this.#lostFile = this.#copy === undefined ? undefined : `${copyFile}.lost`;
+    this.#reportLoss();
+  }
+
+  #reportLoss(): void {
+    const why = this.#lost.words(this.#lostFile);
+    this.#report("error", "keys_lost", { ...this.#lost.details, file: this.#lostFile, why });
+  }
+
+  #tellOlder(before: Records): void {
+    this.#copy?.setAside(this.#lost.with(before));
     const why =
-      "Redis has older key records than it had (deleted, restored from a backup, or lost in a failover): they are in use as they are";
-    const counts = { keys: records.keys.length, gone: gone.length, ids: gone.slice(0, 20) };
-    this.#report("error", "keys_older", { ...counts, why });
+      "Redis has older key records than it had (restored from a backup, or lost in a failover): they are in use as they are";
+    this.#report("error", "keys_older", { keys: this.held.records.keys.length, why });
   }
 
   async #adopt(found: Snapshot, changes?: RecordChanges): Promise<void> {
@@ -253,6 +285,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       await this.held.replace(records, changes);
       this.#copy?.write(records);
     }
+    if (this.#lost.dropFound(this.held)) this.#report("info", "keys_found");
     if (damage.join() !== this.damageLines.join()) {
       if (damage.length > 0) {
         const why = `${damage.join("\n")}. The other records are in use`;
@@ -285,6 +318,11 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       this.#told = this.#trouble;
       const stay = "The keys read before stay in use, revoked ones too";
       this.#report("error", "keys_unreadable", { why: `${this.#told}. ${stay}` });
+      if (cause instanceof LostRecordsError) {
+        this.#lost.add(this.held.records);
+        this.#lostFile = this.#options.copyFile;
+        this.#reportLoss();
+      }
     }
   }
 
