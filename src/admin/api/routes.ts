@@ -42,7 +42,16 @@ import {
 } from "./keys.ts";
 import { patchRecords, showRecordsIdentity } from "./records.ts";
 import { exportKeys, importKeys } from "./transfer.ts";
-import { addBan, liftBan, listActiveBans, listUsage, resetAccount, showUsage } from "./usage.ts";
+import {
+  addBan,
+  liftBan,
+  listActiveBans,
+  listCounts,
+  listUsage,
+  resetAccount,
+  showCounts,
+  showUsage,
+} from "./usage.ts";
 
 /** One route. Its contract is what is read of a request, and what /api/openapi.json tells. */
 export type ApiRoute = RouteSpec & {
@@ -208,6 +217,18 @@ const LIMITS: readonly ApiRoute[] = [
     summary: "Where an account stands; charges nothing",
     query: ["env"],
     answers: "Usage",
+    refuses: ["unknown_id", "plan_missing", "store_unavailable"],
+  }),
+  row("GET /api/counts", listCounts, {
+    summary: "What the store counts of all accounts, and when it was asked, for an audit",
+    query: ["limit", "after"],
+    answers: ["Counts"],
+    refuses: ["store_unavailable"],
+  }),
+  row("GET /api/counts/:id", showCounts, {
+    summary: "What the store counts of an account, or of an address",
+    query: ["env"],
+    answers: "Counts",
     refuses: ["unknown_id", "plan_missing", "store_unavailable"],
   }),
   row("GET /api/history", listHistory, {

@@ -3,7 +3,7 @@ import { counterLabel, resolveCounters } from "../../config/queries/counters.ts"
 import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/reports.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { imposedBan, logBanByHand } from "../../stores/queries/imposed-ban.ts";
-import { readUsage, usageOf } from "../../stores/queries/read-usage.ts";
+import { readAllCounts, readCounts, readUsage, usageOf } from "../../stores/queries/read-usage.ts";
 import type { AccountRef } from "../../stores/quotas/quota-store.ts";
 import {
   type AdminResponse,
@@ -52,6 +52,31 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
     return pageResponse(named, { path: "/api/usage", query }, (page) =>
       page.map(({ report }) => report),
     );
+  });
+}
+
+/** The counts of all accounts as the store has them now, for an audit. */
+export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResponse> {
+  return storeOr503(deps, async () => {
+    const { accounts } = deps.keys.records();
+    const reports = await readAllCounts(deps.quotas, deps.config(), accounts);
+    const named = reports.map((report) => ({ id: report.account, report }));
+    return pageResponse(named, { path: "/api/counts", query }, (page) =>
+      page.map(({ report }) => report),
+    );
+  });
+}
+
+/** The counts of one account, or of an address, which no list has. */
+export async function showCounts(call: ApiRequest): Promise<AdminResponse> {
+  const { deps } = call;
+  return storeOr503(deps, async () => {
+    const found = await find(call);
+    if (!found.ok) return notFound(found);
+    const report = await readCounts(deps.quotas, deps.config(), found.holder);
+    if (report !== undefined) return jsonResponse(200, report);
+    const { account } = found.holder;
+    return problemResponse("plan_missing", `The plan of account ${account} is not configured`);
   });
 }
 

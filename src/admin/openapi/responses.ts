@@ -161,6 +161,14 @@ export const RESPONSE_SCHEMAS = {
     },
     ["observed"],
   ),
+  Counts: objectOf({
+    account: STRING,
+    environment: STRING,
+    plan: STRING,
+    created: { ...orNull(COUNT), description: "Unix milliseconds; null for an address" },
+    at: { ...COUNT, description: "When the store was asked, in Unix milliseconds of its clock" },
+    windows: arrayOf(objectOf({ window: STRING, used: COUNT, from: COUNT, to: COUNT })),
+  }),
   DayUsage: objectOf({
     account: STRING,
     environment: STRING,

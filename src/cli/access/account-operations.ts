@@ -1,4 +1,4 @@
-import type { BanReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
+import type { BanReport, CountReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
 import type { BanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccountSelector } from "../../stores/queries/find-account.ts";
 import type { DayReport, Period } from "../../stores/queries/read-history.ts";
@@ -38,6 +38,11 @@ export type AccountOperations = {
   /** All accounts that fit, those nearest to a limit first. */
   usageOfAll(filter: UsageFilter): Promise<OperationResult<readonly UsageReport[]>>;
   usage(named: AccountSelector): Promise<OperationResult<UsageReport>>;
+  /** The counts of all accounts, and of one that has no record perhaps, for an audit. */
+  counts(): Promise<OperationResult<readonly CountReport[]>>;
+  countsOf(named: AccountSelector): Promise<OperationResult<CountReport>>;
+  /** How many gateways share the store; undefined if only a gateway could be asked. */
+  gatewayCount(): Promise<OperationResult<number | undefined>>;
   /** The usage by day, told in pieces as it is read. */
   history(
     asked: HistoryQuery,

@@ -3,7 +3,7 @@ import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { formatMistake, isYamlMap, type Mistake } from "../../config/file/mistake.ts";
 import { unknownIdRefusal } from "../../core/keys/find-records.ts";
-import type { BanReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
+import type { BanReport, CountReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
 import type { BanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccountSelector } from "../../stores/queries/find-account.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";
@@ -35,6 +35,16 @@ export function openAdminAccounts(config: Config): AccountOperations {
         only: ONLY,
       }),
     usageOfAll: (filter) => askUsage(config, filter),
+    counts: () =>
+      fetchAllPages<CountReport>(config, { path: "/api/counts?limit=10000", only: ONLY }),
+    countsOf: (named) =>
+      fetchAdmin<CountReport>(config, {
+        path: pathOf("/api/counts/ID", named),
+        members: ["account", "at", "windows"],
+        id: named.id,
+        only: ONLY,
+      }),
+    gatewayCount: async () => ({ ok: true, value: undefined }),
     history: (asked, tell) => askHistory(config, asked, tell),
     reset: (named, windows) =>
       fetchAdmin<ResetReport>(config, {

@@ -9,6 +9,7 @@ import {
   keyReports,
   keyReportsWithLastUse,
   type UsageReport,
+  type UsageSubject,
 } from "../../core/keys/reports.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import { lastUsedOf, openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
@@ -25,7 +26,7 @@ import {
   readHistory,
   spanOf,
 } from "../../stores/queries/read-history.ts";
-import { readUsage, usageOf } from "../../stores/queries/read-usage.ts";
+import { readAllCounts, readCounts, readUsage, usageOf } from "../../stores/queries/read-usage.ts";
 import type { OnMissing, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
@@ -71,10 +72,8 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin):
   const usage = async (named: AccountSelector): Promise<OperationResult<UsageReport>> => {
     const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
     if (!found.ok) return notFound(found);
-    const { account, plan } = found.holder;
     const report = await usageOf(quotas, config, found.holder);
-    if (report !== undefined) return given(report);
-    return refused(`Account ${account} is on plan ${plan}, which is not configured`);
+    return report === undefined ? noPlan(found.holder) : given(report);
   };
   return {
     bans: () => answered(config, async (missing) => given(bansReport(await quotas.bans(missing)))),
@@ -83,6 +82,18 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin):
       answered(config, async (missing) => {
         return given(await readUsage(quotas, keys.records().accounts, config, filter, missing));
       }),
+    counts: () =>
+      answered(config, async (missing) => {
+        return given(await readAllCounts(quotas, config, keys.records().accounts, missing));
+      }),
+    countsOf: (named) =>
+      answered(config, async () => {
+        const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
+        if (!found.ok) return notFound(found);
+        const report = await readCounts(quotas, config, found.holder);
+        return report === undefined ? noPlan(found.holder) : given(report);
+      }),
+    gatewayCount: () => answered(config, async () => given(await quotas.gatewayCount())),
     history: (asked, tell) =>
       answered(config, (missing) => {
         return tellHistory({ config, now, keys, quotas, missing }, asked, tell);
@@ -196,6 +207,10 @@ async function answered<T>(
 
 function given<T>(value: T): OperationResult<T> {
   return { ok: true, value };
+}
+
+function noPlan({ account, plan }: UsageSubject): OperationResult<never> {
+  return refused(`Account ${account} is on plan ${plan}, which is not configured`);
 }
 
 function notFound({ because, message }: NotFound): OperationResult<never> {

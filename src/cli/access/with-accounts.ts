@@ -42,7 +42,7 @@ export function askAccounts<T>(
 }
 
 /** Asks without saying anything. */
-export async function runAccountOperation<T>(
+async function runAccountOperation<T>(
   config: Config,
   terminal: Terminal,
   ask: (accounts: AccountOperations) => Promise<OperationResult<T>>,

@@ -1,14 +1,14 @@
-import type { UsageReport } from "../../core/keys/reports.ts";
-import { WINDOW_NAMES, type WindowName, windowStart } from "../../core/quota/windows.ts";
-import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
-import type { Ledger } from "./ledger.ts";
+import type { PeriodSum } from "./ledger.ts";
 
-/** One running window of an account, as the log, the store and the gateways tell it. */
+export type Verdict = "matched" | "explained" | "drift" | "not compared";
+
+/** One period of an account, as the logs, the store and the gateways tell it, with what became of it. */
 export type Balance = {
   readonly account: string;
   readonly environment: string;
-  readonly window: WindowName;
-  /** Units that the lines of the log charged. */
+  /** A window, such as `day` or `createPet.minute`; or a day that is over, such as `2026-10-21`. */
+  readonly window: string;
+  /** Units that the lines of the logs charged. */
   readonly charged: number;
   /** Units that the store counted. */
   readonly counted: number;
@@ -18,28 +18,85 @@ export type Balance = {
   readonly open: number;
   /** Units that nothing accounts for: above 0 the store has more, below 0 less. */
   readonly drift: number;
+  readonly verdict: Verdict;
+  /** Why it is explained or not compared, in words. */
+  readonly why?: string;
 };
 
-/** `charged + open = counted + reset` in each running window, or there is drift. */
-export function balances(
-  reports: readonly UsageReport[],
-  ledger: Ledger,
-  openCharges: readonly OpenCharge[],
-): readonly Balance[] {
-  const open = Map.groupBy(openCharges, ({ environment, account }) => `${environment}:${account}`);
-  return reports.flatMap(({ account, environment, windows }) => {
-    const own = open.get(`${environment}:${account}`) ?? [];
-    return windows.flatMap(({ window: label, used: counted, reset: endSeconds }): Balance[] => {
-      const window = WINDOW_NAMES.find((name) => name === label);
-      if (window === undefined) return [];
-      const endMs = endSeconds * 1_000;
-      const startMs = windowStart(window, endMs - 1);
-      const { charged, reset } = ledger.of(environment, account, window, startMs);
-      const underWay = own
-        .filter(({ decidedAt }) => decidedAt >= startMs && decidedAt < endMs)
-        .reduce((sum, { units }) => sum + units, 0);
-      const drift = counted + reset - charged - underWay;
-      return [{ account, environment, window, charged, counted, reset, open: underWay, drift }];
-    });
+/** All that can account for a difference, of one period. */
+export type Evidence = {
+  readonly counted: number;
+  readonly sum: PeriodSum;
+  /** Units under way after the logs were read, and before: some of these have a line by now. */
+  readonly openLeast: number;
+  readonly openMost: number;
+  readonly uncertain: number;
+  readonly lost: number;
+  /** Why the store may have more units of a killed gateway; undefined if none was killed. */
+  readonly killed: string | undefined;
+  /** Why the logs do not have the whole period; undefined if they do. */
+  readonly gap: string | undefined;
+  /** Why the store may have fewer units: for each the least that it has, and the words. */
+  readonly fewer: readonly Fewer[];
+};
+
+/** The store may have at least `from` and at most `to` units, because of `why`. */
+export type Fewer = { readonly from: number; readonly to: number; readonly why: string };
+
+type Judged = Pick<Balance, "charged" | "counted" | "reset" | "open" | "drift" | "verdict" | "why">;
+
+/**
+ * The law of one period (docs/reference/http.md#law): `charged + open = counted + reset`. What differs
+ * and no line accounts for is drift; it is not compared where the logs lack a part of the period.
+ */
+export function judge(evidence: Evidence): Judged {
+  const { counted, sum, openLeast, openMost, uncertain, lost, killed, gap } = evidence;
+  const { charged, atEdge, reset } = sum;
+  const all = counted + reset;
+  const told = { charged: charged + atEdge, counted, reset };
+  const over = all - (charged + atEdge + openMost);
+  const under = charged + openLeast - all;
+  const open = Math.max(0, Math.min(openMost, all - charged - atEdge));
+  const explained = (why: string) =>
+    ({ ...told, open, drift: 0, verdict: "explained", why }) as const;
+  if (over <= 0 && under <= 0) {
+    const whys = [
+      ...(reset > 0 ? [`${reset} units were reset`] : []),
+      ...(open > 0 ? [`${open} units are under way`] : []),
+    ];
+    if (whys.length > 0) return explained(whys.join(", "));
+    return { ...told, open, drift: 0, verdict: "matched" };
+  }
+  if (over > 0) {
+    if (over <= uncertain) return explained(`${over} units were told as uncertain`);
+    if (killed !== undefined) return explained(`${over} units more: ${killed}`);
+    if (gap !== undefined) return { ...told, open, drift: 0, verdict: "not compared", why: gap };
+    return { ...told, open, drift: over, verdict: "drift" };
+  }
+  const fewer = evidence.fewer.find(({ from, to }) => {
+    return all >= from + openLeast && all <= to + openMost;
   });
+  if (fewer !== undefined) return explained(`${under} units fewer: ${fewer.why}`);
+  if (under <= lost) return explained(`${under} units fewer: gateways told lost charges`);
+  return { ...told, open, drift: -under, verdict: "drift" };
+}
+
+/** Why fewer units may be counted in a window that some plan or configuration did not have. */
+export function fewerByChanges(
+  { charged, atEdge, plans, configs }: PeriodSum,
+  hasWindow: (plan: string) => boolean,
+): Fewer[] {
+  const found: Fewer[] = [];
+  if (plans.size > 1) {
+    const units = [...plans].filter(([plan]) => hasWindow(plan)).reduce((sum, [, n]) => sum + n, 0);
+    const names = [...plans.keys()].filter((plan) => !hasWindow(plan)).join(", ");
+    const why = `the plan was changed, and ${names} does not have the window`;
+    if (names !== "") found.push({ from: units - atEdge, to: units, why });
+  }
+  const last = [...configs.values()].toSorted((a, b) => a.lastMs - b.lastMs).at(-1);
+  if (configs.size > 1 && last !== undefined && last.units < charged + atEdge) {
+    const why = "the configuration was changed, and only what came after it is counted";
+    found.push({ from: last.units - atEdge, to: last.units, why });
+  }
+  return found;
 }

@@ -1,59 +1,77 @@
+import type { Config } from "../../config/config.ts";
+import type { CountReport } from "../../core/keys/reports.ts";
 import { dayOf } from "../../core/quota/days.ts";
-import { WINDOW_NAMES, type WindowName, windowStart } from "../../core/quota/windows.ts";
+import { windowLabel } from "../../core/quota/rate-limit-info.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/read-log.ts";
+import { operationsOf } from "./traffic-replay.ts";
 
-/** Units of one window. `reset`: those that an operator set to 0. */
-type Sum = { startMs: number; charged: number; reset: number };
+/**
+ * The units that lines charged in one period of an account. `charged` was decided before the store was
+ * asked, `atEdge` in the same millisecond, on either side of it.
+ */
+export type PeriodSum = {
+  charged: number;
+  atEdge: number;
+  /** Units that an operator set to 0. */
+  reset: number;
+  /** Units by the plan and by the configuration of their lines, with the last instant of each. */
+  readonly plans: Map<string, number>;
+  readonly configs: Map<string, { units: number; lastMs: number }>;
+};
 
-export type LedgerAccount = {
+type LedgerAccount = {
   readonly account: string;
   readonly environment: string;
-  readonly sums: Partial<Record<WindowName, Sum>>;
-  /** Units charged, by day of UTC since 1970. */
-  readonly days: Map<number, number>;
+  readonly counts: CountReport | undefined;
+  readonly windows: Map<string, PeriodSum>;
+  /** By day of UTC since 1970. */
+  readonly days: Map<number, PeriodSum>;
 };
 
 /**
- * The charges that a log tells of, by account, in the latest window of each length: they are what the
- * store has counted there (docs/reference/http.md#law).
+ * The charges that logs tell of, by account: in the windows that ran when the store was asked, and by
+ * day. They are what the store has counted there (docs/reference/http.md#law).
  */
 export class Ledger {
   readonly #accounts = new Map<string, LedgerAccount>();
+  readonly #operations: ReturnType<typeof operationsOf>;
   charged = 0;
-  #firstDay: number | undefined;
+  firstDay: number | undefined;
 
-  /** Charges that were decided after `untilMs` are left out: the store was asked before. */
-  add(
-    { env, account, charged, decidedAt }: LoggedRequest,
-    untilMs = Number.POSITIVE_INFINITY,
-  ): void {
-    if (charged === 0 || decidedAt === undefined || decidedAt > untilMs) return;
+  constructor(counts: readonly CountReport[], environments: Config["environments"]) {
+    for (const each of counts) this.#add(each.environment, each.account, each);
+    this.#operations = operationsOf(environments);
+  }
+
+  /** Charges that were decided after the store was asked are left out of the windows. */
+  request(line: LoggedRequest): void {
+    const { env, account, charged, decidedAt } = line;
+    if (charged === 0 || decidedAt === undefined) return;
     if (env === undefined || account === undefined) return;
-    this.charged += charged;
-    const known = this.#accountOf(env, account);
-    for (const window of WINDOW_NAMES) addTo(known, window, { atMs: decidedAt, charged, reset: 0 });
+    const known = this.of(env, account) ?? this.#add(env, account, undefined);
     const day = dayOf(decidedAt);
-    known.days.set(day, (known.days.get(day) ?? 0) + charged);
-    this.#firstDay = Math.min(day, this.#firstDay ?? day);
-  }
-
-  /** The first day on which anything was charged. */
-  get firstDay(): number | undefined {
-    return this.#firstDay;
-  }
-
-  /** The units that the account was charged on a day. */
-  chargedOn(environment: string, account: string, day: number): number {
-    return this.#accounts.get(`${environment}:${account}`)?.days.get(day) ?? 0;
+    this.firstDay = Math.min(day, this.firstDay ?? day);
+    addLine(sumOf(known.days, day), line, Number.POSITIVE_INFINITY);
+    const { counts } = known;
+    if (counts === undefined || decidedAt > counts.at) return;
+    this.charged += charged;
+    for (const { window, from, to } of counts.windows) {
+      if (decidedAt < from || decidedAt >= to) continue;
+      if (window.includes(".") && !this.#charges(line, window)) continue;
+      addLine(sumOf(known.windows, window), line, counts.at);
+    }
   }
 
   /** A reset takes units out of the count, and none out of what was charged. */
-  event({ msg, kind, account, env, windows, time, resetAt = time }: LoggedEvent): void {
-    if ((msg === "event" ? kind : msg) !== "account_reset" || !Array.isArray(windows)) return;
-    const known = this.#accountOf(String(env), String(account));
-    for (const { window, units } of windows as { window: WindowName; units: number }[]) {
-      if (!WINDOW_NAMES.includes(window)) continue;
-      addTo(known, window, { atMs: Number(resetAt), charged: 0, reset: units });
+  event({ msg, account, env, windows, time, resetAt = time }: LoggedEvent): void {
+    if (msg !== "account_reset" || !Array.isArray(windows)) return;
+    const known = this.of(String(env), String(account));
+    for (const { window, units } of windows as { window: unknown; units: unknown }[]) {
+      const counted = known?.counts?.windows.find((one) => one.window === window);
+      if (known === undefined || counted === undefined || !Number.isSafeInteger(units)) continue;
+      const atMs = Number(resetAt);
+      if (atMs < counted.from || atMs >= counted.to) continue;
+      sumOf(known.windows, counted.window).reset += units as number;
     }
   }
 
@@ -61,39 +79,44 @@ export class Ledger {
     return this.#accounts.values();
   }
 
-  /** The sums of the window that starts there. */
-  of(
-    environment: string,
-    account: string,
-    window: WindowName,
-    startMs: number,
-  ): Omit<Sum, "startMs"> {
-    const sum = this.#accounts.get(`${environment}:${account}`)?.sums[window];
-    return sum?.startMs === startMs ? sum : { charged: 0, reset: 0 };
+  of(environment: string, account: string): LedgerAccount | undefined {
+    return this.#accounts.get(`${environment}:${account}`);
   }
 
-  #accountOf(environment: string, account: string): LedgerAccount {
-    const id = `${environment}:${account}`;
-    let known = this.#accounts.get(id);
-    if (known === undefined) {
-      known = { account, environment, sums: {}, days: new Map() };
-      this.#accounts.set(id, known);
-    }
-    return known;
+  #add(environment: string, account: string, counts: CountReport | undefined): LedgerAccount {
+    const added = { account, environment, counts, windows: new Map(), days: new Map() };
+    this.#accounts.set(`${environment}:${account}`, added);
+    return added;
+  }
+
+  /** Whether a request is of the operation that a window such as `createPet.minute` belongs to. */
+  #charges({ env, method, route }: LoggedRequest, window: string): boolean {
+    const name = method === "HEAD" ? "GET" : method;
+    const limits = this.#operations.get(`${env} ${name} ${route}`) ?? [];
+    return limits.some((limit) => windowLabel(limit) === window);
   }
 }
 
-type Entry = { readonly atMs: number; readonly charged: number; readonly reset: number };
+export function newSum(): PeriodSum {
+  return { charged: 0, atEdge: 0, reset: 0, plans: new Map(), configs: new Map() };
+}
 
-function addTo({ sums }: LedgerAccount, window: WindowName, entry: Entry): void {
-  const startMs = windowStart(window, entry.atMs);
-  let sum = sums[window];
-  if (sum === undefined || sum.startMs < startMs) {
-    sum = { startMs, charged: 0, reset: 0 };
-    sums[window] = sum;
+function sumOf<K>(sums: Map<K, PeriodSum>, key: K): PeriodSum {
+  let sum = sums.get(key);
+  if (sum === undefined) {
+    sum = newSum();
+    sums.set(key, sum);
   }
-  // A line of an earlier window may come late.
-  if (sum.startMs !== startMs) return;
-  sum.charged += entry.charged;
-  sum.reset += entry.reset;
+  return sum;
+}
+
+function addLine(sum: PeriodSum, line: LoggedRequest, askedMs: number): void {
+  const { charged, decidedAt = 0, plan = "", config = "" } = line;
+  if (decidedAt === askedMs) sum.atEdge += charged;
+  else sum.charged += charged;
+  sum.plans.set(plan, (sum.plans.get(plan) ?? 0) + charged);
+  const terms = sum.configs.get(config) ?? { units: 0, lastMs: 0 };
+  terms.units += charged;
+  terms.lastMs = Math.max(terms.lastMs, decidedAt);
+  sum.configs.set(config, terms);
 }

@@ -179,7 +179,9 @@ function outcomeOf({ decision, code }: LoggedRequest): PastOutcome | undefined {
 }
 
 /** Windows of operations by environment, method and template, as the log has them. */
-function operationsOf(environments: Config["environments"]): ReadonlyMap<string, readonly Limit[]> {
+export function operationsOf(
+  environments: Config["environments"],
+): ReadonlyMap<string, readonly Limit[]> {
   const found = new Map<string, readonly Limit[]>();
   for (const { name, routes, backends } of environments) {
     for (const table of [routes, ...backends.map((backend) => backend.routes)]) {

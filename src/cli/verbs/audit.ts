@@ -1,40 +1,51 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
-import type { UsageReport } from "../../core/keys/reports.ts";
-import { dayOf } from "../../core/quota/days.ts";
+import type { CountReport } from "../../core/keys/reports.ts";
+import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { DAYS_MAX } from "../../stores/queries/read-history.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { AccountOperations, OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin, LIST } from "../access/admin-client.ts";
-import { runAccountOperation } from "../access/with-accounts.ts";
-import { readConfig } from "../framework/config-file.ts";
-import { formatTable } from "../framework/table.ts";
-import { openProgress, printJson, type Terminal } from "../framework/terminal.ts";
+import { type Reached, reachGateway } from "../access/reach.ts";
+import { askAccounts } from "../access/with-accounts.ts";
+import { openProgress, type Terminal } from "../framework/terminal.ts";
 import {
   CONFIG,
-  type Invocation,
   JSON_FLAG,
   LOG,
   logFilesOf,
   parseAdminOptions,
   type Verb,
 } from "../framework/verb.ts";
-import { type Balance, balances } from "../logs/balance.ts";
-import { type DayBalance, DayComparison } from "../logs/day-comparison.ts";
+import {
+  type AskedPeriod,
+  type AuditInputs,
+  dayBalances,
+  isWindow,
+  windowBalances,
+} from "../logs/audit-periods.ts";
+import { type AuditReport, printAudit } from "../logs/audit-report.ts";
+import { DayBalances } from "../logs/day-balances.ts";
+import { Incidents } from "../logs/incidents.ts";
 import { Ledger } from "../logs/ledger.ts";
 import { LogGaps } from "../logs/log-gaps.ts";
+import { LogSpan } from "../logs/log-span.ts";
 
 /** A line is written within 200 ms of the end of its request. */
 const LINES_LATE_MS = 300;
+/** The store is asked again where something differs: late charges may be on their way. */
+const ROUNDS_MS = [LINES_LATE_MS, 1_000, 2_000];
 
-/** Compares what the logs charged with what the store counts, account by account. */
+/** Compares what the logs charged with what the store counts, by account and period. */
 export const audit: Verb = {
   name: "audit",
-  usage: "--log FILE… [--admin URL]… [--config FILE] [--json]",
-  summary: "compare the charges in logs with the counts of the store, account by account",
+  usage: "--log FILE… [--day D | --month M] [--admin URL]… [--config FILE] [--json]",
+  summary: "compare the charges in logs with the counts of the store, by account and period",
   options: [
     { ...LOG, required: true },
+    { name: "day", value: "2026-11-21", summary: "one day of UTC alone" },
+    { name: "month", value: "2026-11", summary: "one month alone, by its days" },
     {
       name: "admin",
       value: "URL",
@@ -46,183 +57,248 @@ export const audit: Verb = {
   ],
   args: [],
   more: true,
-  example: "audit --log gateway-1.log --log gateway-2.log.gz --admin http://10.0.0.2:9090",
+  example: "audit --log gateway-1.log --log gateway-2.log.gz --day 2026-11-21",
   async run(call, terminal) {
-    const config = await readConfig(call, terminal);
-    if (typeof config === "number") return config;
     const admins = parseAdminOptions(call);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
-    const files = logFilesOf(call, 0);
-    const first = await read(files, terminal);
-    const asked = await ask(config, admins, terminal, first.ledger);
-    if (!asked.ok) return fail(terminal, EXIT_FAILURE, asked.message);
-    const { reports, days, open, unasked, atMs } = asked.value;
-    const balanced = (ledger: Ledger, underWay: readonly OpenCharge[]) => {
-      return [...balances(reports, ledger, underWay), ...days.balances(ledger, underWay)];
-    };
-    let found = balanced(first.ledger, []);
-    let last = first;
-    if (found.some(({ drift }) => drift !== 0)) {
-      // Requests that ended since have their lines by now; those decided later do not count.
-      await sleep(LINES_LATE_MS);
-      last = await read(files, terminal, atMs);
-      found = balanced(last.ledger, open);
-    }
-    const { parts } = asked.value;
-    const missing = [...last.missing, ...days.missing(), ...unasked, ...parts];
-    const status = say({ call, terminal, found, missing, charged: last.ledger.charged });
-    return parts.length > 0 ? EXIT_FAILURE : status;
+    const asked = parsePeriod(call.text("day"), call.text("month"));
+    if (typeof asked === "string") return fail(terminal, EXIT_USAGE, asked);
+    const reached = await reachGateway(call, terminal, { asksSeveral: true });
+    if (typeof reached === "number") return reached;
+    const auditor = { reached, admins, asked, files: logFilesOf(call, 0), terminal };
+    const done = await askAccounts(reached, terminal, (accounts) => auditAll(auditor, accounts));
+    if (!done.ok) return fail(terminal, EXIT_FAILURE, done.message);
+    printAudit(done.value, terminal, call.flag("json"));
+    return done.value.passes ? EXIT_OK : EXIT_FAILURE;
   },
 };
 
-type Read = { readonly ledger: Ledger; readonly missing: readonly string[] };
+/** The period of the options, or why there is none, in words. */
+function parsePeriod(day: string | undefined, month: string | undefined): AskedPeriod | string {
+  if (day !== undefined && month !== undefined) {
+    return "--day and --month are two periods: give one of them";
+  }
+  if (month !== undefined) {
+    if (monthRange(month) !== undefined) return { month };
+    return `Cannot read --month as a month such as 2026-11: the value is ${JSON.stringify(month)}`;
+  }
+  if (day === undefined) return {};
+  const number = /^\d{4}-\d\d-\d\d$/.test(day) ? dayOf(Date.parse(day)) : Number.NaN;
+  if (Number.isFinite(number) && formatDay(number) === day) return { day: number };
+  return `Cannot read --day as a day such as 2026-11-21: the value is ${JSON.stringify(day)}`;
+}
 
-async function read(files: readonly string[], terminal: Terminal, untilMs?: number): Promise<Read> {
+type Auditor = {
+  readonly reached: Reached;
+  readonly admins: readonly string[];
+  readonly asked: AskedPeriod;
+  readonly files: readonly string[];
+  readonly terminal: Terminal;
+};
+
+/**
+ * The store is asked first, and says when that was by its own clock; then the lines of the requests
+ * that it had counted by then get their time to be written. So traffic makes no drift, nor does the
+ * clock of this machine.
+ */
+async function auditAll(
+  auditor: Auditor,
+  accounts: AccountOperations,
+): Promise<OperationResult<AuditReport>> {
+  const further = new Map<string, { readonly account: string; readonly environment: string }>();
+  let report: AuditReport | undefined;
+  for (const waitMs of ROUNDS_MS) {
+    const counts = await accounts.counts();
+    if (!counts.ok) return counts;
+    const all = [...counts.value];
+    const unknown: string[] = [...(counts.missing ?? [])];
+    for (const { account, environment } of further.values()) {
+      const one = await accounts.countsOf({ id: account, environment });
+      if (one.ok) all.push(one.value);
+      else unknown.push(`the counts of ${account} are not known: ${one.message}`);
+    }
+    const round = await readRound(auditor, accounts, all, waitMs);
+    const unasked = [...unknown, ...round.unasked];
+    const told = await compare(auditor, accounts, { ...round, unasked, counts: all });
+    if (!told.ok) return told;
+    report = counts.missing?.length ? { ...told.value, passes: false } : told.value;
+    let grows = false;
+    for (const { account, environment, counts: known } of round.ledger.accounts) {
+      const id = `${environment}:${account}`;
+      if (known !== undefined || further.has(id)) continue;
+      further.set(id, { account, environment });
+      grows = true;
+    }
+    const runs = report.drift.some(({ window }) => isWindow(window));
+    if (!grows && !runs) break;
+  }
+  return { ok: true, value: report as AuditReport };
+}
+
+type Round = Omit<AuditInputs, "config"> & {
+  readonly unasked: readonly string[];
+  readonly missing: readonly string[];
+};
+
+async function readRound(
+  { reached, admins, files, terminal }: Auditor,
+  accounts: AccountOperations,
+  counts: readonly CountReport[],
+  waitMs: number,
+): Promise<Round> {
+  const { config } = reached;
+  const before = await askOpen(config, admins);
+  await sleep(waitMs);
   const { readLogs } = await import("../../telemetry/log/read-log.ts");
-  const ledger = new Ledger();
-  const missing = new LogGaps();
+  const ledger = new Ledger(counts, config.environments);
+  const [incidents, span, gaps] = [new Incidents(), new LogSpan(), new LogGaps()];
   const progress = openProgress(terminal, "Reading");
-  const tally = await readLogs(files, {
+  const summary = await readLogs(files, {
     request: (line) => {
-      missing.request(line);
-      ledger.add(line, untilMs);
+      const atMs = line.decidedAt ?? line.time;
+      span.line(atMs);
+      incidents.line(line.time);
+      gaps.request(line);
+      ledger.request(line);
     },
     event: (line) => {
-      missing.event(line);
+      const atMs = Number(line.time);
+      if (Number.isFinite(atMs)) {
+        span.line(atMs);
+        incidents.line(atMs);
+      }
+      incidents.event(line);
+      gaps.event(line);
       ledger.event(line);
     },
     progress: progress.tell,
   }).finally(progress.end);
-  const damaged =
-    tally.damaged === 0
-      ? []
-      : [`${tally.damaged} lines are damaged and left out, the first at ${tally.firstDamage}`];
-  return { ledger, missing: [...damaged, ...missing.told("day")] };
+  const after = await askOpen(config, admins);
+  const { damaged, firstDamage } = summary;
+  const beaten = await accounts.gatewayCount();
+  return {
+    ...{ ledger, incidents, span, openBefore: before.open, openAfter: after.open },
+    alive: Math.max(after.answered, (beaten.ok ? beaten.value : undefined) ?? 0),
+    unasked: after.unasked,
+    missing: [
+      ...(damaged === 0
+        ? []
+        : [`${damaged} lines are damaged and left out, the first at ${firstDamage}`]),
+      ...gaps.told(undefined),
+    ],
+  };
 }
 
-type Asked = {
-  readonly reports: readonly UsageReport[];
-  /** Days that are over and differ from the log. */
-  readonly days: DayComparison;
-  readonly open: readonly OpenCharge[];
-  /** Accounts and gateways of which nothing could be learned, in words. */
-  readonly unasked: readonly string[];
-  /** Parts of the store that did not answer, and their nodes, in words. */
-  readonly parts: readonly string[];
-  /** When the store was asked. */
-  readonly atMs: number;
-};
-
-/** The counts of all accounts first, then what is under way: a request that ends between has a line. */
-async function ask(
-  config: Config,
-  admins: readonly string[],
-  terminal: Terminal,
-  ledger: Ledger,
-): Promise<OperationResult<Asked>> {
-  const atMs = terminal.now();
-  const unasked: string[] = [];
-  const days = new DayComparison(ledger, dayOf(atMs));
-  const counted = await runAccountOperation(config, terminal, async (accounts) => {
-    const counts = await countsOf(accounts, ledger, unasked);
-    if (counts.ok)
-      await compareDays({ config, accounts, counts: counts.value, ledger, days, unasked, atMs });
-    return counts;
-  });
-  if (!counted.ok) return counted;
+async function askOpen(config: Config, admins: readonly string[]) {
   const open: OpenCharge[] = [];
+  const unasked: string[] = [];
+  let answered = 0;
   for (const origin of [undefined, ...admins]) {
-    const question = {
-      path: "/api/open",
-      members: LIST,
-      ...(origin === undefined ? {} : { origin }),
-    };
+    const at = origin === undefined ? {} : { origin };
+    const question = { path: "/api/open", members: LIST, ...at } as const;
     const answer = await fetchAdmin<readonly OpenCharge[]>(config, question);
     if (answer.ok) open.push(...answer.value);
     else unasked.push(`requests under way are not known: ${answer.message}`);
+    answered += answer.ok ? 1 : 0;
   }
-  const parts = (counted.missing ?? []).map((part) => `the counts of ${part}`);
-  return { ok: true, value: { reports: counted.value, days, open, unasked, parts, atMs } };
+  return { open, unasked, answered };
 }
 
-type DaysAsked = {
-  readonly config: Config;
-  readonly accounts: AccountOperations;
-  readonly counts: readonly UsageReport[];
-  readonly ledger: Ledger;
-  readonly days: DayComparison;
-  readonly unasked: string[];
-  readonly atMs: number;
-};
+type Compared = Round & { readonly counts: readonly CountReport[] };
 
-/** Compares the days since the log began with the history, where there is one. */
-async function compareDays(asked: DaysAsked): Promise<void> {
-  const { config, accounts, counts, ledger, days, unasked, atMs } = asked;
-  const today = dayOf(atMs);
-  const { historyMs } = config;
-  if (historyMs === undefined || ledger.firstDay === undefined || ledger.firstDay >= today) return;
-  const period = { days: Math.min(today - ledger.firstDay + 1, DAYS_MAX) };
-  const told = await accounts.history({ period }, (rows) => days.compare(rows));
-  if (!told.ok) {
-    unasked.push(`the days that are over are not compared: ${told.message}`);
-    return;
-  }
-  const known = new Set(counts.map(({ account }) => account));
-  days.end((account) => known.has(account) && !account.startsWith("addr:"));
-}
-
-/** All accounts that have a record, and those that the log alone knows. */
-async function countsOf(
+async function compare(
+  auditor: Auditor,
   accounts: AccountOperations,
-  ledger: Ledger,
-  unasked: string[],
-): Promise<OperationResult<readonly UsageReport[]>> {
-  const all = await accounts.usageOfAll({});
-  if (!all.ok) return all;
-  const known = new Set(all.value.map(({ account }) => account));
-  const further: UsageReport[] = [];
-  for (const { account, environment } of ledger.accounts) {
-    if (known.has(account)) continue;
-    const one = await accounts.usage({ id: account, environment });
-    if (one.ok) further.push(one.value);
-    else unasked.push(`the counts of ${account} are not known: ${one.message}`);
-  }
-  return { ...all, value: [...all.value, ...further] };
+  round: Compared,
+): Promise<OperationResult<AuditReport>> {
+  const { reached, asked, terminal } = auditor;
+  const inputs: AuditInputs = { config: reached.config, ...round };
+  const nowMs = Math.max(...round.counts.map(({ at }) => at), 0) || terminal.now();
+  const created = new Map(round.counts.map((one) => [`${one.environment}:${one.account}`, one]));
+  const createdOf = ({ environment, account }: { environment: string; account: string }) => {
+    return created.get(`${environment}:${account}`)?.created ?? null;
+  };
+  const days = await readDays(auditor, accounts, round, nowMs);
+  if (!days.ok) return days;
+  const balances = [
+    ...windowBalances(inputs, asked),
+    ...dayBalances(inputs, days.value.rows, { nowMs, createdOf }),
+  ];
+  const of = (verdict: string) => balances.filter((one) => one.verdict === verdict);
+  const notCompared = [...of("not compared"), ...days.value.notCompared];
+  const matched = of("matched").length + days.value.matched;
+  const explained = of("explained");
+  const drift = of("drift");
+  const isAsked = asked.day !== undefined || asked.month !== undefined;
+  const hasCompared = matched + explained.length > 0 || days.value.isIdle;
+  return {
+    ok: true,
+    value: {
+      ...{ matched, explained, drift, notCompared, span: round.span.span },
+      accounts: new Set(round.counts.map((one) => `${one.environment}:${one.account}`)).size,
+      charged: round.ledger.charged,
+      open: balances.filter(({ open }) => open !== 0),
+      missing: [...round.missing, ...round.unasked],
+      passes: drift.length === 0 && hasCompared && !(isAsked && notCompared.length > 0),
+    },
+  };
 }
 
-type AnyBalance = Balance | DayBalance;
-
-type Outcome = {
-  readonly call: Invocation;
-  readonly terminal: Terminal;
-  readonly found: readonly AnyBalance[];
-  readonly missing: readonly string[];
-  readonly charged: number;
+type Days = Pick<DayBalances, "rows" | "matched"> & {
+  readonly notCompared: AuditReport["notCompared"];
+  /** The day that was asked for had no unit, in the logs as in the history. */
+  readonly isIdle: boolean;
 };
 
-function say({ call, terminal, found, missing, charged }: Outcome): number {
-  const drift = found.filter((one) => one.drift !== 0);
-  const open = found.filter((one) => one.open !== 0);
-  const accounts = new Set(found.map(({ environment, account }) => `${environment}:${account}`));
-  const status = drift.length === 0 ? EXIT_OK : EXIT_FAILURE;
-  if (call.flag("json")) {
-    printJson(terminal, { accounts: accounts.size, charged, drift, open, missing });
-    return status;
+/** The days that are over: of the period that was asked for, else since the logs begin. */
+async function readDays(
+  { reached, asked }: Auditor,
+  accounts: AccountOperations,
+  { ledger, span, counts }: Compared,
+  nowMs: number,
+): Promise<OperationResult<Days>> {
+  const today = dayOf(nowMs);
+  const range = asked.month === undefined ? undefined : monthRange(asked.month);
+  const from = asked.day ?? range?.from ?? ledger.firstDay ?? today;
+  const to = Math.min(asked.day ?? range?.to ?? today, today);
+  const isIn = (day: number) => day >= from && day <= to;
+  const nothing: Days = { rows: [], matched: 0, notCompared: [], isIdle: false };
+  if (from >= today) return { ok: true, value: nothing };
+  const lacking = (name: string, why: string): OperationResult<Days> => {
+    return { ok: true, value: { ...nothing, notCompared: [{ window: name, why }] } };
+  };
+  const window = asked.month ?? (asked.day === undefined ? "days that are over" : formatDay(from));
+  if (reached.config.historyMs === undefined) return lacking(window, "there is no history");
+  const days = new DayBalances(({ environment, account, day }) => {
+    return ledger.of(environment, account)?.days.get(day);
+  });
+  const period = { days: Math.min(today - from + 2, DAYS_MAX) };
+  const told = await accounts.history({ period }, (rows) => {
+    days.add(rows.filter(({ day }) => isIn(dayOf(Date.parse(day)))));
+  });
+  if (!told.ok) return lacking(window, told.message);
+  const known = new Set(counts.map(({ environment, account }) => `${environment}:${account}`));
+  for (const { environment, account, days: logged } of ledger.accounts) {
+    if (
+      told.missing?.length ||
+      !known.has(`${environment}:${account}`) ||
+      account.startsWith("addr:")
+    )
+      continue;
+    for (const day of logged.keys()) {
+      if (isIn(day)) days.addLogged({ environment, account, day });
+    }
   }
-  terminal.out(`${accounts.size} accounts, ${charged} units in the logs\n`);
-  const rows = (list: readonly AnyBalance[]) =>
-    formatTable(
-      terminal,
-      ["ACCOUNT", "ENVIRONMENT", "WINDOW", "CHARGED", "COUNTED", "RESET", "OPEN", "DRIFT"],
-      list.map((one) => [
-        ...[one.account, one.environment, one.window],
-        ...[one.charged, one.counted, one.reset, one.open, one.drift],
-      ]),
-    );
-  if (drift.length > 0) terminal.out(rows(drift));
-  else terminal.out("What was charged is what the store counts\n");
-  const underWay = open.filter((one) => one.drift === 0);
-  if (underWay.length > 0) terminal.out(`Under way, without a line yet:\n${rows(underWay)}`);
-  for (const one of missing) terminal.out(`Missing: ${one}\n`);
-  return status;
+  // Days before the first of the history are not compared.
+  const reaches = ({ day }: { readonly day: number }) => day >= days.firstDay;
+  const notCompared = days.rows.every(reaches)
+    ? []
+    : [{ window: `days before ${formatDay(days.firstDay)}`, why: "there is no history of them" }];
+  const rows = days.firstDay > to ? [] : days.rows.filter(reaches);
+  const { matched } = days;
+  const isEmpty = asked.day !== undefined && days.rows.length === 0 && matched === 0;
+  const whole = { fromMs: from * DAY_MS, toMs: (from + 1) * DAY_MS };
+  const gap = isEmpty ? span.gapIn(whole, null, false) : undefined;
+  if (gap !== undefined) return lacking(window, gap);
+  return { ok: true, value: { rows, matched, notCompared, isIdle: isEmpty } };
 }

@@ -1,7 +1,7 @@
 import { formatDay } from "../quota/days.ts";
 import type { Ban, QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/rate-limit-info.ts";
-import type { Limit } from "../quota/windows.ts";
+import { type Limit, windowStart } from "../quota/windows.ts";
 import type { IssuedKey } from "./edit-keys.ts";
 import { findAccount } from "./find-records.ts";
 import { findById, isIndexed } from "./record-index.ts";
@@ -36,6 +36,26 @@ export type WindowReport = {
   readonly used: number;
   readonly remaining: number;
   readonly reset: number;
+};
+
+/**
+ * The counts of an account at one instant, for an audit. Instants are Unix milliseconds of the store's
+ * clock, but `created` is of the clock that made the record; null for an address, which has none.
+ */
+export type CountReport = {
+  readonly account: string;
+  readonly environment: string;
+  readonly plan: string;
+  readonly created: number | null;
+  /** When the store was asked. */
+  readonly at: number;
+  /** All windows that run, with those of operations; `to` is the first instant after each. */
+  readonly windows: readonly {
+    readonly window: string;
+    readonly used: number;
+    readonly from: number;
+    readonly to: number;
+  }[];
 };
 
 export type BanReport = {
@@ -103,6 +123,20 @@ export function usageReport(
     strikes,
     ban: ban === undefined ? null : { until: seconds(ban.untilMs), offences: ban.offences },
   };
+}
+
+/** `verdict` is the store's answer to a peek, as for a usage report. */
+export function countReport(
+  { account, environment, plan }: Omit<UsageSubject, "limits">,
+  { nowMs, windows }: QuotaDecision,
+  createdMs: number | undefined,
+): CountReport {
+  const counted = windows.map((standing) => {
+    const { window, used, resetMs } = standing;
+    const from = windowStart(window, resetMs - 1);
+    return { window: windowLabel(standing), used, from, to: resetMs };
+  });
+  return { account, environment, plan, created: createdMs ?? null, at: nowMs, windows: counted };
 }
 
 function windowReport(standing: WindowUsage): WindowReport {

@@ -2,7 +2,13 @@ import { nextTurn } from "../../base/event-loop.ts";
 import type { Config } from "../../config/config.ts";
 import { environmentOperationLimits } from "../../config/queries/counters.ts";
 import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts";
-import { type UsageReport, type UsageSubject, usageReport } from "../../core/keys/reports.ts";
+import {
+  type CountReport,
+  countReport,
+  type UsageReport,
+  type UsageSubject,
+  usageReport,
+} from "../../core/keys/reports.ts";
 import type { QuotaRequest } from "../../core/quota/decide.ts";
 import { type Limit, mergeLimits } from "../../core/quota/windows.ts";
 import { PartsAsked } from "../quotas/parts-asked.ts";
@@ -34,6 +40,48 @@ export async function usageOf(
   const question = usageRequest(terms, holder);
   if (question === undefined) return undefined;
   return usageReport(holder, await quotas.peek(holder, question.ask), question.observe);
+}
+
+/**
+ * The counts of one account as they are now, with those of operations. Undefined if its plan is not
+ * configured. Rejects while the store is unreachable.
+ */
+export async function readCounts(
+  quotas: Pick<QuotaAdmin, "peek">,
+  terms: Terms,
+  holder: UsageSubject,
+  createdMs?: number,
+): Promise<CountReport | undefined> {
+  const question = usageRequest(terms, holder);
+  if (question === undefined) return undefined;
+  return countReport(holder, await quotas.peek(holder, question.ask), createdMs);
+}
+
+/**
+ * The counts of all accounts whose plan is configured. Rejects while the store is unreachable; while a
+ * part of it is, only without `onMissing`.
+ */
+export async function readAllCounts(
+  quotas: Pick<QuotaAdmin, "peek" | "partOf">,
+  terms: Terms,
+  accounts: readonly AccountRecord[],
+  onMissing?: OnMissing,
+): Promise<CountReport[]> {
+  const parts = new PartsAsked((name) => quotas.partOf(name), onMissing);
+  const found: CountReport[] = [];
+  for (let from = 0; from < accounts.length; from += TOGETHER) {
+    const some = accounts.slice(from, from + TOGETHER).map((one) => {
+      const { id: account, environment, plan, limits, createdMs } = one;
+      const holder = { account, environment, plan, limits };
+      return parts.ask({ environment, account }, () => {
+        return readCounts(quotas, terms, holder, createdMs);
+      });
+    });
+    for (const report of await Promise.all(some)) if (report !== undefined) found.push(report);
+    // The store of this process answers without waiting: requests have their turn in between.
+    await nextTurn();
+  }
+  return found;
 }
 
 /**

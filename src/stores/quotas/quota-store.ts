@@ -224,6 +224,9 @@ export interface QuotaAdmin {
    */
   invalidateEverywhere(names: readonly AccountRef[]): Promise<void>;
 
+  /** How many gateways share the store, by their heartbeats; undefined without a shared store. */
+  gatewayCount(): Promise<number | undefined>;
+
   /**
    * Whether this gateway is the first of all that share the store to set the marker, which is kept for
    * `lifeMs`: the first one tells people. One command; true without a shared store. Asked again

@@ -4,40 +4,9 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import type { DayReport } from "../../../src/stores/queries/read-history.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
-import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { freePorts, jsonOf, runVerb } from "../kit.ts";
-
-type Balance = { account: string; window: string; open: number; drift: number; reset: number };
-type Told = {
-  accounts: number;
-  charged: number;
-  drift: Balance[];
-  open: Balance[];
-  missing: string[];
-};
-
-async function openAudited(
-  options: Parameters<typeof startTestGateway>[0] = {},
-): Promise<TestGateway> {
-  const [admin = 0] = await freePorts(1);
-  const { config = {} } = options;
-  return startTestGateway({
-    ...options,
-    config: { ...config, admin: { listen: `127.0.0.1:${admin}` } },
-  });
-}
-
-type Asked = { readonly leaveOut?: number; readonly nowMs?: number };
-
-async function audited(house: TestGateway, { leaveOut = 0, nowMs }: Asked = {}) {
-  const log = join(house.directory, "gateway.log");
-  const lines = [...house.said, ...house.lines.slice(leaveOut)];
-  await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  const clock = nowMs === undefined ? {} : { nowMs };
-  const said = await runVerb(["audit", "--log", log, "--config", house.file, "--json"], clock);
-  return { ...said, told: jsonOf<Told>(said), log };
-}
+import { type Asked, audited, type Line, line, openAudited, type Told } from "../audit-kit.ts";
+import { jsonOf, runVerb } from "../kit.ts";
 
 describe("audit", () => {
   it("finds that what was charged is what the store counts, also after a reset", async () => {
@@ -55,7 +24,8 @@ describe("audit", () => {
     assert.ok(units < 74, "some were refused");
     assert.deepEqual([status, told.accounts, told.charged], [0, 2, units]);
     const text = await runVerb(["audit", "--log", log, "--config", house.file]);
-    assert.ok(text.out.startsWith(`2 accounts, ${units} units in the logs\nWhat was charged is`));
+    assert.ok(text.out.startsWith(`2 accounts, ${units} units in the logs, from 20`), text.out);
+    assert.match(text.out, /^What was charged is what the store counts$/m);
   });
 
   it("ends with 1, and names account and units, where a line is missing or is there twice", async () => {
@@ -162,5 +132,130 @@ describe("audit", () => {
     const away = await runVerb(["audit", "--log", log, "--config", house.file]);
     assert.equal(away.status, 1);
     assert.match(away.err, /admin\.listen/);
+  });
+});
+
+const MIDNIGHT = Date.UTC(2026, 10, 1);
+const DAY_MS = 86_400_000;
+
+/** A gateway whose account asked thrice a day for three days, and an hour into the fourth. */
+async function openForDays(config: Readonly<Record<string, unknown>>) {
+  const clock = { nowMs: MIDNIGHT };
+  const house = await openAudited({
+    now: () => clock.nowMs,
+    config: { bans: "off", stateFile: "./state.json", ...config },
+  });
+  const one = await house.issue();
+  for (const day of [0, 1, 2]) {
+    for (const hour of [0, 12, 23]) {
+      clock.nowMs = MIDNIGHT + day * DAY_MS + hour * 3_600_000;
+      await (await house.ask(one.key)).text();
+    }
+  }
+  clock.nowMs = MIDNIGHT + 3 * DAY_MS + 3_600_000;
+  await (await house.ask(one.key)).text();
+  await eventually(() => assert.equal(house.lines.length, 10));
+  return { house, one, clock };
+}
+
+const SECOND_DAY = ["--day", "2026-11-02"];
+
+/** Each kind of tampering with the lines of the second day, which are 3 to 5. */
+const TAMPERED: readonly [what: string, edit: NonNullable<Asked["edit"]>, drift: number][] = [
+  ["removed", (lines) => lines.toSpliced(4, 1), 1],
+  ["doubled", (lines) => [...lines, line(lines, 4)], -1],
+  ["edited up", (lines) => lines.with(4, { ...line(lines, 4), charged: 5 }), -4],
+  ["edited down", (lines) => lines.with(4, { ...line(lines, 4), charged: 0 }), 1],
+  [
+    "moved to the day after",
+    (lines) => lines.with(4, { ...line(lines, 4), decidedAt: line(lines, 4).decidedAt + DAY_MS }),
+    1,
+  ],
+  [
+    "moved to the day before",
+    (lines) => lines.with(4, { ...line(lines, 4), decidedAt: line(lines, 4).decidedAt - DAY_MS }),
+    1,
+  ],
+  ["given to another account", (lines) => lines.with(4, { ...line(lines, 4), account: "x" }), 1],
+];
+
+describe("audit of a day that is over", () => {
+  it("finds each kind of tampering with its lines, to the unit", async () => {
+    const { house, one, clock } = await openForDays({ history: "400d" });
+    await using _ = house;
+    const { nowMs } = clock;
+    for (const args of [[], SECOND_DAY, ["--month", "2026-11"]]) {
+      const right = await audited(house, { nowMs, args });
+      assert.deepEqual([right.status, right.told.drift], [0, []], args.join(" "));
+      assert.ok(right.told.matched > 0);
+    }
+    for (const [what, edit, drift] of TAMPERED) {
+      const wrong = await audited(house, { nowMs, edit, args: SECOND_DAY });
+      const found = wrong.told.drift.map((each) => [each.account, each.window, each.drift]);
+      assert.deepEqual([wrong.status, found], [1, [[one.account, "2026-11-02", drift]]], what);
+    }
+  });
+
+  it("without a history is not compared, which ends with 1 only where it was asked for", async () => {
+    const { house, clock } = await openForDays({});
+    await using _ = house;
+    const { nowMs } = clock;
+    const asked = await audited(house, { nowMs, args: SECOND_DAY });
+    assert.equal(asked.status, 1);
+    assert.deepEqual(
+      asked.told.notCompared.map(({ window, why }) => [window, why]),
+      [["2026-11-02", "there is no history"]],
+    );
+    const all = await audited(house, { nowMs });
+    assert.deepEqual([all.status, all.told.drift], [0, []]);
+    assert.ok(all.told.notCompared.some(({ why }) => why === "there is no history"));
+  });
+
+  it("is compared with a rotated file of its own, but for units whose lines are in another", async () => {
+    const { house, clock } = await openForDays({ history: "400d" });
+    await using _ = house;
+    house.said.splice(0);
+    const { nowMs } = clock;
+    const rotated = (lines: readonly Line[]) => lines.slice(3, 6);
+    const own = await audited(house, { nowMs, edit: rotated, args: SECOND_DAY });
+    assert.deepEqual([own.status, own.told.matched], [0, 1]);
+    // The other windows that run began before the file, and go on after it.
+    const all = await audited(house, { nowMs, edit: rotated });
+    assert.deepEqual([all.status, all.told.drift], [0, []]);
+    const late = await audited(house, {
+      ...{ nowMs, args: SECOND_DAY, edit: (lines: readonly Line[]) => lines.slice(3, 5) },
+    });
+    assert.deepEqual([late.status, late.told.drift], [1, []]);
+    assert.match(late.told.notCompared[0]?.why ?? "", /the logs end inside it: their first line/);
+  });
+
+  it("is not judged before it closes, 15 minutes after its end, and may match before", async () => {
+    const { house, clock } = await openForDays({ history: "400d" });
+    await using _ = house;
+    const edit = (lines: readonly Line[]) => lines.toSpliced(7, 1);
+    const third = ["--day", "2026-11-03"];
+    clock.nowMs = MIDNIGHT + 3 * DAY_MS + 15 * 60_000 - 1;
+    const { nowMs } = clock;
+    const early = await audited(house, { nowMs, edit, args: third });
+    assert.deepEqual([early.status, early.told.drift], [1, []]);
+    assert.match(early.told.notCompared[0]?.why ?? "", /closes 15 minutes after its end/);
+    assert.equal((await audited(house, { nowMs, args: third })).status, 0);
+    clock.nowMs += 1;
+    const closed = await audited(house, { nowMs: clock.nowMs, edit, args: third });
+    assert.deepEqual([closed.status, closed.told.drift.length], [1, 1]);
+  });
+
+  it("refuses a period that is none, and two of them, with 64", async () => {
+    await using house = await openAudited();
+    for (const [args, says] of [
+      [["--day", "2026-02-30"], /Cannot read --day as a day such as 2026-11-21/],
+      [["--day", "today"], /Cannot read --day/],
+      [["--month", "2026-13"], /Cannot read --month as a month such as 2026-11/],
+      [["--day", "2026-11-02", "--month", "2026-11"], /--day and --month are two periods/],
+    ] as const) {
+      const said = await runVerb(["audit", "--log", "x", "--config", house.file, ...args]);
+      assert.deepEqual([said.status, said.out], [64, ""]);
+      assert.match(said.err, says);
+    }
   });
 });

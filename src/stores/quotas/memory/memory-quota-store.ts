@@ -210,6 +210,8 @@ class MemoryStore implements QuotaStore {
     return entry && causeOf(entry);
   }
 
+  async gatewayCount(): Promise<undefined> {}
+
   async markFirst(): Promise<boolean> {
     return true;
   }

@@ -19,6 +19,12 @@ export const BAN_SCRIPT = accountScript("ban-cause", "ban");
 /** Ends a ban by hand: see lua/lift-ban.lua. */
 export const LIFT_BAN_SCRIPT = accountScript("ban-cause", "lift-ban");
 
+/** KEYS: the gateways by their last heartbeat. Returns how many beat in the last 5 s. */
+export const COUNT_GATEWAYS_SCRIPT = defineScript(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+return redis.call('ZCOUNT', KEYS[1], now - 5000, '+inf')`);
+
 /** Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text. */
 export const PUBLISH_SCRIPT = defineScript(`
 local version = redis.call('INCR', KEYS[1])

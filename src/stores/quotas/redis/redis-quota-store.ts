@@ -28,7 +28,13 @@ import {
   type StorePolicy,
 } from "../quota-store.ts";
 import { bucketOf } from "./account-key.ts";
-import { BAN_SCRIPT, LIFT_BAN_SCRIPT, MARK_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
+import {
+  BAN_SCRIPT,
+  COUNT_GATEWAYS_SCRIPT,
+  LIFT_BAN_SCRIPT,
+  MARK_SCRIPT,
+  RESET_SCRIPT,
+} from "./account-scripts.ts";
 import { banCauseKey, parseBanCause } from "./ban-cause.ts";
 import { readDayHistory } from "./day-history.ts";
 import { createInvalidations, type Invalidations } from "./invalidations.ts";
@@ -263,6 +269,12 @@ class RedisQuotaStore implements QuotaStore {
   async invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
     for (const name of names) this.#answers.invalidate(name);
     await this.#events.publishAll(names.map(accountId));
+  }
+
+  async gatewayCount(): Promise<number> {
+    const key = `${this.#options.prefix}:{0}:gateways`;
+    const run = this.#shared.run(COUNT_GATEWAYS_SCRIPT, key, []);
+    return Number(await withTimeout(run, ADMIN_LATE_MS));
   }
 
   async markFirst(marker: string, lifeMs: number): Promise<boolean> {

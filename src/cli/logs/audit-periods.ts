@@ -1,0 +1,151 @@
+import type { Config } from "../../config/config.ts";
+import type { CountReport } from "../../core/keys/reports.ts";
+import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
+import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
+import { type Balance, fewerByChanges, judge } from "./balance.ts";
+import { type DayRow, isClosed, lateUnits } from "./day-balances.ts";
+import type { Incidents, Period } from "./incidents.ts";
+import { type Ledger, newSum } from "./ledger.ts";
+import type { LogSpan } from "./log-span.ts";
+
+/** The period that was asked for; without one all that logs, store and history can tell of. */
+export type AskedPeriod = { readonly day?: number; readonly month?: string };
+
+/** All that was read, of one round of questions. */
+export type AuditInputs = {
+  readonly config: Pick<Config, "plans" | "historyMs">;
+  readonly ledger: Ledger;
+  readonly incidents: Incidents;
+  readonly span: LogSpan;
+  /** Charges under way before the logs were read, and after. */
+  readonly openBefore: readonly OpenCharge[];
+  readonly openAfter: readonly OpenCharge[];
+  /** Gateways with a heartbeat. */
+  readonly alive: number;
+};
+
+/** Judges each window that ran when the store was asked, of each account. */
+export function windowBalances(inputs: AuditInputs, asked: AskedPeriod): Balance[] {
+  const found: Balance[] = [];
+  for (const { counts } of inputs.ledger.accounts) {
+    if (counts === undefined) continue;
+    for (const counted of counts.windows) {
+      if (isAskedWindow(asked, counted.window, counts.at)) {
+        const balance = windowBalance(inputs, counts, counted);
+        if (balance !== undefined) found.push(balance);
+      }
+    }
+  }
+  return found;
+}
+
+/** Whether a period is a window, which runs, and no day that is over. */
+export function isWindow(period: string): boolean {
+  return !/^\d/.test(period);
+}
+
+/** A day that was asked for is compared by the windows of that length while it runs; so is a month. */
+function isAskedWindow({ day, month }: AskedPeriod, window: string, atMs: number): boolean {
+  if (day !== undefined) return day === dayOf(atMs) && window === "day";
+  if (month === undefined) return true;
+  const range = monthRange(month);
+  const today = dayOf(atMs);
+  return range !== undefined && today >= range.from && today <= range.to && window === "month";
+}
+
+function windowBalance(
+  inputs: AuditInputs,
+  counts: CountReport,
+  { window, used, from, to }: CountReport["windows"][number],
+): Balance | undefined {
+  const { config, ledger, incidents, span } = inputs;
+  const { account, environment, plan, created, at } = counts;
+  const name = { account, environment };
+  const sum = ledger.of(environment, account)?.windows.get(window) ?? newSum();
+  if (used === 0 && sum.charged + sum.atEdge + sum.reset === 0) return undefined;
+  const period = { fromMs: from, toMs: at + 1 };
+  const ofPlan = (each: string) => planHas(config, each, window);
+  const isChanged = !ofPlan(plan) && incidents.isChanged(name, period);
+  const change = "the account was changed, which may have added the window";
+  return {
+    ...{ ...name, window },
+    ...judge({
+      ...{ counted: used, sum, gap: span.gapIn(period, created, true) },
+      ...openIn(inputs, name, { ...period, toMs: Math.min(to, at + 1) }),
+      ...commonEvidence(inputs, name, period),
+      fewer: [
+        ...fewerByChanges(sum, ofPlan),
+        ...(isChanged ? [{ from: 0, to: sum.charged + sum.atEdge, why: change }] : []),
+        ...(incidents.isAway(period)
+          ? [{ from: 0, to: sum.charged + sum.atEdge, why: "a gateway is away from the store" }]
+          : []),
+      ],
+    }),
+  };
+}
+
+/** A window of an operation is no part of a plan, and always there. */
+function planHas({ plans }: Pick<Config, "plans">, plan: string, window: string): boolean {
+  const limits = plans.get(plan);
+  if (window.includes(".") || limits === undefined) return true;
+  return limits !== "custom" && limits.some((limit) => limit.window === window);
+}
+
+type Named = { readonly account: string; readonly environment: string };
+
+function commonEvidence({ incidents, alive }: AuditInputs, name: Named, period: Period) {
+  const killedMs = incidents.killedIn(period, alive);
+  const at = killedMs === undefined ? "" : new Date(killedMs).toISOString();
+  return {
+    uncertain: incidents.uncertainOf(name, period),
+    lost: incidents.lostIn(period),
+    killed: killedMs === undefined ? undefined : `a gateway ended without a last line at ${at}`,
+  };
+}
+
+/** Units under way in a period; all those of the account at most, where they may be of an operation. */
+function openIn(
+  { openBefore, openAfter }: AuditInputs,
+  { account, environment }: Named,
+  { fromMs, toMs }: Period,
+) {
+  const sum = (charges: readonly OpenCharge[]) => {
+    return charges
+      .filter((one) => one.account === account && one.environment === environment)
+      .filter(({ decidedAt }) => decidedAt >= fromMs && decidedAt < toMs)
+      .reduce((units, one) => units + one.units, 0);
+  };
+  const [before, after] = [sum(openBefore), sum(openAfter)];
+  return { openLeast: Math.min(before, after), openMost: before };
+}
+
+/** Judges days that are over: those whose units differ between history and logs. */
+export function dayBalances(
+  inputs: AuditInputs,
+  rows: readonly DayRow[],
+  { nowMs, createdOf }: { readonly nowMs: number; createdOf(name: Named): number | null },
+): Balance[] {
+  const { incidents, span } = inputs;
+  const late = lateUnits(rows, (day) => incidents.isReturnDay(day));
+  const over = rows.filter(({ day }) => day < dayOf(nowMs));
+  return over.map((row): Balance => {
+    const { account, environment, day, sum } = row;
+    const name = { account, environment };
+    const period = { fromMs: day * DAY_MS, toMs: (day + 1) * DAY_MS };
+    const moved = late.get(row) ?? 0;
+    const judged = judge({
+      ...{ counted: row.counted - moved, sum, gap: span.gapIn(period, createdOf(name), false) },
+      ...openIn(inputs, name, period),
+      ...commonEvidence(inputs, name, period),
+      fewer: fewerByChanges({ ...sum, plans: new Map() }, () => true),
+    });
+    const told = { ...name, window: formatDay(day), ...judged, counted: row.counted };
+    if (!isClosed(day, nowMs) && judged.verdict === "drift") {
+      const why = "the day closes 15 minutes after its end";
+      return { ...told, drift: 0, verdict: "not compared", why };
+    }
+    if (moved === 0 || judged.verdict !== "matched") return told;
+    const why = `${Math.abs(moved)} units were charged late, on the ${moved < 0 ? "next day" : "day after"}`;
+    return { ...told, verdict: "explained", why };
+  });
+}

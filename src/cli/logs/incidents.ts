@@ -1,0 +1,110 @@
+import { dayOf } from "../../core/quota/days.ts";
+import { accountId } from "../../stores/quotas/quota-store.ts";
+import type { LoggedEvent } from "../../telemetry/log/read-log.ts";
+
+/** From the first instant to the one after the last, in Unix milliseconds of the store's clock. */
+export type Period = { readonly fromMs: number; readonly toMs: number };
+type Named = { readonly environment: string; readonly account: string };
+
+/** A process whose log has no last line may have begun its last request so long before. */
+const UNDER_WAY_MS = 65_000;
+/** Clocks of gateways and stores differ by less. */
+const CLOCK_MS = 10_000;
+
+type Run = { lastMs: number };
+
+/**
+ * The lines of logs that say why the store may have counted other units than the lines charged: outages,
+ * lost answers, changed accounts, processes that were killed.
+ */
+export class Incidents {
+  readonly #uncertain: { readonly id: string; readonly units: number; readonly atMs: number }[] =
+    [];
+  readonly #lost: { readonly units: number; readonly atMs: number }[] = [];
+  readonly #changed = new Map<string, number[]>();
+  readonly #away = new Map<string, number>();
+  readonly #returnDays = new Set<number>();
+  readonly #running: Run[] = [];
+
+  /** Called with the instant of each line, of requests too. */
+  line(atMs: number): void {
+    const run = this.#running.at(-1);
+    if (run !== undefined && atMs > run.lastMs) run.lastMs = atMs;
+  }
+
+  event(line: LoggedEvent): void {
+    const atMs = Number(line.time);
+    const name = line.msg === "event" ? String(line.kind) : line.msg;
+    const gateway = String(line.gateway ?? "");
+    if (name === "serving") this.#running.push({ lastMs: atMs });
+    else if (name === "stopped") this.#running.pop();
+    else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
+    else if (name === "charges_lost") this.#lost.push({ units: unitsOf(line), atMs });
+    else if (name === "store_away") this.#away.set(gateway, atMs);
+    else if (name === "store_back") {
+      this.#away.delete(gateway);
+      this.#returnDays.add(dayOf(atMs));
+    } else if (name === "account_changed") {
+      const id = accountId({ environment: String(line.env), account: String(line.account) });
+      this.#changed.set(id, [...(this.#changed.get(id) ?? []), atMs]);
+    }
+  }
+
+  /** Units that a line names as perhaps charged twice in the period. */
+  uncertainOf(name: Named, period: Period): number {
+    const id = accountId(name);
+    return this.#uncertain
+      .filter((one) => one.id === id && isIn(one.atMs, period))
+      .reduce((sum, { units }) => sum + units, 0);
+  }
+
+  /** Units of any account that a line names as never charged. */
+  lostIn(period: Period): number {
+    return this.#lost
+      .filter(({ atMs }) => isIn(atMs, period))
+      .reduce((sum, { units }) => sum + units, 0);
+  }
+
+  isChanged(name: Named, period: Period): boolean {
+    return (this.#changed.get(accountId(name)) ?? []).some((atMs) => isIn(atMs, period));
+  }
+
+  /** Whether some gateway had not come back from an outage by the end of the logs. */
+  isAway(period: Period): boolean {
+    return [...this.#away.values()].some((sinceMs) => sinceMs < period.toMs);
+  }
+
+  /** Whether the store came back to some gateway on that day. */
+  isReturnDay(day: number): boolean {
+    return this.#returnDays.has(day);
+  }
+
+  /**
+   * The last instant of a process that ended without a last line while the period ran; undefined if
+   * there is none. `alive` processes are known to run: the latest of those that told no end.
+   */
+  killedIn({ fromMs, toMs }: Period, alive: number): number | undefined {
+    const ended = this.#running.toSorted((a, b) => a.lastMs - b.lastMs);
+    return ended
+      .slice(0, Math.max(0, ended.length - alive))
+      .find(({ lastMs }) => lastMs + CLOCK_MS >= fromMs && lastMs - UNDER_WAY_MS < toMs)?.lastMs;
+  }
+
+  /** `charges_uncertain` names its accounts as `production:acme 3, staging:other 1`. */
+  #addUncertain({ accounts }: LoggedEvent, atMs: number): void {
+    if (typeof accounts !== "string") return;
+    for (const each of accounts.split(", ")) {
+      const found = /^(\S+) (\d{1,15})$/.exec(each);
+      if (found === null) continue;
+      this.#uncertain.push({ id: found[1] as string, units: Number(found[2]), atMs });
+    }
+  }
+}
+
+function unitsOf({ units }: LoggedEvent): number {
+  return Number.isSafeInteger(units) ? (units as number) : 0;
+}
+
+function isIn(atMs: number, { fromMs, toMs }: Period): boolean {
+  return atMs >= fromMs - CLOCK_MS && atMs < toMs + CLOCK_MS;
+}

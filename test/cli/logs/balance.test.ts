@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { type Evidence, fewerByChanges, judge } from "../../../src/cli/logs/balance.ts";
+import { newSum } from "../../../src/cli/logs/ledger.ts";
+
+/** The verdict of a period in which the lines charged 10 units, unless told otherwise. */
+function verdict(counted: number, more: Partial<Evidence> & { readonly reset?: number } = {}) {
+  const { reset = 0, ...evidence } = more;
+  const judged = judge({
+    ...{ counted, sum: { ...newSum(), charged: 10, reset }, openLeast: 0, openMost: 0 },
+    ...{ uncertain: 0, lost: 0, killed: undefined, gap: undefined, fewer: [] },
+    ...evidence,
+  });
+  return `${judged.verdict} ${judged.drift}`;
+}
+
+describe("the verdict on one period", () => {
+  it("is a match to the unit, else drift with its sign", () => {
+    assert.deepEqual(
+      [9, 10, 11].map((n) => verdict(n)),
+      ["drift -1", "matched 0", "drift 1"],
+    );
+  });
+
+  it("takes the units of the very millisecond in which the store was asked either way", () => {
+    const sum = { ...newSum(), charged: 10, atEdge: 3 };
+    assert.deepEqual(
+      [9, 10, 13, 14].map((n) => verdict(n, { sum })),
+      [...["drift -1", "matched 0", "matched 0", "drift 1"]],
+    );
+  });
+
+  it("is explained by what is under way, from the least to the most that it can be", () => {
+    const open = { openLeast: 1, openMost: 3 };
+    assert.deepEqual(
+      [10, 11, 13, 14].map((n) => verdict(n, open)),
+      [...["drift -1", "explained 0", "explained 0", "drift 1"]],
+    );
+  });
+
+  it("is explained by a reset of as many units", () => {
+    assert.deepEqual(
+      [3, 4].map((n) => verdict(n, { reset: 7 })),
+      ["explained 0", "drift 1"],
+    );
+  });
+
+  it("is explained by units told as uncertain where the store has more, and no more of them", () => {
+    assert.deepEqual(
+      [12, 13].map((n) => verdict(n, { uncertain: 2 })),
+      [...["explained 0", "drift 3"]],
+    );
+    assert.equal(verdict(9, { uncertain: 2 }), "drift -1");
+  });
+
+  it("is explained by lost units where the store has fewer, and no more of them", () => {
+    assert.deepEqual(
+      [8, 7].map((n) => verdict(n, { lost: 2 })),
+      ["explained 0", "drift -3"],
+    );
+    assert.equal(verdict(11, { lost: 2 }), "drift 1");
+  });
+
+  it("is not there where the logs lack a part, unless they charged more than was counted", () => {
+    const gap = "the logs begin inside it";
+    assert.deepEqual(
+      [10, 11, 9].map((n) => verdict(n, { gap })),
+      [...["matched 0", "not compared 0", "drift -1"]],
+    );
+  });
+
+  it("is explained by a killed gateway where the store has more, never where it has fewer", () => {
+    const killed = "a gateway ended without a last line";
+    assert.deepEqual(
+      [11, 9].map((n) => verdict(n, { killed })),
+      ["explained 0", "drift -1"],
+    );
+  });
+
+  it("is explained by a changed plan to the unit that the plans with the window charged", () => {
+    const sum = {
+      ...newSum(),
+      charged: 10,
+      plans: new Map([
+        ["free", 6],
+        ["pro", 4],
+      ]),
+    };
+    const fewer = fewerByChanges(sum, (plan) => plan === "pro");
+    assert.deepEqual(
+      [3, 4, 5, 10, 11].map((n) => verdict(n, { sum, fewer })),
+      [...["drift -7", "explained 0", "drift -5", "matched 0", "drift 1"]],
+    );
+    assert.deepEqual(
+      fewerByChanges(sum, () => true),
+      [],
+      "both plans have the window",
+    );
+  });
+
+  it("is explained by a changed configuration to the unit that came after the change", () => {
+    const configs = new Map([
+      ["one", { units: 6, lastMs: 1 }],
+      ["two", { units: 4, lastMs: 2 }],
+    ]);
+    const sum = { ...newSum(), charged: 10, configs };
+    const fewer = fewerByChanges(sum, () => true);
+    assert.deepEqual(
+      [4, 6, 5].map((n) => verdict(n, { sum, fewer })),
+      [...["explained 0", "drift -4", "drift -5"]],
+    );
+  });
+});

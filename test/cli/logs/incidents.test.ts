@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { DayBalances, isClosed, lateUnits } from "../../../src/cli/logs/day-balances.ts";
+import { Incidents } from "../../../src/cli/logs/incidents.ts";
+import { newSum } from "../../../src/cli/logs/ledger.ts";
+import { LogSpan } from "../../../src/cli/logs/log-span.ts";
+import { DAY_MS, formatDay } from "../../../src/core/quota/days.ts";
+
+const NOON = Date.UTC(2026, 10, 2, 12);
+const HOUR_MS = 3_600_000;
+const HOUR = { fromMs: NOON, toMs: NOON + HOUR_MS };
+const ACME = { environment: "production", account: "acme" };
+
+describe("incidents in logs", () => {
+  it("name uncertain units by account and instant, whatever else the line has", () => {
+    const incidents = new Incidents();
+    const line = { msg: "charges_uncertain", time: NOON + 1 };
+    incidents.event({ ...line, accounts: "production:acme 3, production:addr:::1 2, x, y z" });
+    incidents.event({ ...line, accounts: 7 });
+    incidents.event({ ...line, time: NOON - HOUR_MS, accounts: "production:acme 5" });
+    assert.equal(incidents.uncertainOf(ACME, HOUR), 3);
+    assert.equal(incidents.uncertainOf({ ...ACME, account: "addr:::1" }, HOUR), 2);
+    assert.equal(incidents.uncertainOf({ ...ACME, environment: "staging" }, HOUR), 0);
+  });
+
+  it("find a process without a last line, unless it still runs", () => {
+    const incidents = new Incidents();
+    incidents.event({ msg: "serving", time: NOON });
+    incidents.line(NOON + 5_000);
+    assert.equal(incidents.killedIn(HOUR, 1), undefined, "it is the one that runs");
+    assert.equal(incidents.killedIn(HOUR, 0), NOON + 5_000);
+    incidents.event({ msg: "serving", time: NOON + 60_000 });
+    assert.equal(incidents.killedIn(HOUR, 1), NOON + 5_000, "the later one runs");
+    assert.equal(
+      incidents.killedIn({ fromMs: NOON + HOUR_MS, toMs: NOON + 2 * HOUR_MS }, 1),
+      undefined,
+    );
+    incidents.event({ msg: "stopped", time: NOON + 61_000 });
+    assert.equal(incidents.killedIn(HOUR, 0), NOON + 5_000, "one has its last line");
+  });
+
+  it("end an outage for the gateway that came back, and for no other", () => {
+    const incidents = new Incidents();
+    const event = (kind: string, gateway: string) => {
+      incidents.event({ msg: "event", kind, gateway, time: NOON + 1 });
+    };
+    event("store_away", "a");
+    event("store_away", "b");
+    event("store_back", "a");
+    assert.equal(incidents.isAway(HOUR), true);
+    event("store_back", "b");
+    assert.equal(incidents.isAway(HOUR), false);
+    assert.equal(incidents.isReturnDay(Math.floor(NOON / DAY_MS)), true);
+  });
+});
+
+describe("the reach of logs", () => {
+  const spanOf = (...hours: readonly number[]) => {
+    const span = new LogSpan();
+    for (const hour of hours) span.line(NOON + hour * HOUR_MS);
+    return span;
+  };
+
+  it("is told with the first and the last line where a period is not all in them", () => {
+    const gap = spanOf(0.5, 2).gapIn(HOUR, null, false);
+    assert.match(
+      gap ?? "",
+      /begin inside it.* of 2026-11-02 12:30:00Z, .* of 2026-11-02 14:00:00Z/,
+    );
+    assert.match(spanOf(-1, 0.5).gapIn(HOUR, null, false) ?? "", /^the logs end inside it/);
+    assert.equal(spanOf(0, 1).gapIn(HOUR, null, false), undefined);
+    assert.equal(new LogSpan().gapIn(HOUR, null, false), "the logs have no line");
+  });
+
+  it("holds the whole life of an account that was created as they began", () => {
+    const span = spanOf(0.5, 1);
+    assert.equal(span.gapIn(HOUR, NOON + HOUR_MS / 2 - 10_000, false), undefined);
+    assert.ok(span.gapIn(HOUR, NOON + HOUR_MS / 2 - 10_001, false));
+  });
+
+  it("ends a minute before now at the latest, while the period runs", () => {
+    const until = (ms: number) => spanOf(0, 0.5).gapIn({ ...HOUR, toMs: NOON + ms }, null, true);
+    assert.equal(until(HOUR_MS / 2 + 60_000), undefined);
+    assert.ok(until(HOUR_MS / 2 + 60_001));
+  });
+});
+
+describe("days that are over", () => {
+  const DAY = Math.floor(NOON / DAY_MS);
+  const rowsOf = (units: Readonly<Record<number, readonly [counted: number, charged: number]>>) => {
+    const days = new DayBalances(({ day }) => {
+      return { ...newSum(), charged: units[day - DAY]?.[1] ?? 2 };
+    });
+    for (const [offset, [counted]] of Object.entries(units)) {
+      days.add([{ ...ACME, day: formatDay(DAY + Number(offset)), units: counted }]);
+    }
+    return days;
+  };
+
+  it("close 15 minutes after their end", () => {
+    const closesMs = (DAY + 1) * DAY_MS + 15 * 60_000;
+    assert.deepEqual(
+      [closesMs - 1, closesMs].map((ms) => isClosed(DAY, ms)),
+      [false, true],
+    );
+  });
+
+  it("are kept where they differ, also with no row in the history", () => {
+    const days = rowsOf({ 0: [3, 3], 1: [4, 5], 2: [0, 0] });
+    days.addLogged({ ...ACME, day: DAY });
+    days.addLogged({ ...ACME, day: DAY + 5 });
+    assert.equal(days.matched, 2);
+    assert.deepEqual(
+      days.rows.map(({ day, counted }) => [day - DAY, counted]),
+      [
+        [1, 4],
+        [5, 0],
+      ],
+    );
+  });
+
+  it("give units to the next one only where the store came back on that", () => {
+    const { rows } = rowsOf({ 0: [1, 4], 1: [9, 6] });
+    const moved = (isReturnDay: boolean) => [...lateUnits(rows, () => isReturnDay).values()];
+    assert.deepEqual(moved(true), [-3, 3]);
+    assert.deepEqual(moved(false), []);
+    const other = rowsOf({ 0: [4, 1], 1: [6, 9] });
+    assert.deepEqual(
+      [...lateUnits(other.rows, () => true).values()],
+      [],
+      "never to the one before",
+    );
+  });
+});
