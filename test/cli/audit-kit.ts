@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
@@ -39,16 +38,21 @@ export type Asked = {
   readonly leaveOut?: number;
   readonly nowMs?: number;
   readonly args?: readonly string[];
+  /** Without any line but those of requests. */
+  readonly bare?: boolean;
   /** Has the lines of requests as they should be in the log. */
   readonly edit?: (lines: readonly Line[]) => readonly Line[];
 };
 
 export async function audited(
   house: TestGateway,
-  { leaveOut = 0, nowMs, args = [], edit = (lines) => lines }: Asked = {},
+  { leaveOut = 0, nowMs, args = [], bare = false, edit = (lines) => lines }: Asked = {},
 ) {
   const log = join(house.directory, "gateway.log");
-  const lines = [...house.said, ...edit(house.lines.slice(leaveOut) as unknown as Line[])];
+  const lines = [
+    ...(bare ? [] : house.said),
+    ...edit(house.lines.slice(leaveOut) as unknown as Line[]),
+  ];
   await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
   const clock = nowMs === undefined ? {} : { nowMs };
   const asked = ["audit", "--log", log, "--config", house.file, "--json", ...args];

@@ -237,9 +237,12 @@ async function everyAnswer(house: TestGateway, judge: Judge): Promise<void> {
   await judge.ask(404, "GET /api/history", { query: "?account=nobody" });
   await judge.ask(200, "GET /api/accounts", { query: "?q=ada&order=newest" });
   await judge.ask(400, "GET /api/accounts", { query: "?limit=0" });
+  await judge.ask(200, "GET /api/counts");
   const bans = await judge.ask<unknown[]>(200, "GET /api/bans");
   assert.equal(bans.length, 1);
-  for (const route of ["GET /api/bans/{id}", "GET /api/usage/{id}", "GET /api/keys/{id}"]) {
+  for (const route of [
+    ...["GET /api/bans/{id}", "GET /api/usage/{id}", "GET /api/counts/{id}", "GET /api/keys/{id}"],
+  ]) {
     await judge.ask(200, route, { id: account });
     await judge.ask(404, route, { id: "nobody" });
   }

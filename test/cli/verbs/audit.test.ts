@@ -214,16 +214,20 @@ describe("audit of a day that is over", () => {
   it("is compared with a rotated file of its own, but for units whose lines are in another", async () => {
     const { house, clock } = await openForDays({ history: "400d" });
     await using _ = house;
-    house.said.splice(0);
     const { nowMs } = clock;
     const rotated = (lines: readonly Line[]) => lines.slice(3, 6);
-    const own = await audited(house, { nowMs, edit: rotated, args: SECOND_DAY });
+    const own = await audited(house, { nowMs, bare: true, edit: rotated, args: SECOND_DAY });
     assert.deepEqual([own.status, own.told.matched], [0, 1]);
     // The other windows that run began before the file, and go on after it.
-    const all = await audited(house, { nowMs, edit: rotated });
+    const all = await audited(house, { nowMs, bare: true, edit: rotated });
     assert.deepEqual([all.status, all.told.drift], [0, []]);
     const late = await audited(house, {
-      ...{ nowMs, args: SECOND_DAY, edit: (lines: readonly Line[]) => lines.slice(3, 5) },
+      ...{
+        nowMs,
+        bare: true,
+        args: SECOND_DAY,
+        edit: (lines: readonly Line[]) => lines.slice(3, 5),
+      },
     });
     assert.deepEqual([late.status, late.told.drift], [1, []]);
     assert.match(late.told.notCompared[0]?.why ?? "", /the logs end inside it: their first line/);
