@@ -10,9 +10,11 @@ import type { ReadinessChecks } from "../telemetry/readiness.ts";
 import type { ApiDeps } from "./api/api-request.ts";
 import { matchApiRoute } from "./api/router.ts";
 import { dashboardReader } from "./dashboard-stats.ts";
+import { atMostEvery } from "./http/at-most-every.ts";
 import { evictConnections } from "./http/connection-limit.ts";
 import { EventStream, type EventStreamOptions } from "./http/event-stream.ts";
 import { checkAccess, type GuardOptions, readGuardFields } from "./http/guard.ts";
+import { meterInput } from "./http/metered-input.ts";
 import { handleParserErrors } from "./http/parser-error.ts";
 import { isJson, LINGER_BYTES_MAX, readJsonBody } from "./http/request-body.ts";
 import {
@@ -32,6 +34,7 @@ import {
 export type AdminDeps = Omit<ApiDeps, "events"> & {
   /** The checks; of one environment where it is named. */
   readonly checks: (environment?: string) => ReadinessChecks;
+  /** The metrics as text. */
   readonly metrics: Pick<PrometheusMetrics, "render">;
   /** The figures of now, for those who watch. Never rejects. */
   readonly figures: () => Promise<object>;
@@ -39,7 +42,11 @@ export type AdminDeps = Omit<ApiDeps, "events"> & {
   readonly guard: () => Pick<GuardOptions, "token" | "hosts">;
 };
 
-type Deps = AdminDeps & { readonly events: EventStream };
+type Deps = Omit<AdminDeps, "metrics"> & {
+  /** The metrics as text, of now or of a moment ago. */
+  readonly metrics: () => Promise<Buffer>;
+  readonly events: EventStream;
+};
 
 /** `answerTimeoutMs` bounds how long a slow reader may hold an answer, and a silent one a socket. */
 export type AdminLimits = {
@@ -59,6 +66,7 @@ const HEADER_BYTES_MAX = 16_384;
 const WATCHERS_MAX = 16;
 const FIGURES_EVERY_MS = 1_000;
 const CLOSE_MS = 1_000;
+const RENDER_EVERY_MS = 1_000;
 
 export type AdminListener = { readonly url: string; close(): Promise<void> };
 
@@ -80,7 +88,10 @@ export async function startAdmin(
     token: () => options.guard().token,
     ...newsOf(options),
   });
-  const deps: Deps = { ...options, events };
+  const metrics = atMostEvery(RENDER_EVERY_MS, async () =>
+    Buffer.from(await options.metrics.render()),
+  );
+  const deps: Deps = { ...options, events, metrics };
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const deadline = setTimeout(() => request.socket.destroy(), limits.answerTimeoutMs);
     response.once("close", () => clearTimeout(deadline));
@@ -113,6 +124,7 @@ export async function startAdmin(
     );
   });
   handleParserErrors(server);
+  meterInput(server);
   await listenOn(server, listen);
   // The system can refuse a connection (no descriptors left): that must not end the process.
   server.on("error", (error) => options.log.error("admin_listener_failed", { why: error.message }));
@@ -187,11 +199,11 @@ function queryMessage(known: readonly string[]): string {
   return `The query may have ${known.join(", ")}, each once`;
 }
 
-async function answerOpen(deps: AdminDeps, method: string, path: string): Promise<AdminResponse> {
+async function answerOpen(deps: Deps, method: string, path: string): Promise<AdminResponse> {
   const rows: Readonly<Record<string, () => AdminResponse | Promise<AdminResponse>>> = {
     "/livez": () => text("text/plain; charset=utf-8", "ok\n"),
     "/readyz": () => readiness(deps.checks()),
-    "/metrics": async () => text(METRICS_CONTENT_TYPE, await deps.metrics.render()),
+    "/metrics": async () => text(METRICS_CONTENT_TYPE, await deps.metrics()),
   };
   const file = await findPageFile(path);
   const row = Object.hasOwn(rows, path) ? rows[path] : file ? () => file : readinessOf(deps, path);
@@ -201,17 +213,17 @@ async function answerOpen(deps: AdminDeps, method: string, path: string): Promis
 }
 
 /** `/readyz/ENV` for an environment that there is. */
-function readinessOf(deps: AdminDeps, path: string): (() => AdminResponse) | undefined {
+function readinessOf(deps: Deps, path: string): (() => AdminResponse) | undefined {
   const found = deps.config().environments.find(({ name }) => path === `/readyz/${name}`);
   return found && (() => readiness(deps.checks(found.name)));
 }
 
-function text(type: string, body: string): AdminResponse {
+function text(type: string, body: string | Buffer): AdminResponse {
   return { status: 200, type, body, fields: [] };
 }
 
 /** The unexpected, caught once. A client that went away is none of it. */
-function failed(deps: AdminDeps, request: IncomingMessage, error: unknown): AdminResponse {
+function failed(deps: Deps, request: IncomingMessage, error: unknown): AdminResponse {
   if (!request.destroyed || request.complete) {
     deps.log.error("admin_request_failed", { why: errorMessage(error) });
   }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { eventually } from "../support/poll.ts";
 
 /** The samples of a scrape, by name and labels. */
 export async function scrape({
@@ -7,6 +8,17 @@ export async function scrape({
   render(): Promise<string>;
 }): Promise<Map<string, number>> {
   return new Map(samplesOf(await render()));
+}
+
+/** Asks for /metrics until they were rendered after the call: the first answer may be a second old. */
+export async function freshMetrics(adminUrl: string): Promise<Map<string, number>> {
+  const ask = async () => (await fetch(`${adminUrl}/metrics`)).text();
+  const first = await ask();
+  const text = await eventually(async () => {
+    const next = await ask();
+    return next !== first && next;
+  });
+  return new Map(samplesOf(text as string));
 }
 
 /** Every sample of a text in the format 0.0.4, in order. */

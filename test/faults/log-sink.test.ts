@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
-import { samplesOf } from "../admin/scrape.ts";
+import { freshMetrics } from "../admin/scrape.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { openClient, requestBytes, sendRequest } from "../support/wire/client.ts";
 
 async function dropped({ adminUrl }: SpawnedGateway): Promise<number> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text();
-  return new Map(samplesOf(text)).get("tollgate_log_dropped_total") ?? Number.NaN;
+  return (await freshMetrics(adminUrl)).get("tollgate_log_dropped_total") ?? Number.NaN;
 }
 
 /** The median of twenty requests, one after the other. */

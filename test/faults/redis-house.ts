@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { samplesOf } from "../admin/scrape.ts";
+import { freshMetrics } from "../admin/scrape.ts";
 import {
   startTestGateway,
   type TestGateway,
@@ -133,8 +133,7 @@ export async function readyWithin(house: TestGateway, withinMs: number): Promise
 
 /** A metric as it is told now; NaN where it is not. */
 export async function metric(house: TestGateway, name: string): Promise<number> {
-  const text = await (await house.admin("/metrics")).text();
-  return new Map(samplesOf(text)).get(name) ?? Number.NaN;
+  return (await freshMetrics(house.adminUrl)).get(name) ?? Number.NaN;
 }
 
 /** Units of the day that the store has counted for an account. */

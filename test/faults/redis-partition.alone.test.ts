@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
-import { samplesOf } from "../admin/scrape.ts";
+import { freshMetrics } from "../admin/scrape.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startLoad } from "../support/gateway/load.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
@@ -65,7 +65,7 @@ test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without
   const back = () => served.said.some(({ kind }) => kind === "store_back");
   await eventually(() => assert.ok(back()));
   const went = await load.stop();
-  const told = new Map(samplesOf(await (await fetch(`${served.adminUrl}/metrics`)).text()));
+  const told = await freshMetrics(served.adminUrl);
   t.annotate(
     `breaker open after ${openedMs} ms, a new connection after ${goneMs} ms, ` +
       `${(late - early).toFixed(1)} MiB more, ${went.length} requests`,

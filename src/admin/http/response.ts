@@ -4,7 +4,7 @@ import type { ServerResponse } from "node:http";
 export type AdminResponse = {
   readonly status: number;
   readonly type: string;
-  readonly body: string;
+  readonly body: string | Buffer;
   readonly fields: readonly string[];
   /** The Content-Security-Policy, where it is not the one that forbids everything. */
   readonly policy?: string;

@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freshMetrics } from "../../admin/scrape.ts";
 import {
   type RequestListener,
   startTestUpstream,
@@ -115,9 +116,9 @@ export async function openCrew(
       return { status: response.status, body: (await response.json()) as Record<string, unknown> };
     },
     metric: async (name) => {
-      const text = await (await fetch(`${admin}/metrics`)).text();
-      const values = [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, "gm"))];
-      return values.reduce((sum, [, value]) => sum + Number(value), 0);
+      const samples = [...(await freshMetrics(admin))];
+      const ofName = samples.filter(([series]) => series.split("{", 1)[0] === name);
+      return ofName.reduce((sum, [, value]) => sum + value, 0);
     },
     ready: async () => {
       const response = await fetch(`${admin}/readyz`);

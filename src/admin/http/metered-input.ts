@@ -1,0 +1,155 @@
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+/** Bytes for the parser in one turn of the event loop: a head at most, or a piece of a body. */
+const PIECE_BYTES_MAX = 16_384;
+/** A connection with so many bytes ahead is not read from. */
+const AHEAD_BYTES_MAX = 65_536;
+
+type Listener = (...args: unknown[]) => void;
+
+/**
+ * Gives the parser of a server what its connections bring piece by piece, one in each turn of the
+ * event loop, taking turns, and of each connection only when its earlier requests are answered. By
+ * itself Node parses all that was read, and answers every request in it, before anything else gets
+ * a turn, customers included (docs/reference/admin.md#open-endpoints).
+ */
+export function meterInput(server: Server): void {
+  const turns = new Turns();
+  const connections = new WeakMap<Socket, MeteredConnection>();
+  server.on("connection", (socket: Socket) => {
+    connections.set(socket, new MeteredConnection(socket, turns));
+  });
+  const follow = (request: IncomingMessage, response: ServerResponse) => {
+    connections.get(request.socket)?.follow(request, response);
+  };
+  server.prependListener("request", follow);
+  server.prependListener("checkExpectation", follow);
+}
+
+/** One connection after the other parses a piece, in a turn of the event loop each. */
+class Turns {
+  readonly #waiting = new Set<MeteredConnection>();
+  #isScheduled = false;
+
+  ask(connection: MeteredConnection): void {
+    this.#waiting.add(connection);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#waiting.size === 0) return;
+    this.#isScheduled = true;
+    setImmediate(() => this.#turn());
+  }
+
+  #turn(): void {
+    this.#isScheduled = false;
+    for (const connection of this.#waiting) {
+      this.#waiting.delete(connection);
+      if (connection.parsePiece()) break;
+    }
+    this.#schedule();
+  }
+}
+
+/** The end of the first head in these bytes, as far as one piece goes. */
+function pieceEnd(bytes: Buffer): number {
+  const most = bytes.subarray(0, PIECE_BYTES_MAX);
+  const ends = ["\r\n\r\n", "\n\n"].flatMap((blank) => {
+    const at = most.indexOf(blank, 0, "latin1");
+    return at === -1 ? [] : [at + blank.length];
+  });
+  return Math.min(most.length, ...ends);
+}
+
+/** One connection, in front of the parser that Node has put on it. */
+class MeteredConnection {
+  readonly #socket: Socket;
+  readonly #turns: Turns;
+  readonly #parse: Listener;
+  readonly #finish: Listener;
+  readonly #ahead: Buffer[] = [];
+  #aheadBytes = 0;
+  #ended = false;
+  #given = false;
+  /** Requests without a whole answer, and the last one that came. */
+  #unanswered = 0;
+  #last: IncomingMessage | undefined;
+
+  constructor(socket: Socket, turns: Turns) {
+    this.#socket = socket;
+    this.#turns = turns;
+    this.#parse = socket.listeners("data").at(-1) as Listener;
+    this.#finish = socket.listeners("end").at(-1) as Listener;
+    socket.off("data", this.#parse);
+    socket.off("end", this.#finish);
+    socket.on("data", this.#onData);
+    socket.on("end", this.#onEnd);
+    // The answer to what is no HTTP takes the bytes that follow by itself.
+    socket.on("removeListener", (_name, listener) => {
+      if (listener === this.#onData) this.#giveUp();
+    });
+    socket.once("close", () => this.#giveUp());
+  }
+
+  follow(request: IncomingMessage, response: ServerResponse): void {
+    this.#last = request;
+    this.#unanswered += 1;
+    response.once("close", () => {
+      this.#unanswered -= 1;
+      if (this.#hasMore) this.#turns.ask(this);
+    });
+  }
+
+  /** Parses a piece of what came, and asks for its next turn; false where nothing may be parsed now. */
+  parsePiece(): boolean {
+    const [first] = this.#ahead;
+    if (!this.#mayParse) return false;
+    if (first === undefined) {
+      if (this.#ended) this.#finishInput();
+      return false;
+    }
+    const piece = first.subarray(0, pieceEnd(first));
+    if (piece.length === first.length) this.#ahead.shift();
+    else this.#ahead[0] = first.subarray(piece.length);
+    this.#aheadBytes -= piece.length;
+    if (this.#aheadBytes < AHEAD_BYTES_MAX && this.#socket.isPaused()) this.#socket.resume();
+    this.#parse.call(this.#socket, piece);
+    if (this.#hasMore) this.#turns.ask(this);
+    return true;
+  }
+
+  get #hasMore(): boolean {
+    return !this.#given && (this.#ahead.length > 0 || this.#ended);
+  }
+
+  /** All is answered, or what comes is the body of the last request. */
+  get #mayParse(): boolean {
+    return !this.#given && (this.#unanswered === 0 || this.#last?.complete === false);
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    this.#ahead.push(chunk);
+    this.#aheadBytes += chunk.length;
+    if (this.#aheadBytes >= AHEAD_BYTES_MAX) this.#socket.pause();
+    this.#turns.ask(this);
+  };
+
+  readonly #onEnd = (): void => {
+    this.#ended = true;
+    this.#turns.ask(this);
+  };
+
+  #finishInput(): void {
+    this.#given = true;
+    this.#finish.call(this.#socket);
+  }
+
+  #giveUp(): void {
+    if (this.#given) return;
+    this.#given = true;
+    this.#ahead.length = 0;
+    if (this.#socket.isPaused()) this.#socket.resume();
+  }
+}
