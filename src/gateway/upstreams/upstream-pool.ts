@@ -31,6 +31,9 @@ export class UpstreamPool {
   readonly options: UpstreamPoolOptions;
   readonly all: readonly Upstream[];
   #closed = false;
+  /** Connections whose response has ended in this turn of the event loop, and in the one before. */
+  #ended: UpstreamConnection[] = [];
+  #resting: UpstreamConnection[] = [];
   /** Where the search for the least pending backend begins. */
   #turn = 0;
 
@@ -69,10 +72,29 @@ export class UpstreamPool {
     return this.all.some((upstream) => !unreached.has(upstream));
   }
 
-  /** Gives a connection back, after its response ended or failed. */
+  /**
+   * Gives a connection back, after its response ended or failed. An open one rests for a whole turn
+   * of the event loop: an end, or stray bytes, that came with the last answer are read by then.
+   */
   release(connection: UpstreamConnection): void {
+    this.done(connection.upstream);
+    if (!connection.open) this.#free(connection);
+    else if (this.#ended.push(connection) === 1 && this.#resting.length === 0) {
+      setImmediate(this.#onTurn);
+    }
+  }
+
+  /** Behind each turn's reads: what rested through all of them is free. */
+  readonly #onTurn = (): void => {
+    const rested = this.#resting;
+    this.#resting = this.#ended;
+    this.#ended = [];
+    if (this.#resting.length > 0) setImmediate(this.#onTurn);
+    for (const connection of rested) this.#free(connection);
+  };
+
+  #free(connection: UpstreamConnection): void {
     const { upstream, account } = connection;
-    this.done(upstream);
     upstream.share.returned(account);
     if (this.#closed) connection.close();
     else upstream.idle.push(connection);
@@ -154,9 +176,10 @@ export class UpstreamPool {
     upstream.probeAtMs = elapsed() + (healthCheck?.everyMs ?? pauseMs);
   }
 
-  /** Starts the probes that are due; called a few times a second. */
+  /** Starts the probes that are due, and closes connections idle for too long; called a few times a second. */
   probe(): void {
     for (const upstream of this.all) {
+      for (const connection of upstream.idle) connection.closeIfExpired();
       startDueProbe(upstream, this.options, (wentWell) => this.#probed(upstream, wentWell));
     }
   }

@@ -19,7 +19,7 @@ export type ClientConnectionOptions = {
   readonly destination: Destination;
   readonly limits: ResponseLimits;
   readonly connectTimeoutMs: number;
-  /** An idle connection older than this is not used again; earlier where the backend says so. */
+  /** An idle connection older than this expires; earlier if the backend says so. */
   readonly idleMsMax: number;
   /** The monotonic clock, in milliseconds. */
   readonly elapsed: () => number;
@@ -98,7 +98,7 @@ export class ClientConnection implements SocketEvents {
     this.#request = request;
     this.#handler = handler;
     this.#receiving = false;
-    if (this.#options.elapsed() >= this.#idleUntilMs) this.#drop();
+    this.closeIfExpired();
     if (this.#socket === undefined) this.#connect();
     else this.#start();
   }
@@ -152,6 +152,11 @@ export class ClientConnection implements SocketEvents {
   /** The next request goes over a new connection. Only between requests. */
   renew(): void {
     this.#drop();
+  }
+
+  /** Closes the connection if it was idle for too long. Only between requests. */
+  closeIfExpired(): void {
+    if (this.#socket !== undefined && this.#options.elapsed() >= this.#idleUntilMs) this.#drop();
   }
 
   /** Ends the connection: at once where it is idle, else behind the response under way. */
