@@ -1,5 +1,6 @@
 import { quoteValue } from "../../base/messages.ts";
 import { parseDuration } from "../../config/schema/units.ts";
+import type { Cap } from "../../core/keys/caps.ts";
 import type { AccountChange } from "../../core/keys/edit-accounts.ts";
 import { type KeyChange, ROTATION_GRACE_MS } from "../../core/keys/edit-keys.ts";
 import { isValidPeriod, type NewKeys } from "../../core/keys/edit-rules.ts";
@@ -31,12 +32,18 @@ export function parseNewKeys(members: Members): BodyResult<NewKeys> {
   const terms = { kind: "text", required } as const;
   const mistaken = mistakes(members, { ...NEW_KEYS_BODY, environment: terms, plan: terms });
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
-  const { expires, limits, ...rest } = members as {
+  const { expires, limits, caps, ...rest } = members as {
     readonly expires?: string;
     readonly limits?: Readonly<Record<string, number>>;
-  } & Omit<NewKeys, "limits" | "expiresInMs">;
+    readonly caps?: Readonly<Record<string, number>>;
+  } & Omit<NewKeys, "limits" | "caps" | "expiresInMs">;
   const expiresInMs = expires === undefined ? undefined : parseDuration(expires);
-  return { ok: true, value: { ...rest, expiresInMs, limits: limits && limitList(limits) } };
+  const lists = { limits: limits && limitList(limits), caps: caps && capList(caps) };
+  return { ok: true, value: { ...rest, expiresInMs, ...lists } };
+}
+
+function capList(caps: Readonly<Record<string, number>>): Cap[] {
+  return limitList(caps) as Cap[];
 }
 
 function limitList(limits: Readonly<Record<string, number>>): AccountLimit[] {
@@ -49,10 +56,13 @@ function limitList(limits: Readonly<Record<string, number>>): AccountLimit[] {
 export function parseKeyChange(members: Members): BodyResult<KeyChange> {
   const mistaken = mistakes(members, KEY_CHANGE_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
-  const { expires, ...rest } = members as { readonly expires?: string } & KeyChange;
+  const { expires, caps, ...rest } = members as {
+    readonly expires?: string;
+    readonly caps?: Readonly<Record<string, number>>;
+  } & Omit<KeyChange, "caps">;
   const expiresInMs =
     expires === undefined ? undefined : expires === "never" ? "never" : parseDuration(expires);
-  return { ok: true, value: { ...rest, expiresInMs } };
+  return { ok: true, value: { ...rest, expiresInMs, caps: caps && capList(caps) } };
 }
 
 /** The body of PATCH /api/accounts and /api/accounts/ID; metadata with the value "" goes away. */

@@ -92,6 +92,7 @@ export const NEW_KEYS_BODY = {
   meta: { kind: "meta" },
   scopes: { kind: "texts" },
   from: { kind: "texts" },
+  caps: { kind: "limits" },
   count: { kind: "number" },
 } as const satisfies BodyShape;
 
@@ -101,6 +102,8 @@ export const KEY_CHANGE_BODY = {
   addScopes: { kind: "texts" },
   dropScopes: { kind: "texts" },
   from: { kind: "texts" },
+  caps: { kind: "limits" },
+  dropCaps: { kind: "flag" },
 } as const satisfies BodyShape;
 
 export const ACCOUNT_CHANGE_BODY = {

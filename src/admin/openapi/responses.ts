@@ -21,6 +21,7 @@ const KEY = {
   scopes: arrayOf(STRING),
   from: { ...arrayOf(STRING), description: "CIDRs; empty: it works from anywhere" },
   limits: { ...mapOf(COUNT), description: "The account's own, in place of its plan's" },
+  caps: { ...mapOf(COUNT), description: "Limits of this key alone, by window" },
   created: SECONDS,
   expires: orNull(SECONDS),
   revoked: orNull(SECONDS),
@@ -36,7 +37,10 @@ const ISSUED_KEY = { ...KEY, key: { ...STRING, description: "The key itself: tol
 const BAN = { account: STRING, environment: STRING, until: SECONDS, offences: COUNT };
 
 const WINDOW = {
-  window: { ...STRING, description: "Such as day, or createPet.minute of one operation" },
+  window: {
+    ...STRING,
+    description: "Such as day, createPet.minute of one operation, or key.day of one key",
+  },
   limit: COUNT,
   used: COUNT,
   remaining: COUNT,

@@ -1,5 +1,7 @@
+import type { Cap } from "../../core/keys/caps.ts";
 import { LIMITED } from "../../core/keys/edit-rules.ts";
 import type { AccountLimit } from "../../core/keys/records.ts";
+import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Invocation } from "../framework/verb.ts";
 
 /** The values of --limit, or what is wrong with one. */
@@ -7,6 +9,20 @@ export function parseLimitOptions(call: Invocation): readonly AccountLimit[] | s
   const limits = call.texts("limit").map(readLimit);
   const wrong = limits.find((limit) => typeof limit === "string");
   return wrong ?? limits.filter((limit) => typeof limit !== "string");
+}
+
+/** The values of --cap, or what is wrong with one. */
+export function parseCapOptions(call: Invocation): readonly Cap[] | string {
+  const caps: Cap[] = [];
+  for (const text of call.texts("cap")) {
+    const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
+    const window = WINDOW_NAMES.find((known) => known === name);
+    if (window === undefined || digits === undefined) {
+      return `Cannot read --cap as WINDOW=NUMBER with a window of ${WINDOW_NAMES.join(", ")}: the value is ${JSON.stringify(text)}`;
+    }
+    caps.push({ window, limit: Number(digits) });
+  }
+  return caps;
 }
 
 function readLimit(text: string): AccountLimit | string {

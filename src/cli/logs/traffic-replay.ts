@@ -65,6 +65,10 @@ export class TrafficReplay {
       this.#leaveOut(`answered ${line.code ?? "at once"}`);
       return;
     }
+    if (isRefusedByCap(line)) {
+      this.#leaveOut("refused by a limit of one key, which is not tried");
+      return;
+    }
     if (line.by === "local") this.#leaveOut("refused by a gateway's share, and tried all the same");
     const kind = this.#kindOf(line, { env, account, plan });
     if (kind === undefined) return;
@@ -170,6 +174,13 @@ export class TrafficReplay {
 type Owned = { readonly id: string; readonly limits: readonly Limit[] };
 type Named = { readonly environment: string; readonly account: string; plan: string };
 type Asking = { readonly env: string; readonly account: string; readonly plan: string };
+
+/** Whether a request was refused for nothing but limits of its key. */
+function isRefusedByCap({ code, cost = 1, windows = [] }: LoggedRequest): boolean {
+  if (code !== "rate_limited") return false;
+  const full = windows.filter(([, used, limit]) => used + cost > limit);
+  return full.length > 0 && full.every(([name]) => name.startsWith("key."));
+}
 
 /** Undefined where the answer came of something that no log tells again. */
 function outcomeOf({ decision, code }: LoggedRequest): PastOutcome | undefined {

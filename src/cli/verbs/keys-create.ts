@@ -3,7 +3,7 @@ import type { NewKeys } from "../../core/keys/edit-rules.ts";
 import { issuedReport } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
-import { parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
+import { parseCapOptions, parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { issuedText, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
 import {
@@ -27,6 +27,7 @@ export const keysCreate: Verb = {
     { name: "account", value: "ID", summary: "share this account's quota (a new account)" },
     { name: "expires", value: "90d", summary: "stop working after this long (never)" },
     { name: "limit", value: "minute=500", repeats: true, summary: "replace a window of the plan" },
+    { name: "cap", value: "day=500", repeats: true, summary: "limit each of these keys alone" },
     { name: "meta", value: "tenant=42", repeats: true, summary: "tell the backend this" },
     { name: "scope", value: "beta", repeats: true, summary: "allow operations that need it" },
     { name: "from", value: "CIDR", repeats: true, summary: "work only from there (from anywhere)" },
@@ -70,6 +71,8 @@ function readWanted(call: Invocation): NewKeys | string {
   if (typeof expires === "string") return expires;
   const limits = parseLimitOptions(call);
   if (typeof limits === "string") return limits;
+  const caps = parseCapOptions(call);
+  if (typeof caps === "string") return caps;
   const meta = parseMetaOptions(call);
   if (typeof meta === "string") return meta;
   const count = call.text("count");
@@ -83,6 +86,7 @@ function readWanted(call: Invocation): NewKeys | string {
     account,
     expiresInMs: expires,
     limits,
+    caps,
     meta,
     scopes: call.texts("scope"),
     from: call.texts("from"),

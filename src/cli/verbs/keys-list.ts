@@ -135,13 +135,16 @@ function keyTable(
 }
 
 function keyText(key: KeyRecord, told: KeyReport, terminal: Terminal): string {
-  const limits = Object.entries(told.limits).map(([window, limit]) => `${window}=${limit}`);
+  const listed = (limits: Readonly<Record<string, number>>) => {
+    return Object.entries(limits).map(([window, limit]) => `${window}=${limit}`);
+  };
   const rows = [
     ["name", told.name],
     ["plan", told.plan],
     ["environment", told.environment],
     ["account", told.account],
-    ["limits", limits.join(" ") || "those of the plan"],
+    ["limits", listed(told.limits).join(" ") || "those of the plan"],
+    ["caps", listed(told.caps).join(" ") || "none"],
     ["scopes", told.scopes.join(" ") || "none"],
     ["from", told.from.join(" ") || "anywhere"],
     ["created", formatInstant(told.created)],

@@ -2,6 +2,7 @@ import { type KeyChange, updateKey } from "../../core/keys/edit-keys.ts";
 import { keyState } from "../../core/keys/records.ts";
 import { keyReports } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { parseCapOptions } from "../access/limit-options.ts";
 import { withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
 import {
@@ -15,7 +16,8 @@ import {
 
 export const keysSet: Verb = {
   name: "keys set",
-  usage: "ID [--name TEXT] [--expires 90d|never] [--scope S]… [--drop-scope S]… [--from CIDR|any]…",
+  usage:
+    "ID [--name TEXT] [--expires 90d|never] [--scope S]… [--drop-scope S]… [--from CIDR|any]… [--cap W=N]… [--no-caps]",
   summary: "change a key in place",
   example: "keys set k_4fPqX1mZ0aBc --scope orders:write --from 203.0.113.0/24",
   options: [
@@ -29,6 +31,8 @@ export const keysSet: Verb = {
       repeats: true,
       summary: "work only from these networks, in place of those before; any: from anywhere",
     },
+    { name: "cap", value: "day=500", repeats: true, summary: "limit this key alone" },
+    { name: "no-caps", summary: "take all caps away, before any --cap" },
     ADMIN,
     CONFIG,
     JSON_FLAG,
@@ -62,17 +66,22 @@ function readChange(call: Invocation): KeyChange | string {
   const never = call.text("expires") === "never";
   const expires = never ? "never" : parsePeriodOption(call, "expires");
   if (typeof expires === "string" && expires !== "never") return expires;
+  const caps = parseCapOptions(call);
+  if (typeof caps === "string") return caps;
   const change = {
     name: call.text("name"),
     expiresInMs: expires,
     addScopes: call.texts("scope"),
     dropScopes: call.texts("drop-scope"),
     from: from.length === 0 ? undefined : isAny ? [] : from,
+    caps,
+    dropCaps: call.flag("no-caps"),
   };
   const isNothing =
     change.name === undefined && change.expiresInMs === undefined && change.from === undefined;
-  if (isNothing && change.addScopes.length + change.dropScopes.length === 0) {
-    return "Nothing to set: give --name, --expires, --scope, --drop-scope or --from";
+  const lists = [change.addScopes, change.dropScopes, caps];
+  if (isNothing && !change.dropCaps && lists.every((list) => list.length === 0)) {
+    return "Nothing to set: give --name, --expires, --scope, --drop-scope, --from, --cap or --no-caps";
   }
   return change as KeyChange;
 }

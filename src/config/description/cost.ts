@@ -38,7 +38,7 @@ export function readOperationCost(
   const id = claimName(operation, path, findings, charging);
   warnOfCost(units, windows, { path, findings, charging });
   const of = { id: id ?? "", name: String(operation.operationId) };
-  const owned = windows.map((limit) => ({ ...limit, operation: of }));
+  const owned = windows.map((limit) => ({ ...limit, part: of }));
   return {
     cost: units,
     limits: windows.length === 0 || id === undefined ? undefined : { id, windows: owned },

@@ -1,6 +1,6 @@
 import { operationWindows } from "../../core/http/route.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
-import { counterName, type Limit, WINDOW_NAMES } from "../../core/quota/windows.ts";
+import { counterName, counterWindow, type Limit, WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Config } from "../config.ts";
 
 export type CounterNames =
@@ -28,12 +28,13 @@ export function resolveCounters(
   return { ok: false, message };
 }
 
-/** A counter as people name it; as it is where no operation of the environment has it. */
+/** A counter as people name it; as it is where neither a key nor an operation of the environment has it. */
 export function counterLabel(
   { environments }: Pick<Config, "environments">,
   environment: string,
   counter: string,
 ): string {
+  if (counter.startsWith("@")) return `key.${counterWindow(counter)}`;
   const limit = environmentOperationLimits(environments, environment).find(
     (own) => counterName(own) === counter,
   );

@@ -1,4 +1,6 @@
 import { DAY_MS } from "../quota/days.ts";
+import { CAP_NUMBER_MAX } from "../quota/windows.ts";
+import { type Cap, capsError, freeCapNumbers, type KeyCaps, mergeCaps } from "./caps.ts";
 import {
   accountConflict,
   conflictRefusal,
@@ -59,7 +61,13 @@ export function issueKeys(
       `Cannot issue a key: the environment ${JSON.stringify(of[0]?.environment)} of its account is no longer configured`,
     );
   }
-  const { expiresInMs, count = 1 } = wanted;
+  const { expiresInMs, caps = [], count = 1 } = wanted;
+  // Each key without an account of its own starts one, where its number is the first.
+  const capNumbers =
+    caps.length === 0 || of.length > 1
+      ? []
+      : freeCapNumbers(records.keys, (of[0] as AccountRecord).id, count);
+  if (capNumbers === undefined) return conflictRefusal(tooManyCaps((of[0] as AccountRecord).id));
   const issued = Array.from({ length: count }, (_, i): IssuedKey => {
     const account = (of[i] ?? of[0]) as AccountRecord;
     const template = {
@@ -70,6 +78,9 @@ export function issueKeys(
       from: [...new Set(wanted.from ?? [])],
       createdMs: ring.nowMs,
       ...(expiresInMs === undefined ? {} : { expiresMs: ring.nowMs + expiresInMs }),
+      ...(caps.length === 0
+        ? {}
+        : { caps: { number: capNumbers[i] ?? 0, limits: mergeCaps([], caps) } }),
     };
     return { ...make(template, tag, ring, taken), account };
   });
@@ -210,6 +221,9 @@ export type KeyChange = {
   readonly addScopes?: readonly string[] | undefined;
   readonly dropScopes?: readonly string[] | undefined;
   readonly from?: readonly string[] | undefined;
+  /** Caps in place of those of the same window; `dropCaps` takes all away before. */
+  readonly caps?: readonly Cap[] | undefined;
+  readonly dropCaps?: boolean | undefined;
 };
 
 /** Changes a key in place. Refuses one that is revoked: that is for ever. */
@@ -231,12 +245,15 @@ export function updateKey(
     scopesError(addScopes) ??
     scopesError(scopes) ??
     networksError(from ?? []) ??
+    capsError(change.caps ?? []) ??
     (expiresInMs === "never" ? undefined : expiryError(expiresInMs));
   if (mistake !== undefined) return usageRefusal(mistake);
   if (key.revokedMs !== undefined) {
     return conflictRefusal(`Cannot change key ${key.id} as it is revoked: issue a new key`);
   }
-  const { expiresMs: before, ...rest } = key;
+  const caps = changedCaps(records.keys, key, change);
+  if (caps === "too many") return conflictRefusal(tooManyCaps(key.account));
+  const { expiresMs: before, caps: _, ...rest } = key;
   const expiresMs =
     expiresInMs === undefined ? before : expiresInMs === "never" ? undefined : nowMs + expiresInMs;
   const changed: KeyRecord = {
@@ -245,8 +262,25 @@ export function updateKey(
     scopes,
     from: from === undefined ? key.from : [...new Set(from)],
     ...(expiresMs === undefined ? {} : { expiresMs }),
+    ...(caps === undefined ? {} : { caps }),
   };
   return { ok: true, records: { ...records, keys: replaceById(records.keys, [changed]) }, changed };
+}
+
+/** Caps that are dropped and given again in one call go on with their counts. */
+function changedCaps(
+  keys: readonly KeyRecord[],
+  key: KeyRecord,
+  { caps = [], dropCaps = false }: KeyChange,
+): KeyCaps | undefined | "too many" {
+  const limits = mergeCaps(dropCaps ? [] : (key.caps?.limits ?? []), caps);
+  if (limits.length === 0) return undefined;
+  const number = key.caps?.number ?? freeCapNumbers(keys, key.account, 1)?.[0];
+  return number === undefined ? "too many" : { number, limits };
+}
+
+function tooManyCaps(account: string): string {
+  return `Cannot cap one more key of account ${account}: ${CAP_NUMBER_MAX + 1} of its keys have caps, those that ended too; take some away with \`keys set ID --no-caps\``;
 }
 
 /** The list with the records of `by` in place of those with their ids. */

@@ -2,6 +2,7 @@ import { quoteValue } from "../../base/messages.ts";
 import { isCidr } from "../address.ts";
 import { DAY_MS } from "../quota/days.ts";
 import { LIMIT_MAX, type Limit, WINDOW_NAMES } from "../quota/windows.ts";
+import { type Cap, capsError } from "./caps.ts";
 import { findById } from "./record-index.ts";
 import { type AccountLimit, type AccountRecord, isId, type Records } from "./records.ts";
 
@@ -28,6 +29,8 @@ export type NewKeys = {
   readonly meta?: Readonly<Record<string, string>> | undefined;
   readonly scopes?: readonly string[] | undefined;
   readonly from?: readonly string[] | undefined;
+  /** Limits of each key alone. */
+  readonly caps?: readonly Cap[] | undefined;
   readonly count?: number | undefined;
 };
 
@@ -77,6 +80,7 @@ export function newKeysError(wanted: NewKeys, ring: KeyContext): string | undefi
   return (
     planError(plan, ring) ??
     limitsError(wanted.limits ?? []) ??
+    capsError(wanted.caps ?? []) ??
     metaError(Object.entries(wanted.meta ?? {})) ??
     nameError(wanted.name) ??
     scopesError(wanted.scopes ?? []) ??

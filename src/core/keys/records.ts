@@ -1,6 +1,7 @@
 import { type AddressMatcher, addressMatcher } from "../address.ts";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
+import type { KeyCaps } from "./caps.ts";
 
 /**
  * The record of a key at rest (docs/reference/keys.md#key-records): never the key, only its SHA-256
@@ -20,6 +21,8 @@ export type KeyRecord = {
   readonly expiresMs?: number;
   /** Once set, the key is revoked, even where a clock has not come to that instant yet. */
   readonly revokedMs?: number;
+  /** Limits of this key alone; undefined without any. */
+  readonly caps?: KeyCaps;
   /** The id of the key that a rotation put in its place; this one works until `expiresMs`. */
   readonly replacedBy?: string;
 };

@@ -1,7 +1,8 @@
 import { formatDay } from "../quota/days.ts";
 import type { Ban, QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/rate-limit-info.ts";
-import { type Limit, windowStart } from "../quota/windows.ts";
+import { isCap, type Limit, windowStart } from "../quota/windows.ts";
+import { capLimits } from "./caps.ts";
 import type { IssuedKey } from "./edit-keys.ts";
 import { findAccount } from "./find-records.ts";
 import { findById, isIndexed } from "./record-index.ts";
@@ -22,7 +23,7 @@ export type UsageReport = {
   readonly account: string;
   readonly environment: string;
   readonly plan: string;
-  /** The windows of the plan, and of operations that count something: `createPet.minute`. */
+  /** The windows of the plan, of operations that count something: `createPet.minute`, and of the key: `key.day`. */
   readonly windows: readonly WindowReport[];
   /** Limits of the plan that only observe; absent where it has none. */
   readonly observed?: readonly WindowReport[];
@@ -74,6 +75,8 @@ export type KeyReport = {
   readonly scopes: readonly string[];
   readonly from: readonly string[];
   readonly limits: Readonly<Record<string, number>>;
+  /** Limits of this key alone, by window. */
+  readonly caps: Readonly<Record<string, number>>;
   readonly created: number;
   readonly expires: number | null;
   readonly revoked: number | null;
@@ -90,6 +93,8 @@ export type UsageSubject = {
   readonly environment: string;
   readonly plan: string;
   readonly limits: readonly AccountLimit[];
+  /** Limits of the key that was asked for. */
+  readonly caps?: readonly Limit[];
 };
 
 /** The account that `id` names: an account, or one of its keys. Undefined for an unknown id. */
@@ -97,7 +102,8 @@ export function findUsageSubject(records: Records, id: string): UsageSubject | u
   const found = findAccount(records, id);
   if (found === undefined) return undefined;
   const { environment, plan, limits } = found;
-  return { account: found.id, environment, plan, limits };
+  const caps = capLimits(findById(records.keys, id) ?? {});
+  return { account: found.id, environment, plan, limits, ...(caps.length > 0 && { caps }) };
 }
 
 /**
@@ -110,10 +116,10 @@ export function usageReport(
   observe: readonly Limit[] = [],
 ): UsageReport {
   const windows = verdict.windows
-    .filter(({ observed, operation, used }) => !observed && (operation === undefined || used > 0))
+    .filter((one) => !one.observed && (one.part === undefined || isCap(one) || one.used > 0))
     .map(windowReport);
   const observed = observe.flatMap(({ window, limit }) => {
-    const counted = verdict.windows.find((one) => one.window === window && !one.operation);
+    const counted = verdict.windows.find((one) => one.window === window && !one.part);
     return counted === undefined ? [] : [windowReport({ ...counted, limit })];
   });
   const { ban, strikes } = verdict;
@@ -175,6 +181,7 @@ export function keyReport(record: KeyRecord, account: AccountRecord): KeyReport 
     scopes,
     from,
     limits: limitsReport(account),
+    caps: limitsReport({ limits: record.caps?.limits ?? [] }),
     created: Math.floor(record.createdMs / 1000),
     expires: secondsOrNull(record.expiresMs),
     revoked: secondsOrNull(record.revokedMs),
@@ -277,7 +284,7 @@ export function accountReports(
   });
 }
 
-function limitsReport({ limits }: AccountRecord): Record<string, number> {
+function limitsReport({ limits }: Pick<AccountRecord, "limits">): Record<string, number> {
   return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
 }
 

@@ -1,6 +1,7 @@
 import {
   counterName,
   counterWindow,
+  isCap,
   type Limit,
   type WindowName,
   windowEnd,
@@ -281,11 +282,11 @@ function strike(
 }
 
 function earnedBan(last: Ban | undefined, bans: BanPolicy, nowMs: number, at: Limit): Ban {
-  const { window, operation } = at;
+  const { window, part } = at;
   const offences = (last?.offences ?? 0) + 1;
   const lengthMs = banLength(bans, offences - 1);
   const ban = { untilMs: nowMs + lengthMs, lengthMs, window, offences };
-  return operation === undefined ? ban : { ...ban, operation: operation.id };
+  return part === undefined ? ban : { ...ban, operation: part.id };
 }
 
 /** The earliest instant of the next strike: strictly after the grace of the window, and spaced. */
@@ -304,7 +305,10 @@ export function banLength({ durationMs, factor, maxMs }: BanPolicy, offences: nu
   return Math.min(maxMs, Math.floor(durationMs * factor ** Math.min(offences, 1024)));
 }
 
-/** The window that resets last of those in which the cost does not fit; the longer one on a tie. */
+/**
+ * The window that resets last of those in which the cost does not fit, the longer one on a tie. A cap
+ * of a key is left out: to be refused by it alone is no strike.
+ */
 function lastExhausted(
   usage: AccountState["usage"],
   { limits, cost = 1 }: Pick<QuotaRequest, "limits" | "cost">,
@@ -313,7 +317,7 @@ function lastExhausted(
   let lastMs = 0;
   for (const limit of limits) {
     const stored = held(usage, limit);
-    if (fitsLimit(stored.count, cost, limit.limit)) continue;
+    if (isCap(limit) || fitsLimit(stored.count, cost, limit.limit)) continue;
     const endMs = windowEnd(limit.window, stored.startMs);
     if (endMs >= lastMs) [last, lastMs] = [limit, endMs];
   }

@@ -42,9 +42,9 @@ export function admittedRateLimit(
   return told;
 }
 
-/** The name of a window for people and in `X-RateLimit-Window`: `day`, `createPet.minute`. */
-export function windowLabel({ window, operation }: Pick<Limit, "window" | "operation">): string {
-  return operation === undefined ? window : `${operation.name}.${window}`;
+/** The name of a window for people and in `X-RateLimit-Window`: `day`, `createPet.minute`, `key.day`. */
+export function windowLabel({ window, part }: Pick<Limit, "window" | "part">): string {
+  return part === undefined ? window : `${part.name}.${window}`;
 }
 
 /** The window whose refusals made the strikes of a ban, where it is among `windows`. */
@@ -52,8 +52,8 @@ export function banWindow(
   windows: readonly WindowUsage[],
   ban: Pick<Ban, "window" | "operation">,
 ): WindowUsage | undefined {
-  return windows.find(({ window, operation }) => {
-    return window === ban.window && operation?.id === ban.operation;
+  return windows.find(({ window, part }) => {
+    return window === ban.window && part?.id === ban.operation;
   });
 }
 
@@ -98,7 +98,7 @@ export function crossedLimits(
   unspent = 0,
 ): readonly WindowName[] {
   return observe.flatMap(({ window, limit }) => {
-    const counted = windows.find((one) => one.window === window && one.operation === undefined);
+    const counted = windows.find((one) => one.window === window && one.part === undefined);
     return counted !== undefined && counted.used - unspent > limit ? [window] : [];
   });
 }

@@ -41,25 +41,38 @@ export function windowRow(window: WindowName): WindowRow {
   return ROW_OF[window];
 }
 
-/** An operation with windows of its own: its short number, which names it in the store. */
-export type OperationRef = { readonly id: string; readonly name: string };
+/**
+ * A part of the requests of an account with windows of its own: those for one operation, or those with
+ * one key. `id` names it in the store, `name` to people. A key's name is "key", and its id "@" and a
+ * number that is unique in the account.
+ */
+export type LimitPart = { readonly id: string; readonly name: string };
+/** Ids of operations. */
 export const OPERATION_ID = /^[0-9a-z]{1,7}$/;
+/** Ids of keys with caps. */
+export const CAP_ID = /^@\d{1,4}$/;
+export const CAP_NUMBER_MAX = 1_023;
 
 /**
- * One window of a plan, or of an operation: at most `limit` units in each; limits are 1 to
+ * One window of a plan, or of a part of the account: at most `limit` units in each; limits are 1 to
  * LIMIT_MAX. Where `observed` is set the window is counted and never refuses.
  */
 export type Limit = {
   readonly window: WindowName;
   readonly limit: number;
-  readonly operation?: OperationRef;
+  readonly part?: LimitPart;
   readonly observed?: true;
 };
 export const LIMIT_MAX = 1e12;
 
-/** The name that a count is kept under: `minute`, or `1z141z3.minute` for an operation's. */
-export function counterName({ window, operation }: Pick<Limit, "window" | "operation">): string {
-  return operation === undefined ? window : `${operation.id}.${window}`;
+/** The name that a count is kept under: `minute`, `1z141z3.minute` of an operation, `@17.minute` of a key. */
+export function counterName({ window, part }: Pick<Limit, "window" | "part">): string {
+  return part === undefined ? window : `${part.id}.${window}`;
+}
+
+/** Whether a limit is that of one key: to be refused by it is no strike (docs/reference/keys.md#caps). */
+export function isCap({ part }: Pick<Limit, "part">): boolean {
+  return part?.id.startsWith("@") ?? false;
 }
 
 /** The window that a counter counts in. */
@@ -91,7 +104,7 @@ export function windowEnd(window: WindowName, startMs: number): number {
 
 /** The windows beside those of the account, by which one request is decided. */
 export type ExtraLimits = {
-  /** Windows of the operation, each with its `operation` set. */
+  /** Windows of the operation, each with its `part` set. */
   readonly operation?: readonly Limit[] | undefined;
   /** Second limits on the counts of the account, which never refuse. */
   readonly observe?: readonly Limit[] | undefined;
@@ -135,10 +148,17 @@ function merge(
   observe: readonly Limit[],
 ): readonly Limit[] {
   const counted = observe
-    .filter(({ window }) => !limits.some((limit) => limit.window === window))
+    .filter(
+      ({ window }) => !limits.some((limit) => limit.window === window && limit.part === undefined),
+    )
     .map(({ window }) => ({ window, limit: Number.MAX_SAFE_INTEGER, observed: true as const }));
-  const length = ({ window }: Limit) => WINDOW_NAMES.indexOf(window);
-  return [...limits, ...operation, ...counted].sort((a, b) => length(a) - length(b));
+  return sortByLength([...limits, ...operation, ...counted]);
+}
+
+/** The same list, shortest window first; limits of one length stay in their order. */
+export function sortByLength<T extends { readonly window: WindowName }>(limits: T[]): T[] {
+  const place = ({ window }: T) => WINDOW_NAMES.indexOf(window);
+  return limits.sort((a, b) => place(a) - place(b));
 }
 
 /** The parts of a plan beside its windows (docs/reference/plans.md). */
@@ -153,6 +173,6 @@ export type PlanOptions = {
 export type OperationLimits = {
   /** The name under which their counts are kept: five characters of `0-9a-z` at most. */
   readonly id: string;
-  /** Shortest first, each with its `operation`; never empty. */
+  /** Shortest first, each with its `part`; never empty. */
   readonly windows: readonly Limit[];
 };

@@ -117,7 +117,10 @@ export type GatewayContext = {
 };
 
 /** The owner of a request that was answered. */
-type RespondedAccount = AccountRef & { readonly plan: string; readonly key: object | undefined };
+type RespondedAccount = AccountRef & {
+  readonly plan: string;
+  readonly key: { readonly id: string } | undefined;
+};
 
 /** The service that has the path, which is in its normal form; undefined where none has. */
 export function findService({ backends }: Environment, path: string): Service | undefined {

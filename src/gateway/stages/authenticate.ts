@@ -1,4 +1,5 @@
 import type { RequestHead } from "../../core/http/head.ts";
+import { capLimits } from "../../core/keys/caps.ts";
 import { findCredential } from "../../core/keys/credentials.ts";
 import { checkKeyText, digestKey } from "../../core/keys/key.ts";
 import {
@@ -9,7 +10,7 @@ import {
   isKeyAllowedFrom,
   type KeyRecord,
 } from "../../core/keys/records.ts";
-import type { Limit } from "../../core/quota/windows.ts";
+import { type Limit, sortByLength } from "../../core/quota/windows.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import { type AccountRef, accountId } from "../../stores/quotas/quota-store.ts";
 import type { AnonymousClient } from "../client/anonymous-clients.ts";
@@ -96,11 +97,17 @@ function consumerOf({ plans }: Environment, key: KeyRecord, owner: AccountRecord
   let consumer = ofPlans.get(key);
   if (consumer?.owner !== owner) {
     const plan = plans.get(owner.plan);
-    const limits = plan === undefined ? [] : limitsFor(plan, owner.limits);
+    const limits = plan === undefined ? [] : withCaps(limitsFor(plan, owner.limits), key);
     consumer = new Consumer(key, owner, limits);
     ofPlans.set(key, consumer);
   }
   return consumer;
+}
+
+/** The limits of a key with caps beside those of its account, which has some. */
+function withCaps(limits: readonly Limit[], key: KeyRecord): readonly Limit[] {
+  if (key.caps === undefined || limits.length === 0) return limits;
+  return sortByLength([...limits, ...capLimits(key)]);
 }
 
 /** Limits of accounts without windows of their own: nearly all keys share them. */

@@ -4,7 +4,7 @@ import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/reports.ts";
 import { admittedRateLimit } from "../../core/quota/rate-limit-info.ts";
-import { type Limit, mergeLimits } from "../../core/quota/windows.ts";
+import { isCap, type Limit, mergeLimits } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
@@ -19,6 +19,11 @@ export function isStandingRequest(served: Environment, { request, path }: Exchan
   const { standing, paths } = served;
   if (standing === undefined || !READS.has(request.method as string)) return false;
   return comparablePath(path, paths) === standing;
+}
+
+/** A key with caps has a report of its own; all other keys of an account share one. */
+function reportId({ id, key }: Caller): string {
+  return key?.caps === undefined ? id : `${id} ${key.caps.number}`;
 }
 
 /**
@@ -41,13 +46,13 @@ export async function sendStandingReport(
   const ask = { limits: asked, bans: caller.key === undefined ? undefined : served.bans };
   const peek = () => gateway.quotas.peek(caller, ask);
   const answer = await gateway.standings
-    .ask(caller.id, gateway.elapsed(), peek)
+    .ask(reportId(caller), gateway.elapsed(), peek)
     .catch(() => undefined);
   if (exchange.over) return;
   if (answer === undefined) {
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
   }
-  const own = answer.verdict.windows.filter(({ operation }) => operation === undefined);
+  const own = answer.verdict.windows.filter((one) => one.part === undefined || isCap(one));
   exchange.stand(admittedRateLimit({ windows: own }));
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });

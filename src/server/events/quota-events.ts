@@ -2,7 +2,7 @@ import type { Config } from "../../config/config.ts";
 import { counterLabel } from "../../config/queries/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
-import type { WindowName } from "../../core/quota/windows.ts";
+import { isCap, type WindowName } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import type { AdminEvent, ChargeResult, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
@@ -13,7 +13,7 @@ type Owner = {
   readonly account: string;
   readonly plan: string;
   /** Undefined for a request without credentials, which is an address's. */
-  readonly key: object | undefined;
+  readonly key: { readonly id: string } | undefined;
 };
 
 /** Parts of a limit, in percent, whose first use is told (docs/reference/events.md#kinds). */
@@ -64,7 +64,8 @@ export function logQuotaEvents(
     });
     if (percent === undefined || !windows.includes(counted.window)) continue;
     const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
-    log.info("quota", { account, env, plan, window, percent, used, limit, reset });
+    const capped = isCap(counted) ? { key: key.id } : {};
+    log.info("quota", { account, env, plan, ...capped, window, percent, used, limit, reset });
   }
 }
 

@@ -10,7 +10,7 @@ import {
   usageReport,
 } from "../../core/keys/reports.ts";
 import type { QuotaRequest } from "../../core/quota/decide.ts";
-import { type Limit, mergeLimits } from "../../core/quota/windows.ts";
+import { type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import { PartsAsked } from "../quotas/parts-asked.ts";
 import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 
@@ -138,7 +138,7 @@ export type UsageRequest = {
  */
 function usageRequest(
   config: Pick<Config, "plans" | "planBounds" | "bans" | "environments">,
-  { environment, plan, limits: own }: Pick<UsageSubject, "environment" | "plan" | "limits">,
+  { environment, plan, limits: own, caps = [] }: Omit<UsageSubject, "account">,
 ): UsageRequest | undefined {
   const named = config.plans.get(plan);
   const limits = named === undefined ? [] : effectiveLimits(named, own);
@@ -146,7 +146,10 @@ function usageRequest(
   const { observe = [] } = config.planBounds.get(plan) ?? {};
   const operation = environmentOperationLimits(config.environments, environment);
   return {
-    ask: { limits: mergeLimits(limits, { operation, observe }), bans: config.bans },
+    ask: {
+      limits: mergeLimits(sortByLength([...limits, ...caps]), { operation, observe }),
+      bans: config.bans,
+    },
     observe,
   };
 }

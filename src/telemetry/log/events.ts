@@ -17,9 +17,9 @@ export const EVENTS = {
   ban_lifted: { level: "info", members: ["account", "env"], meaning: "A ban was lifted" },
   quota: {
     level: "info",
-    members: ["account", "env", "plan", "window", "percent", "used", "limit", "reset"],
+    members: ["account", "env", "plan", "key", "window", "percent", "used", "limit", "reset"],
     meaning:
-      "A count reached 80 or 100 % of its limit, in the windows of `events.quota`; told by the gateway whose request did so. A request that crosses both tells 100",
+      "A count reached 80 or 100 % of its limit, in the windows of `events.quota`; told by the gateway whose request did so. A request that crosses both tells 100. `key` is there for a limit of one key, such as `key.day`",
   },
   key_issued: {
     level: "info",

@@ -35,8 +35,10 @@ describe("POST /api/keys", () => {
   it("takes every member that the command line has an option for", async () => {
     await using house = await openAdminHouse();
     const wanted = { environment: "staging", plan: "enterprise", name: "Ada", account: "acme" };
-    const more = { expires: "90d", limits: { day: 9, minute: 5 }, scopes: ["beta"] };
-    const got = await house.ask("POST", "/api/keys", { body: { ...wanted, ...more } });
+    const more = { expires: "90d", limits: { day: 9, minute: 5 }, caps: { week: 4, day: 2 } };
+    const got = await house.ask("POST", "/api/keys", {
+      body: { ...wanted, ...more, scopes: ["beta"] },
+    });
     assert.equal(got.status, 201, got.text);
     const { id, key, ...rest } = got.json<Issued>();
     assert.ok(id.length > 0 && key.startsWith("pets_test_"));
@@ -45,6 +47,7 @@ describe("POST /api/keys", () => {
       from: [],
       scopes: ["beta"],
       limits: { minute: 5, day: 9 },
+      caps: { day: 2, week: 4 },
       created: NOON_MS / 1000,
       expires: NOON_MS / 1000 + 90 * 86_400,
       revoked: null,

@@ -60,6 +60,7 @@ describe("keys", () => {
       scopes: ["beta"],
       from: [],
       limits: {},
+      caps: {},
       created: Math.floor(NOW_MS / 1000),
       expires: Math.ceil(NOW_MS / 1000) + 90 * 86_400,
       revoked: null,

@@ -128,6 +128,7 @@ test("a key is told without its digest, with null where it neither expires nor i
     scopes: ["beta"],
     from: ["::1"],
     limits: { minute: 5 },
+    caps: {},
     created: 1,
     expires: null,
     revoked: 2,

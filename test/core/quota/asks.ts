@@ -2,12 +2,13 @@ import fc from "fast-check";
 
 import {
   type Limit,
+  type LimitPart,
   mergeLimits,
-  type OperationRef,
+  sortByLength,
   WINDOW_NAMES,
 } from "../../../src/core/quota/windows.ts";
 
-const OPERATIONS: readonly OperationRef[] = [
+const OPERATIONS: readonly LimitPart[] = [
   { id: "1z141z3", name: "createPet" },
   { id: "7", name: "listPets" },
 ];
@@ -25,14 +26,25 @@ function planUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
     .map((limits) => limits.toSorted((a, b) => index(a) - index(b)));
 }
 
-/** A plan, in a part of all cases with windows of an operation, and with windows that are observed. */
+const KEYS: readonly LimitPart[] = [
+  { id: "@0", name: "key" },
+  { id: "@17", name: "key" },
+];
+
+/**
+ * A plan, in a part of all cases with windows of an operation, with caps of a key, and with windows
+ * that are observed.
+ */
 export function limitsUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
   const some = fc.option(planUpTo(max), { nil: undefined, freq: 3 });
+  const few = fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, planUpTo(max));
+  const parts = fc.tuple(fc.constantFrom(...OPERATIONS), fc.constantFrom(...KEYS));
   return fc
-    .tuple(planUpTo(max), some, fc.constantFrom(...OPERATIONS), some)
-    .map(([plan, limits, operation, observe]) => {
-      return mergeLimits(plan, {
-        operation: limits?.map((limit) => ({ ...limit, operation })),
+    .tuple(planUpTo(max), some, some, few, parts)
+    .map(([plan, limits, observe, caps, [operation, key]]) => {
+      const own = caps?.map((limit) => ({ ...limit, part: key }));
+      return mergeLimits(own === undefined ? plan : sortByLength([...plan, ...own]), {
+        operation: limits?.map((limit) => ({ ...limit, part: operation })),
         observe,
       });
     });

@@ -103,8 +103,8 @@ const wide = fc.subarray([...windows], { minLength: 1 }).chain((names) => {
 });
 const OWN: Readonly<Record<string, readonly Limit[]>> = {
   none: [],
-  short: [{ window: "minute", limit: 4, operation: { id: "1", name: "short" } }],
-  long: [{ window: "day", limit: 5, operation: { id: "2", name: "long" } }],
+  short: [{ window: "minute", limit: 4, part: { id: "1", name: "short" } }],
+  long: [{ window: "day", limit: 5, part: { id: "2", name: "long" } }],
 };
 
 test("5, 9 the same with mixed costs, in batches, and with windows of operations and of observation", () => {

@@ -23,7 +23,7 @@ import {
 
 const CREATE = { id: "1z141z3", name: "createPet" };
 const plan = [{ window: "day", limit: 10 }] as const;
-const create: readonly Limit[] = [{ window: "minute", limit: 2, operation: CREATE }];
+const create: readonly Limit[] = [{ window: "minute", limit: 2, part: CREATE }];
 const both = mergeLimits(plan, { operation: create });
 
 async function ask(

@@ -31,11 +31,11 @@ const OBSERVE: readonly Limit[] = [
 const KINDS: readonly (readonly Limit[])[] = [
   mergeLimits(PLAN, { observe: OBSERVE }),
   mergeLimits(PLAN, {
-    operation: [{ window: "second", limit: 6, operation: CREATE }],
+    operation: [{ window: "second", limit: 6, part: CREATE }],
     observe: OBSERVE,
   }),
   mergeLimits(PLAN, {
-    operation: [{ window: "day", limit: 8, operation: LIST }],
+    operation: [{ window: "day", limit: 8, part: LIST }],
     observe: OBSERVE,
   }),
 ];

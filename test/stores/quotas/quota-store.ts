@@ -8,6 +8,7 @@ import {
 import { eventually } from "../../support/poll.ts";
 import { describeAsks } from "./quota-store-asks.ts";
 import { describeBans } from "./quota-store-bans.ts";
+import { describeCaps } from "./quota-store-caps.ts";
 import {
   BANS,
   Bench,
@@ -195,5 +196,6 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
 
   describeAsks(engine, bench);
   describeBans(engine, bench);
+  describeCaps(engine, bench);
   describeMixed(engine, bench, 25);
 }

@@ -1,4 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
+import { freeCapNumbers, type KeyCaps } from "../../../core/keys/caps.ts";
 import {
   conflictRefusal,
   type EditResult,
@@ -82,6 +83,8 @@ class Importing {
   /** Ids of keys and accounts, and of keys alone: the first key of an older account has the id of it. */
   readonly #taken: TakenIds = new Set<string>();
   readonly #keyIds = new Set<string>();
+  /** By account and number: the number that imported keys get whose own is taken here. */
+  readonly #capNumbers = new Map<string, number>();
   readonly #reader = new RecordReader();
   #known = 0;
   #ended = 0;
@@ -219,10 +222,27 @@ class Importing {
     if (this.#options.plain === false && isTaken) {
       return `another key or account has the ID ${id}`;
     }
-    this.#byDigest.set(digest, key);
+    const caps = this.#capsHere(key);
+    if (caps === "too many") return `too many keys of account ${account} have caps`;
+    this.#byDigest.set(digest, caps === undefined ? key : { ...key, caps });
     this.#taken.add(id);
     this.#keyIds.add(id);
     return undefined;
+  }
+
+  /** A number that another key of the account has here would join their counts. */
+  #capsHere({ account, caps }: KeyRecord): KeyCaps | undefined | "too many" {
+    if (caps === undefined) return undefined;
+    const isTaken = this.#records.keys.some((key) => {
+      return key.account === account && key.caps?.number === caps.number;
+    });
+    if (!isTaken) return caps;
+    const place = `${account} ${caps.number}`;
+    const number =
+      this.#capNumbers.get(place) ?? freeCapNumbers([...this.#byDigest.values()], account, 1)?.[0];
+    if (number === undefined) return "too many";
+    this.#capNumbers.set(place, number);
+    return { ...caps, number };
   }
 }
 

@@ -1,4 +1,5 @@
 import { isCidr } from "../../../core/address.ts";
+import type { KeyCaps } from "../../../core/keys/caps.ts";
 import {
   LIMITED,
   META_NAME_PATTERN,
@@ -14,7 +15,7 @@ import {
   type KeyRecord,
   type Suspension,
 } from "../../../core/keys/records.ts";
-import { LIMIT_MAX } from "../../../core/quota/windows.ts";
+import { CAP_NUMBER_MAX, LIMIT_MAX, WINDOW_NAMES } from "../../../core/quota/windows.ts";
 import { JsonMemberReader } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 
@@ -26,7 +27,7 @@ const INSTANT_PATTERN = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 const LEGACY_MEMBERS = ["plan", "limits"];
 const KEY_MEMBERS = [
   ...["version", "id", "digest", "name", "environment", "account", "scopes", "from"],
-  ...["created", "expires", "revoked", "replacedBy"],
+  ...["created", "expires", "revoked", "caps", "replacedBy"],
 ];
 const ACCOUNT_MEMBERS = [
   ...["version", "id", "environment", "plan", "limits", "meta", "created", "suspended"],
@@ -35,7 +36,7 @@ const ACCOUNT_MEMBERS = [
 /** One key as it rests in a file or in Redis: one line of JSON, instants as people read them. */
 export function encodeKey(record: KeyRecord): string {
   const { id, digest, name, environment, account, scopes, from } = record;
-  const { createdMs, expiresMs, revokedMs, replacedBy } = record;
+  const { createdMs, expiresMs, revokedMs, caps, replacedBy } = record;
   return JSON.stringify({
     version: RECORD_VERSION,
     id,
@@ -48,6 +49,7 @@ export function encodeKey(record: KeyRecord): string {
     created: instant(createdMs),
     expires: instant(expiresMs),
     revoked: instant(revokedMs),
+    caps: caps && { number: caps.number, ...limitMap(caps.limits) },
     replacedBy,
   });
 }
@@ -60,7 +62,7 @@ export function encodeAccount(record: AccountRecord): string {
     id,
     environment,
     plan,
-    limits: Object.fromEntries(limits.map(({ window, limit }) => [window, limit])),
+    limits: limitMap(limits),
     meta: Object.keys(meta).length === 0 ? undefined : meta,
     created: instant(createdMs),
     suspended: suspended && {
@@ -69,6 +71,10 @@ export function encodeAccount(record: AccountRecord): string {
       reason: suspended.reason,
     },
   });
+}
+
+function limitMap(limits: readonly AccountLimit[]): Record<string, number> {
+  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
 }
 
 function instant(atMs: number | undefined): string | undefined {
@@ -97,7 +103,7 @@ export class RecordReader extends JsonMemberReader {
   ): { readonly record: KeyRecord; readonly legacy: LegacyAccountFields | undefined } {
     const found = this.#members(value, path, KEY_MEMBERS);
     const at = (member: string): JsonPath => [...path, member];
-    const { expires, revoked, replacedBy, scopes, from = NONE } = found;
+    const { expires, revoked, caps, replacedBy, scopes, from = NONE } = found;
     const record: KeyRecord = {
       id: this.#id(found.id, at("id")),
       digest: this.text(found.digest, at("digest"), DIGEST_PATTERN, "64 of 0-9 a-f"),
@@ -109,6 +115,7 @@ export class RecordReader extends JsonMemberReader {
       createdMs: this.#instant(found.created, at("created")),
       ...(expires === undefined ? {} : { expiresMs: this.#instant(expires, at("expires")) }),
       ...(revoked === undefined ? {} : { revokedMs: this.#instant(revoked, at("revoked")) }),
+      ...(caps === undefined ? {} : { caps: this.#caps(caps, at("caps")) }),
       ...(replacedBy === undefined ? {} : { replacedBy: this.#id(replacedBy, at("replacedBy")) }),
     };
     if (found.version !== undefined) return { record, legacy: undefined };
@@ -187,6 +194,18 @@ export class RecordReader extends JsonMemberReader {
     return LIMITED.filter((window) => found[window] !== undefined).map((window) => {
       return { window, limit: this.integer(found[window], [...path, window], 1, LIMIT_MAX) };
     });
+  }
+
+  #caps(value: unknown, path: JsonPath): KeyCaps {
+    const { number, ...windows } = this.object(value, path);
+    const limits = this.#limits(windows, path);
+    if (limits.length === 0 || limits.some(({ window }) => window === "concurrent")) {
+      this.note(path, `it must have windows of ${WINDOW_NAMES.join(", ")}`, value);
+    }
+    return {
+      number: this.integer(number, [...path, "number"], 0, CAP_NUMBER_MAX),
+      limits: limits as KeyCaps["limits"],
+    };
   }
 
   #meta(value: unknown, path: JsonPath): Readonly<Record<string, string>> {

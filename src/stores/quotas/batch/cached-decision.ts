@@ -10,6 +10,7 @@ import {
 import {
   counterName,
   counterWindow,
+  isCap,
   type Limit,
   type WindowName,
   windowEnd,
@@ -106,11 +107,11 @@ function wholeOf(
   kept: readonly KnownWindow[],
 ): RefusalDetails {
   const { nowMs, ban, strikes } = verdict;
-  const refusing = lastRefusing(verdict.windows, cost, nowMs);
+  const striking = lastStriking(verdict.windows, cost, nowMs);
   const windows = verdict.windows.map((standing): KnownWindow => {
     const counter = counterName(standing);
     const earlier = kept.find((one) => one.counter === counter && one.resetMs === standing.resetMs);
-    const toldMs = bans !== undefined && standing === refusing ? verdict.strikeDueMs : nowMs;
+    const toldMs = bans !== undefined && standing === striking ? verdict.strikeDueMs : nowMs;
     return { ...standing, counter, strikeDueMs: Math.max(toldMs, earlier?.strikeDueMs ?? 0) };
   });
   const others = kept.filter(({ counter, resetMs }) => {
@@ -125,15 +126,16 @@ function wholeOf(
   };
 }
 
-/** The window that ends last of those without room for the cost. */
-function lastRefusing<T extends WindowUsage>(
+/** The window that ends last of those whose refusals of the cost may be strikes. */
+function lastStriking<T extends WindowUsage>(
   windows: readonly T[],
   cost: number,
   nowMs: number,
 ): T | undefined {
   let last: T | undefined;
   for (const window of windows) {
-    if (window.resetMs <= nowMs || fitsLimit(window.used, cost, window.limit)) continue;
+    if (window.resetMs <= nowMs || isCap(window)) continue;
+    if (fitsLimit(window.used, cost, window.limit)) continue;
     if (last === undefined || window.resetMs >= last.resetMs) last = window;
   }
   return last;
@@ -178,9 +180,9 @@ export function withCounts(
     const window = counterWindow(counter);
     const resetMs = windowEnd(window, startMs);
     const [id] = counter.split(".");
-    const operation = id === counter ? {} : { operation: { id: id as string, name: "" } };
+    const part = id === counter ? {} : { part: { id: id as string, name: "" } };
     const limit = Number.MAX_SAFE_INTEGER;
-    return { window, ...operation, limit, used, resetMs, counter, strikeDueMs: nowMs };
+    return { window, ...part, limit, used, resetMs, counter, strikeDueMs: nowMs };
   });
   const before = known === undefined ? NONE : windowsOf(known);
   const windows = before.flatMap((one) => {
@@ -273,11 +275,11 @@ export function decisionAfter(
     const one = held.find((each) => each.counter === counter);
     const nextMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
     const running = one !== undefined && one.resetMs > nowMs;
-    const { window, limit: most, operation, observed } = limit;
+    const { window, limit: most, part, observed } = limit;
     return {
       window,
       limit: most,
-      ...(operation === undefined ? {} : { operation }),
+      ...(part === undefined ? {} : { part }),
       ...(observed === undefined ? {} : { observed }),
       used: running ? one.used : 0,
       resetMs: running ? one.resetMs : nextMs,
@@ -309,6 +311,7 @@ export function refusalKind(
   if (whole === undefined) return "no";
   if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) return "surely";
   let last: KnownWindow | undefined;
+  let striking: KnownWindow | undefined;
   let unknownEndMs = 0;
   for (const limit of limits) {
     const counter = counterName(limit);
@@ -318,13 +321,15 @@ export function refusalKind(
       unknownEndMs = Math.max(unknownEndMs, endMs);
     } else if (known.resetMs > nowMs && !fitsLimit(known.used, cost, limit.limit)) {
       if (last === undefined || known.resetMs >= last.resetMs) last = known;
+      const ends = striking?.resetMs ?? 0;
+      if (!isCap(limit) && known.resetMs >= ends) striking = known;
     }
   }
   // A window of which nothing is known may refuse for longer, and is then the one to tell.
   if (last === undefined || unknownEndMs > last.resetMs) return "no";
-  if (bans === undefined) return "surely";
+  if (bans === undefined || striking === undefined) return "surely";
   if (!samePolicy(policy, bans)) return "no";
-  return nowMs < last.strikeDueMs ? "surely" : "strike";
+  return nowMs < striking.strikeDueMs ? "surely" : "strike";
 }
 
 /**

@@ -21,7 +21,7 @@ function sameLimit(a: Limit, b: Limit): boolean {
   return (
     a.window === b.window &&
     a.limit === b.limit &&
-    a.operation?.id === b.operation?.id &&
+    a.part?.id === b.part?.id &&
     a.observed === b.observed
   );
 }

@@ -36,7 +36,7 @@ export function chargeInPlace(
     const resetMs = windowEnd(window, stored.startMs);
     if (nowMs < stored.startMs || nowMs >= resetMs) return undefined;
     const used = stored.count + cost;
-    if (each.operation === undefined && !each.observed) {
+    if (each.part === undefined && !each.observed) {
       windows.push({ window, limit, used, resetMs });
     } else windows.push({ ...each, used, resetMs });
   }

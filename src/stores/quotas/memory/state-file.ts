@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { NAME_PATTERN } from "../../../core/keys/edit-rules.ts";
 import type { AccountState, Ban, WindowCount } from "../../../core/quota/decide.ts";
-import { OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.ts";
+import { CAP_ID, OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 import { fileErrorMessage } from "../../files/replace-file.ts";
@@ -74,10 +74,11 @@ function isKeysCopy(text: string): boolean {
   return /^\{"version":\d+,"keys":/.test(text);
 }
 
-/** `minute`, or `1z141z3.minute`: a window of an operation. */
+/** `minute`, `1z141z3.minute`: a window of an operation, or `@17.minute`: of a key. */
 function isCounter(name: string): boolean {
   const dot = name.indexOf(".");
-  if (dot !== -1 && !OPERATION_ID.test(name.slice(0, dot))) return false;
+  const part = dot === -1 ? undefined : name.slice(0, dot);
+  if (part !== undefined && !OPERATION_ID.test(part) && !CAP_ID.test(part)) return false;
   return WINDOW_NAMES.some((window) => window === name.slice(dot + 1));
 }
 

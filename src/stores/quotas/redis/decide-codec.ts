@@ -154,7 +154,7 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
     const { window, limit } = each;
     const resetMs = plain ? reader.endOf(window) : reader.next();
     const standing = { window, limit, used: used[i] as number, resetMs };
-    return each.operation === undefined && !each.observed ? standing : { ...each, ...standing };
+    return each.part === undefined && !each.observed ? standing : { ...each, ...standing };
   });
   if (plain) {
     const strikeDueMs = nowMs;

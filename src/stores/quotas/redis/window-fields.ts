@@ -1,4 +1,5 @@
 import {
+  CAP_NUMBER_MAX,
   counterName,
   counterWindow,
   type Limit,
@@ -12,9 +13,9 @@ const LETTER = Object.fromEntries(
 ) as Readonly<Record<WindowName, string>>;
 const NAME = new Map(WINDOW_ROWS.map(({ name, letter }) => [letter, name]));
 
-/** The field of an account's hash that a limit is counted in: `m`, or `1z141z3m` for an operation. */
-export function windowField({ window, operation }: Pick<Limit, "window" | "operation">): string {
-  return operation === undefined ? LETTER[window] : operation.id + LETTER[window];
+/** The field that a limit is counted in: `m`, `1z141z3m` of an operation, `@17m` of a key. */
+export function windowField({ window, part }: Pick<Limit, "window" | "part">): string {
+  return part === undefined ? LETTER[window] : part.id + LETTER[window];
 }
 
 /** The same for a counter's name, as `counterOf` gives it. */
@@ -34,12 +35,13 @@ export function parseWindowField(field: string): FieldParts | undefined {
 /** The counter of a field that the store names. */
 export function fieldCounter(field: string): string {
   const { window, operation } = parseWindowField(field) as FieldParts;
-  const limited = operation === undefined ? {} : { operation: { id: operation, name: "" } };
+  const limited = operation === undefined ? {} : { part: { id: operation, name: "" } };
   return counterName({ window, ...limited });
 }
 
 /** The rows of all windows, as the scripts read them: by letter, one of the calendar with `months`. */
 export const WINDOWS_IN_LUA = `local WINDOW = { ${WINDOW_ROWS.map(luaRow).join(", ")} }
+local CAP_HASHES = ${Math.ceil((CAP_NUMBER_MAX + 1) / 16)}
 local WINDOW_FIELD = '^%w*[${WINDOW_ROWS.map(({ letter }) => letter).join("")}]$'
 `;
 

@@ -125,7 +125,7 @@ describe("what is known of an account", () => {
 
   it("is by window: an operation's refusal leaves the others alone", () => {
     const create = { id: "a", name: "createPet" };
-    const own = { window: "minute", limit: 2, operation: create } as const;
+    const own = { window: "minute", limit: 2, part: create } as const;
     const asked = { ...ASK, limits: [own, ...ASK.limits] };
     const resetMs = NOON + 60_000;
     const windows = [{ ...own, used: 2, resetMs }, ...verdict([7, 40]).windows];
@@ -146,7 +146,7 @@ describe("what is known of an account", () => {
   });
 
   it("refuses no operation whose own window, of which nothing is known, ends later", () => {
-    const daily = { window: "day", limit: 2, operation: { id: "a", name: "createPet" } } as const;
+    const daily = { window: "day", limit: 2, part: { id: "a", name: "createPet" } } as const;
     const off = { ...ASK, bans: undefined };
     const known = cacheDecision(off, verdict([60, 60]), TRIP);
     assert.equal(refusalKind(known, { ...off, limits: [...ASK.limits, daily] }, NOON), "no");

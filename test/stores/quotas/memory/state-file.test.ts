@@ -102,7 +102,7 @@ describe("A state file with a month beyond the last instant of a calendar", () =
 describe("A state file with windows of operations", () => {
   it("is read as it was written, a ban by such a window too", async () => {
     const operation = { id: "1z141z3", name: "createPet" };
-    const limits = [{ window: "day", limit: 1, operation }] as const;
+    const limits = [{ window: "day", limit: 1, part: operation }] as const;
     const bans = {
       ...{ strikes: 1, withinMs: 60_000, graceMs: 0, durationMs: 60_000, factor: 1 },
       ...{ maxMs: 60_000, forgetAfterMs: 60_000 },

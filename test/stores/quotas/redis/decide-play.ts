@@ -8,7 +8,13 @@ import {
   type QuotaDecision,
   type QuotaRequest,
 } from "../../../../src/core/quota/decide.ts";
-import { counterName, type Limit, type WindowName } from "../../../../src/core/quota/windows.ts";
+import {
+  counterName,
+  isCap,
+  type Limit,
+  type WindowName,
+  windowStart,
+} from "../../../../src/core/quota/windows.ts";
 import {
   DECIDE_SCRIPT,
   decodeDecisions,
@@ -53,7 +59,8 @@ function expect(held: Modelled, ask: QuotaRequest, nowMs: number): QuotaDecision
   const verdict = { ...decision.verdict, repaired: repaired || decision.verdict.repaired };
   // A look changes nothing that is not damaged.
   if (ask.requests > 0 || verdict.repaired) {
-    held.account = repaired ? dropEndedWindows(decision.account, nowMs) : decision.account;
+    const after = repaired ? dropEndedWindows(decision.account, nowMs) : decision.account;
+    held.account = { ...after, usage: { ...capsThatStay(usage, ask, nowMs), ...after.usage } };
     for (const limit of ask.limits) held.damaged.delete(counterName(limit));
     for (const each of ["strikes", "ban", "key"]) held.damaged.delete(each);
   }
@@ -68,7 +75,7 @@ function harm(
 ): void {
   if (field === "key") {
     pipeline.del(key).lpush(key, "not a hash");
-    held.account = NEW_ACCOUNT_STATE;
+    held.account = { ...NEW_ACCOUNT_STATE, usage: capsOf(held.account) };
     held.damaged.clear();
     held.damaged.add("key");
     return;
@@ -78,6 +85,28 @@ function harm(
   // "1 2" is no window and no ban, but it is two strikes.
   pipeline.hset(key, name, field === "strikes" && text === "1 2" ? "1-2" : text);
   held.damaged.add(field);
+}
+
+/** The caps of keys are in hashes of their own, and outlive the account's. */
+function capsOf({ usage }: AccountState): AccountState["usage"] {
+  return Object.fromEntries(Object.entries(usage).filter(([counter]) => counter.startsWith("@")));
+}
+
+/** A cap whose window is over stays in Redis until a new window begins in its hash: sixteen share one. */
+function capsThatStay(
+  before: AccountState["usage"],
+  { limits }: QuotaRequest,
+  nowMs: number,
+): AccountState["usage"] {
+  const hashOf = (counter: string) => Math.floor(Number.parseInt(counter.slice(1), 10) / 16);
+  const fresh = limits.filter(isCap).flatMap((limit) => {
+    const startMs = before[counterName(limit)]?.startMs ?? -1;
+    return startMs < windowStart(limit.window, nowMs) ? [hashOf(counterName(limit))] : [];
+  });
+  const stay = Object.entries(before).filter(([counter]) => {
+    return counter.startsWith("@") && !fresh.includes(hashOf(counter));
+  });
+  return Object.fromEntries(stay);
 }
 
 /** The history as the script should keep it: the fields of each hash, by its key. */
@@ -159,7 +188,8 @@ export async function play(
     expected.push({ at: pipeline.length, asks, verdicts });
     pipeline.call("evalsha", sha, ...encodeDecide(asks, nowMs));
   }
-  pipeline.del(...keys);
+  const capHashes = keys.flatMap((key) => [0, 1].map((i) => `${key.replace(":{", ":c{")}:${i}`));
+  pipeline.del(...keys, ...capHashes);
   const replies = (await pipeline.exec()) ?? [];
   for (const { at, asks, verdicts } of expected) {
     const [error, reply] = replies[at] ?? [];

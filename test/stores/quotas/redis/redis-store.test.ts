@@ -66,7 +66,9 @@ describe("an account in Redis", () => {
     const plain = Number(await redis.memory("USAGE", key));
     let windows = 0;
     for (const operation of operations) {
-      const own = (["minute", "day"] as const).map((window) => ({ window, limit: 1e6, operation }));
+      const own = (["minute", "day"] as const).map((window) => ({
+        ...{ window, limit: 1e6, part: operation },
+      }));
       const limits = mergeLimits(plan, { operation: own });
       await spend(store, name, { limits, bans: DEFAULT_BANS, requests: 1, cost: 9 });
       windows += 2;
@@ -110,7 +112,7 @@ describe("an account in Redis", () => {
     const key = accountKey("tg", name);
     const plan = [{ window: "day", limit: 100 }] as const;
     const operation = { id: "a", name: "createPet" };
-    const own = [{ window: "minute", limit: 5, operation }] as const;
+    const own = [{ window: "minute", limit: 5, part: operation }] as const;
     const limits = mergeLimits(plan, { operation: own });
     await spend(store, name, { limits, bans: undefined, requests: 1 });
     assert.deepEqual((await redis.hkeys(key)).sort(), ["am", "d"]);

@@ -3,6 +3,11 @@
 -- where that is an operation. k: the strikes, "instant instant ...". b: the ban, "until length window
 -- offences". Instants in ms. Text that cannot be read is damage: the readers return nil.
 --
+--
+-- The caps of keys are counted in hashes of their own in the slot of the account,
+-- "prefix:c{bucket}:environment:account:N": a field for each window of key number 17 is @17 and its letter
+-- here, 17 and its letter there. Sixteen keys share a hash, so that Redis keeps it as a list.
+--
 -- Follows the rows of all windows, WINDOW and WINDOW_FIELD, which window-fields.ts writes, and precedes
 -- each script that reads accounts.
 
@@ -68,6 +73,28 @@ local function is_window(field)
   return match(field, WINDOW_FIELD) ~= nil
 end
 
+local function is_cap(field)
+  return sub(field, 1, 1) == '@'
+end
+
+-- The hash that a cap is counted in, and its field there.
+local function cap_place(key, field)
+  local name = sub(field, 2)
+  local number = tonumber(match(name, '^%d+'))
+  return (string.gsub(key, ':{', ':c{', 1)) .. format(':%.0f', floor(number / 16)), name
+end
+
+-- The text of a cap; nil where there is none. Second: true where its key was of another type, and is
+-- deleted.
+local function read_cap(key, field)
+  local hash, name = cap_place(key, field)
+  local text = pcall('HGET', hash, name)
+  if type(text) ~= 'table' then return text or nil, false end
+  if not string.find(text.err, 'WRONGTYPE', 1, true) then error(text.err) end
+  call('DEL', hash)
+  return nil, true
+end
+
 local function read_window(text)
   local start, count, refused = match(text, '^(%d+) (%d+) (%d+)$')
   if not start then return nil end
@@ -81,4 +108,19 @@ end
 local function is_moving(hash)
   local reply = pcall('DEL', hash .. '?', hash .. '!')
   return type(reply) ~= 'number'
+end
+
+-- Writes a cap whose window ends at `ends`. With a new window, those that are over leave the hash.
+local function write_cap(key, field, text, ends, now, fresh)
+  local hash, name = cap_place(key, field)
+  if fresh then
+    local all = call('HGETALL', hash)
+    for i = 1, #all, 2 do
+      local begun = is_window(all[i]) and read_window(all[i + 1])
+      if not begun or window_end(all[i], begun) <= now then call('HDEL', hash, all[i]) end
+    end
+  end
+  call('HSET', hash, name, text)
+  local life = ends - now + SPARE
+  if call('PTTL', hash) < life then call('PEXPIRE', hash, format('%.0f', life)) end
 end

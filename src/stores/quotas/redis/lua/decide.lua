@@ -25,11 +25,13 @@ local starts, ends, starts_text = {}, {}, {}
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
   local fields, limits, rooms, count = {}, {}, {}, 0
+  local capped = false
   local cost, kept, name, text = match(ARGV[4 + i], '^(%d+)h?(%d*)p?(%S*) (.*)$')
-  for field, limit, reserved in string.gmatch(text, '(%w+) (%d+)-?(%d*)') do
+  for field, limit, reserved in string.gmatch(text, '(@?%w+) (%d+)-?(%d*)') do
     count = count + 1
     fields[count], limits[count] = field, tonumber(limit)
     rooms[count] = limits[count] - (tonumber(reserved) or 0)
+    capped = capped or is_cap(field)
     if not starts[field] then
       local start = window_start(field, now)
       starts[field], ends[field] = start, window_end(field, start)
@@ -37,6 +39,7 @@ for i = 1, tonumber(ARGV[4]) do
     end
   end
   plans[i] = { fields, limits, count, tonumber(cost), tonumber(kept), name, rooms }
+  plans[i].capped = capped
 end
 local first_ask = 4 + #plans
 local out, n = { now }, 1
@@ -117,7 +120,7 @@ local function decider()
 
   -- The account under decision; the tables serve one account after the other.
   local NO_STRIKES = {}
-  local start, used, refused, changed, set = {}, {}, {}, {}, {}
+  local start, used, refused, changed, fresh, set = {}, {}, {}, {}, {}, {}
 
   -- The hash by field; nil where the key is of another type, which is deleted.
   local function read(key)
@@ -137,7 +140,9 @@ local function decider()
   local function lifetime(key, stored, fields, count, strikes, ban)
     local last = now
     for i = 1, count do
-      last = max(last, start[i] == starts[fields[i]] and ends[fields[i]] or window_end(fields[i], start[i]))
+      if not is_cap(fields[i]) then
+        last = max(last, start[i] == starts[fields[i]] and ends[fields[i]] or window_end(fields[i], start[i]))
+      end
       stored[fields[i]] = nil
     end
     for field, text in pairs(stored) do
@@ -160,12 +165,12 @@ local function decider()
     return format('%.0f %.0f %.0f', start[i], used[i], refused[i])
   end
 
-  -- Of the windows in which the cost does not fit, the one that resets last.
+  -- Of the windows in which the cost does not fit, the one that resets last; the cap of a key is none.
   local function last_exhausted(fields, limits, count, cost)
     local last, last_end = nil, 0
     if cost == 0 then return nil end
     for i = 1, count do
-      if used[i] + cost > limits[i] then
+      if used[i] + cost > limits[i] and not is_cap(fields[i]) then
         local ending = window_end(fields[i], start[i])
         if ending >= last_end then last, last_end = i, ending end
       end
@@ -178,6 +183,14 @@ local function decider()
     local repaired, dirty = false, false
     local stored = read(key)
     if not stored then stored, repaired = {}, true end
+    if plan.capped then
+      for i = 1, count do
+        if is_cap(fields[i]) then
+          local text, damaged = read_cap(key, fields[i])
+          stored[fields[i]], repaired = text, repaired or damaged
+        end
+      end
+    end
 
     -- present(): the account brought to now.
     local aligned = true
@@ -185,14 +198,14 @@ local function decider()
       local field = fields[i]
       local text = stored[field]
       local begun, charged, first
-      changed[i] = false
+      changed[i], fresh[i] = false, false
       if text then
         begun, charged, first = read_window(text)
         if not begun then repaired = true end
       end
       local starting = starts[field]
       if not begun or begun < starting then
-        begun, charged, first, changed[i] = starting, 0, 0, true
+        begun, charged, first, changed[i], fresh[i] = starting, 0, 0, true, true
       elseif begun > starting then
         if begun - now > window_end(field, begun) - begun then
           begun, first, changed[i], repaired = starting, 0, true, true
@@ -266,7 +279,9 @@ local function decider()
     if repaired or (units > 0 and (dirty or strikes_changed or ban_changed)) then
       local size = 0
       for i = 1, count do
-        if changed[i] then
+        if changed[i] and is_cap(fields[i]) then
+          write_cap(key, fields[i], window_text(fields[i], i), window_end(fields[i], start[i]), now, fresh[i])
+        elseif changed[i] then
           set[size + 1], set[size + 2] = fields[i], window_text(fields[i], i)
           size = size + 2
         end

@@ -18,21 +18,27 @@ local counts = { now }
 for i, key in ipairs(KEYS) do
   local kind = call('TYPE', key).ok
   if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
-  local until_ms, size, set = 0, 0, {}
+  local until_ms, size, set, caps = 0, 0, {}, {}
   local requests, charged, windows = match(ARGV[i + 2], '^(%d+) (%d+)(.*)$')
-  for field, start, units in string.gmatch(windows, '(%w+) (%d+) (%d+)') do
+  for field, start, units in string.gmatch(windows, '(@?%w+) (%d+) (%d+)') do
     start, units = tonumber(start), tonumber(units)
     local ends = window_end(field, start)
     local stored, count, refused
-    local text = call('HGET', key, field)
+    local text
+    if is_cap(field) then text = read_cap(key, field) else text = call('HGET', key, field) end
     if text then stored, count, refused = read_window(text) end
     if not stored or stored < start then stored, count, refused = start, 0, 0 end
     -- A window that is over, or that a later one took the place of, counts for nothing any more.
     if stored == start and ends > now then
       count = count + units
-      set[size + 1], set[size + 2] = field, format('%.0f %.0f %.0f', start, count, refused)
-      size = size + 2
-      until_ms = max(until_ms, ends)
+      local counted = format('%.0f %.0f %.0f', start, count, refused)
+      if is_cap(field) then
+        caps[#caps + 1] = { field, counted, ends }
+      else
+        set[size + 1], set[size + 2] = field, counted
+        size = size + 2
+        until_ms = max(until_ms, ends)
+      end
       counts[#counts + 1] = count
     else
       counts[#counts + 1] = -1
@@ -48,6 +54,7 @@ for i, key in ipairs(KEYS) do
     call('HSET', key, unpack(set, 1, size))
     if life == -2 then call('PEXPIRE', key, format('%.0f', left)) end
   end
+  for _, cap in ipairs(caps) do write_cap(key, cap[1], cap[2], cap[3], now, false) end
   if kept > 0 and tonumber(requests) > 0 then
     remember(key, tonumber(requests), tonumber(charged), kept, now, '')
   end

@@ -1,5 +1,5 @@
 -- Sets the running windows of one account to 0, first refusals too (docs/reference/keys.md#accounts).
--- Bans and strikes stay. Follows account.lua.
+-- Bans and strikes stay; the caps of its keys go with all windows. Follows account.lua.
 --
 -- KEYS 1  the hash of the account
 -- ARGV 1  the clock, see account.lua
@@ -16,16 +16,26 @@ for i = 2, #ARGV do
 end
 
 local out = { format('%.0f', now) }
-local all = call('HGETALL', KEYS[1])
-for i = 1, #all, 2 do
-  local field = all[i]
-  if is_window(field) and (not named or named[field]) then
-    local start, count = read_window(all[i + 1])
-    if start and window_end(field, start) > now then
-      call('HSET', KEYS[1], field, format('%.0f 0 0', start))
-      out[#out + 1] = field
-      out[#out + 1] = format('%.0f', count)
+
+local function reset(hash, start_of_name)
+  local all = call('HGETALL', hash)
+  for i = 1, #all, 2 do
+    local field = all[i]
+    if is_window(field) and (not named or named[start_of_name .. field]) then
+      local start, count = read_window(all[i + 1])
+      if start and window_end(field, start) > now then
+        call('HSET', hash, field, format('%.0f 0 0', start))
+        out[#out + 1] = start_of_name .. field
+        out[#out + 1] = format('%.0f', count)
+      end
     end
   end
+end
+
+reset(KEYS[1], '')
+local caps = string.gsub(KEYS[1], ':{', ':c{', 1)
+for i = 0, CAP_HASHES - 1 do
+  local hash = caps .. format(':%.0f', i)
+  if not named and call('EXISTS', hash) == 1 then reset(hash, '@') end
 end
 return out

@@ -1,0 +1,69 @@
+import { quoteValue } from "../../base/messages.ts";
+import {
+  CAP_NUMBER_MAX,
+  LIMIT_MAX,
+  type Limit,
+  sortByLength,
+  WINDOW_NAMES,
+} from "../quota/windows.ts";
+import type { KeyRecord } from "./records.ts";
+
+/** A limit of one key inside its account (docs/reference/keys.md#caps). */
+export type Cap = Pick<Limit, "window" | "limit">;
+
+/**
+ * The caps of a key, shortest window first, and the number that their counts are kept under: unique in
+ * the account, but for a rotated key and its successor, which go on with the same counts.
+ */
+export type KeyCaps = { readonly number: number; readonly limits: readonly Cap[] };
+
+/** The mistake in caps that were given, in words; undefined without one. */
+export function capsError(caps: readonly Cap[]): string | undefined {
+  for (const { window, limit } of caps) {
+    if (!WINDOW_NAMES.includes(window)) {
+      return `Cannot cap the window ${quoteValue(window)} as it is unknown: expected ${WINDOW_NAMES.join(", ")}`;
+    }
+    if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
+      return `Cannot use the cap ${quoteValue(limit)} per ${window}: it must be a whole number from 1 to 10^12`;
+    }
+  }
+  if (new Set(caps.map(({ window }) => window)).size < caps.length) {
+    return "Cannot use two caps for one window: give each window once";
+  }
+  return undefined;
+}
+
+/** The caps with those of `change` in place of the ones with the same window. */
+export function mergeCaps(before: readonly Cap[], change: readonly Cap[]): readonly Cap[] {
+  const kept = before.filter(({ window }) => !change.some((cap) => cap.window === window));
+  return sortByLength([...kept, ...change.map(({ window, limit }) => ({ window, limit }))]);
+}
+
+/**
+ * Numbers for caps of an account, none of which one of its keys has; undefined if there are not
+ * `count` left. Numbers of keys that ended are given again last.
+ */
+export function freeCapNumbers(
+  keys: readonly KeyRecord[],
+  account: string,
+  count: number,
+): readonly number[] | undefined {
+  const taken = new Set<number>();
+  for (const key of keys) {
+    if (key.account === account && key.caps !== undefined) taken.add(key.caps.number);
+  }
+  const next = Math.max(-1, ...taken) + 1;
+  const free: number[] = [];
+  for (let i = 0; i <= CAP_NUMBER_MAX && free.length < count; i++) {
+    const number = (next + i) % (CAP_NUMBER_MAX + 1);
+    if (!taken.has(number)) free.push(number);
+  }
+  return free.length < count ? undefined : free;
+}
+
+/** The caps of a key as limits of a decision; empty without any. */
+export function capLimits({ caps }: Pick<KeyRecord, "caps">): readonly Limit[] {
+  if (caps === undefined) return [];
+  const part = { id: `@${caps.number}`, name: "key" };
+  return caps.limits.map(({ window, limit }) => ({ window, limit, part }));
+}
