@@ -1,10 +1,9 @@
 import { quoteValue } from "../../base/messages.ts";
 import { parseDuration } from "../../config/schema/units.ts";
-import type { Cap } from "../../core/keys/caps.ts";
 import type { AccountChange } from "../../core/keys/edit-accounts.ts";
 import { type KeyChange, ROTATION_GRACE_MS } from "../../core/keys/edit-keys.ts";
 import { isValidPeriod, type NewKeys } from "../../core/keys/edit-rules.ts";
-import type { AccountLimit } from "../../core/keys/records.ts";
+import type { AccountLimit, Cap } from "../../core/keys/records.ts";
 import type { RecordPatch } from "../../stores/keys/file/record-patch.ts";
 import { type BodyResult, problemResponse } from "../http/response.ts";
 import {

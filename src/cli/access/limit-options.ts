@@ -1,6 +1,5 @@
-import type { Cap } from "../../core/keys/caps.ts";
 import { LIMITED } from "../../core/keys/edit-rules.ts";
-import type { AccountLimit } from "../../core/keys/records.ts";
+import type { AccountLimit, Cap } from "../../core/keys/records.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Invocation } from "../framework/verb.ts";
 

@@ -6,16 +6,7 @@ import {
   sortByLength,
   WINDOW_NAMES,
 } from "../quota/windows.ts";
-import type { KeyRecord } from "./records.ts";
-
-/** A limit of one key inside its account (docs/reference/keys.md#caps). */
-export type Cap = Pick<Limit, "window" | "limit">;
-
-/**
- * The caps of a key, shortest window first, and the number that their counts are kept under: unique in
- * the account, but for a rotated key and its successor, which go on with the same counts.
- */
-export type KeyCaps = { readonly number: number; readonly limits: readonly Cap[] };
+import type { Cap, KeyRecord } from "./records.ts";
 
 /** The mistake in caps that were given, in words; undefined without one. */
 export function capsError(caps: readonly Cap[]): string | undefined {

@@ -1,6 +1,6 @@
 import { DAY_MS } from "../quota/days.ts";
 import { CAP_NUMBER_MAX } from "../quota/windows.ts";
-import { type Cap, capsError, freeCapNumbers, type KeyCaps, mergeCaps } from "./caps.ts";
+import { capsError, freeCapNumbers, mergeCaps } from "./caps.ts";
 import {
   accountConflict,
   conflictRefusal,
@@ -26,7 +26,9 @@ import { FEW_RECORDS, freshId, type TakenIds, takenIds } from "./new-ids.ts";
 import { findById, isIndexed } from "./record-index.ts";
 import {
   type AccountRecord,
+  type Cap,
   isWorking,
+  type KeyCaps,
   type KeyRecord,
   keyState,
   type Records,

@@ -2,9 +2,9 @@ import { quoteValue } from "../../base/messages.ts";
 import { isCidr } from "../address.ts";
 import { DAY_MS } from "../quota/days.ts";
 import { LIMIT_MAX, type Limit, WINDOW_NAMES } from "../quota/windows.ts";
-import { type Cap, capsError } from "./caps.ts";
+import { capsError } from "./caps.ts";
 import { findById } from "./record-index.ts";
-import { type AccountLimit, type AccountRecord, isId, type Records } from "./records.ts";
+import { type AccountLimit, type AccountRecord, type Cap, isId, type Records } from "./records.ts";
 
 /** The means of making keys. `random` as for formKey: cryptographic whole numbers below `max`. */
 export type KeyContext = {

@@ -1,7 +1,6 @@
 import { type AddressMatcher, addressMatcher } from "../address.ts";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
-import type { KeyCaps } from "./caps.ts";
 
 /**
  * The record of a key at rest (docs/reference/keys.md#key-records): never the key, only its SHA-256
@@ -26,6 +25,15 @@ export type KeyRecord = {
   /** The id of the key that a rotation put in its place; this one works until `expiresMs`. */
   readonly replacedBy?: string;
 };
+
+/** A limit of one key inside its account (docs/reference/keys.md#caps). */
+export type Cap = Pick<Limit, "window" | "limit">;
+
+/**
+ * The caps of a key, shortest window first, and the number that their counts are kept under: unique in
+ * the account, but for a rotated key and its successor, which go on with the same counts.
+ */
+export type KeyCaps = { readonly number: number; readonly limits: readonly Cap[] };
 
 /**
  * The record of an account (docs/reference/keys.md#accounts): what holds for all of its keys.

@@ -1,5 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
-import { freeCapNumbers, type KeyCaps } from "../../../core/keys/caps.ts";
+import { freeCapNumbers } from "../../../core/keys/caps.ts";
 import {
   conflictRefusal,
   type EditResult,
@@ -15,6 +15,7 @@ import {
   type AccountRecord,
   earliestEnd,
   isId,
+  type KeyCaps,
   type KeyRecord,
   type Records,
 } from "../../../core/keys/records.ts";

@@ -1,5 +1,4 @@
 import { isCidr } from "../../../core/address.ts";
-import type { KeyCaps } from "../../../core/keys/caps.ts";
 import {
   LIMITED,
   META_NAME_PATTERN,
@@ -12,6 +11,7 @@ import {
   type AccountLimit,
   type AccountRecord,
   ID_PATTERN,
+  type KeyCaps,
   type KeyRecord,
   type Suspension,
 } from "../../../core/keys/records.ts";
