@@ -13,7 +13,7 @@ import { readExample, replaceAll } from "./example-file.ts";
 /** A client that is not the proxy: another address of loopback. */
 export const CLIENT = "127.0.0.2";
 
-/** Of the proxy, and of the two gateways and their admin listeners. */
+/** The ports of the proxy, of the two gateways and of their admin listeners. */
 export type Ports = {
   readonly listen: number;
   readonly gateways: readonly [number, number];

@@ -43,6 +43,11 @@ async function underLoad(
   return tally;
 }
 
+async function readinessOf(admins: readonly number[]): Promise<readonly number[]> {
+  const asked = admins.map((port) => fetch(`http://127.0.0.1:${port}/readyz`));
+  return (await Promise.all(asked)).map(({ status }) => status);
+}
+
 for (const proxy of PROXIES) {
   describe
     .skipIf(!isOnPath(proxy.name))
@@ -73,17 +78,13 @@ for (const proxy of PROXIES) {
           await eventually(async () => assert.equal((await ask(running)).status, 200), {
             withinMs: 60_000,
           });
-          const readyOf = async () => {
-            const asked = admins.map((port) => fetch(`http://127.0.0.1:${port}/readyz`));
-            return (await Promise.all(asked)).map(({ status }) => status);
-          };
           const away = await underLoad(running, async () => {
             redis.stop();
-            await eventually(async () => assert.deepEqual(await readyOf(), [503, 503]));
+            await eventually(async () => assert.deepEqual(await readinessOf(admins), [503, 503]));
             // Longer than any of the proxies takes to act on its checks.
             await sleep(4_000);
             redis.cont();
-            await eventually(async () => assert.deepEqual(await readyOf(), [200, 200]));
+            await eventually(async () => assert.deepEqual(await readinessOf(admins), [200, 200]));
           });
           t.annotate(`while Redis stood still: ${JSON.stringify(away)}`);
           assert.deepEqual(Object.keys(away), ["200"]);
