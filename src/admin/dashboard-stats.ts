@@ -1,4 +1,8 @@
-import type { QuotaAdmin } from "../stores/quotas/quota-store.ts";
+import type { AccountBan, GatewayDirectory, QuotaAdmin } from "../stores/quotas/quota-store.ts";
+import { type GatewayReport, gatewayReports } from "../telemetry/gateway-status.ts";
+import type { Diagnostics } from "../telemetry/history/diagnostics.ts";
+import type { RecentEvents } from "../telemetry/history/recent-events.ts";
+import type { RefusedAccount } from "../telemetry/history/refused-accounts.ts";
 import type { MetricSources } from "../telemetry/metrics/metric-readers.ts";
 import {
   type CounterCell,
@@ -7,9 +11,15 @@ import {
 } from "../telemetry/metrics/metric-vec.ts";
 import type { MetricsRecorder } from "../telemetry/metrics/metrics-recorder.ts";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
+import { BackgroundValue } from "./background-value.ts";
 
-/** Bans are read from the store once in this many readings. */
-const READINGS_PER_LOOK = 5;
+/** Bans are read by a scan of the store: while no page is open, seldom. */
+const BANS_AGE_MS = 5_000;
+const BANS_AGE_IDLE_MS = 60_000;
+const BANS_PAUSES = 10;
+const BANS_PAUSES_IDLE = 500;
+const REFUSED_AGE_MS = 3_000;
+const GATEWAYS_AGE_MS = 900;
 
 type Numbers = Readonly<Record<string, number>>;
 
@@ -29,8 +39,12 @@ export type DashboardStats = {
   readonly plans: readonly PlanStats[];
   readonly charged: number;
   readonly forwards: number;
-  /** `inForce` is null while the store does not tell. */
-  readonly bans: { readonly imposed: number; readonly inForce: number | null };
+  /** `inForce` is null while the store does not tell; `edition` counts the changes that were seen. */
+  readonly bans: {
+    readonly imposed: number;
+    readonly inForce: number | null;
+    readonly edition: number;
+  };
   /** `bounds` in seconds; each of `counts` is of its bucket alone, the last one of all beyond. */
   readonly durations: {
     readonly bounds: readonly number[];
@@ -42,6 +56,10 @@ export type DashboardStats = {
     readonly route: string;
     readonly requests: number;
   }[];
+  /** The accounts with the most refusals of the last 15 minutes. */
+  readonly refused: readonly RefusedAccount[];
+  /** The gateways that share the store; null while it does not tell. */
+  readonly gateways: readonly GatewayReport[] | null;
   readonly upstreams: ReturnType<MetricSources["upstreams"]>;
   readonly store: { readonly up: boolean; readonly commands: number };
   readonly logDropped: number;
@@ -61,53 +79,107 @@ export type PlanStats = {
 export type DashboardSources = {
   readonly watched: MetricSources;
   readonly counting: Pick<MetricsRecorder, "tallies" | "configuration">;
-  readonly quotas: Pick<QuotaAdmin, "bans">;
+  readonly quotas: Pick<QuotaAdmin, "bans"> & { readonly gateways: Pick<GatewayDirectory, "list"> };
+  readonly recall: Pick<Diagnostics, "refused">;
+  readonly recent: Pick<RecentEvents, "last" | "since">;
   readonly checks: () => ReadinessChecks;
+  /** The name of this gateway. */
+  readonly name: string;
   readonly now: () => number;
 };
 
-/** Gives a reader of the figures; it never rejects. */
-export function dashboardReader(sources: DashboardSources): () => Promise<DashboardStats> {
-  let readings = 0;
-  let bansInForce: number | null = null;
-  return async () => {
-    if (readings++ % READINGS_PER_LOOK === 0) {
-      bansInForce = await sources.quotas.bans().then(
-        (bans) => bans.length,
-        () => null,
-      );
-    }
-    return figuresNow(sources, bansInForce);
-  };
-}
+/** Reads the figures: at once, with the last that is known of what the store has. */
+export class Dashboard {
+  readonly #sources: DashboardSources;
+  readonly #bans: BackgroundValue<readonly AccountBan[]>;
+  readonly #refused: BackgroundValue<readonly RefusedAccount[]>;
+  readonly #gateways: BackgroundValue<readonly GatewayReport[]>;
+  #bansSeen = "";
+  #bansEdition = 0;
+  /** The last event, and the number of bans, when the bans were read. */
+  #lastEvent = 0;
+  #lastImposed = 0;
 
-function figuresNow(sources: DashboardSources, bansInForce: number | null): DashboardStats {
-  const { watched, counting, checks, now } = sources;
-  const { tallies } = counting;
-  return {
-    atMs: now(),
-    version: watched.version,
-    inFlight: watched.inFlight(),
-    tunnels: watched.tunnels(),
-    answered: sumBy(tallies.requests, ({ code }) => String(code)),
-    ownAnswers: sumBy(tallies.requests, ({ code, source }) =>
-      source === "gateway" ? String(code) : undefined,
-    ),
-    plans: plansIn(tallies.decisions),
-    charged: sumOf(tallies.charged),
-    forwards: sumOf(tallies.forwards),
-    bans: { imposed: sumOf(tallies.bans), inForce: bansInForce },
-    durations: durationsIn(tallies.durations),
-    deprecated: [...tallies.deprecated.entries()].map(([labels, { value }]) => {
-      return { environment: String(labels.env), route: String(labels.route), requests: value };
-    }),
-    upstreams: [...watched.upstreams()],
-    store: { up: watched.storeUp(), commands: watched.storeCommands() },
-    logDropped: watched.logDropped(),
-    workers: watched.workers?.() ?? null,
-    config: counting.configuration(),
-    checks: checks(),
-  };
+  constructor(sources: DashboardSources) {
+    const { quotas, recall, name } = sources;
+    this.#sources = sources;
+    this.#bans = new BackgroundValue({ read: () => quotas.bans() });
+    this.#refused = new BackgroundValue({ read: () => recall.refused() });
+    this.#gateways = new BackgroundValue({
+      read: async () => gatewayReports(await quotas.gateways.list(), name),
+    });
+  }
+
+  /** For those who watch. */
+  read(): DashboardStats {
+    this.#refreshBans();
+    this.#refused.refresh({ maxAgeMs: REFUSED_AGE_MS });
+    this.#gateways.refresh({ maxAgeMs: GATEWAYS_AGE_MS });
+    return this.#figures();
+  }
+
+  /** For the plots of a page that is opened later: costs the store next to nothing. */
+  readIdle(): DashboardStats {
+    this.#bans.refresh({ maxAgeMs: BANS_AGE_IDLE_MS, pauses: BANS_PAUSES_IDLE });
+    return this.#figures();
+  }
+
+  #refreshBans(): void {
+    const { recent } = this.#sources;
+    const imposed = this.#imposed();
+    const isChanged =
+      imposed !== this.#lastImposed ||
+      recent.since(this.#lastEvent).some(({ kind }) => kind === "ban" || kind === "ban_lifted");
+    const maxAgeMs = isChanged ? 0 : BANS_AGE_MS;
+    if (!this.#bans.refresh({ maxAgeMs, pauses: BANS_PAUSES })) return;
+    this.#lastEvent = recent.last;
+    this.#lastImposed = imposed;
+  }
+
+  #imposed(): number {
+    return sumOf(this.#sources.counting.tallies.bans);
+  }
+
+  #bansNow(): DashboardStats["bans"] {
+    const nowMs = this.#sources.now();
+    const bans = this.#bans.value?.filter(({ ban }) => ban.untilMs > nowMs);
+    const seen = JSON.stringify(bans);
+    if (seen !== this.#bansSeen) this.#bansEdition += 1;
+    this.#bansSeen = seen;
+    const edition = this.#bansEdition;
+    return { imposed: this.#imposed(), inForce: bans?.length ?? null, edition };
+  }
+
+  #figures(): DashboardStats {
+    const { watched, counting, checks, now } = this.#sources;
+    const { tallies } = counting;
+    return {
+      atMs: now(),
+      version: watched.version,
+      inFlight: watched.inFlight(),
+      tunnels: watched.tunnels(),
+      answered: sumBy(tallies.requests, ({ code }) => String(code)),
+      ownAnswers: sumBy(tallies.requests, ({ code, source }) =>
+        source === "gateway" ? String(code) : undefined,
+      ),
+      plans: plansIn(tallies.decisions),
+      charged: sumOf(tallies.charged),
+      forwards: sumOf(tallies.forwards),
+      bans: this.#bansNow(),
+      durations: durationsIn(tallies.durations),
+      deprecated: [...tallies.deprecated.entries()].map(([labels, { value }]) => {
+        return { environment: String(labels.env), route: String(labels.route), requests: value };
+      }),
+      refused: this.#refused.value ?? [],
+      gateways: this.#gateways.value ?? null,
+      upstreams: [...watched.upstreams()],
+      store: { up: watched.storeUp(), commands: watched.storeCommands() },
+      logDropped: watched.logDropped(),
+      workers: watched.workers?.() ?? null,
+      config: counting.configuration(),
+      checks: checks(),
+    };
+  }
 }
 
 type Labels = Record<string, string | number>;

@@ -9,7 +9,7 @@ import type { MetricsRecorder } from "../telemetry/metrics/metrics-recorder.ts";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
 import type { ApiDeps } from "./api/api-request.ts";
 import { matchApiRoute } from "./api/router.ts";
-import { dashboardReader } from "./dashboard-stats.ts";
+import { Dashboard } from "./dashboard-stats.ts";
 import { atMostEvery } from "./http/at-most-every.ts";
 import { evictConnections } from "./http/connection-limit.ts";
 import { EventStream, type EventStreamOptions } from "./http/event-stream.ts";
@@ -30,14 +30,15 @@ import {
   METRICS_CONTENT_TYPE,
   type PrometheusMetrics,
 } from "./prometheus.ts";
+import { ReadingHistory } from "./reading-history.ts";
 
 export type AdminDeps = Omit<ApiDeps, "events"> & {
   /** The checks; of one environment where it is named. */
   readonly checks: (environment?: string) => ReadinessChecks;
   /** The metrics as text. */
   readonly metrics: Pick<PrometheusMetrics, "render">;
-  /** The figures of now, for those who watch. Never rejects. */
-  readonly figures: () => Promise<object>;
+  /** The figures of now, for those who watch. */
+  readonly figures: () => object;
   /** The token, "" where none is set, and the further names, as the configuration in force has them. */
   readonly guard: () => Pick<GuardOptions, "token" | "hosts">;
 };
@@ -144,7 +145,7 @@ function newsOf({ figures, recent }: AdminDeps): Pick<EventStreamOptions, "begin
   const read = async () => {
     const happened = recent.since(last);
     begin();
-    const news = [{ event: "figures", data: JSON.stringify(await figures()) }];
+    const news = [{ event: "figures", data: JSON.stringify(figures()) }];
     return [...news, ...happened.map((one) => ({ event: "happened", data: JSON.stringify(one) }))];
   };
   return { begin, read };
@@ -275,7 +276,10 @@ async function close(server: Server): Promise<void> {
   clearTimeout(timer);
 }
 
-export type AdminOptions = Omit<AdminDeps, "metrics" | "figures" | "version" | "guard"> & {
+export type AdminOptions = Omit<
+  AdminDeps,
+  "metrics" | "figures" | "readings" | "version" | "guard"
+> & {
   readonly counting: MetricsRecorder;
   readonly watched: MetricSources;
   /** Brings the counts up to date, ahead of each scrape. */
@@ -283,7 +287,7 @@ export type AdminOptions = Omit<AdminDeps, "metrics" | "figures" | "version" | "
 };
 
 /** Opens the admin listener with its metrics. Rejects with the system's error. */
-export function openAdmin(
+export async function openAdmin(
   admin: NonNullable<Config["admin"]>,
   house: AdminOptions,
 ): Promise<AdminListener> {
@@ -293,14 +297,22 @@ export function openAdmin(
     await gather?.();
     return metrics.render();
   };
-  return startAdmin({
+  const dashboard = new Dashboard(house);
+  const listener = await startAdmin({
     ...house,
     listen: admin.listen,
     guard: () => house.config().admin ?? admin,
     version: watched.version,
     metrics: { render },
-    figures: dashboardReader(house),
+    figures: () => dashboard.read(),
+    readings: () => history.all(),
   });
+  const history = new ReadingHistory(() => dashboard.readIdle());
+  const close = async () => {
+    history.close();
+    await listener.close();
+  };
+  return { url: listener.url, close };
 }
 
 /** 200 while all of it is well, else 503: machines read the status, people the reasons. */

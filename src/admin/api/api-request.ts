@@ -4,7 +4,11 @@ import type { ReloadResult } from "../../config/reload.ts";
 import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";
 import type { Records } from "../../core/keys/records.ts";
 import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
-import type { ActivityStore, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
+import type {
+  ActivityStore,
+  GatewayDirectory,
+  QuotaAdmin,
+} from "../../stores/quotas/quota-store.ts";
 import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
 import type { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Log } from "../../telemetry/log/log.ts";
@@ -25,7 +29,10 @@ export type ApiDeps = {
   /** The configuration in force. */
   readonly config: () => Config;
   readonly keys: KeyStore;
-  readonly quotas: QuotaAdmin & { readonly activity: ActivityStore };
+  readonly quotas: QuotaAdmin & {
+    readonly activity: ActivityStore;
+    readonly gateways: Pick<GatewayDirectory, "list">;
+  };
   readonly reload: () => Promise<ReloadResult>;
   readonly log: Pick<Log, "info" | "warn" | "error">;
   readonly now: () => number;
@@ -35,6 +42,10 @@ export type ApiDeps = {
   readonly recall: Diagnostics;
   /** The live figures for those who watch. */
   readonly events: Pick<EventStream, "open">;
+  /** The figures of the last 15 minutes, the oldest first. */
+  readonly readings: () => readonly object[];
+  /** The name of this gateway among those that share its store. */
+  readonly name: string;
   /** The version of the gateway. */
   readonly version: string;
   /** The last events of the gateway. */

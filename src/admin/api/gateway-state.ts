@@ -1,9 +1,12 @@
 import { maskedConfig } from "../../config/queries/masked-config.ts";
 import { plansReport } from "../../config/queries/plans-report.ts";
+import { gatewayReports } from "../../telemetry/gateway-status.ts";
 import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
 import { openApiDocument, type RouteSpec } from "../openapi/document.ts";
 import type { ApiRequest } from "./api-request.ts";
+import { pageResponse } from "./pagination.ts";
 import { parseEmptyBody } from "./request-bodies.ts";
+import { storeOr503 } from "./usage.ts";
 
 /** The configuration in force, by the keys of its file, every secret masked, with its hash. */
 export function showConfig({ deps }: ApiRequest): AdminResponse {
@@ -16,12 +19,23 @@ export function listPlans({ deps }: ApiRequest): AdminResponse {
 }
 
 /**
- * Begins with the last events, and with the routes that there are, so that a page offers no more
- * than it can ask for.
+ * Begins with the last events, the figures of the last 15 minutes, and the routes that there are, so
+ * that a page offers no more than it can ask for.
  */
 export function openEventStream({ deps }: ApiRequest, rows: readonly RouteSpec[]): AdminResponse {
   const routes = rows.map(({ method, template }) => `${method} ${template}`);
-  return deps.events.open({ routes, happened: deps.recent.since(0) });
+  const { recent, readings } = deps;
+  return deps.events.open({ routes, happened: recent.since(0), readings: readings() });
+}
+
+/** The gateways that share the store of this one, by what each told last. */
+export function listGateways({ deps, query }: ApiRequest): Promise<AdminResponse> {
+  return storeOr503(deps, async () => {
+    const reports = gatewayReports(await deps.quotas.gateways.list(), deps.name);
+    const named = reports.map((report) => ({ id: report.name, report }));
+    const listing = { path: "/api/gateways", query };
+    return pageResponse(named, listing, (page) => page.map(({ report }) => report));
+  });
 }
 
 /** The description of all of this, as OpenAPI. */

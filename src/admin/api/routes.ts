@@ -23,6 +23,7 @@ import {
 import type { ApiRequest } from "./api-request.ts";
 import { explainBan, explainRequest, listDeprecations, listOpenCharges } from "./diagnostics.ts";
 import {
+  listGateways,
   listPlans,
   openEventStream,
   reloadConfig,
@@ -257,6 +258,12 @@ const RUNNING: readonly ApiRoute[] = [
     summary: "Operations that go away, and the accounts that called them",
     query: ["limit", "after"],
     answers: ["Deprecation"],
+  }),
+  row("GET /api/gateways", listGateways, {
+    summary: "The gateways that share the store, as each last told of itself",
+    query: ["limit", "after"],
+    answers: ["Gateway"],
+    refuses: ["store_unavailable"],
   }),
   row("GET /api/config", showConfig, {
     summary: "The configuration in force, secrets masked, with its hash",

@@ -3,6 +3,7 @@ export type Schema = Readonly<Record<string, unknown>>;
 
 export const STRING: Schema = { type: "string" };
 export const BOOLEAN: Schema = { type: "boolean" };
+export const NUMBER: Schema = { type: "number", minimum: 0 };
 export const COUNT: Schema = { type: "integer", minimum: 0 };
 export const SECONDS: Schema = { type: "integer", description: "Unix seconds" };
 /** Instants of decisions are known to the millisecond. */

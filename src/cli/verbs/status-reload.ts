@@ -1,25 +1,39 @@
 import { formatMistake } from "../../config/file/mistake.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
+import type { GatewayReport } from "../../telemetry/gateway-status.ts";
 import type { ReadinessChecks } from "../../telemetry/readiness.ts";
-import { fetchAdmin } from "../access/admin-client.ts";
+import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
 import { type Reached, reachGateway } from "../access/reach.ts";
-import { styleOf } from "../framework/table.ts";
+import { formatCount, formatInstant, formatTable, styleOf } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import {
+  ADMIN,
+  CONFIG,
+  type Invocation,
+  JSON_FLAG,
+  type Option,
+  type Verb,
+} from "../framework/verb.ts";
 
 type Readiness = { readonly status: string; readonly checks: ReadinessChecks };
+
+const ALL: Option = {
+  name: "all",
+  summary: "list all gateways that share its store, with 1 where one of them is not ready",
+};
 
 /** Asks the running gateway how it is; 1 where it is not ready, or does not answer. */
 export const status: Verb = {
   name: "status",
-  usage: "[--admin URL] [--config FILE] [--json]",
+  usage: "[--all] [--admin URL] [--config FILE] [--json]",
   summary: "tell how the running gateway is, with 1 where it is not ready",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: [ALL, ADMIN, CONFIG, JSON_FLAG],
   args: [],
   example: "status --config config/tollgate.yaml",
   async run(call, terminal) {
     const reached = await reachGateway(call, terminal);
     if (typeof reached === "number") return reached;
+    if (call.flag("all")) return tellAll(reached, call, terminal);
     const { config } = reached;
     const ready = await fetchAdmin<Readiness>(config, {
       ...{ path: "/readyz", also: [503] },
@@ -40,6 +54,50 @@ export const status: Verb = {
     return told === "ready" ? EXIT_OK : EXIT_FAILURE;
   },
 };
+
+/** Lists the gateways that share the store of the running one. */
+async function tellAll({ config }: Reached, call: Invocation, terminal: Terminal): Promise<number> {
+  const asked = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways" });
+  if (!asked.ok) return fail(terminal, EXIT_FAILURE, asked.message);
+  const gateways = asked.value;
+  if (call.flag("json")) printJson(terminal, gateways);
+  else terminal.out(gatewaysText(gateways, terminal));
+  const isWell = gateways.length > 0 && gateways.every(({ state }) => state === "ready");
+  return isWell ? EXIT_OK : EXIT_FAILURE;
+}
+
+const GATEWAY_COLUMNS = [
+  ...["gateway", "state", "version", "config", "started"],
+  ...["requests/s", "refusals/s", "store ms", "why"],
+];
+
+/** A `!` follows the version and the hash that most gateways do not have. */
+function gatewaysText(gateways: readonly GatewayReport[], terminal: Terminal): string {
+  const sum = (name: "requestsPerSecond" | "refusalsPerSecond") =>
+    gateways.reduce((all, gateway) => all + gateway[name], 0).toFixed(1);
+  const rows = gateways.map((gateway) => {
+    const { name, state, version, config, started, self, age, storeMs, differs, why } = gateway;
+    const marked = (member: "version" | "config", text: string) =>
+      differs.includes(member) ? `${text} !` : text;
+    return [
+      self ? `${name} *` : name,
+      state,
+      marked("version", version),
+      marked("config", config.slice(0, 8)),
+      formatInstant(started),
+      gateway.requestsPerSecond,
+      gateway.refusalsPerSecond,
+      storeMs ?? "-",
+      state === "silent" ? `no news for ${age} s` : (why ?? ""),
+    ];
+  });
+  const table = formatTable(terminal, GATEWAY_COLUMNS, rows);
+  const total = `${formatCount(gateways.length, "gateway")}, ${sum("requestsPerSecond")} requests/s, ${sum("refusalsPerSecond")} refusals/s; * answers here`;
+  const marks = gateways.some(({ differs }) => differs.length > 0)
+    ? "; ! is not as in most gateways"
+    : "";
+  return `${table}${total}${marks}\n`;
+}
 
 type Shown = {
   readonly told: string;

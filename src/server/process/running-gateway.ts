@@ -26,6 +26,7 @@ import {
 import type { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { RecordChangeWatcher } from "../events/record-change-watcher.ts";
 import { watchUpstreamsAndSunsets } from "../events/upstream-watcher.ts";
+import { GatewayAnnouncer } from "./gateway-announcer.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
 import { type ProcessStatus, readGauges } from "./status.ts";
@@ -81,6 +82,8 @@ export class RunningGateway implements GatewayHandle {
   readonly #unwatch: () => void;
   /** Undefined in all processes but one of those that serve together. */
   readonly #teller: RecordChangeWatcher | undefined;
+  /** Undefined in the processes that serve together: the one that watches them speaks for all. */
+  readonly #announcer: GatewayAnnouncer | undefined;
 
   constructor(config: Config, options: StartOptions, stores: GatewayStores, engine: DataPlane) {
     this.#config = config;
@@ -98,6 +101,11 @@ export class RunningGateway implements GatewayHandle {
     this.#unwatch = options.supervised === true ? () => {} : this.#watchChanges();
     if (options.supervised !== true) {
       this.#teller = new RecordChangeWatcher({ ...stores, log: options.log });
+      const { counting, quotas } = stores;
+      this.#announcer = new GatewayAnnouncer({
+        ...{ gateways: quotas.gateways, counting },
+        ...{ checks: () => this.checks(), now: this.#now },
+      });
     }
   }
 
@@ -109,15 +117,23 @@ export class RunningGateway implements GatewayHandle {
     return this.#admin?.url;
   }
 
-  /** Opens the admin listener where the configuration has one. Rejects in words, naming the setting. */
+  /**
+   * Opens the admin listener where the configuration has one, and tells other gateways of this one
+   * from then on. Rejects in words, naming the setting.
+   */
   async openAdmin(): Promise<void> {
     const { admin } = this.#config;
-    if (admin === undefined) return;
+    if (admin !== undefined) this.#admin = await this.#listen(admin);
+    this.#announcer?.start();
+  }
+
+  async #listen(admin: NonNullable<Config["admin"]>): Promise<AdminListener> {
     const { openAdmin } = await import("../../admin/listener.ts");
     const { gather, spreadKeys = async () => {} } = this.#engine;
-    this.#admin = await openAdmin(admin, {
+    return openAdmin(admin, {
       ...this.#stores,
       config: () => this.#config,
+      name: this.#announcer?.name ?? GATEWAY_ID,
       checks: (environment) => this.checks(environment),
       reload: () => this.reload(),
       watched: this.#watched(),
@@ -181,6 +197,7 @@ export class RunningGateway implements GatewayHandle {
   stop({ atOnce } = { atOnce: false }): Promise<void> {
     if (atOnce) this.#hurry.abort();
     this.#stopping ??= this.#stopOnce();
+    this.#announcer?.announce();
     if (atOnce) this.#engine.cut();
     return this.#stopping;
   }
@@ -269,6 +286,7 @@ export class RunningGateway implements GatewayHandle {
     await this.#engine.drain(times, this.#hurry.signal);
     this.#unwatch();
     this.#teller?.stop();
+    await this.#announcer?.close();
     const told = this.#stores.telemetry.close(
       this.#hurry.signal.aborted ? 0 : farewellMs(deadlineMs),
     );

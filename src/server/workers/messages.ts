@@ -3,6 +3,7 @@ import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
+import type { RefusedAccount } from "../../telemetry/history/refused-accounts.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { ProcessStatus } from "../process/status.ts";
 import type { StoreAvailabilityEvent } from "./store-availability.ts";
@@ -35,11 +36,12 @@ export type WorkerMessage =
   /** `id` is that of the question; undefined in an unsolicited message. */
   | { readonly status: ProcessStatus; readonly id?: number };
 
-/** A question to a process: a refusal by its id, open charges, or its callers of what goes away. */
+/** A question to a process about what it remembers: see Diagnostics. */
 export type DiagnosticsQuery =
   | { readonly refusal: string }
   | { readonly open: true }
   | { readonly deprecated: true }
+  | { readonly refused: true }
   /** Tell the store now what would be told within a minute. */
   | { readonly tellStore: true };
 
@@ -47,6 +49,7 @@ export type DiagnosticsReply = {
   readonly refusal?: AccessLogEntry | undefined;
   readonly open?: readonly OpenCharge[];
   readonly deprecated?: readonly DeprecatedCall[];
+  readonly refused?: readonly RefusedAccount[];
 };
 
 /** The way to the process that watches over this one. */

@@ -4,6 +4,7 @@ import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
 import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../telemetry/history/recent-events.ts";
+import { mostRefused } from "../../telemetry/history/refused-accounts.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
 import { addCounts, createMetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
 import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
@@ -132,6 +133,10 @@ class Supervisor implements DataPlane {
     deprecated: async () => {
       const answers = await this.#team.recall({ deprecated: true }, ASK_MS_MAX);
       return answers.flatMap(({ deprecated = [] }) => deprecated);
+    },
+    refused: async () => {
+      const answers = await this.#team.recall({ refused: true }, ASK_MS_MAX);
+      return mostRefused(answers.flatMap(({ refused = [] }) => refused));
     },
     tellStore: async () => {
       await this.#team.recall({ tellStore: true }, ASK_MS_MAX);

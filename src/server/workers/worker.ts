@@ -212,6 +212,7 @@ async function answerFrom(
   if ("refusal" in question) return { refusal: await recall.refusal(question.refusal) };
   if ("open" in question) return { open: await recall.open() };
   if ("deprecated" in question) return { deprecated: await recall.deprecated() };
+  if ("refused" in question) return { refused: await recall.refused() };
   await recall.tellStore();
   return {};
 }

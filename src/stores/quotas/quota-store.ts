@@ -2,6 +2,7 @@ import { ID_PATTERN } from "../../core/keys/records.ts";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
+import type { GatewayNews } from "../../telemetry/gateway-status.ts";
 import type {
   DeprecatedCall,
   DeprecatedOperation,
@@ -259,6 +260,7 @@ export interface StoreStatus {
 /** The counters and bans that one configuration names. */
 export interface QuotaStore extends QuotaDecider, QuotaAdmin, StoreStatus {
   readonly activity: ActivityStore;
+  readonly gateways: GatewayDirectory;
 
   /** A reload may change how long history is kept, and the policy during an outage. */
   reconfigure(policy: StorePolicy): void;
@@ -294,4 +296,14 @@ export interface ActivityStore {
   lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /** Up to 10,000 accounts that called each of the operations. Rejects when the store is away. */
   calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]>;
+}
+
+/** What the gateways that share the store tell of themselves, under their names. */
+export interface GatewayDirectory {
+  /** Replaces the last message of this gateway. Rejects when the store is away. */
+  announce(name: string, status: string): Promise<void>;
+  /** This gateway is no more. Never rejects. */
+  withdraw(name: string): Promise<void>;
+  /** The last message of each, of the last ten minutes. Rejects when the store is away. */
+  list(): Promise<readonly GatewayNews[]>;
 }

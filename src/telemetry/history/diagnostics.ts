@@ -1,6 +1,7 @@
 import { RingBuffer } from "../../base/ring-buffer.ts";
 import type { AccessLogEntry } from "../log/log.ts";
 import { type DeprecatedCall, DeprecatedCalls } from "./deprecated-calls.ts";
+import { type RefusedAccount, RefusedAccounts } from "./refused-accounts.ts";
 
 /** Refusals that are kept of accounts, and of all others: the oldest leave first. */
 const REFUSALS_MAX = 10_000;
@@ -22,6 +23,8 @@ export type Diagnostics = {
   open(): Promise<readonly OpenCharge[]>;
   /** The accounts that called deprecated operations, since the gateway started. */
   deprecated(): Promise<readonly DeprecatedCall[]>;
+  /** The accounts with the most refusals within the last 15 minutes. */
+  refused(): Promise<readonly RefusedAccount[]>;
   /** Tells the store now what would be told within a minute. Never rejects. */
   tellStore(): Promise<void>;
 };
@@ -37,6 +40,7 @@ type Process = {
 export class RecentRefusals implements Diagnostics {
   readonly #ofAccounts = new RingBuffer<AccessLogEntry>(REFUSALS_MAX);
   readonly #others = new RingBuffer<AccessLogEntry>(OTHERS_MAX);
+  readonly #accounts = new RefusedAccounts();
   readonly calls = new DeprecatedCalls();
   readonly #process: Process;
 
@@ -48,8 +52,11 @@ export class RecentRefusals implements Diagnostics {
   note(line: AccessLogEntry): void {
     if (line.code === undefined) return;
     // Requests without a key must not push out the refusals of those with one.
-    const known = line.account === undefined ? this.#others : this.#ofAccounts;
+    const { account, env } = line;
+    const known = account === undefined ? this.#others : this.#ofAccounts;
     known.add(line);
+    if (account === undefined || env === undefined || line.status >= 500) return;
+    this.#accounts.note(account, env, performance.now());
   }
 
   async deprecated(): Promise<readonly DeprecatedCall[]> {
@@ -58,6 +65,10 @@ export class RecentRefusals implements Diagnostics {
 
   async open(): Promise<readonly OpenCharge[]> {
     return this.#process.open();
+  }
+
+  async refused(): Promise<readonly RefusedAccount[]> {
+    return this.#accounts.list(performance.now());
   }
 
   tellStore(): Promise<void> {

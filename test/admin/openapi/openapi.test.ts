@@ -247,7 +247,7 @@ async function everyAnswer(house: TestGateway, judge: Judge): Promise<void> {
     await judge.ask(404, route, { id: "nobody" });
   }
   await judge.ask(200, "GET /api/keys/{id}", { id });
-  for (const route of ["GET /api/plans", "GET /api/open", "GET /api/config"]) {
+  for (const route of ["plans", "open", "config", "gateways"].map((one) => `GET /api/${one}`)) {
     await judge.ask(200, route);
   }
   await judge.ask(200, "DELETE /api/bans/{id}", { id: account });

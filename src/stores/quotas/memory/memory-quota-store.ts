@@ -27,6 +27,7 @@ import { chargeInPlace } from "./charge-in-place.ts";
 import { DayCounts } from "./day-counts.ts";
 import { DayFiles } from "./day-files.ts";
 import { MemoryActivity } from "./memory-activity.ts";
+import { MemoryGateways } from "./memory-gateways.ts";
 import { readState, type SavedAccount } from "./state-file.ts";
 import { StateSaver } from "./state-saver.ts";
 
@@ -97,6 +98,7 @@ class MemoryStore implements QuotaStore {
   readonly #accounts: AccountTable;
   readonly #days: DayCounts;
   readonly activity: MemoryActivity;
+  readonly gateways = new MemoryGateways();
   #historyMs: number | undefined;
   readonly #timer: NodeJS.Timeout;
   /** Entries of an older era hold limits that may no longer be those of the plan. */

@@ -42,6 +42,7 @@ import { listBans } from "./list-bans.ts";
 import { PendingEvents } from "./pending-events.ts";
 import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
 import { RedisActivity } from "./redis-activity.ts";
+import { RedisGateways } from "./redis-gateways.ts";
 import {
   type EvictionWatcher,
   lostCountReporter,
@@ -114,6 +115,7 @@ class RedisQuotaStore implements QuotaStore {
   readonly #answers: DecisionCache;
   readonly #outage: OutageHandler;
   readonly activity: RedisActivity;
+  readonly gateways: RedisGateways;
   #failure: StoreFailure | undefined;
   #uncertainUnits = 0;
   /** Names this gateway in its markers. */
@@ -128,6 +130,7 @@ class RedisQuotaStore implements QuotaStore {
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#shared = shared;
     this.activity = new RedisActivity(shared, prefix);
+    this.gateways = new RedisGateways(shared, prefix);
     this.#answers = answers;
     this.#outage =
       options.outage?.({ shared, answers, onUncertain }) ??

@@ -1,0 +1,38 @@
+import { RingBuffer } from "../base/ring-buffer.ts";
+import type { DashboardStats } from "./dashboard-stats.ts";
+
+const EVERY_MS = 5_000;
+/** 15 minutes. */
+const READINGS_MAX = 180;
+
+/** The part of the figures that plots are made of. */
+export type Reading = Pick<
+  DashboardStats,
+  "atMs" | "answered" | "ownAnswers" | "bans" | "inFlight"
+> & { readonly durations: Pick<DashboardStats["durations"], "counts" | "sum"> };
+
+/** Keeps the readings of the last 15 minutes, one each 5 s, for a page that is opened now. */
+export class ReadingHistory {
+  readonly #readings = new RingBuffer<Reading>(READINGS_MAX);
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(read: () => DashboardStats) {
+    const note = () => this.#readings.add(readingOf(read()));
+    note();
+    this.#timer = setInterval(note, EVERY_MS).unref();
+  }
+
+  /** Oldest first. */
+  all(): readonly Reading[] {
+    return this.#readings.all();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+function readingOf({ atMs, answered, ownAnswers, bans, inFlight, durations }: DashboardStats) {
+  const { counts, sum } = durations;
+  return { atMs, answered, ownAnswers, bans, inFlight, durations: { counts, sum } };
+}

@@ -1,0 +1,115 @@
+import type { GatewayDirectory } from "../../stores/quotas/quota-store.ts";
+import type { GatewayStatus } from "../../telemetry/gateway-status.ts";
+import type { MetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
+import type { ReadinessChecks } from "../../telemetry/readiness.ts";
+import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
+
+const EVERY_MS = 1_000;
+/** Rates are over this many seconds. */
+const READINGS_MAX = 6;
+
+type Reading = { readonly atMs: number; readonly requests: number; readonly refusals: number };
+
+type AnnouncerOptions = {
+  readonly gateways: Pick<GatewayDirectory, "announce" | "withdraw">;
+  readonly counting: Pick<MetricsRecorder, "tallies" | "configuration">;
+  readonly checks: () => ReadinessChecks;
+  readonly now: () => number;
+};
+
+let gatewaysInProcess = 0;
+
+/**
+ * Tells the gateways that share the store of this one, each second
+ * (docs/reference/admin.md#gateways). A store that is away hears the next message.
+ */
+export class GatewayAnnouncer {
+  /** The name of the gateway in the list: that of its events, further ones of this process numbered. */
+  readonly name: string;
+  readonly #options: AnnouncerOptions;
+  readonly #startedMs: number;
+  #timer: NodeJS.Timeout | undefined;
+  #readings: Reading[] = [];
+  #storeMs: number | null = null;
+  #telling: Promise<void> | undefined;
+
+  constructor(options: AnnouncerOptions) {
+    gatewaysInProcess += 1;
+    this.name = gatewaysInProcess === 1 ? GATEWAY_ID : `${GATEWAY_ID}-${gatewaysInProcess}`;
+    this.#options = options;
+    this.#startedMs = options.now();
+  }
+
+  /** Tells it now and each second. */
+  start(): void {
+    this.#timer = setInterval(() => this.announce(), EVERY_MS).unref();
+    this.announce();
+  }
+
+  /** Tells it now, between `start` and `close`, unless the last message has no answer yet. */
+  announce(): void {
+    if (this.#timer === undefined) return;
+    this.#telling ??= this.#tell().finally(() => {
+      this.#telling = undefined;
+    });
+  }
+
+  /** Takes this gateway off the list. Never rejects. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    await this.#telling;
+    await this.#options.gateways.withdraw(this.name);
+  }
+
+  async #tell(): Promise<void> {
+    const sentMs = performance.now();
+    try {
+      await this.#options.gateways.announce(this.name, JSON.stringify(this.#status()));
+      this.#storeMs = Math.round((performance.now() - sentMs) * 10) / 10;
+    } catch {
+      // The store is away: /readyz says so.
+    }
+  }
+
+  #status(): GatewayStatus {
+    const { counting, checks } = this.#options;
+    return {
+      name: this.name,
+      version: GATEWAY_VERSION,
+      config: counting.configuration().hash,
+      started: Math.floor(this.#startedMs / 1_000),
+      ...this.#rates(),
+      storeMs: this.#storeMs,
+      ...stateOf(checks()),
+    };
+  }
+
+  #rates(): Pick<GatewayStatus, "requestsPerSecond" | "refusalsPerSecond"> {
+    const now = { atMs: performance.now(), ...countRequests(this.#options.counting) };
+    const first = this.#readings[0] ?? now;
+    this.#readings = [...this.#readings, now].slice(-READINGS_MAX);
+    const seconds = Math.max(1, (now.atMs - first.atMs) / 1_000);
+    const rate = (count: number) => Math.round((count / seconds) * 10) / 10;
+    return {
+      requestsPerSecond: rate(now.requests - first.requests),
+      refusalsPerSecond: rate(now.refusals - first.refusals),
+    };
+  }
+}
+
+function countRequests({ tallies }: AnnouncerOptions["counting"]): Omit<Reading, "atMs"> {
+  let [requests, refusals] = [0, 0];
+  for (const [{ code, source }, { value }] of tallies.requests.entries()) {
+    requests += value;
+    if (source === "gateway" && Number(code) >= 400) refusals += value;
+  }
+  return { requests, refusals };
+}
+
+function stateOf(checks: ReadinessChecks): Pick<GatewayStatus, "state" | "why"> {
+  const failing = Object.entries(checks).filter(([, { ok }]) => !ok);
+  if (failing.length === 0) return { state: "ready", why: null };
+  const why = failing.map(([name, { why: reason = "fails" }]) => `${name}: ${reason}`).join("; ");
+  return { state: checks.draining.ok ? "not ready" : "draining", why };
+}

@@ -1,0 +1,20 @@
+import type { GatewayNews } from "../../../telemetry/gateway-status.ts";
+import type { GatewayDirectory } from "../quota-store.ts";
+
+/** The gateways on a store that no other process has: this one alone. */
+export class MemoryGateways implements GatewayDirectory {
+  readonly #told = new Map<string, { status: string; atMs: number }>();
+
+  async announce(name: string, status: string): Promise<void> {
+    this.#told.set(name, { status, atMs: performance.now() });
+  }
+
+  async withdraw(name: string): Promise<void> {
+    this.#told.delete(name);
+  }
+
+  async list(): Promise<readonly GatewayNews[]> {
+    const nowMs = performance.now();
+    return [...this.#told.values()].map(({ status, atMs }) => ({ status, ageMs: nowMs - atMs }));
+  }
+}

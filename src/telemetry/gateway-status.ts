@@ -1,0 +1,102 @@
+/** How a gateway says that it is. */
+type GatewayState = "ready" | "not ready" | "draining";
+
+/** What a gateway tells the others of itself, each second. */
+export type GatewayStatus = {
+  readonly name: string;
+  readonly version: string;
+  /** The hash of the configuration in force. */
+  readonly config: string;
+  /** Unix seconds. */
+  readonly started: number;
+  readonly requestsPerSecond: number;
+  /** Answers of the gateway itself from 400 on. */
+  readonly refusalsPerSecond: number;
+  /** How long the store took for the last message of this kind; null before the first. */
+  readonly storeMs: number | null;
+  readonly state: GatewayState;
+  /** The checks that fail, each with its reason; null if none does. */
+  readonly why: string | null;
+};
+
+/** The last message of a gateway, as it came, and how old it is by the store's clock. */
+export type GatewayNews = { readonly status: string; readonly ageMs: number };
+
+/** A row of the list of gateways (docs/reference/admin.md#gateways). */
+export type GatewayReport = Omit<GatewayStatus, "state"> & {
+  readonly state: GatewayState | "silent";
+  /** Seconds since its last message. */
+  readonly age: number;
+  /** Whether it is the gateway that answers. */
+  readonly self: boolean;
+  /** The members that are not those of most gateways. */
+  readonly differs: readonly ("version" | "config")[];
+};
+
+/** A gateway tells of itself each second: without news for so long it is silent. */
+const SILENT_MS = 3_000;
+
+/**
+ * The gateways by name. One that is silent keeps its last figures, and its rates are 0. Messages that
+ * cannot be read, such as those of a later version, are left out.
+ */
+export function gatewayReports(news: readonly GatewayNews[], self: string): GatewayReport[] {
+  const all = news.flatMap(({ status, ageMs }) => {
+    const told = parseStatus(status);
+    return told === undefined ? [] : [{ told, ageMs }];
+  });
+  const speaking = all.filter(({ ageMs }) => ageMs <= SILENT_MS).map(({ told }) => told);
+  const usual = {
+    version: mostCommon(speaking.map(({ version }) => version)),
+    config: mostCommon(speaking.map(({ config }) => config)),
+  };
+  const rows = all.map(({ told, ageMs }): GatewayReport => {
+    const isSilent = ageMs > SILENT_MS;
+    const differs = (["version", "config"] as const).filter((name) => told[name] !== usual[name]);
+    const own = { age: Math.floor(ageMs / 1_000), self: told.name === self };
+    if (!isSilent) return { ...told, ...own, differs };
+    const rates = { requestsPerSecond: 0, refusalsPerSecond: 0, storeMs: null };
+    return { ...told, ...own, ...rates, state: "silent", why: null, differs };
+  });
+  return rows.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+}
+
+/** The text that most of them have; undefined if none has more than each other one. */
+function mostCommon(texts: readonly string[]): string | undefined {
+  const counts = new Map<string, number>();
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  const [first, second] = [...counts].sort(([, a], [, b]) => b - a);
+  return first?.[1] === second?.[1] ? undefined : first?.[0];
+}
+
+function parseStatus(text: string): GatewayStatus | undefined {
+  let told: Partial<GatewayStatus>;
+  try {
+    told = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof told !== "object" || told === null) return undefined;
+  const { name, version, config, started, state, why = null, storeMs = null } = told;
+  const { requestsPerSecond, refusalsPerSecond } = told;
+  if (typeof name !== "string" || typeof version !== "string") return undefined;
+  if (typeof config !== "string" || !isState(state)) return undefined;
+  if (!isNumber(started) || !isNumber(requestsPerSecond) || !isNumber(refusalsPerSecond)) {
+    return undefined;
+  }
+  const rates = { requestsPerSecond, refusalsPerSecond };
+  const known = { why: typeof why === "string" ? why : null, storeMs: orNull(storeMs) };
+  return { name, version, config, started, ...rates, state, ...known };
+}
+
+function isState(value: unknown): value is GatewayState {
+  return value === "ready" || value === "not ready" || value === "draining";
+}
+
+function isNumber(value: unknown): value is number {
+  return Number.isFinite(value);
+}
+
+function orNull(value: unknown): number | null {
+  return isNumber(value) ? value : null;
+}

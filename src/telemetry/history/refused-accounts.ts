@@ -1,0 +1,62 @@
+const MINUTE_MS = 60_000;
+const MINUTES = 15;
+/** Accounts that are counted in one minute: those that come later are left out. */
+const ACCOUNTS_MAX = 10_000;
+const TOLD_MAX = 10;
+
+/** Refusals of an account within the last 15 minutes. */
+export type RefusedAccount = {
+  readonly account: string;
+  readonly environment: string;
+  readonly requests: number;
+};
+
+type Minute = { readonly number: number; readonly counts: Map<string, number> };
+
+/** Counts refusals by account and minute. */
+export class RefusedAccounts {
+  #minutes: Minute[] = [];
+
+  /** `nowMs` is of a clock that never goes back, such as performance.now(). */
+  note(account: string, environment: string, nowMs: number): void {
+    const { counts } = this.#minuteAt(nowMs);
+    const id = `${environment} ${account}`;
+    const count = counts.get(id);
+    if (count === undefined && counts.size >= ACCOUNTS_MAX) return;
+    counts.set(id, (count ?? 0) + 1);
+  }
+
+  /** The ten with the most refusals, the most refused first. */
+  list(nowMs: number): RefusedAccount[] {
+    const first = Math.floor(nowMs / MINUTE_MS) - MINUTES;
+    const all = this.#minutes.filter(({ number }) => number > first);
+    return mostRefused(
+      all.flatMap(({ counts }) =>
+        [...counts].map(([id, requests]) => {
+          const space = id.indexOf(" ");
+          return { environment: id.slice(0, space), account: id.slice(space + 1), requests };
+        }),
+      ),
+    );
+  }
+
+  #minuteAt(nowMs: number): Minute {
+    const number = Math.floor(nowMs / MINUTE_MS);
+    const last = this.#minutes.at(-1);
+    if (last?.number === number) return last;
+    const minute = { number, counts: new Map<string, number>() };
+    this.#minutes = [...this.#minutes.filter((one) => one.number > number - MINUTES), minute];
+    return minute;
+  }
+}
+
+/** Sums the counts of each account; the ten with the most, the most refused first. */
+export function mostRefused(counted: readonly RefusedAccount[]): RefusedAccount[] {
+  const sums = new Map<string, RefusedAccount>();
+  for (const { account, environment, requests } of counted) {
+    const id = `${environment} ${account}`;
+    const before = sums.get(id)?.requests ?? 0;
+    sums.set(id, { account, environment, requests: before + requests });
+  }
+  return [...sums.values()].sort((a, b) => b.requests - a.requests).slice(0, TOLD_MAX);
+}

@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { mostRefused, RefusedAccounts } from "../../src/telemetry/history/refused-accounts.ts";
+
+const MINUTE_MS = 60_000;
+
+describe("the most refused accounts", () => {
+  it("are those of the last 15 minutes, the most refused first, no more than ten", () => {
+    const counts = new RefusedAccounts();
+    for (let i = 1; i <= 12; i++) {
+      for (let n = 0; n < i; n++) counts.note(`a_${i}`, "production", MINUTE_MS + n);
+    }
+    const list = counts.list(MINUTE_MS);
+    assert.deepEqual(
+      list.map(({ requests }) => requests),
+      [12, 11, 10, 9, 8, 7, 6, 5, 4, 3],
+    );
+    assert.deepEqual(list[0], { account: "a_12", environment: "production", requests: 12 });
+    assert.equal(counts.list(15 * MINUTE_MS + 59_999).length, 10, "the fifteenth minute counts");
+    assert.equal(counts.list(16 * MINUTE_MS).length, 0);
+  });
+
+  it("sum over minutes, and forget the oldest one by one", () => {
+    const counts = new RefusedAccounts();
+    for (let minute = 0; minute < 20; minute++) {
+      counts.note("a_1", "production", minute * MINUTE_MS);
+    }
+    assert.equal(counts.list(19 * MINUTE_MS)[0]?.requests, 15);
+    counts.note("a_1", "staging", 19 * MINUTE_MS);
+    assert.equal(counts.list(19 * MINUTE_MS).length, 2, "environments are kept apart");
+  });
+
+  it("of several processes are summed by account", () => {
+    const one = { account: "addr:2001:db8:0:0::/64", environment: "production", requests: 2 };
+    const other = { ...one, account: "a_1", requests: 3 };
+    assert.deepEqual(mostRefused([one, other, one]), [{ ...one, requests: 4 }, other]);
+  });
+});
