@@ -1,7 +1,7 @@
 /** How a gateway says that it is. */
 type GatewayState = "ready" | "not ready" | "draining";
 
-/** What a gateway tells the others of itself, each second. */
+/** The message of a gateway about itself, each second. */
 export type GatewayStatus = {
   readonly name: string;
   readonly version: string;

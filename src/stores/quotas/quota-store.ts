@@ -298,7 +298,7 @@ export interface ActivityStore {
   calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]>;
 }
 
-/** What the gateways that share the store tell of themselves, under their names. */
+/** The messages of the gateways that share the store, under their names. */
 export interface GatewayDirectory {
   /** Replaces the last message of this gateway. Rejects when the store is away. */
   announce(name: string, status: string): Promise<void>;
