@@ -55,7 +55,7 @@ export async function serve(serving: ServeOptions, surroundings: ProcessContext)
   if (!loaded.ok) {
     return fail(surroundings, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
   }
-  const pipe = formatted(openLogPipe(1), serving.format);
+  const pipe = formatted(openLogPipe(1, surroundings.err), serving.format);
   const log = createLog(pipe, loaded.config.log.level, GATEWAY_ID);
   for (const { message: why, ...place } of loaded.warnings) {
     log.warn("config_warning", { ...place, why });
@@ -75,8 +75,11 @@ function formatted(pipe: LogPipe, format: ServeOptions["format"]): LogPipe {
   return {
     write: (lines) => pipe.write(format(lines)),
     dropped: () => pipe.dropped(),
+    trouble: () => pipe.trouble(),
     flush: (withinMs) => pipe.flush(withinMs),
-    holdsExit: pipe.holdsExit,
+    get holdsExit() {
+      return pipe.holdsExit;
+    },
   };
 }
 
@@ -126,6 +129,7 @@ class Service {
       log,
       load: () => this.#load(),
       logDropped: () => this.#pipe.dropped(),
+      logTrouble: () => this.#pipe.trouble(),
       relay: (lines: string) => this.#pipe.write(lines),
     };
     try {

@@ -5,6 +5,8 @@ export type ReadinessChecks = Readonly<
 > & {
   /** Only where several processes serve. */
   readonly workers?: ReadinessCheck;
+  /** Only while lines of the log are lost, which is no reason to send requests elsewhere. */
+  readonly log?: ReadinessCheck;
 };
 
 export type ReadinessInputs = {
@@ -15,6 +17,7 @@ export type ReadinessInputs = {
   readonly keys: ReadinessCheck & { readonly lost?: string };
   readonly upstreams: Iterable<Upstream>;
   readonly draining: boolean;
+  readonly logTrouble?: string | undefined;
   readonly workers?: ReadinessCheck;
 };
 
@@ -32,7 +35,7 @@ type Upstream = {
  * send requests elsewhere.
  */
 export function readinessChecks(observed: ReadinessInputs, environment?: string): ReadinessChecks {
-  const { reloadFailed, store, keys, draining, workers } = observed;
+  const { reloadFailed, store, keys, draining, workers, logTrouble } = observed;
   const upstreams = [...observed.upstreams];
   return {
     config:
@@ -44,6 +47,7 @@ export function readinessChecks(observed: ReadinessInputs, environment?: string)
     upstreams: environment === undefined ? ofAll(upstreams) : ofOne(upstreams, environment),
     draining: draining ? { ok: false, why: "shutting down" } : OK,
     ...(workers && { workers }),
+    ...(logTrouble !== undefined && { log: { ok: true, why: logTrouble } }),
   };
 }
 

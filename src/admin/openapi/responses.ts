@@ -250,8 +250,9 @@ export const RESPONSE_SCHEMAS = {
         upstreams: CHECK,
         draining: CHECK,
         workers: CHECK,
+        log: CHECK,
       },
-      ["workers"],
+      ["workers", "log"],
     ),
   }),
 } as const satisfies Readonly<Record<string, Schema>>;

@@ -10,6 +10,8 @@ export type StartOptions = {
   readonly now?: () => number;
   /** Log lines thrown away so far, for the metrics. */
   readonly logDropped?: () => number;
+  /** Why log lines are thrown away at present, for /readyz. */
+  readonly logTrouble?: () => string | undefined;
   /** Takes whole lines that other processes of this gateway have logged. */
   readonly relay?: (lines: string) => void;
   /** Another process of this gateway tells what is the same for all of them: reloads, backends. */

@@ -12,7 +12,11 @@ const RETRY_MS = 100;
  * The most that waits for a reader that does not read; lines on top of it are dropped and counted.
  */
 const WAITING_BYTES_MAX = 8 * 1024 ** 2;
+/** For so long lines wait for room on a disk; then they are dropped and counted. */
+const HELD_MS = 1_000;
 const NEW_LINE = 0x0a;
+/** Failures of a disk that may go away. */
+const DISK_FAILURES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT", "EFBIG", "EIO"]);
 
 /**
  * The sink of log lines. A writer never waits and never fails, whatever becomes of the reader: the
@@ -23,20 +27,31 @@ export type LogPipe = {
   write(lines: string): void;
   /** Lines thrown away so far. */
   dropped(): number;
+  /** Why lines are thrown away at present; undefined if they are not. */
+  trouble(): string | undefined;
   /** Resolves with whether all lines left within `withinMs`. */
   flush(withinMs: number): Promise<boolean>;
-  /** Whether a write that is stuck would keep the process from exiting: files and terminals. */
+  /** Whether a write is stuck that keeps the process from exiting: one to a file or a terminal. */
   readonly holdsExit: boolean;
 };
 
+/** Called with words for people when lines begin to be thrown away. */
+export type LogTroubleListener = (text: string) => void;
+
+/** `blocks`: a write that is stuck holds a thread, and with it the exit. */
 type Writer = { readonly write: Write; readonly blocks: boolean };
 /** The part of a chunk that is to be written. */
 type FilledChunk = { readonly chunk: Buffer; readonly from: number; readonly to: number };
 type Write = (chunk: Buffer, done: (error: Error | null, written: number) => void) => void;
 
 /** Opens the log on a file descriptor: 1 is stdout. */
-export function openLogPipe(fd: number): LogPipe {
-  return new Pipe(writerTo(fd));
+export function openLogPipe(fd: number, onTrouble?: LogTroubleListener): LogPipe {
+  return createLogPipe(writerTo(fd), onTrouble);
+}
+
+/** A log whose chunks `writer` writes, each whole or in part. */
+export function createLogPipe(writer: Writer, onTrouble: LogTroubleListener = () => {}): LogPipe {
+  return new Pipe(writer, onTrouble);
 }
 
 /**
@@ -75,12 +90,23 @@ class Pipe implements LogPipe {
   #dropped = 0;
   #untold = 0;
   #onIdle: (() => void)[] = [];
+  readonly #blocks: boolean;
+  readonly #onTrouble: LogTroubleListener;
+  #trouble: string | undefined;
+  /** Since when the disk has taken nothing, on performance.now(). */
+  #fullSinceMs: number | undefined;
+  /** The last line on the disk is a part of one. */
+  #torn = false;
+  #isCalled = false;
 
-  readonly holdsExit: boolean;
-
-  constructor({ write, blocks }: Writer) {
+  constructor({ write, blocks }: Writer, onTrouble: LogTroubleListener) {
     this.#write = write;
-    this.holdsExit = blocks;
+    this.#blocks = blocks;
+    this.#onTrouble = onTrouble;
+  }
+
+  get holdsExit(): boolean {
+    return this.#blocks && this.#isCalled;
   }
 
   write(line: string): void {
@@ -88,6 +114,7 @@ class Pipe implements LogPipe {
       const lines = linesIn(Buffer.from(line));
       this.#dropped += lines;
       this.#untold += lines;
+      if (!this.#closed) this.#tellTrouble("its reader does not read");
       return;
     }
     this.#append(line);
@@ -98,6 +125,10 @@ class Pipe implements LogPipe {
 
   dropped(): number {
     return this.#dropped;
+  }
+
+  trouble(): string | undefined {
+    return this.#trouble;
   }
 
   flush(withinMs: number): Promise<boolean> {
@@ -115,11 +146,13 @@ class Pipe implements LogPipe {
   #send(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#waitingBytes === 0) {
+    const isWell = this.#fullSinceMs === undefined && !this.#closed;
+    if (isWell && this.#waitingBytes === 0) this.#trouble = undefined;
+    if (this.#waitingBytes === 0 && !(isWell && this.#untold > 0)) {
       for (const listener of this.#onIdle.splice(0)) listener();
       return;
     }
-    if (this.#untold > 0) {
+    if (isWell && this.#untold > 0) {
       const told = { level: "warn", time: Date.now(), dropped: this.#untold };
       this.#append(`${JSON.stringify({ ...told, msg: "log lines were dropped" })}\n`);
       this.#untold = 0;
@@ -129,7 +162,9 @@ class Pipe implements LogPipe {
     this.#push(this.#full.shift() as FilledChunk);
   }
 
-  #append(text: string): void {
+  #append(line: string): void {
+    const text = this.#torn ? `\n${line}` : line;
+    this.#torn = false;
     const bytesMax = text.length * BYTES_PER_CHARACTER_MAX;
     if (bytesMax > this.#chunk.length - this.#used) this.#begin(bytesMax);
     const bytes = this.#chunk.write(text, this.#used);
@@ -148,8 +183,11 @@ class Pipe implements LogPipe {
 
   #push(filled: FilledChunk): void {
     const { chunk, from, to } = filled;
+    this.#isCalled = true;
     this.#write(chunk.subarray(from, to), (error, written) => {
+      this.#isCalled = false;
       if (error !== null) return this.#failed(error, filled);
+      this.#fullSinceMs = undefined;
       this.#waitingBytes -= written;
       if (from + written < to) return this.#push({ chunk, from: from + written, to });
       if (chunk.length === CHUNK_BYTES) this.#spare = chunk;
@@ -161,19 +199,42 @@ class Pipe implements LogPipe {
   /** A full disk may have room again, a slow terminal too; a closed pipe never has a reader again. */
   #failed(error: Error, filled: FilledChunk): void {
     const code = "code" in error ? error.code : undefined;
-    if (code === "EAGAIN" || code === "ENOSPC" || code === "EDQUOT" || code === "EINTR") {
+    const isDisk = this.#blocks && DISK_FAILURES.has(code);
+    if (isDisk) this.#fullSinceMs ??= performance.now();
+    const heldMs = performance.now() - (this.#fullSinceMs ?? performance.now());
+    const isSlow = code === "EAGAIN" || code === "EINTR";
+    if (isSlow || (isDisk && heldMs < HELD_MS)) {
       setTimeout(() => this.#push(filled), RETRY_MS).unref();
       return;
     }
+    this.#closed = !isDisk;
+    this.#drop(filled);
+    this.#tellTrouble(isDisk ? `${code}, the disk takes no more` : `${code}, it is closed`);
+    this.#send();
+  }
+
+  /** Throws away all lines that wait, the rest of one that is partly written too. */
+  #drop(filled: FilledChunk): void {
+    const { chunk, from } = filled;
+    const startsTorn = from === 0 && chunk[0] === NEW_LINE;
+    this.#torn = from === 0 ? startsTorn : chunk[from - 1] !== NEW_LINE;
     this.#begin();
-    for (const { chunk, from, to } of [filled, ...this.#full]) {
-      this.#dropped += linesIn(chunk.subarray(from, to));
-    }
-    this.#closed = true;
+    const lines = [filled, ...this.#full].reduce((sum, one) => {
+      return sum + linesIn(one.chunk.subarray(one.from, one.to));
+    }, 0);
+    this.#dropped += startsTorn ? lines - 1 : lines;
+    this.#untold += startsTorn ? lines - 1 : lines;
     this.#full = [];
     this.#waitingBytes = 0;
     this.#writing = false;
-    this.#send();
+  }
+
+  #tellTrouble(why: string): void {
+    if (this.#trouble !== undefined) return;
+    this.#trouble = `lines of the log are dropped: ${why}`;
+    this.#onTrouble(
+      `Cannot write the log: ${why}. Lines are dropped until it can be written, and counted in tollgate_log_dropped_total\n`,
+    );
   }
 }
 

@@ -153,6 +153,7 @@ export class RunningGateway implements GatewayHandle {
       ...this.#engine.readinessInputs(),
       reloadFailed: this.#reloadFailed,
       draining: this.#stopping !== undefined,
+      logTrouble: this.#options.logTrouble?.(),
     };
     return readinessChecks(observed, environment);
   }

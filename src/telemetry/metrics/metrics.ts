@@ -133,7 +133,7 @@ export const METRICS = {
   log_dropped_total: {
     type: "counter",
     labels: [],
-    help: "Log lines thrown away on a stuck pipe.",
+    help: "Log lines thrown away on a stuck pipe or a full disk.",
   },
   events_dropped_total: {
     type: "counter",

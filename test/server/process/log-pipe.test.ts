@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { openLogPipe } from "../../../src/server/process/log-pipe.ts";
+import { createLogPipe, openLogPipe } from "../../../src/server/process/log-pipe.ts";
 import { openFolder } from "../../cli/kit.ts";
 import { eventually } from "../../support/poll.ts";
 
@@ -13,7 +13,7 @@ const SOURCE = join(import.meta.dirname, "../../../src/server/process/log-pipe.t
 /** A process that writes lines to its stdout as the code says, and tells results on stderr. */
 function startWriter(code: string) {
   const text = `
-    import { openLogPipe } from ${JSON.stringify(SOURCE)};
+    import { createLogPipe, openLogPipe } from ${JSON.stringify(SOURCE)};
     const pipe = openLogPipe(1);
     const tell = (value) => process.stderr.write(JSON.stringify(value) + "\\n");
     ${code}`;
@@ -123,15 +123,79 @@ describe("the log pipe", () => {
     assert.deepEqual(JSON.parse(told()), { dropped: 101 });
   });
 
-  it("with a full disk: goes on, and keeps trying", async () => {
+  it("with a full disk: goes on, counts what it cannot write, tells it once, and can exit", async () => {
     const fd = openSync("/dev/full", "w");
-    const pipe = openLogPipe(fd);
+    const told: string[] = [];
+    const pipe = openLogPipe(fd, (text) => told.push(text));
     pipe.write("line\n");
     assert.equal(await pipe.flush(250), false);
-    assert.deepEqual(
-      { dropped: pipe.dropped(), holdsExit: pipe.holdsExit },
-      { dropped: 0, holdsExit: true },
-    );
+    assert.deepEqual([pipe.dropped(), pipe.trouble(), pipe.holdsExit], [0, undefined, false]);
+    await eventually(() => assert.equal(pipe.dropped(), 1), { withinMs: 5_000 });
+    for (let i = 0; i < 3; i++) {
+      pipe.write("line\n".repeat(10));
+      await eventually(() => assert.equal(pipe.dropped(), 11 + 10 * i), { withinMs: 1_000 });
+    }
+    assert.match(pipe.trouble() ?? "", /^lines of the log are dropped: ENOSPC/);
+    assert.equal(told.length, 1);
+    assert.match(told[0] ?? "", /^Cannot write the log: ENOSPC.*tollgate_log_dropped_total/);
+    assert.equal(await pipe.flush(250), true, "nothing waits");
     closeSync(fd);
+  });
+
+  it("with room again on a disk: goes on with whole lines, and says how many were dropped", async () => {
+    const disk = { text: "", room: 7 };
+    const told: string[] = [];
+    const pipe = createLogPipe(
+      {
+        blocks: true,
+        write: (chunk, done) => {
+          const taken = chunk.subarray(0, disk.room);
+          disk.text += taken.toString();
+          disk.room -= taken.length;
+          const full =
+            taken.length === 0 ? Object.assign(new Error("full"), { code: "ENOSPC" }) : null;
+          setImmediate(() => done(full, taken.length));
+        },
+      },
+      (text) => told.push(text),
+    );
+    for (const text of ["one\n", "two\n", "three\n"]) pipe.write(text);
+    await eventually(() => assert.equal(pipe.dropped(), 2), { withinMs: 5_000 });
+    assert.equal(disk.text, "one\ntwo");
+    pipe.write("four\n");
+    await eventually(() => assert.equal(pipe.dropped(), 3), { withinMs: 1_000 });
+    disk.room = 1_000;
+    pipe.write("five\n");
+    await eventually(() => assert.equal(pipe.trouble(), undefined), { withinMs: 1_000 });
+    await eventually(() => assert.match(disk.text, /"dropped":3,/), { withinMs: 1_000 });
+    const [one, two, five, note, end] = disk.text.split("\n");
+    assert.deepEqual([one, two, five, end], ["one", "two", "five", ""]);
+    assert.equal(JSON.parse(note ?? "").msg, "log lines were dropped");
+    assert.equal(pipe.dropped(), 3);
+    disk.room = 0;
+    pipe.write("six\n");
+    await eventually(() => assert.equal(pipe.dropped(), 4), { withinMs: 5_000 });
+    assert.equal(told.length, 2, "once each time");
+  });
+
+  it("with room within a second on a disk: loses nothing", async () => {
+    const disk = { text: "", room: 2 };
+    const pipe = createLogPipe({
+      blocks: true,
+      write: (chunk, done) => {
+        const taken = chunk.subarray(0, disk.room);
+        disk.text += taken.toString();
+        disk.room -= taken.length;
+        const full =
+          taken.length === 0 ? Object.assign(new Error("full"), { code: "EDQUOT" }) : null;
+        setImmediate(() => done(full, taken.length));
+      },
+    });
+    pipe.write("one\n");
+    setTimeout(() => {
+      disk.room = 100;
+    }, 200);
+    assert.equal(await pipe.flush(5_000), true);
+    assert.deepEqual([disk.text, pipe.dropped()], ["one\n", 0]);
   });
 });
