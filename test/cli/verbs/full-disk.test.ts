@@ -44,7 +44,7 @@ async function servesOnFullDisk(more: string, store = "memory"): Promise<void> {
       const answer = await fetch(`http://${listen}/v1/pets`, { headers });
       assert.equal(answer.status, 200, await answer.text());
     }
-    // Those of 20 requests, and of the start.
+    // The lines of 20 requests, and those of the start.
     await eventually(async () => assert.ok((await dropped()) > 20), { withinMs: 10_000 });
     const { status, log } = await ready();
     assert.deepEqual([status, log?.ok], [200, true], "it serves, and is told");
