@@ -27,6 +27,8 @@ type AccessContext = {
   readonly findings: Findings;
   /** The file that the configuration names: it has the security schemes. */
   readonly main: Findings;
+  /** Securities that cannot be met, as JSON: each is told once, at its first place. */
+  readonly unmet: Set<string>;
 };
 
 /**
@@ -54,7 +56,10 @@ export function readAccess(
     );
   }
   const scopes = read.filter((one) => typeof one === "object");
-  if (!isPublic && scopes.length === 0 && !read.includes("unknown")) {
+  const isUnmet = !isPublic && scopes.length === 0 && !read.includes("unknown");
+  const text = isUnmet ? JSON.stringify(value) : "";
+  if (isUnmet && !context.unmet.has(text)) {
+    context.unmet.add(text);
     const fields = keyFieldsOf(value, context);
     const also = fields.length === 0 ? "" : `, or name the field ${fields[0]} in keyHeaders`;
     findings.mistake(

@@ -70,11 +70,12 @@ async function readPaths(
   }
   checkServers(root.servers, around.basePath, findings);
 
+  const unmet = new Set<string>();
   const access =
     root.security === undefined
       ? ANY_KEY
-      : readAccess(root.security, ["security"], { findings, main: findings, rules });
-  const of: DescriptionDefaults = { charging, rules, access, main: findings };
+      : readAccess(root.security, ["security"], { findings, main: findings, rules, unmet });
+  const of: DescriptionDefaults = { charging, rules, access, main: findings, unmet };
   const placed: PlacedOperation[] = [];
   for (const { path, ...matched } of readTemplates(Object.keys(root.paths), findings, around)) {
     placed.push(...(await readPathItem({ findings, path }, matched, of, files)));

@@ -16,6 +16,7 @@ export type DescriptionDefaults = {
   readonly access: OperationAccess;
   /** The file that the configuration names: it has the security schemes. */
   readonly main: Findings;
+  readonly unmet: Set<string>;
 };
 
 /** An operation with its place in one of the files of its description. */
@@ -25,7 +26,7 @@ export type PlacedOperation = DescriptionPlace & { readonly operation: Operation
 export function readOperation(
   { item: operation, findings, path }: DescriptionPlace & { readonly item: YamlMap },
   matched: PathTemplate & Pick<Operation, "method">,
-  { charging, rules, access: inherited, main }: DescriptionDefaults,
+  { charging, rules, access: inherited, main, unmet }: DescriptionDefaults,
 ): PlacedOperation {
   const { operationId, security } = operation;
   if (operationId !== undefined && typeof operationId !== "string") {
@@ -34,7 +35,7 @@ export function readOperation(
   const access =
     security === undefined
       ? inherited
-      : readAccess(security, [...path, "security"], { findings, main, rules });
+      : readAccess(security, [...path, "security"], { findings, main, rules, unmet });
   const lifecycle = readLifecycle(operation, path, findings);
   warnOfMisspeltExtensions(operation, path, findings);
   const read: Operation = {
