@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
+import { eventually } from "../support/poll.ts";
 import { errorOf, rateLimitFieldsOf, sendRequest } from "../support/wire/client.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
@@ -130,5 +132,33 @@ describe("public operations", () => {
     assert.equal(await statusOf("/v1/jobs/7", "POST"), 401);
     assert.equal(await statusOf("/v1/jobs"), 401);
     assert.equal(await statusOf("/v1/jobs/7/8"), 401);
+  });
+
+  it("however many addresses are slow, leave connections to a backend for those with a key", async () => {
+    const held: (() => void)[] = [];
+    const backend = await startTestUpstream((_seen, response, request) => {
+      if (request.url?.includes("slow")) held.push(() => response.end("slow"));
+      else response.end("quick");
+    });
+    const environment = { ...OPEN.environment, limits: { upstreamConnections: 16 } };
+    await using house = await startTestGateway({ ...OPEN, backend, environment });
+    const slow = Array.from({ length: 100 }, (_, i) => {
+      const fields = [["X-Forwarded-For", `192.0.2.${i}`]] as const;
+      return sendRequest(house.port, { path: "/v1/status?slow", fields });
+    });
+    await eventually(() => assert.equal(held.length, 14));
+    const { key } = await house.issue();
+    for (let i = 0; i < 20; i++) {
+      assert.equal((await sendRequest(house.port, { key, path: "/v1/closed" })).status, 200);
+    }
+    assert.equal(held.length, 14, "an eighth is left");
+    let ended = 0;
+    const all = Promise.all(slow.map((one) => one.then(() => (ended += 1))));
+    await eventually(() => {
+      for (const end of held.splice(0)) end();
+      assert.equal(ended, 100);
+    });
+    await all;
+    await house.law();
   });
 });

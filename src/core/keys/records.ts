@@ -73,6 +73,14 @@ export const NO_RECORDS: Records = { keys: [], accounts: [] };
 /** Ids of keys and accounts as they rest (docs/reference/keys.md#ids). */
 export const ID_PATTERN = /^[A-Za-z0-9._-]{1,64}$/;
 
+/**
+ * Whether requests without a key are counted under this name: `addr:192.0.2.1`. No account has such
+ * an id (docs/reference/plans.md#public-operations).
+ */
+export function isAddressName(account: string): boolean {
+  return account.startsWith("addr:");
+}
+
 /** An id that may be given: "." and ".." are folders to whatever makes a path of it. */
 export function isId(text: string): boolean {
   return ID_PATTERN.test(text) && text !== "." && text !== "..";

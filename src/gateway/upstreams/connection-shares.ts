@@ -1,3 +1,5 @@
+import { isAddressName } from "../../core/keys/records.ts";
+
 /** A request that waits for a connection of one upstream. */
 export type Waiter<T> = {
   readonly account: string;
@@ -5,69 +7,122 @@ export type Waiter<T> = {
   readonly fresh: boolean;
 };
 
-/** An account that holds this share of the connections is a large holder … */
+/** A holder of this share of the connections is a large one … */
 const LARGE = 1 / 2;
 /** … and gets a further one only while this share stays free for all others. */
 const KEPT_FREE = 1 / 8;
 
-/**
- * Shares the connections of one upstream among accounts (docs/reference/edge.md#connection-shares), so
- * that one account's slow requests never take the last one. Requests that wait are served by
- * accounts in turn, those of an account in their order.
- */
-export class ConnectionShares<T> {
+/** The holder that all client addresses without a key are together; no account has this name. */
+const ADDRESSES = "addr:";
+
+/** How many connections each holder has. */
+class Holders {
   readonly #connectionsMax: number;
   readonly #heldBy = new Map<string, number>();
-  readonly #waiting = new Map<string, Set<Waiter<T>>>();
   #held = 0;
 
   constructor(connectionsMax: number) {
     this.#connectionsMax = connectionsMax;
   }
 
-  /** Whether the account may hold one connection more now. */
-  mayTake(account: string): boolean {
+  /** Whether the holder may have one connection more now. */
+  mayTake(holder: string): boolean {
     const free = this.#connectionsMax - this.#held;
     if (free <= 0) return false;
-    const isLarge = (this.#heldBy.get(account) ?? 0) >= LARGE * this.#connectionsMax;
+    const isLarge = (this.#heldBy.get(holder) ?? 0) >= LARGE * this.#connectionsMax;
     return !isLarge || free - 1 >= KEPT_FREE * this.#connectionsMax;
   }
 
-  taken(account: string): void {
+  taken(holder: string): void {
     this.#held += 1;
-    this.#heldBy.set(account, (this.#heldBy.get(account) ?? 0) + 1);
+    this.#heldBy.set(holder, (this.#heldBy.get(holder) ?? 0) + 1);
+  }
+
+  returned(holder: string): void {
+    this.#held -= 1;
+    const left = (this.#heldBy.get(holder) as number) - 1;
+    if (left === 0) this.#heldBy.delete(holder);
+    else this.#heldBy.set(holder, left);
+  }
+}
+
+/**
+ * Shares the connections of one upstream among accounts (docs/reference/edge.md#connection-shares), so
+ * that one account's slow requests never take the last one. Requests that wait are served by
+ * accounts in turn, those of an account in their order. Client addresses without a key are one holder
+ * together, and share what it may have as accounts share all of it: their number takes nothing from
+ * an account.
+ */
+export class ConnectionShares<T> {
+  readonly #holders: Holders;
+  readonly #addresses: Holders;
+  /** By holder, and by account in it. */
+  readonly #waiting = new Map<string, Map<string, Set<Waiter<T>>>>();
+
+  constructor(connectionsMax: number) {
+    this.#holders = new Holders(connectionsMax);
+    const most = Math.floor(connectionsMax - KEPT_FREE * connectionsMax);
+    this.#addresses = new Holders(Math.max(1, most));
+  }
+
+  /** Whether the account may hold one connection more now. */
+  mayTake(account: string): boolean {
+    return this.#holders.mayTake(holderOf(account)) && this.#mayTakeInside(account);
+  }
+
+  taken(account: string): void {
+    this.#holders.taken(holderOf(account));
+    if (isAddressName(account)) this.#addresses.taken(account);
   }
 
   returned(account: string): void {
-    this.#held -= 1;
-    const left = (this.#heldBy.get(account) as number) - 1;
-    if (left === 0) this.#heldBy.delete(account);
-    else this.#heldBy.set(account, left);
+    this.#holders.returned(holderOf(account));
+    if (isAddressName(account)) this.#addresses.returned(account);
   }
 
   wait(waiter: Waiter<T>): void {
-    const queue = this.#waiting.get(waiter.account) ?? new Set();
-    this.#waiting.set(waiter.account, queue.add(waiter));
+    const { account } = waiter;
+    const accounts = this.#waiting.get(holderOf(account)) ?? new Map<string, Set<Waiter<T>>>();
+    this.#waiting.set(holderOf(account), accounts);
+    const queue = accounts.get(account) ?? new Set();
+    accounts.set(account, queue.add(waiter));
   }
 
   /** False where it does not wait any more. */
   giveUp(waiter: Waiter<T>): boolean {
-    const queue = this.#waiting.get(waiter.account);
-    if (!queue?.delete(waiter)) return false;
-    if (queue.size === 0) this.#waiting.delete(waiter.account);
+    const { account } = waiter;
+    const accounts = this.#waiting.get(holderOf(account));
+    const queue = accounts?.get(account);
+    if (accounts === undefined || !queue?.delete(waiter)) return false;
+    if (queue.size === 0) accounts.delete(account);
+    if (accounts.size === 0) this.#waiting.delete(holderOf(account));
     return true;
   }
 
   /** Takes out the request whose turn it is, of an account that may take a connection now. */
   next(): Waiter<T> | undefined {
-    for (const [account, queue] of this.#waiting) {
-      if (!this.mayTake(account)) continue;
-      const [waiter] = queue as Iterable<Waiter<T>>;
-      this.#waiting.delete(account);
-      queue.delete(waiter as Waiter<T>);
-      if (queue.size > 0) this.#waiting.set(account, queue);
-      return waiter;
+    for (const [holder, accounts] of this.#waiting) {
+      if (!this.#holders.mayTake(holder)) continue;
+      for (const [account, queue] of accounts) {
+        if (!this.#mayTakeInside(account)) continue;
+        const [waiter] = queue as Iterable<Waiter<T>>;
+        // Both go to the end of their lines: set again, the last of a map.
+        accounts.delete(account);
+        this.#waiting.delete(holder);
+        queue.delete(waiter as Waiter<T>);
+        if (queue.size > 0) accounts.set(account, queue);
+        if (accounts.size > 0) this.#waiting.set(holder, accounts);
+        return waiter;
+      }
     }
     return undefined;
   }
+
+  #mayTakeInside(account: string): boolean {
+    return !isAddressName(account) || this.#addresses.mayTake(account);
+  }
+}
+
+function holderOf(account: string): string {
+  return isAddressName(account) ? ADDRESSES : account;
 }

@@ -1,7 +1,7 @@
 import { quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { maskKeys } from "../../core/keys/key.ts";
-import type { Records } from "../../core/keys/records.ts";
+import { isAddressName, type Records } from "../../core/keys/records.ts";
 import { findUsageSubject, type UsageSubject } from "../../core/keys/reports.ts";
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
 import { usageOf } from "./read-usage.ts";
@@ -26,7 +26,7 @@ export async function findAccountBySelector(
 ): Promise<AccountLookup> {
   const { id, environment } = named;
   const fits = (each: string) => environment === undefined || environment === each;
-  if (!id.startsWith("addr:")) {
+  if (!isAddressName(id)) {
     const holder = findUsageSubject(records, id);
     return holder !== undefined && fits(holder.environment) ? { ok: true, holder } : unknown(named);
   }

@@ -1,4 +1,4 @@
-import { ID_PATTERN } from "../../core/keys/records.ts";
+import { ID_PATTERN, isAddressName } from "../../core/keys/records.ts";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
@@ -31,7 +31,7 @@ export function parseAccountId(id: string): AccountRef {
 
 /** Whether requests without a key are counted here: a client address, which has no history. */
 export function isAddressAccount({ account }: AccountRef): boolean {
-  return account.startsWith("addr:");
+  return isAddressName(account);
 }
 
 /**

@@ -1,5 +1,9 @@
+import { isAddressName } from "../../core/keys/records.ts";
+
 /** Accounts that are kept of one operation: the one that called longest ago leaves first. */
 export const CALLERS_MAX = 10_000;
+/** Client addresses without a key, in a place of their own: their number pushes out no account. */
+export const ADDRESSES_MAX = 1_000;
 
 /** Calls of a deprecated operation; `method` and `route` are those of its description. */
 export type DeprecatedCall = {
@@ -14,9 +18,14 @@ export type DeprecatedCall = {
 
 export type DeprecatedOperation = Pick<DeprecatedCall, "environment" | "method" | "route">;
 
+type Callers = {
+  readonly accounts: Map<string, DeprecatedCall>;
+  readonly addresses: Map<string, DeprecatedCall>;
+};
+
 /** Remembers which accounts call operations that go away. */
 export class DeprecatedCalls {
-  readonly #operations = new Map<string, Map<string, DeprecatedCall>>();
+  readonly #operations = new Map<string, Callers>();
 
   note({ environment, method, route }: DeprecatedOperation, account: string, nowMs: number): void {
     const last = Math.floor(nowMs / 1_000);
@@ -34,20 +43,23 @@ export class DeprecatedCalls {
 
   /** The sum of an account is known from elsewhere. */
   set(call: DeprecatedCall): void {
-    const accounts = this.#of(call);
+    const callers = this.#of(call);
+    const max = isAddressName(call.account) ? ADDRESSES_MAX : CALLERS_MAX;
     // Deleted and set again, so that the first of the map is the one that called longest ago.
-    accounts.delete(call.account);
-    accounts.set(call.account, call);
-    if (accounts.size > CALLERS_MAX) accounts.delete(accounts.keys().next().value as string);
+    callers.delete(call.account);
+    callers.set(call.account, call);
+    if (callers.size > max) callers.delete(callers.keys().next().value as string);
   }
 
   list(): readonly DeprecatedCall[] {
-    return [...this.#operations.values()].flatMap((accounts) => [...accounts.values()]);
+    return [...this.#operations.values()].flatMap(({ accounts, addresses }) => {
+      return [...accounts.values(), ...addresses.values()];
+    });
   }
 
   /** The calls of one account. */
   callsOf(environment: string, account: string): readonly DeprecatedCall[] {
-    return [...this.#operations.values()].flatMap((accounts) => {
+    return [...this.#operations.values()].flatMap(({ accounts }) => {
       const call = accounts.get(account);
       return call?.environment === environment ? [call] : [];
     });
@@ -60,13 +72,13 @@ export class DeprecatedCalls {
     return all;
   }
 
-  #of({ environment, method, route }: DeprecatedOperation): Map<string, DeprecatedCall> {
+  #of({ environment, method, route, account }: DeprecatedCall): Map<string, DeprecatedCall> {
     const name = `${environment} ${method} ${route}`;
-    let accounts = this.#operations.get(name);
-    if (accounts === undefined) {
-      accounts = new Map();
-      this.#operations.set(name, accounts);
+    let callers = this.#operations.get(name);
+    if (callers === undefined) {
+      callers = { accounts: new Map(), addresses: new Map() };
+      this.#operations.set(name, callers);
     }
-    return accounts;
+    return isAddressName(account) ? callers.addresses : callers.accounts;
   }
 }

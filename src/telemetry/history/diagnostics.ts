@@ -1,9 +1,14 @@
+import { FairBuffer } from "../../base/fair-buffer.ts";
 import { RingBuffer } from "../../base/ring-buffer.ts";
+import { isAddressName } from "../../core/keys/records.ts";
 import type { AccessLogEntry } from "../log/log.ts";
 import { type DeprecatedCall, DeprecatedCalls } from "./deprecated-calls.ts";
 import { type RefusedAccount, RefusedAccounts } from "./refused-accounts.ts";
 
-/** Refusals that are kept of accounts, and of all others: the oldest leave first. */
+/**
+ * Refusals that are kept of accounts and addresses, and of all others: the oldest leave first, of the
+ * account with the most of them.
+ */
 const REFUSALS_MAX = 10_000;
 const OTHERS_MAX = 1_000;
 
@@ -38,7 +43,9 @@ type Process = {
 
 /** The refusals of this process. */
 export class RecentRefusals implements Diagnostics {
-  readonly #ofAccounts = new RingBuffer<AccessLogEntry>(REFUSALS_MAX);
+  readonly #ofAccounts = new FairBuffer<AccessLogEntry>();
+  /** Client addresses without a key: together they get no more than the largest account. */
+  readonly #ofAddresses = new FairBuffer<AccessLogEntry>();
   readonly #others = new RingBuffer<AccessLogEntry>(OTHERS_MAX);
   readonly #accounts = new RefusedAccounts();
   readonly calls = new DeprecatedCalls();
@@ -51,12 +58,18 @@ export class RecentRefusals implements Diagnostics {
   /** Once for each request line; the lines of requests that were not refused are let go. */
   note(line: AccessLogEntry): void {
     if (line.code === undefined) return;
-    // Requests without a key must not push out the refusals of those with one.
     const { account, env } = line;
-    const known = account === undefined ? this.#others : this.#ofAccounts;
-    known.add(line);
-    if (account === undefined || env === undefined || line.status >= 500) return;
-    this.#accounts.note(account, env, performance.now());
+    // Requests that nobody was found for must not push out the refusals of accounts.
+    if (account === undefined || env === undefined) return this.#others.add(line);
+    this.#keep(`${env}:${account}`, account, line);
+    if (line.status < 500) this.#accounts.note(account, env, performance.now());
+  }
+
+  #keep(owner: string, account: string, line: AccessLogEntry): void {
+    (isAddressName(account) ? this.#ofAddresses : this.#ofAccounts).add(owner, line);
+    if (this.#ofAccounts.size + this.#ofAddresses.size <= REFUSALS_MAX) return;
+    const isLarger = this.#ofAddresses.size > this.#ofAccounts.largest;
+    (isLarger ? this.#ofAddresses : this.#ofAccounts).drop();
   }
 
   async deprecated(): Promise<readonly DeprecatedCall[]> {
@@ -77,6 +90,9 @@ export class RecentRefusals implements Diagnostics {
 
   async refusal(id: string): Promise<AccessLogEntry | undefined> {
     const isAsked = (line: AccessLogEntry) => line.id === id;
-    return this.#ofAccounts.all().find(isAsked) ?? this.#others.all().find(isAsked);
+    for (const known of [this.#ofAccounts, this.#ofAddresses]) {
+      for (const line of known.values()) if (isAsked(line)) return line;
+    }
+    return this.#others.all().find(isAsked);
   }
 }

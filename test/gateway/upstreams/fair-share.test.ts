@@ -52,6 +52,55 @@ describe("the connections to an upstream", () => {
     assert.equal(share.next(), undefined, "none is free");
   });
 
+  it("go to client addresses as to one account, and among them as among accounts", () => {
+    for (const [connections, one, others, left] of [
+      [256, 196, 28, 32],
+      [16, 12, 2, 2],
+      [8, 6, 1, 1],
+      [2, 1, 0, 1],
+    ] as const) {
+      const share = new ConnectionShares(connections);
+      assert.equal(takeAll(share, "addr:192.0.2.1"), one, String(connections));
+      assert.equal(takeAll(share, "addr:192.0.2.2"), others, String(connections));
+      assert.equal(takeAll(share, "addr:192.0.2.3"), 0, String(connections));
+      assert.equal(takeAll(share, "customer"), left, String(connections));
+    }
+    const share = new ConnectionShares(256);
+    for (let i = 0; i < 1_000; i++) {
+      if (share.mayTake(`addr:${i}`)) share.taken(`addr:${i}`);
+    }
+    assert.equal(takeAll(share, "customer"), 32, "however many there are");
+  });
+
+  it("go back to those who gave them, address by address", () => {
+    const share = new ConnectionShares(8);
+    const all = ["addr:1", "addr:1", "addr:2", "customer"];
+    for (const account of all) share.taken(account);
+    for (const account of all) share.returned(account);
+    assert.equal(takeAll(share, "addr:1"), 6);
+  });
+
+  it("go in turn to accounts, of which all addresses that wait are one, and to these in turn", () => {
+    const share = new ConnectionShares(1);
+    share.taken("one");
+    const waiting = ["addr:1", "addr:1", "a", "addr:2", "a", "addr:3", "b", "addr:2"];
+    for (const account of waiting) share.wait(waiter(account));
+    const gone = waiter("addr:4");
+    share.wait(gone);
+    assert.equal(share.giveUp(gone), true);
+    assert.equal(share.giveUp(gone), false);
+    share.returned("one");
+    const order: (string | undefined)[] = [];
+    for (let next = share.next(); next !== undefined; next = share.next()) {
+      order.push(next.account);
+      share.taken(next.account);
+      assert.equal(share.next(), undefined, "none is free");
+      share.returned(next.account);
+    }
+    const expected = "addr:1 a b addr:2 a addr:3 addr:1 addr:2".split(" ");
+    assert.deepEqual(order, expected);
+  });
+
   it("are not kept for a request that gave up", () => {
     const share = new ConnectionShares(1);
     share.taken("one");

@@ -81,5 +81,19 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
       await store.activity.addCalls(many);
       assert.equal((await store.activity.calls([OLD])).length, 10_000);
     });
+
+    it("and of 1,000 addresses, which take no place of an account", async () => {
+      const { store } = await bench.start();
+      const { activity } = store;
+      const addresses = Array.from({ length: 12_000 }, (_, i) => call(`addr:10.0.${i}`, 1, i));
+      await activity.addCalls(addresses);
+      const accounts = Array.from({ length: 10_000 }, (_, i) => call(`a${i}`, 1, i));
+      const told = await activity.addCalls([...addresses.slice(0, 3), ...accounts]);
+      assert.equal(told.length, 10_003);
+      const kept = (await activity.calls([OLD])).map(({ account }) => account);
+      const isAddress = (account: string) => account.startsWith("addr:");
+      assert.equal(kept.filter(isAddress).length, 1_000);
+      assert.equal(kept.filter((account) => !isAddress(account)).length, 10_000);
+    });
   });
 }

@@ -1,5 +1,7 @@
+import { isAddressName } from "../../../core/keys/records.ts";
 import { DAY_MS } from "../../../core/quota/days.ts";
 import {
+  ADDRESSES_MAX,
   CALLERS_MAX,
   type DeprecatedCall,
   type DeprecatedOperation,
@@ -88,7 +90,8 @@ export class RedisActivity implements ActivityStore {
     for (const [key, all] of Map.groupBy(calls, (call) => this.#callsKey(call))) {
       for (const some of pagesOf(all, PAGE)) {
         const each = some.flatMap(({ account, requests, last }) => [account, requests, last]);
-        const run = this.#shared.run(CALLED, key, [KEPT_MS, CALLERS_MAX, ...each]);
+        const most = isAddressName(some[0]?.account ?? "") ? ADDRESSES_MAX : CALLERS_MAX;
+        const run = this.#shared.run(CALLED, key, [KEPT_MS, most, ...each]);
         const reply = (await withTimeout(run, LATE_MS)) as number[];
         some.forEach((call, i) => {
           const [requests = 0, last = 0] = [reply[2 * i], reply[2 * i + 1]];
@@ -115,13 +118,15 @@ export class RedisActivity implements ActivityStore {
   async calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]> {
     const found: DeprecatedCall[] = [];
     for (const { environment, method, route } of operations) {
-      const key = this.#callsKey({ environment, method, route });
-      const reply = await withTimeout(this.#shared.link.send(key, "hgetall", [key]), LATE_MS);
-      // The client library makes an object of what Redis sends as a list.
-      for (const [account, text] of Object.entries(reply as Record<string, string>)) {
-        const [requests = 0, last = 0] = text.split(" ").map(Number);
-        if (!Number.isSafeInteger(requests) || !Number.isSafeInteger(last)) continue;
-        found.push({ environment, method, route, account, requests, last });
+      for (const account of ["", "addr:"]) {
+        const key = this.#callsKey({ environment, method, route, account });
+        const reply = await withTimeout(this.#shared.link.send(key, "hgetall", [key]), LATE_MS);
+        // The client library makes an object of what Redis sends as a list.
+        for (const [caller, text] of Object.entries(reply as Record<string, string>)) {
+          const [requests = 0, last = 0] = text.split(" ").map(Number);
+          if (!Number.isSafeInteger(requests) || !Number.isSafeInteger(last)) continue;
+          found.push({ environment, method, route, account: caller, requests, last });
+        }
       }
     }
     return found;
@@ -139,8 +144,11 @@ export class RedisActivity implements ActivityStore {
     return `${this.#prefix}:{0}:used`;
   }
 
-  #callsKey({ environment, method, route }: DeprecatedOperation): string {
-    return `${this.#prefix}:{0}:calls ${environment} ${method} ${route}`;
+  /** Client addresses have a place of their own, so that their number pushes out no account. */
+  #callsKey(call: DeprecatedOperation & Pick<DeprecatedCall, "account">): string {
+    const { environment, method, route, account } = call;
+    const name = isAddressName(account) ? "address-calls" : "calls";
+    return `${this.#prefix}:{0}:${name} ${environment} ${method} ${route}`;
   }
 }
 

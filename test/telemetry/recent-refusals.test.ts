@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
+import type { AccessLogEntry } from "../../src/telemetry/log/log.ts";
+
+let count = 0;
+
+/** Notes a refused request, and gives its id. */
+function refuse(recall: RecentRefusals, account: string | undefined, env = "production"): string {
+  const id = `r${count++}`;
+  const of = account === undefined ? {} : { account };
+  recall.note({ id, env, code: "rate_limited", ...of } as AccessLogEntry);
+  return id;
+}
+
+describe("what is remembered of refusals", () => {
+  it("is the last 10,000 of an account that is alone with them", async () => {
+    const recall = new RecentRefusals();
+    const ids = Array.from({ length: 10_001 }, () => refuse(recall, "a"));
+    assert.equal(await recall.refusal(ids[0] as string), undefined);
+    for (const i of [1, 5_000, 10_000]) assert.ok(await recall.refusal(ids[i] as string), `${i}`);
+  });
+
+  it("is not pushed out by another account, or by any number of addresses or of requests without either", async () => {
+    const recall = new RecentRefusals();
+    const mine = Array.from({ length: 5 }, () => refuse(recall, "customer"));
+    for (let i = 0; i < 25_000; i++) refuse(recall, "attacker");
+    for (let i = 0; i < 25_000; i++) refuse(recall, `addr:10.0.${i}`);
+    for (let i = 0; i < 25_000; i++) refuse(recall, undefined);
+    const latest = refuse(recall, "customer");
+    for (const id of [...mine, latest]) assert.ok(await recall.refusal(id), id);
+  });
+
+  it("has one place for all addresses, which they share as accounts do", async () => {
+    const recall = new RecentRefusals();
+    const quiet = refuse(recall, "addr:192.0.2.1");
+    for (let i = 0; i < 12_000; i++) refuse(recall, "addr:192.0.2.2");
+    const accounts = Array.from({ length: 9_000 }, (_, i) => refuse(recall, `a${i % 3}`));
+    assert.ok(await recall.refusal(quiet), "the address that asked once");
+    for (const id of accounts.slice(-2_000)) assert.ok(await recall.refusal(id), id);
+    const kept = await Promise.all(accounts.map((id) => recall.refusal(id)));
+    assert.ok(kept.filter((line) => line !== undefined).length >= 7_497, "three in four");
+  });
+
+  it("tells accounts of two environments apart", async () => {
+    const recall = new RecentRefusals();
+    const id = refuse(recall, "a", "staging");
+    for (let i = 0; i < 25_000; i++) refuse(recall, "a", "production");
+    assert.ok(await recall.refusal(id));
+  });
+
+  it("has no line of a request that was answered", async () => {
+    const recall = new RecentRefusals();
+    recall.note({ id: "fine", env: "production", account: "a" } as AccessLogEntry);
+    assert.equal(await recall.refusal("fine"), undefined);
+  });
+});
