@@ -36,3 +36,17 @@ describe("the most refused accounts", () => {
     assert.deepEqual(mostRefused([one, other, one]), [{ ...one, requests: 4 }, other]);
   });
 });
+
+it("no number of addresses takes the place of an account", () => {
+  const refused = new RefusedAccounts();
+  for (let i = 0; i < 20_000; i++) refused.note(`addr:10.0.${i}`, "production", 0);
+  for (let i = 0; i < 10_001; i++) refused.note(`a${i}`, "production", 0);
+  for (let i = 0; i < 3; i++) refused.note("a9999", "production", 0);
+  for (let i = 0; i < 2; i++) refused.note("addr:10.0.999", "production", 0);
+  for (const late of ["a10000", "addr:10.0.1000"]) {
+    for (let i = 0; i < 9; i++) refused.note(late, "production", 0);
+  }
+  const [first, second] = refused.list(0);
+  assert.deepEqual([first?.account, first?.requests], ["a9999", 4]);
+  assert.deepEqual([second?.account, second?.requests], ["addr:10.0.999", 3]);
+});

@@ -60,7 +60,10 @@ export class RecentRefusals implements Diagnostics {
     if (line.code === undefined) return;
     const { account, env } = line;
     // Requests that nobody was found for must not push out the refusals of accounts.
-    if (account === undefined || env === undefined) return this.#others.add(line);
+    if (account === undefined || env === undefined) {
+      this.#others.add(line);
+      return;
+    }
     this.#keep(`${env}:${account}`, account, line);
     if (line.status < 500) this.#accounts.note(account, env, performance.now());
   }

@@ -1,7 +1,11 @@
+import { isAddressName } from "../../core/keys/records.ts";
+
 const MINUTE_MS = 60_000;
 const MINUTES = 15;
 /** Accounts that are counted in one minute: those that come later are left out. */
 const ACCOUNTS_MAX = 10_000;
+/** Client addresses without a key, which take no place of an account. */
+const ADDRESSES_MAX = 1_000;
 const TOLD_MAX = 10;
 
 /** Refusals of an account within the last 15 minutes. */
@@ -11,7 +15,11 @@ export type RefusedAccount = {
   readonly requests: number;
 };
 
-type Minute = { readonly number: number; readonly counts: Map<string, number> };
+type Minute = {
+  readonly number: number;
+  readonly counts: Map<string, number>;
+  readonly ofAddresses: Map<string, number>;
+};
 
 /** Counts refusals by account and minute. */
 export class RefusedAccounts {
@@ -19,10 +27,12 @@ export class RefusedAccounts {
 
   /** `nowMs` is of a clock that never goes back, such as performance.now(). */
   note(account: string, environment: string, nowMs: number): void {
-    const { counts } = this.#minuteAt(nowMs);
+    const minute = this.#minuteAt(nowMs);
+    const isAddress = isAddressName(account);
+    const counts = isAddress ? minute.ofAddresses : minute.counts;
     const id = `${environment} ${account}`;
     const count = counts.get(id);
-    if (count === undefined && counts.size >= ACCOUNTS_MAX) return;
+    if (count === undefined && counts.size >= (isAddress ? ADDRESSES_MAX : ACCOUNTS_MAX)) return;
     counts.set(id, (count ?? 0) + 1);
   }
 
@@ -31,8 +41,8 @@ export class RefusedAccounts {
     const first = Math.floor(nowMs / MINUTE_MS) - MINUTES;
     const all = this.#minutes.filter(({ number }) => number > first);
     return mostRefused(
-      all.flatMap(({ counts }) =>
-        [...counts].map(([id, requests]) => {
+      all.flatMap(({ counts, ofAddresses }) =>
+        [...counts, ...ofAddresses].map(([id, requests]) => {
           const space = id.indexOf(" ");
           return { environment: id.slice(0, space), account: id.slice(space + 1), requests };
         }),
@@ -44,7 +54,7 @@ export class RefusedAccounts {
     const number = Math.floor(nowMs / MINUTE_MS);
     const last = this.#minutes.at(-1);
     if (last?.number === number) return last;
-    const minute = { number, counts: new Map<string, number>() };
+    const minute: Minute = { number, counts: new Map(), ofAddresses: new Map() };
     this.#minutes = [...this.#minutes.filter((one) => one.number > number - MINUTES), minute];
     return minute;
   }
