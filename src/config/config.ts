@@ -59,6 +59,9 @@ export type Config = {
     | undefined;
 };
 
+/** A PEM file, and its text when it was read. */
+export type PemFile = { readonly path: string; readonly text: string };
+
 /** The upstreams that have the requests of some paths, and how they are reached. */
 export type ServiceConfig = {
   readonly routes: RouteTable;
@@ -66,8 +69,10 @@ export type ServiceConfig = {
   readonly upstreams: readonly string[];
   readonly upstreamTls: {
     /** Trusted in place of the system's authorities: the file, and its text when it was read. */
-    readonly ca: { readonly path: string; readonly text: string } | undefined;
+    readonly ca: PemFile | undefined;
     readonly serverName: string | undefined;
+    /** Shown to upstreams that ask for one. */
+    readonly clientCertificate: { readonly cert: PemFile; readonly key: PemFile } | undefined;
   };
   /** Asked of each upstream. */
   readonly healthCheck: { readonly path: string; readonly everyMs: number } | undefined;

@@ -81,6 +81,34 @@ describe("the authorities of upstreams", () => {
   });
 });
 
+describe("the certificate that the gateway shows to upstreams", () => {
+  it("is read with its key, belongs to it, and neither goes without the other", async () => {
+    const ours = authority.issue(["DNS:gateway.test"]);
+    const other = authority.issue(["DNS:other.test"]);
+    const load = (edge: string, key = ours.key) => {
+      const files = { "our.pem": ours.cert, "our.key": key };
+      return loadFiles({ "tollgate.yaml": withEdge(`upstreamTls: { ${edge} }`), ...files });
+    };
+    const both = "cert: ./our.pem, key: ./our.key";
+    const good = await load(both);
+    assert.ok(good.ok, told(good).join("\n"));
+    const [environment] = good.config.environments;
+    assert.equal(environment?.upstreamTls.clientCertificate?.cert.text, ours.cert);
+    assert.equal(environment?.upstreamTls.clientCertificate?.key.text, ours.key);
+    assert.equal(good.files.filter((file) => /\/our\.(?:pem|key)$/.test(file)).length, 2);
+    for (const [edge, key, expected] of [
+      ["cert: ./our.pem", ours.key, /upstreamTls\.cert without key/],
+      ["key: ./our.key", ours.key, /upstreamTls\.key without cert/],
+      [both, other.key, /the key does not belong to the certificate in upstreamTls\.cert/],
+      [both, "no key", /upstreamTls\.key: it holds no private key/],
+    ] as const) {
+      const bad = await load(edge, key);
+      assert.equal(bad.ok, false, edge);
+      assert.match(told(bad).join("\n"), expected);
+    }
+  });
+});
+
 describe("healthCheck and cors", () => {
   it("are complete once read", async () => {
     const edge =

@@ -85,7 +85,7 @@ describe("loadConfig fills in", () => {
         ...{ backends: [], publicPlan: undefined, standing: undefined, maintenance: undefined },
         ...{ allow: [], deny: [] },
         upstreamHost: "upstream",
-        upstreamTls: { ca: undefined, serverName: undefined },
+        upstreamTls: { ca: undefined, clientCertificate: undefined, serverName: undefined },
         ...{ healthCheck: undefined, tls: undefined, cors: undefined },
         limits: {
           headerBytes: 16 * 1024,

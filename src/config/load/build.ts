@@ -10,7 +10,7 @@ import type { LimitOverrides } from "../schema/limits.ts";
 import { QUOTA_WINDOWS } from "../schema/observability.ts";
 import { limitsByLength } from "../schema/plans.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
-import type { CertificateAuthorities } from "./pem.ts";
+import type { UpstreamPems } from "./pem.ts";
 import { type BackendDraft, serviceKey } from "./service-drafts.ts";
 
 type BuildInputs = {
@@ -19,7 +19,8 @@ type BuildInputs = {
   readonly hash: string;
   /** By the key of the service; none for those without a description. */
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
-  readonly authorities: ReadonlyMap<string, CertificateAuthorities>;
+  /** By the key of the service. */
+  readonly pems: ReadonlyMap<string, UpstreamPems>;
   readonly telemetry: Config["telemetry"];
 };
 
@@ -104,7 +105,7 @@ function environmentOf(draft: EnvironmentDraft, around: BuildContext): Environme
       .sort((one, other) => other.path.length - one.path.length),
     upstreamHost: sound(draft.upstreamHost),
     upstreamTls: {
-      ca: rest.authorities.get(key),
+      ...(rest.pems.get(key) ?? NO_PEMS),
       serverName: sound(draft.upstreamTls).serverName,
     },
     healthCheck: healthCheckOf(draft.healthCheck),
@@ -118,6 +119,8 @@ function environmentOf(draft: EnvironmentDraft, around: BuildContext): Environme
     deny: sound(draft.deny),
   };
 }
+
+const NO_PEMS: UpstreamPems = { ca: undefined, clientCertificate: undefined };
 
 function backendOf(
   environment: EnvironmentDraft,
@@ -136,7 +139,7 @@ function backendOf(
       rest.operations.get(key),
     ),
     upstreams: backend.upstreams,
-    upstreamTls: { ca: rest.authorities.get(key), serverName: backend.upstreamTls.serverName },
+    upstreamTls: { ...(rest.pems.get(key) ?? NO_PEMS), serverName: backend.upstreamTls.serverName },
     healthCheck: healthCheckOf(backend.healthCheck),
     limits: edgeLimitsOf({ ...limits, ...backend.limits } as Limits),
   };

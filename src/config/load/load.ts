@@ -68,23 +68,28 @@ export async function loadTree(
   validateServices(draft, findings);
   const telemetry = resolveTelemetry(draft, findings, env);
   const described = await readDescriptions(draft, findings);
-  const authorities = await readPemFiles(draft, findings, dirname(resolve(file)));
+  const pems = await readPemFiles(draft, findings, dirname(resolve(file)));
 
   const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
   if (all.length > 0) return { ok: false, mistakes: inOrder(all, file) };
-  const pems = [...authorities.values()];
+  const pairs = [...pems.values()].flatMap(({ clientCertificate }) => clientCertificate ?? []);
+  const authorities = [...pems.values()].flatMap(({ ca }) => ca ?? []);
+  const certificates = [...authorities, ...pairs.map(({ cert }) => cert)];
   const config = buildConfig(draft, {
     file: resolve(file),
-    hash: hashOf(text, [...described.texts, ...pems.map(({ text }) => text)]),
+    hash: hashOf(text, [...described.texts, ...certificates.map(({ text }) => text)]),
     operations: described.operations,
-    authorities,
+    pems,
     telemetry,
   });
   return {
     ok: true,
     config,
     warnings: inOrder([...findings.warnings, ...described.warnings], file),
-    files: [resolve(file), ...paths, ...described.files, ...pems.map(({ path }) => path)],
+    files: [
+      ...[resolve(file), ...paths, ...described.files],
+      ...[...certificates, ...pairs.map(({ key }) => key)].map(({ path }) => path),
+    ],
   };
 }
 
@@ -103,7 +108,7 @@ function inDataFolder(draft: Draft, root: unknown, folder: string | undefined): 
 }
 
 /**
- * The same exactly when file, descriptions and authorities are. What was substituted is left out:
+ * The same exactly when file, descriptions and certificates are. What was substituted is left out:
  * the hash stands on the open /metrics, and would let a weak secret be guessed.
  */
 function hashOf(text: string, beside: readonly string[]): string {

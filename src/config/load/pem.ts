@@ -1,5 +1,6 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
+import type { PemFile, ServiceConfig } from "../config.ts";
 import type { Findings } from "../file/findings.ts";
 import { type ConfigPath, formatPath } from "../file/mistake.ts";
 import { readTextFile, type TextFileResult } from "../file/text-file.ts";
@@ -9,19 +10,20 @@ import { listServices } from "./service-drafts.ts";
 const BYTES_MAX = 1024 ** 2;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-export type CertificateAuthorities = { readonly path: string; readonly text: string };
+/** The PEM files of a service that its upstreams are reached with over TLS. */
+export type UpstreamPems = Pick<ServiceConfig["upstreamTls"], "ca" | "clientCertificate">;
 
 /**
  * Reads the PEM files that the configuration names: every one must be there and be what it is for.
- * Gives the authorities of upstreams by service; a private key is looked at and let go, and
- * nothing of it is told.
+ * Returns those of upstreams by service. The private key of a listener is checked and let go. Nothing
+ * of any private key is told.
  */
 export async function readPemFiles(
   { environments }: Draft,
   findings: Findings,
   folder: string,
-): Promise<ReadonlyMap<string, CertificateAuthorities>> {
-  const authorities = new Map<string, CertificateAuthorities>();
+): Promise<ReadonlyMap<string, UpstreamPems>> {
+  const pems = new Map<string, UpstreamPems>();
   for (const [name, { tls }] of environments) {
     const start = ["environments", name, "tls"];
     if (tls === undefined) continue;
@@ -29,16 +31,53 @@ export async function readPemFiles(
     const key = await readPem([...start, "key"], resolve(folder, tls.key), findings);
     checkPair(cert, key, start, findings);
   }
-  for (const { key, path: start, upstreamTls } of listServices(environments)) {
-    if (upstreamTls?.ca === undefined) continue;
-    const at = [...start, "upstreamTls", "ca"];
-    const path = resolve(folder, upstreamTls.ca);
-    const text = await readPem(at, path, findings);
-    if (text !== undefined && holdsCertificates(text, at, findings)) {
-      authorities.set(key, { path, text });
-    }
+  for (const { key, path, upstreamTls } of listServices(environments)) {
+    if (upstreamTls === undefined) continue;
+    const at = [...path, "upstreamTls"];
+    const ca = await readAuthorities(upstreamTls.ca, [...at, "ca"], findings, folder);
+    const clientCertificate = await readPair(upstreamTls, at, findings, folder);
+    pems.set(key, { ca, clientCertificate });
   }
-  return authorities;
+  return pems;
+}
+
+async function readAuthorities(
+  file: string | undefined,
+  at: ConfigPath,
+  findings: Findings,
+  folder: string,
+): Promise<PemFile | undefined> {
+  if (file === undefined) return undefined;
+  const path = resolve(folder, file);
+  const text = await readPem(at, path, findings);
+  if (text === undefined || !holdsCertificates(text, at, findings)) return undefined;
+  return { path, text };
+}
+
+type PairFiles = { readonly cert?: string | undefined; readonly key?: string | undefined };
+
+async function readPair(
+  { cert, key }: PairFiles,
+  at: ConfigPath,
+  findings: Findings,
+  folder: string,
+): Promise<UpstreamPems["clientCertificate"]> {
+  if (cert === undefined || key === undefined) {
+    const [given, missing] = cert === undefined ? ["key", "cert"] : ["cert", "key"];
+    if (cert !== key) {
+      findings.mistake(
+        [...at, given],
+        `Cannot use ${formatPath([...at, given])} without ${missing}: a certificate is proved by its private key; add ${missing}`,
+      );
+    }
+    return undefined;
+  }
+  const [certPath, keyPath] = [resolve(folder, cert), resolve(folder, key)];
+  const certText = await readPem([...at, "cert"], certPath, findings);
+  const keyText = await readPem([...at, "key"], keyPath, findings);
+  checkPair(certText, keyText, at, findings);
+  if (certText === undefined || keyText === undefined) return undefined;
+  return { cert: { path: certPath, text: certText }, key: { path: keyPath, text: keyText } };
 }
 
 async function readPem(
@@ -72,7 +111,7 @@ function checkPair(
   if (!isSound || new X509Certificate(cert).checkPrivateKey(privateKey)) return;
   findings.mistake(
     [...path, "key"],
-    `Cannot use ${formatPath([...path, "key"])}: the key does not belong to the certificate in tls.cert; name a pair`,
+    `Cannot use ${formatPath([...path, "key"])}: the key does not belong to the certificate in ${path.at(-1)}.cert; name a pair`,
   );
 }
 

@@ -241,7 +241,8 @@ function checkEdges(name: string, environment: EnvironmentDraft, findings: Findi
       );
     }
   }
-  const isAsked = upstreamTls?.ca !== undefined || upstreamTls?.serverName !== undefined;
+  const isAsked =
+    upstreamTls !== undefined && Object.values(upstreamTls).some((one) => one !== undefined);
   if (isAsked && upstreams?.every((origin) => origin.startsWith("http:"))) {
     findings.warning(
       [...start, "upstreamTls"],

@@ -81,7 +81,12 @@ function shownService({ routes, upstreamTls, healthCheck }: ServiceConfig): obje
     routes: undefined,
     basePath,
     paths,
-    upstreamTls: { ...upstreamTls, ca: upstreamTls.ca?.path },
+    upstreamTls: {
+      ca: upstreamTls.ca?.path,
+      serverName: upstreamTls.serverName,
+      cert: upstreamTls.clientCertificate?.cert.path,
+      key: upstreamTls.clientCertificate?.key.path,
+    },
     healthCheck: healthCheck ?? "off",
     operations: operations?.map(({ segments: _, ...operation }) => operation) ?? "all",
     ...(costs.length === 0

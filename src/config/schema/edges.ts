@@ -95,8 +95,15 @@ export const upstreamTls = z.strictObject(
         description:
           "The name to ask for (SNI) and to find in the certificate, in place of the upstream's host.",
       }),
+    cert: kind.file.optional().meta({
+      description:
+        "The certificate of the gateway, and its chain, for upstreams that ask for one, PEM. Needs `key`. Read at start and at a reload.",
+    }),
+    key: kind.file.optional().meta({
+      description: "The private key of `cert`, PEM, without a passphrase.",
+    }),
   },
-  "a map with ca or serverName",
+  "a map with ca, serverName, or cert and key",
 );
 
 export const healthCheck = z.strictObject(

@@ -109,6 +109,7 @@ function backendOf(
     idleMsMax: limits.upstreamIdleMs,
     ca: service.upstreamTls.ca?.text,
     serverName: service.upstreamTls.serverName,
+    clientCertificate: pairOf(service.upstreamTls.clientCertificate),
     healthCheck: service.healthCheck,
     elapsed,
   };
@@ -117,6 +118,12 @@ function backendOf(
     kept !== undefined && sameOptions(kept, options) ? kept : new UpstreamPool(options);
   const comparable = path === undefined ? undefined : comparablePath(path, routes.paths);
   return { path, comparable, routes, upstreams, limits, stripPrefix, addPrefix };
+}
+
+function pairOf(
+  pair: ServiceConfig["upstreamTls"]["clientCertificate"],
+): UpstreamPool["options"]["clientCertificate"] {
+  return pair && { cert: pair.cert.text, key: pair.key.text };
 }
 
 /** `deny` wins; an empty `allow` takes all that `deny` leaves (docs/reference/plans.md#admission). */

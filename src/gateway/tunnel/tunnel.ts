@@ -6,6 +6,7 @@ import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
+import { keepSession } from "../../http1/client/socket.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Environment } from "../exchange/environment.ts";
 import type { ForwardHandler } from "../exchange/exchange.ts";
@@ -94,7 +95,6 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   /** One try; `#failed` decides whether there is another one. */
   #try(): void {
     const { gateway, exchange, backend, target } = this.#admitted;
-    const { options } = backend.upstreams;
     const upstream = backend.upstreams.pick(this.#attempts);
     const client = new ClientStream();
     this.#upstream = upstream;
@@ -105,10 +105,13 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     exchange.wait("connection", gateway.elapsed());
     const headers = handshakeFields(this.#admitted, upstream, this.#nonce, this.#trace);
     const request = { method: "GET", url: target, headers, socket: client, connection: client };
+    const { host, port, tls, lookup, session } = upstream.destination;
+    const { ca, cert, key } = tls ?? {};
     const to = {
-      target: upstream.origin,
-      ...(options.ca === undefined ? {} : { ca: options.ca }),
-      ssl: { minVersion: "TLSv1.2", servername: options.serverName },
+      // The library takes what proves the gateway from the target alone, and the rest from `ssl`.
+      target: { protocol: tls === undefined ? "http:" : "https:", host, port, ca, cert, key },
+      // Without a name to ask for, Node would ask for that of the Host field.
+      ssl: { ...tls, servername: tls?.servername ?? "", lookup, session: session?.ticket },
     };
     proxy.ws(
       request as unknown as IncomingMessage,
@@ -128,6 +131,9 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#timer = setTimeout(() => request.destroy(new Error("timeout")), connectTimeoutMs);
     request.path = target;
     request.once("socket", (socket) => {
+      if (this.#upstream?.destination.session !== undefined) {
+        keepSession(socket, this.#upstream.destination.session);
+      }
       const isTls = this.#upstream?.origin.startsWith("https:");
       socket.once(isTls ? "secureConnect" : "connect", () => {
         clearTimeout(this.#timer);

@@ -36,11 +36,12 @@ type Probed = { readonly origin: string; readonly connect: buildConnector.connec
 
 /** Connects as requests do: over TLS with the same trust, and for the same name. */
 function connectorFor(
-  { destination: { tls } }: Upstream,
+  { destination: { tls, lookup } }: Upstream,
   { connectTimeoutMs: timeout }: UpstreamPoolOptions,
 ): buildConnector.connector {
   const connect = buildConnector({
     ...tls,
+    ...(lookup && { lookup }),
     allowH2: false,
     timeout,
   } as buildConnector.BuildOptions);

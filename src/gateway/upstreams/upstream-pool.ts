@@ -176,10 +176,11 @@ export class UpstreamPool {
     upstream.probeAtMs = elapsed() + (healthCheck?.everyMs ?? pauseMs);
   }
 
-  /** Starts the probes that are due, and closes connections idle for too long; called a few times a second. */
+  /** Starts what is due: probes, ends of idle connections, questions for addresses. Called often. */
   probe(): void {
     for (const upstream of this.all) {
       for (const connection of upstream.idle) connection.closeIfExpired();
+      upstream.addresses?.refresh();
       startDueProbe(upstream, this.options, (wentWell) => this.#probed(upstream, wentWell));
     }
   }

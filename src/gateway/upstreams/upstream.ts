@@ -3,6 +3,7 @@ import type { ConnectionOptions as TlsOptions } from "node:tls";
 import { ClientConnection } from "../../http1/client/client-connection.ts";
 import type { Destination } from "../../http1/client/socket.ts";
 import { ConnectionShares } from "./connection-shares.ts";
+import { HostAddresses } from "./host-addresses.ts";
 
 export type UpstreamPoolOptions = {
   readonly origins: readonly string[];
@@ -15,6 +16,8 @@ export type UpstreamPoolOptions = {
   /** For https origins: PEM to trust in place of the system's, and the name to ask and verify for. */
   readonly ca: string | undefined;
   readonly serverName: string | undefined;
+  /** The certificate of the gateway, with its chain and its private key, PEM. */
+  readonly clientCertificate: { readonly cert: string; readonly key: string } | undefined;
   readonly healthCheck: { readonly path: string; readonly everyMs: number } | undefined;
   /** The monotonic clock, in milliseconds. */
   readonly elapsed: () => number;
@@ -29,6 +32,8 @@ export class Upstream {
   /** The authority of the origin, as Host names it. */
   readonly host: string;
   readonly destination: Destination;
+  /** Undefined if the host is an address. */
+  readonly addresses: HostAddresses | undefined;
   readonly idle: UpstreamConnection[] = [];
   readonly share: ConnectionShares<UpstreamConnection>;
   pending = 0;
@@ -54,19 +59,31 @@ export class Upstream {
   constructor(origin: string, options: UpstreamPoolOptions) {
     this.origin = origin;
     this.host = new URL(origin).host;
-    this.destination = destinationOf(origin, options);
+    const host = hostOf(origin);
+    this.addresses = isIP(host) === 0 ? new HostAddresses(host, options.elapsed) : undefined;
+    this.destination = destinationOf(origin, options, this.addresses);
     this.share = new ConnectionShares(options.connectionsMax);
   }
+}
+
+/** IPv6 without brackets. */
+function hostOf(origin: string): string {
+  return new URL(origin).hostname.replace(/^\[|\]$/g, "");
 }
 
 /**
  * Over TLS the backend's certificate must be valid for `serverName`, or for the host of its origin,
  * which is also the name asked for (SNI): never for the client's Host.
  */
-function destinationOf(origin: string, { ca, serverName }: UpstreamPoolOptions): Destination {
-  const { protocol, hostname, port } = new URL(origin);
-  const host = hostname.replace(/^\[|\]$/g, "");
-  if (protocol === "http:") return { host, port: Number(port || 80), tls: undefined };
+function destinationOf(
+  origin: string,
+  { ca, serverName, clientCertificate }: UpstreamPoolOptions,
+  addresses: HostAddresses | undefined,
+): Destination {
+  const { protocol, port } = new URL(origin);
+  const host = hostOf(origin);
+  const lookup = addresses?.lookup;
+  if (protocol === "http:") return { host, port: Number(port || 80), tls: undefined, lookup };
   // RFC 6066 3: an address is no name to ask for; it is verified all the same.
   const servername = serverName ?? (isIP(host) === 0 ? host : undefined);
   const tls: TlsOptions = {
@@ -75,8 +92,9 @@ function destinationOf(origin: string, { ca, serverName }: UpstreamPoolOptions):
     ALPNProtocols: ["http/1.1"],
     ...(servername === undefined ? {} : { servername }),
     ...(ca === undefined ? {} : { ca }),
+    ...clientCertificate,
   };
-  return { host, port: Number(port || 443), tls };
+  return { host, port: Number(port || 443), tls, lookup, session: { ticket: undefined } };
 }
 
 /**

@@ -1,4 +1,10 @@
-import { connect, type OnReadOpts, type Socket, type TcpSocketConnectOpts } from "node:net";
+import {
+  connect,
+  type LookupFunction,
+  type OnReadOpts,
+  type Socket,
+  type TcpSocketConnectOpts,
+} from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
 
 /** Where a connection goes. */
@@ -8,6 +14,10 @@ export type Destination = {
   readonly port: number;
   /** Undefined: plain. Else what to trust and which name to ask and verify for. */
   readonly tls: ConnectionOptions | undefined;
+  /** Finds the addresses of `host`; undefined for the way of the system. */
+  readonly lookup?: LookupFunction | undefined;
+  /** The last TLS session with it: the next connection resumes it (RFC 8446 2.2). */
+  readonly session?: { ticket: Buffer | undefined };
 };
 
 export type SocketEvents = {
@@ -28,7 +38,8 @@ const READ_BYTES_MAX = 65_536;
 const shared = Buffer.allocUnsafeSlow(READ_BYTES_MAX);
 
 /** Opens a connection that reads without allocating: Node's `onread` instead of a stream's pieces. */
-export function openSocket({ host, port, tls }: Destination, events: SocketEvents): Socket {
+export function openSocket(destination: Destination, events: SocketEvents): Socket {
+  const { host, port, tls, lookup } = destination;
   let why = "closed";
   const onread: OnReadOpts = {
     buffer: shared,
@@ -37,8 +48,8 @@ export function openSocket({ host, port, tls }: Destination, events: SocketEvent
       return true;
     },
   };
-  const to: Reading = { host, port, onread };
-  const socket = tls === undefined ? connect(to) : secure(to, tls);
+  const to: Reading = { host, port, onread, ...(lookup && { lookup }) };
+  const socket = tls === undefined ? connect(to) : secure(to, tls, destination.session);
   socket.setNoDelay(true);
   outliveWriteErrors(socket, (code) => {
     why = code;
@@ -85,6 +96,16 @@ function outliveWriteErrors(socket: Socket, onFailed: (code: string) => void): v
 type Reading = TcpSocketConnectOpts & { readonly onread: OnReadOpts };
 
 /** `onread` is documented for TLS as well, with decrypted bytes; the types do not know it there. */
-function secure(to: Reading, tls: ConnectionOptions): Socket {
-  return connectTls({ ...tls, ...to });
+function secure(to: Reading, tls: ConnectionOptions, session: Destination["session"]): Socket {
+  const resumed = session?.ticket;
+  const socket = connectTls({ ...tls, ...to, ...(resumed && { session: resumed }) });
+  if (session !== undefined) keepSession(socket, session);
+  return socket;
+}
+
+/** Keeps each session that the other side offers, for the next connection. */
+export function keepSession(socket: Socket, session: NonNullable<Destination["session"]>): void {
+  socket.on("session", (ticket: Buffer) => {
+    session.ticket = ticket;
+  });
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createServer } from "node:https";
+import { createServer, type ServerOptions } from "node:https";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
@@ -15,8 +15,10 @@ beforeAll(() => {
 afterAll(() => authority[Symbol.dispose]());
 
 /** A backend on HTTPS that echoes, with a certificate for `name`. */
-async function openEcho(name: string) {
-  const server = createServer(authority.issue([name]));
+async function openEcho(name: string, more: ServerOptions = {}) {
+  const resumed: boolean[] = [];
+  const server = createServer({ ...authority.issue([name]), ...more });
+  server.on("secureConnection", (socket) => resumed.push(socket.isSessionReused()));
   const sockets = new WebSocketServer({ server });
   let opened = 0;
   sockets.on("connection", (socket) => {
@@ -30,17 +32,20 @@ async function openEcho(name: string) {
     return new Promise<void>((resolve) => server.close(() => resolve()));
   };
   const origin = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { origin, seen: [], opened: () => opened, close };
+  return { origin, seen: [], resumed, opened: () => opened, close };
 }
 
-function openTlsHouse(upstream: Awaited<ReturnType<typeof openEcho>>) {
+function openTlsHouse(
+  upstream: Awaited<ReturnType<typeof openEcho>>,
+  more: Readonly<Record<string, string>> = {},
+) {
   const { cert, key } = authority.issue(["DNS:a.test", "IP:127.0.0.1"]);
   return startTestGateway({
     upstream,
     environment: {
       api: null,
       tls: { cert: "./edge.pem", key: "./edge.key" },
-      upstreamTls: { ca: "./ca.pem", serverName: "backend.test" },
+      upstreamTls: { ca: "./ca.pem", serverName: "backend.test", ...more },
     },
     files: { "edge.pem": cert, "edge.key": key, "ca.pem": authority.ca },
     keys: { [KEY]: {} },
@@ -63,6 +68,21 @@ describe("A WebSocket over TLS on both sides", () => {
     socket.close();
     await eventually(() => assert.equal(house.lines[0]?.status, 101));
     assert.deepEqual([house.lines[0]?.charged, house.lines[0]?.forwards], [1, 1]);
+  });
+
+  it("shows the certificate of the gateway to a backend that asks for one, and resumes its session", async () => {
+    const echo = await openEcho("DNS:backend.test", { requestCert: true, ca: authority.ca });
+    await using house = await openTlsHouse(echo, { cert: "./edge.pem", key: "./edge.key" });
+    for (let i = 0; i < 2; i++) {
+      const socket = connect(house.port);
+      const heard: string[] = [];
+      socket.on("message", (data) => heard.push(String(data)));
+      socket.on("open", () => socket.send("it is us"));
+      await eventually(() => assert.deepEqual(heard, ["it is us"]));
+      socket.close();
+      await eventually(() => assert.equal(house.lines.length, i + 1));
+    }
+    assert.deepEqual(echo.resumed, [false, true]);
   });
 
   it("is 502, and nothing is tunnelled, where the backend's certificate has another name", async () => {

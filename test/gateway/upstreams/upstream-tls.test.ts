@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createServer } from "node:https";
+import { createServer, type ServerOptions } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, it } from "vitest";
@@ -16,9 +16,14 @@ beforeAll(() => {
 afterAll(() => authority[Symbol.dispose]());
 
 type Asked = { readonly sni: string | false | null; readonly host: string | undefined };
-type TlsBackend = Upstream & { readonly seen: Asked[]; connections: number };
+type TlsBackend = Upstream & {
+  readonly seen: Asked[];
+  readonly resumed: boolean[];
+  connections: number;
+  closed: number;
+};
 
-async function openTlsBackend(pair: Pair, host = "127.0.0.1"): Promise<TlsBackend> {
+async function openTlsBackend(pair: Pair & ServerOptions, host = "127.0.0.1"): Promise<TlsBackend> {
   const seen: Asked[] = [];
   const server = createServer({ ...pair, keepAliveTimeout: 60_000 }, (request, response) => {
     seen.push({
@@ -27,9 +32,14 @@ async function openTlsBackend(pair: Pair, host = "127.0.0.1"): Promise<TlsBacken
     });
     response.end("[]");
   });
-  const backend = { origin: "", seen, connections: 0, close: async () => {} };
-  server.on("secureConnection", () => {
+  const resumed: boolean[] = [];
+  const backend = { origin: "", seen, resumed, connections: 0, closed: 0, close: async () => {} };
+  server.on("secureConnection", (socket) => {
     backend.connections += 1;
+    resumed.push(socket.isSessionReused());
+    socket.once("close", () => {
+      backend.closed += 1;
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   backend.origin = `https://${host}:${(server.address() as AddressInfo).port}`;
@@ -120,6 +130,49 @@ describe("an https upstream", () => {
       ["one.test", "two.test", "one.test"].map((host) => ({ sni: "localhost", host })),
     );
     assert.equal(backend.connections, 1);
+    await house.law();
+  });
+
+  it("learns who the gateway is by its certificate, and refuses one without", async () => {
+    const mutual = { ca: authority.ca, requestCert: true, rejectUnauthorized: true };
+    const backend = await openTlsBackend({ ...authority.issue(["IP:127.0.0.1"]), ...mutual });
+    const ours = authority.issue(["DNS:gateway.test"]);
+    const upstreamTls = { ca: "./ca.pem", cert: "./our.pem", key: "./our.key" };
+    await using house = await startTestGateway({
+      upstream: backend,
+      environment: { upstreamTls, healthCheck: { path: "/up", every: "100ms" } },
+      files: { "ca.pem": authority.ca, "our.pem": ours.cert, "our.key": ours.key },
+      keys: { [KEY]: {} },
+    });
+    assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
+    await eventually(() => assert.ok(backend.seen.length > 2, "health checks show it too"));
+    const shown = await (await house.admin("/api/config")).text();
+    assert.match(shown, /our\.key/);
+    assert.doesNotMatch(shown, /PRIVATE KEY/);
+
+    await house.rewrite({
+      environments: {
+        production: {
+          ...{ listen: "127.0.0.1:0", keyTag: "live", upstreams: [backend.origin] },
+          upstreamTls: { ca: "./ca.pem" },
+        },
+      },
+    });
+    assert.equal((await house.started.reload()).ok, true);
+    assert.equal((await sendRequest(house.port, { key: KEY })).status, 502);
+  });
+
+  it("resumes the TLS session of an earlier connection", async () => {
+    const backend = await openTlsBackend(authority.issue(["IP:127.0.0.1"]));
+    await using house = await openTlsHouse(backend, {
+      upstreamTls: { ca: "./ca.pem" },
+      limits: { upstreamIdle: "50ms" },
+    });
+    for (let i = 1; i <= 4; i++) {
+      assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
+      await eventually(() => assert.equal(backend.closed, i));
+    }
+    assert.deepEqual(backend.resumed, [false, true, true, true]);
     await house.law();
   });
 

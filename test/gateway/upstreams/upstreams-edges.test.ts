@@ -11,6 +11,7 @@ describe("backends", () => {
     idleMsMax: 4_000,
     ca: undefined,
     serverName: undefined,
+    clientCertificate: undefined,
     healthCheck: undefined,
   };
 

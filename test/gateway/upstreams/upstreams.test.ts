@@ -19,6 +19,7 @@ function poolOf(origins: readonly string[], more: Partial<UpstreamPoolOptions> =
     idleMsMax: 4_000,
     ca: undefined,
     serverName: undefined,
+    clientCertificate: undefined,
     healthCheck: undefined,
     elapsed: () => clock.ms,
     ...more,

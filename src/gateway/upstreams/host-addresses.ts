@@ -1,0 +1,73 @@
+import { type LookupAddress, lookup } from "node:dns";
+import type { LookupFunction } from "node:net";
+
+/** Asks for all addresses of a name. */
+export type AskAddresses = (
+  host: string,
+  onAnswer: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
+) => void;
+
+const ASK_AGAIN_MS = 30_000;
+
+const askSystem: AskAddresses = (host, onAnswer) => lookup(host, { all: true }, onAnswer);
+
+/**
+ * The addresses of a host name (docs/reference/edge.md#backends): new connections go to them in turn.
+ * The name is asked again every 30 s; while the resolver fails, the last known addresses serve.
+ */
+export class HostAddresses {
+  readonly #host: string;
+  readonly #elapsed: () => number;
+  readonly #ask: AskAddresses;
+  #known: readonly LookupAddress[] = [];
+  #askedMs = 0;
+  #waiting: ((error: NodeJS.ErrnoException | null) => void)[] = [];
+  #isAsking = false;
+  #turn = 0;
+
+  /** `elapsed` is the monotonic clock, in milliseconds. */
+  constructor(host: string, elapsed: () => number, ask: AskAddresses = askSystem) {
+    this.#host = host;
+    this.#elapsed = elapsed;
+    this.#ask = ask;
+  }
+
+  /** As node:net asks it: the address whose turn it is, with all others behind it if wanted. */
+  readonly lookup: LookupFunction = (_host, { all }, done) => {
+    const answer = () => {
+      const count = this.#known.length;
+      const first = this.#turn % count;
+      this.#turn = first + 1;
+      const addresses = [...this.#known.slice(first), ...this.#known.slice(0, first)];
+      const [{ address, family }] = addresses as [LookupAddress];
+      if (all) done(null, addresses);
+      else done(null, address, family);
+    };
+    if (this.#known.length > 0) {
+      queueMicrotask(answer);
+      return;
+    }
+    this.#waiting.push((error) => {
+      if (error === null) answer();
+      else done(error, []);
+    });
+    this.#askNow();
+  };
+
+  /** Asks again if it is time to; called a few times a second. */
+  refresh(): void {
+    if (this.#known.length > 0 && this.#elapsed() - this.#askedMs >= ASK_AGAIN_MS) this.#askNow();
+  }
+
+  #askNow(): void {
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    this.#askedMs = this.#elapsed();
+    this.#ask(this.#host, (error, addresses) => {
+      this.#isAsking = false;
+      if (error === null && addresses.length > 0) this.#known = addresses;
+      const failure = this.#known.length > 0 ? null : (error ?? new Error("no address"));
+      for (const tell of this.#waiting.splice(0)) tell(failure);
+    });
+  }
+}
