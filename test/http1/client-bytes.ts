@@ -14,8 +14,8 @@ export const LIMITS: ServerLimits = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   idleTimeoutMs: 60_000,
-  lingerBytesMax: 65_536,
-  lingerMs: 1_000,
+  lingerMs: 5_000,
+  lingerIdleMs: 1_000,
 };
 
 /** A socket that a test holds by its other end, without a system between. */
@@ -81,6 +81,7 @@ export class Server {
   readonly connection: ServerConnection;
   readonly answers: ResponseWriter[] = [];
   closed = 0;
+  lingering = 0;
   /** Whether an answer goes out by itself. */
   readonly #answersAtOnce: boolean;
   limits: ServerLimits;
@@ -123,6 +124,10 @@ export class Server {
     if (answer.ended) return;
     answer.writeHead(400, ["Content-Length", "0"]);
     answer.end();
+  }
+
+  onLinger(): void {
+    this.lingering += 1;
   }
 
   /** Answers the request that came last. */

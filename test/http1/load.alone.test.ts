@@ -154,6 +154,7 @@ describe("a body far larger than what may be held", () => {
       },
       answerTo: () => "",
       onBroken: () => expect.unreachable(),
+      onLinger: () => expect.unreachable(),
     };
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       new ServerConnection(socket, handler);

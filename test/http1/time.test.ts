@@ -6,7 +6,7 @@ const GET = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST = "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n";
 
 describe("time", () => {
-  const { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs, lingerMs } = LIMITS;
+  const { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs, lingerMs, lingerIdleMs } = LIMITS;
 
   /** Ticks at 0, then a millisecond before the limit, then at the limit. */
   function overAt(server: Server, limitMs: number): [before: boolean, after: boolean] {
@@ -92,9 +92,24 @@ describe("time", () => {
   it("ends the wait behind the last answer", () => {
     const server = new Server();
     server.line.receive("x\r\n");
+    expect(server.lingering).toBe(1);
     server.connection.tick(0);
-    server.connection.tick(lingerMs - 1);
+    server.connection.tick(lingerIdleMs - 1);
     expect(server.line.destroyed).toBe(false);
+    server.connection.tick(lingerIdleMs);
+    expect(server.line.destroyed).toBe(true);
+  });
+
+  it("ends it later where bytes go on, and then however many they are", () => {
+    const server = new Server();
+    server.line.receive("x\r\n");
+    server.connection.tick(0);
+    for (let nowMs = 900; nowMs < lingerMs; nowMs += 900) {
+      server.line.receive("x".repeat(1_000_000));
+      server.connection.tick(nowMs);
+      expect(server.line.destroyed).toBe(false);
+    }
+    server.line.receive("x");
     server.connection.tick(lingerMs);
     expect(server.line.destroyed).toBe(true);
   });

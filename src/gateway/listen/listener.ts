@@ -48,6 +48,8 @@ export class Listener implements ServerHandler {
   readonly #tunnels: OpenTunnels;
   readonly #server: Server;
   readonly #connections: ConnectionTable;
+  /** Those that are read on behind a refusal (docs/reference/edge.md#unread-bodies). */
+  readonly #lingering = new Set<ServerConnection>();
   #serves: readonly Environment[];
   limits: ServerHandler["limits"];
   readonly answerTo = errorResponseTo;
@@ -169,6 +171,16 @@ export class Listener implements ServerHandler {
     listener.breaks({ code, why: code });
   }
 
+  onLinger(connection: ServerConnection): void {
+    this.#lingering.add(connection);
+    connection.socket.once("close", () => this.#lingering.delete(connection));
+    if (this.#lingering.size <= LINGERING_MAX) return;
+    const [oldest] = this.#lingering;
+    if (oldest === undefined) return;
+    this.#lingering.delete(oldest);
+    oldest.socket.destroy();
+  }
+
   #accept(socket: Socket): OpenConnection | undefined {
     const { elapsed, isTrusted } = this.#gateway;
     const peer = normalizeAddress(socket.remoteAddress);
@@ -204,6 +216,7 @@ export class Listener implements ServerHandler {
   }
 }
 
+const LINGERING_MAX = 256;
 const TELL_LIMIT_MS = 1_000;
 /** For what is cut to end: a decision under way is waited for. */
 const CUT_MS = 500;

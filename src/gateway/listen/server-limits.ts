@@ -1,11 +1,13 @@
 import { readFileSync } from "node:fs";
-import { LINGER_MS } from "../../base/linger.ts";
 import type { ServerLimits } from "../../http1/server/server-limits.ts";
 import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 import type { TableLimits } from "./connection-table.ts";
 
 /** A client that sends so much ahead of its answers is not read from until they are out. */
 const AHEAD_BYTES_MAX = 65_536;
+/** As long as this, in all and without a byte, a client is read that sends on behind its refusal. */
+const LINGER_MS = 5_000;
+const LINGER_IDLE_MS = 1_000;
 
 /**
  * The limits of a connection, and of heads whose host is not known yet. A head may be a little
@@ -24,8 +26,8 @@ export function serverLimits(serves: readonly Environment[]): ServerLimits {
     headersTimeoutMs: limits.headersTimeoutMs,
     requestTimeoutMs: limits.requestTimeoutMs,
     idleTimeoutMs: limits.idleTimeoutMs,
-    lingerBytesMax: limits.bodyBytes,
     lingerMs: LINGER_MS,
+    lingerIdleMs: LINGER_IDLE_MS,
   };
 }
 

@@ -18,6 +18,8 @@ export type ServerHandler = {
   answerTo(wrong: RequestError, method: string): string;
   /** The body of the request under way is wrong or late: `request.wrong` says why. */
   onBroken(request: IncomingRequest, answer: ResponseWriter): void;
+  /** The last answer is out or on its way, and what the client still sends is read and discarded. */
+  onLinger(connection: ServerConnection): void;
 };
 
 /**
@@ -67,7 +69,9 @@ export class ServerConnection {
   #isParsing = false;
   /** When the first tick saw the present state; -1 before. */
   #sinceMs = -1;
-  #bytesDiscarded = 0;
+  /** While it lingers: whether bytes came since the last tick, and when the last ones were seen. */
+  #hasDiscarded = false;
+  #quietSinceMs = -1;
 
   constructor(socket: Socket, handler: ServerHandler) {
     this.socket = socket;
@@ -130,10 +134,18 @@ export class ServerConnection {
     const { limit, onLate } = this.#reading;
     if (limit === undefined || this.socket.destroyed) return;
     if (this.#sinceMs === -1) this.#sinceMs = nowMs;
+    if (this.#reading === READING.lingering && this.#isQuiet(nowMs)) this.socket.destroy();
     if (nowMs - this.#sinceMs < this.#handler.limits[limit]) return;
     if (onLate === "refuse") this.#refuse("timeout");
     else if (onLate === "break") this.#break("timeout");
     else this.socket.destroy();
+  }
+
+  /** Nothing came for so long that what was answered has arrived, or never will. */
+  #isQuiet(nowMs: number): boolean {
+    if (this.#hasDiscarded || this.#quietSinceMs === -1) this.#quietSinceMs = nowMs;
+    this.#hasDiscarded = false;
+    return nowMs - this.#quietSinceMs >= this.#handler.limits.lingerIdleMs;
   }
 
   #enter(reading: Reading): void {
@@ -143,8 +155,7 @@ export class ServerConnection {
 
   readonly #onData = (chunk: Buffer): void => {
     if (this.#reading === READING.lingering) {
-      this.#bytesDiscarded += chunk.length;
-      if (this.#bytesDiscarded > this.#handler.limits.lingerBytesMax) this.socket.destroy();
+      this.#hasDiscarded = true;
     } else if (this.#ahead.length > 0 || this.#isParsing) {
       this.#ahead.append(chunk, 0, chunk.length);
       this.#holdBack();
@@ -285,6 +296,7 @@ export class ServerConnection {
     if (this.socket.isPaused()) this.socket.resume();
     if (answer === "") this.socket.end();
     else this.socket.end(answer, "latin1");
+    this.#handler.onLinger(this);
   }
 
   #giveBack(bytes: Buffer, from: number, to: number): void {

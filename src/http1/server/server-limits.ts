@@ -13,9 +13,9 @@ export type ServerLimits = HeadSizeLimits & {
   readonly requestTimeoutMs: number;
   /** Between an answer and the first byte of the next request. */
   readonly idleTimeoutMs: number;
-  /** Behind the last answer: how much more is read, and how long, so that the answer arrives. */
-  readonly lingerBytesMax: number;
+  /** Behind the last answer: how long more is read in all, and without a byte, so that it arrives. */
   readonly lingerMs: number;
+  readonly lingerIdleMs: number;
 };
 
 /** Bytes that a field line has beside its name and its value: `: ` and CRLF. */
